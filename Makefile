@@ -1,0 +1,37 @@
+# Every target sets up .venv by itself when needed.
+PY := .venv/bin/python
+READY := .venv/.ready
+export OMP_NUM_THREADS ?= 1
+export RAY_USAGE_STATS_ENABLED := 0
+
+.PHONY: demo test test-fast lint proofs bench clean
+
+demo: $(READY)  ## Train the two-step game and show its greedy team reward.
+	$(PY) -m marl.run scenarios/two_step_game.yaml
+
+test: lint  ## Lint, types, layers and all tests.
+	$(PY) -m pytest --durations=15
+
+test-fast: lint  ## The same without the slow tests and without Ray.
+	$(PY) -m pytest -m "not slow and not ray"
+
+lint: $(READY)  ## Style, types and the layer rule.
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	.venv/bin/lint-imports
+
+proofs: $(READY)  ## Learning proofs; ONLY=name runs one. Skips what is up to date.
+	$(PY) -m proofs $(if $(ONLY),--only $(ONLY))
+
+bench: $(READY)  ## Throughput, as ratios from one run.
+	$(PY) benchmarks/throughput.py
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(PY) || python3 -m venv .venv
+	$(PY) -m pip install --quiet --upgrade pip
+	$(PY) -m pip install --quiet -c constraints.txt -e '.[test]'
+	touch $(READY)
+
+clean:
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache

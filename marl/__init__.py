@@ -1,0 +1,1 @@
+"""Multi-agent-first reinforcement learning with game theory."""

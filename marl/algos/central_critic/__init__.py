@@ -1,0 +1,1 @@
+"""Stochastic actors with value critics."""

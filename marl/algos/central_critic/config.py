@@ -1,0 +1,54 @@
+"""Keys of the stochastic actor-critic family."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from marl.algos.config import LearnerConfig, Schedule
+
+
+class CentralCriticConfig(LearnerConfig):
+    """pg, a2c, ppo, mappo: stochastic policies whose critics see as much as ``critic_sees`` says."""
+
+    objective: Literal["pg", "a2c", "ppo"] = Field(
+        "ppo",
+        description="pg: returns weigh the log probabilities; a2c: advantages do; ppo: clipped ratios over several passes.",
+    )
+    critic_sees: Literal["own", "group", "all", "state"] = Field(
+        "own",
+        description="What the value critic looks at: the agent's own observation, its group's, everybody's, or the world's state.",
+    )
+    share_reward: bool = Field(
+        False, description="Train each agent of a group on the sum of the group's rewards."
+    )
+    lr: PositiveFloat = Field(3e-4, description="Step size of the optimiser.")
+    train_batch_size: PositiveInt = Field(4_000, description="Env steps per training batch.")
+    gae_lambda: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.95, description="How far advantages look past the critic."
+    )
+    num_sgd_iter: PositiveInt = Field(10, description="ppo: passes over a training batch.")
+    sgd_minibatch_size: PositiveInt = Field(400, description="ppo: rows per gradient step.")
+    clip_param: PositiveFloat = Field(0.2, description="ppo: how far the probability ratio may move.")
+    vf_clip_param: PositiveFloat | None = Field(
+        None, description="ppo: how far a value may move per update; null: freely."
+    )
+    vf_loss_coeff: NonNegativeFloat = Field(0.5, description="Weight of the critic's loss.")
+    entropy_coeff: NonNegativeFloat = Field(0.0, description="Weight of the entropy bonus.")
+    entropy_coeff_schedule: Schedule | None = Field(
+        None,
+        description="Points [env steps, entropy_coeff], joined by straight lines; replaces entropy_coeff.",
+    )
+    kl_coeff: NonNegativeFloat = Field(
+        0.0, description="ppo: first weight of the penalty KL(old || new); 0: no penalty."
+    )
+    kl_target: PositiveFloat = Field(
+        0.01, description="ppo: the weight of the KL penalty is adapted to hold this KL."
+    )
+    normalize_advantages: bool = Field(
+        True, description="Scale the advantages of a training batch to mean 0 and deviation 1."
+    )
+    grad_clip: PositiveFloat | None = Field(
+        0.5, description="Largest norm of a policy's gradient; null: no limit."
+    )

@@ -1,0 +1,96 @@
+"""Value critics: a network over what ``critic_sees`` shows."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from marl.algos.views import JointFeatures, columns_by_kind, seats_in_order
+from marl.data.batch import MultiAgentBatch
+from marl.data.task import Array, Ints, Task
+from marl.errors import ConfigError
+from marl.policies.config import ModelConfig
+from marl.policies.networks import MLP, Features, build_mlp, seeded
+from marl.policies.policy import Policy
+
+
+class CriticView(nn.Module):
+    """The critic's inputs for decisions ``(t, e, a)`` of one policy: the view before the step, or after their outcome.
+
+    Joint views end with the one-hot seat of the agent that the value is for. ``group`` shows each agent its own group; groups
+    of different widths are filled up with zeros.
+    """
+
+    def __init__(self, task: Task, sees: Literal["own", "group", "all", "state"], policy: Policy) -> None:
+        super().__init__()
+        self.task, self.sees, self.kind = task, sees, policy.kind
+        if sees == "state" and not task.state_size:
+            raise ConfigError(
+                "critic_sees: state needs a world with a state(), and this one has none. Use critic_sees: all, or group."
+            )
+        self.k = task.kinds.index(policy.kind)
+        self.own = Features(policy.kind, agent_id=bool(getattr(policy, "features").seats))
+        self.views = nn.ModuleList()
+        self.seats: list[list[int]] = []
+        if sees in ("group", "all"):
+            self.seats = _seen_together(task, sees, policy)
+            self.views.extend(JointFeatures(task, seats) for seats in self.seats)
+        self.size = self._size()
+
+    def _size(self) -> int:
+        if self.sees == "own":
+            return self.own.size
+        if self.sees == "state":
+            return self.task.state_size + self.kind.size
+        return max(int(view.size) for view in self.views) + self.kind.size  # type: ignore[arg-type]
+
+    def forward(self, batch: MultiAgentBatch, t: Ints, e: Ints, a: Ints, after: bool) -> Tensor:
+        """``[N, size]``; ``t`` are the rows of the decisions, or of their outcomes where ``after``."""
+        index = torch.from_numpy(a - self.kind.first_seat)
+        if self.sees == "own":
+            obs = (batch.new_obs if after else batch.obs)[self.k][t, e, a - self.kind.first_seat]
+            own: Tensor = self.own(torch.from_numpy(obs), index)
+            return own
+        seat = nn.functional.one_hot(index, self.kind.size).float()
+        if self.sees == "state":
+            state = (batch.new_state if after else batch.state)[t, e]
+            return torch.cat([torch.from_numpy(state), seat], dim=1)
+        return torch.cat([self._joint(batch, t, e, a, after), seat], dim=1)
+
+    def _joint(self, batch: MultiAgentBatch, t: Ints, e: Ints, a: Ints, after: bool) -> Tensor:
+        out = torch.zeros(len(t), self.size - self.kind.size)
+        observed, alive = (batch.new_obs, batch.new_alive) if after else (batch.obs, batch.alive)
+        for view, seats in zip(self.views, self.seats, strict=True):
+            rows = np.flatnonzero(np.isin(a, seats))
+            if rows.size:
+                obs = {
+                    k: observed[k][t[rows], e[rows]][:, cols]
+                    for k, cols in columns_by_kind(self.task, seats).items()
+                }
+                joint: Tensor = view(obs, alive[t[rows], e[rows]][:, seats])
+                out[torch.from_numpy(rows), : joint.shape[1]] = joint
+        return out
+
+
+def _seen_together(task: Task, sees: str, policy: Policy) -> list[list[int]]:
+    """Seats that a critic sees at once: everybody, or one list per group; agents without a group see themselves."""
+    if sees == "all":
+        return [list(range(task.num_seats))]
+    mine = range(policy.kind.seats.start, policy.kind.seats.stop)
+    groups = [seats_in_order(task, seats) for seats in task.groups.values() if set(seats) & set(mine)]
+    grouped = {seat for seats in groups for seat in seats}
+    return groups + [[seat] for seat in mine if seat not in grouped]
+
+
+def build_critic(view: CriticView, model: ModelConfig, seed: int) -> MLP:
+    return build_mlp(view.size, 1, model, seeded(seed, 7))
+
+
+def evaluate(critic: MLP, features: Tensor) -> Array:
+    """Values of many rows without gradient."""
+    with torch.inference_mode():
+        values: Array = critic(features).squeeze(1).cpu().numpy()
+    return values

@@ -1,0 +1,49 @@
+"""Keys that every learner knows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from marl.config import Config
+
+Schedule = list[tuple[NonNegativeInt, float]]
+
+
+class OptimizerConfig(Config):
+    """The torch optimiser."""
+
+    type: Literal["adam", "sgd", "rmsprop"] = Field("adam", description="Which optimiser.")
+    eps: PositiveFloat = Field(1e-5, description="Adam, RMSprop: added to the denominator.")
+    momentum: NonNegativeFloat = Field(0.0, description="SGD, RMSprop: momentum.")
+    weight_decay: NonNegativeFloat = Field(0.0, description="L2 penalty.")
+
+
+class LearnerConfig(Config):
+    """Keys of ``algo:`` that all algorithms share; each policy may override them."""
+
+    lr: PositiveFloat = Field(5e-4, description="Step size of the optimiser.")
+    lr_schedule: Schedule | None = Field(
+        None, description="Points [env steps, lr], joined by straight lines; replaces lr."
+    )
+    gamma: Annotated[float, Field(ge=0, le=1)] = Field(0.99, description="Discount per env step.")
+    train_batch_size: PositiveInt = Field(
+        32, description="On-policy: env steps per training batch. Off-policy: rows per update."
+    )
+    grad_clip: PositiveFloat | None = Field(
+        10.0, description="Largest norm of a policy's gradient; null: no limit."
+    )
+    optimizer: OptimizerConfig = Field(OptimizerConfig(), description="Torch optimiser and its arguments.")
+
+
+def scheduled(points: Schedule | None, constant: float, timesteps: int) -> float:
+    """Value of a schedule after so many env steps; before the first and after the last point it is flat."""
+    if not points:
+        return constant
+    if timesteps <= points[0][0]:
+        return points[0][1]
+    for (t0, v0), (t1, v1) in zip(points[:-1], points[1:], strict=True):
+        if timesteps < t1:
+            return v0 + (v1 - v0) * (timesteps - t0) / (t1 - t0)
+    return points[-1][1]

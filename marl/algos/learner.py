@@ -1,0 +1,84 @@
+"""What learns. A learner turns batches into better policies; it decides by itself when it has seen enough for an update."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from marl.data.batch import MultiAgentBatch
+from marl.data.task import Array, PolicyID
+from marl.policies.policy import Policy
+
+Metrics: TypeAlias = dict[PolicyID, dict[str, float]]
+
+
+class Learner(ABC):
+    """Trains ``policies``. It may read every policy but changes only its own, and of these only the ``trained`` ones."""
+
+    def __init__(self, policies: Mapping[PolicyID, Policy], seed: int) -> None:
+        self.policies = dict(policies)
+        self.trained: frozenset[PolicyID] = frozenset(policies)
+        self.rng = np.random.default_rng([seed, 3])
+        self.timesteps = dict.fromkeys(policies, 0)  # env steps that each policy has learned from
+        self.counters: dict[str, int] = {
+            "num_steps_trained": 0,
+            "num_agent_steps_trained": 0,
+            "num_updates": 0,
+        }
+
+    def set_trained(self, policies: Collection[PolicyID]) -> None:
+        """Train only these from now on. A frozen policy changes by nothing; a thawed one goes on where it stopped."""
+        self.trained = frozenset(policies) & frozenset(self.policies)
+
+    @abstractmethod
+    def learn(self, batch: MultiAgentBatch) -> Metrics:
+        """Take one round's batch; metrics of the policies that were updated, empty when it was not yet time."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the policies' own weights and the replay: optimisers, critics, targets, counters."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+    def replay_state(self) -> dict[str, Any]:
+        """The replay, which only the newest checkpoint holds; empty for learners without one."""
+        return {}
+
+    def load_replay_state(self, state: Mapping[str, Any]) -> None:
+        del state
+
+    def _count_steps(self, env_steps: int) -> None:
+        for policy in self.trained:
+            self.timesteps[policy] += env_steps
+
+    def _anneal(self) -> None:
+        for policy in self.trained:
+            self.policies[policy].anneal(self.timesteps[policy])
+
+    def _common_state(self) -> dict[str, Any]:
+        return {
+            "rng": self.rng.bit_generator.state, "timesteps": dict(self.timesteps), "counters": dict(self.counters),
+        }  # fmt: skip
+
+    def _load_common_state(self, state: Mapping[str, Any]) -> None:
+        self.rng.bit_generator.state = state["rng"]
+        self.timesteps = dict(state["timesteps"])
+        self.counters = dict(state["counters"])
+
+
+def to_numpy(state: Mapping[str, torch.Tensor]) -> dict[str, Array]:
+    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in state.items()}
+
+
+def load_numpy(module: torch.nn.Module, state: Mapping[str, Array]) -> None:
+    module.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in state.items()})
+
+
+def mean_metrics(rows: Sequence[Mapping[str, torch.Tensor | float]]) -> dict[str, float]:
+    """Means over the updates of one call."""
+    return {name: float(np.mean([float(row[name]) for row in rows])) for name in rows[0]}

@@ -1,0 +1,45 @@
+"""Keys of the action-value family."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+from marl.algos.config import LearnerConfig
+
+
+class QmixConfig(LearnerConfig):
+    """dqn, vdn, qmix: action values from a replay, alone or mixed over a group."""
+
+    mixer: Literal["none", "sum", "monotonic"] = Field(
+        "monotonic",
+        description="How agents' values become the team's value: apart (dqn), added (vdn), or by QMIX's network.",
+    )
+    double_q: bool = Field(
+        True, description="Choose the next action with the online network, value it with the target."
+    )
+    dueling: bool = Field(False, description="Network gives a state value and centred advantages.")
+    n_step: PositiveInt = Field(
+        1, description="Decisions whose rewards are summed before the value of the next one is used."
+    )
+    buffer_size: PositiveInt = Field(50_000, description="Rows that the replay holds.")
+    learning_starts: NonNegativeInt = Field(
+        1_000, description="Env steps to collect before the first update."
+    )
+    updates_per_step: PositiveFloat = Field(
+        0.25, description="Updates per env step; fractions are carried over."
+    )
+    target_update_every: PositiveInt = Field(
+        500, description="Updates between two copies into the target network."
+    )
+    prioritized_replay: bool = Field(
+        False, description="Draw rows by the size of their last error instead of uniformly."
+    )
+    prioritized_replay_alpha: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.6, description="How strongly priorities count; towards 0: uniform."
+    )
+    prioritized_replay_beta: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.4, description="How much of the bias of prioritised drawing is corrected."
+    )
+    mixing_embed_dim: PositiveInt = Field(32, description="Hidden units of the monotonic mixer.")

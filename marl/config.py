@@ -1,0 +1,37 @@
+"""The base of all config classes: unknown keys are refused, values are checked, objects do not change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from marl.errors import ConfigError, did_you_mean
+
+
+class Config(BaseModel):
+    """Typed keys with default, limits and a sentence each; the sentence ends up in ``marl config``."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, arbitrary_types_allowed=True
+    )
+
+
+def explain(error: ValidationError, where: str, known: Iterable[str] = ()) -> ConfigError:
+    """A ``ConfigError`` with one line per mistake instead of pydantic's report."""
+    lines = [_line(problem, where, known) for problem in error.errors()]
+    return ConfigError("\n".join(dict.fromkeys(lines)))
+
+
+def _line(problem: object, where: str, known: Iterable[str]) -> str:
+    assert isinstance(problem, dict)
+    path = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        known = list(known)
+        last = str(problem["loc"][-1])
+        listing = f" Known keys: {', '.join(sorted(known))}." if known else ""
+        return f"{where}: unknown key {path!r}.{did_you_mean(last, known)}{listing}"
+    if problem["type"] == "missing":
+        return f"{where}: the key {path!r} is missing."
+    got = problem["input"]
+    return f"{where}: {path or 'value'} = {got!r} ({type(got).__name__}) does not fit: {problem['msg']}."

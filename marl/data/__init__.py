@@ -1,0 +1,1 @@
+"""What flows: batches, episodes, replay, returns."""

@@ -1,0 +1,187 @@
+"""What flows from the worlds to the learners.
+
+``MultiAgentBatch`` is one aligned grid: every row is one step ``t`` of one copy ``e`` of the world. A row holds the view
+*before* the step (``obs``, ``legal``, ``state``, ``present``), what was done (``actions``, ``action_logp``, who decided)
+and the view *after* it (``new_obs``, ``new_legal``, ``new_state``, ``new_present``, ``rewards``, the two flags). All agents
+are aligned by construction, so a joint view is a slice.
+
+A decision made in row ``t`` lasts ``elapsed`` steps: until its agent is asked again or has ended. What it led to stands in
+row ``t + elapsed - 1``. ``active`` marks the decisions to train on in this grid; each decision is active in exactly one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from marl.data.returns import fold_rewards
+from marl.data.task import Array, Bools, Floats, Ints, PolicyID, Task
+
+WORLD_COLUMNS = ("obs", "new_obs", "actions", "legal", "new_legal")  # one array per kind of agent
+SEAT_COLUMNS = (
+    "rewards", "terminateds", "truncateds", "present", "new_present", "alive", "new_alive", "active", "elapsed",
+    "policy_index", "new_policy_index", "action_logp",
+)  # fmt: skip
+ROW_COLUMNS = ("state", "new_state", "t", "eps_id")
+
+
+class SampleBatch(Mapping[str, Array]):
+    """Columns of equal length: one policy's (or one team's) experience, one row per decision."""
+
+    def __init__(self, columns: Mapping[str, Array]) -> None:
+        self.columns = dict(columns)
+        self.count = len(next(iter(self.columns.values()))) if self.columns else 0
+        for name, column in self.columns.items():
+            assert len(column) == self.count, f"column {name!r} has {len(column)} rows, expected {self.count}"
+
+    def __getitem__(self, column: str) -> Array:
+        return self.columns[column]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return self.count
+
+    def rows(self, index: Array | slice) -> SampleBatch:
+        return SampleBatch({name: column[index] for name, column in self.columns.items()})
+
+    def with_columns(self, **columns: Array) -> SampleBatch:
+        return SampleBatch({**self.columns, **columns})
+
+    @staticmethod
+    def concat_samples(batches: Sequence[SampleBatch]) -> SampleBatch:
+        return SampleBatch({name: np.concatenate([b[name] for b in batches]) for name in batches[0]})
+
+    def summarize(self) -> str:
+        """One line per column: shape, type, smallest, largest and mean value."""
+        lines = []
+        for name, column in self.columns.items():
+            numbers = column.astype(np.float64)
+            stats = (
+                f"min {numbers.min():.4g} max {numbers.max():.4g} mean {numbers.mean():.4g}"
+                if column.size
+                else "empty"
+            )
+            lines.append(f"{name:<14} {column.shape!s:<14} {column.dtype!s:<8} {stats}")
+        return "\n".join(lines)
+
+
+@dataclass
+class MultiAgentBatch:
+    """All agents of ``E`` copies over ``T`` steps. The first ``context`` rows repeat the end of the grid before."""
+
+    task: Task
+    policy_ids: tuple[PolicyID, ...]
+    obs: list[Array]  # per kind [T, E, A_k, obs_width]
+    new_obs: list[Array]
+    actions: list[Array]  # per kind [T, E, A_k, *action_shape]
+    legal: list[Bools]  # per kind [T, E, A_k, legal_width]
+    new_legal: list[Bools]
+    rewards: Floats  # [T, E, A], as the world paid them at that step
+    terminateds: Bools
+    truncateds: Bools
+    present: Bools  # asked in this row
+    new_present: Bools  # asked in the next row
+    alive: Bools  # has been seen and has not ended
+    new_alive: Bools  # the same after the step; a truncated agent with a last observation counts
+    active: Bools
+    elapsed: Ints
+    policy_index: Ints  # who plays the seat
+    new_policy_index: Ints
+    action_logp: Floats
+    state: Floats  # [T, E, state_size]
+    new_state: Floats
+    t: Ints  # [T, E], step in the episode
+    eps_id: Ints
+    context: int = 0
+
+    @property
+    def env_steps(self) -> int:
+        """New env steps in this grid."""
+        steps, copies = self.t.shape
+        return int((steps - self.context) * copies)
+
+    @property
+    def agent_steps(self) -> int:
+        """New decisions in this grid."""
+        return int(self.present[self.context :].sum())
+
+    def stack(self, column: str, seats: Sequence[int]) -> Array:
+        """``[T, E, n, ...]``: one column of agents that have equal spaces."""
+        if column in SEAT_COLUMNS:
+            return np.asarray(getattr(self, column)[:, :, list(seats)])
+        k = self.task.kind_of(seats[0])
+        kind = self.task.kinds[k]
+        return np.asarray(getattr(self, column)[k][:, :, [seat - kind.first_seat for seat in seats]])
+
+    def join(self, column: str, seats: Sequence[int]) -> Array:
+        """``[T, E, width]``: one column of any agents, side by side in the order of the seats."""
+        parts = [self.stack(column, [seat]) for seat in seats]
+        steps, copies = self.t.shape
+        return np.concatenate([p.reshape(steps, copies, -1) for p in parts], axis=-1)
+
+    def outcome_rows(self) -> Ints:
+        """``[T, E, A]``: the row in which a decision's outcome stands (its own row where there is no decision)."""
+        return np.arange(len(self.t))[:, None, None] + np.maximum(self.elapsed - 1, 0)
+
+    def for_policy(self, policy: PolicyID, gamma: float = 1.0) -> SampleBatch:
+        """The policy's decisions, in the order of time; rewards folded with ``gamma`` over each decision's steps."""
+        index = self.policy_ids.index(policy)
+        mine = self.active & (self.policy_index == index)
+        kinds = [k for k, kind in enumerate(self.task.kinds) if mine[:, :, kind.seats].any()]
+        k = kinds[0] if kinds else 0
+        kind = self.task.kinds[k]
+        t, e, a = np.nonzero(mine)
+        done, column = t + self.elapsed[t, e, a] - 1, a - kind.first_seat
+        return SampleBatch(
+            {
+                "obs": self.obs[k][t, e, column],
+                "new_obs": self.new_obs[k][done, e, column],
+                "actions": self.actions[k][t, e, column],
+                "rewards": fold_rewards(self, gamma)[t, e, a],
+                "terminateds": self.terminateds[done, e, a],
+                "truncateds": self.truncateds[done, e, a],
+                "legal": self.legal[k][t, e, column],
+                "new_legal": self.new_legal[k][done, e, column],
+                "action_logp": self.action_logp[t, e, a],
+                "elapsed": self.elapsed[t, e, a],
+                "t": self.t[t, e],
+                "eps_id": self.eps_id[t, e],
+                "agent_index": column,
+                "row": t,
+                "lane": e,
+                "seat": a,
+            }
+        )
+
+    @staticmethod
+    def concat(batches: Sequence[MultiAgentBatch]) -> MultiAgentBatch:
+        """Side by side over the copies ``E``; shorter contexts are filled up with empty rows in front."""
+        if len(batches) == 1:
+            return batches[0]
+        context = max(batch.context for batch in batches)
+        columns: dict[str, object] = {
+            name: [
+                _side_by_side([getattr(b, name)[k] for b in batches], [context - b.context for b in batches])
+                for k in range(len(batches[0].task.kinds))
+            ]
+            for name in WORLD_COLUMNS
+        }
+        for name in (*SEAT_COLUMNS, *ROW_COLUMNS):
+            columns[name] = _side_by_side(
+                [getattr(b, name) for b in batches], [context - b.context for b in batches]
+            )
+        first = batches[0]
+        return MultiAgentBatch(first.task, first.policy_ids, **columns, context=context)  # type: ignore[arg-type]
+
+
+def _side_by_side(arrays: Sequence[Array], missing: Sequence[int]) -> Array:
+    padded = [
+        np.concatenate([np.zeros((rows, *array.shape[1:]), array.dtype), array]) if rows else array
+        for array, rows in zip(arrays, missing, strict=True)
+    ]
+    return np.concatenate(padded, axis=1)

@@ -1,0 +1,104 @@
+"""Episodes: what a mapper may know of a running one, and the numbers that remain of those that ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from marl.data.task import AgentID, Floats, Ints, PolicyID
+
+
+@dataclass
+class Episode:
+    """A running episode as a ``policy_mapping_fn`` sees it. Its ``rng`` follows from the run's seed alone."""
+
+    episode_id: int
+    seed: int
+    worker_index: int = 0
+    env_index: int = 0
+    policies: dict[AgentID, PolicyID] = field(default_factory=dict)
+    """Who plays whom in this episode, as far as it has been asked."""
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        return np.random.default_rng([self.seed, 0x6D6172])
+
+
+@dataclass
+class EpisodeStats:
+    """Numbers of ``n`` ended episodes, and of the ``m`` agents that played in them.
+
+    An agent's return is all that the world paid it in the episode. A policy's return is the sum over all agents that it
+    played.
+    """
+
+    rewards: Floats  # [n] sum over all agents
+    lengths: Ints  # [n] env steps
+    agents: Sequence[AgentID]  # names that the next column points into
+    agent: Ints  # [m]
+    episode: Ints  # [m] which of the n episodes
+    policy: Ints  # [m] index into the run's policies
+    returns: Floats  # [m]
+
+    @staticmethod
+    def empty() -> EpisodeStats:
+        none, floats = np.zeros(0, np.int64), np.zeros(0, np.float32)
+        return EpisodeStats(floats, none, [], none, none, none, floats)
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    @staticmethod
+    def concat(parts: Sequence[EpisodeStats]) -> EpisodeStats:
+        parts = [part for part in parts if len(part)]
+        if not parts:
+            return EpisodeStats.empty()
+        names: dict[AgentID, int] = {}
+        agent, episode, before = [], [], 0
+        for part in parts:
+            codes = np.array([names.setdefault(name, len(names)) for name in part.agents], np.int64)
+            agent.append(codes[part.agent])
+            episode.append(part.episode + before)
+            before += len(part)
+        joined = {
+            name: np.concatenate([getattr(p, name) for p in parts])
+            for name in ("rewards", "lengths", "policy", "returns")
+        }
+        return EpisodeStats(
+            agents=list(names), agent=np.concatenate(agent), episode=np.concatenate(episode), **joined
+        )
+
+    def last(self, count: int) -> EpisodeStats:
+        """The newest ``count`` episodes."""
+        drop = max(0, len(self) - count)
+        keep = self.episode >= drop
+        return EpisodeStats(
+            self.rewards[drop:], self.lengths[drop:], self.agents,
+            self.agent[keep], self.episode[keep] - drop, self.policy[keep], self.returns[keep],
+        )  # fmt: skip
+
+    def policy_returns(self, policy: int) -> Floats:
+        """The policy's return in each episode in which it played."""
+        mine = self.policy == policy
+        totals = np.bincount(self.episode[mine], self.returns[mine], minlength=len(self))
+        played = np.bincount(self.episode[mine], minlength=len(self)) > 0
+        return totals[played].astype(np.float32)
+
+    def agent_means(self) -> dict[AgentID, float]:
+        """Mean return of each agent over the episodes in which it played."""
+        if not len(self.agents):
+            return {}
+        key = (
+            self.episode * len(self.agents) + self.agent
+        )  # an agent that came back has several entries in an episode
+        cells, inverse = np.unique(key, return_inverse=True)
+        totals = np.bincount(inverse, self.returns, minlength=len(cells))
+        agent = cells % len(self.agents)
+        sums, counts = (
+            np.bincount(agent, totals, len(self.agents)),
+            np.bincount(agent, minlength=len(self.agents)),
+        )
+        return {name: float(sums[i] / counts[i]) for i, name in enumerate(self.agents) if counts[i]}

@@ -1,0 +1,64 @@
+"""Sums of rewards over time, on the whole ``[T, E, A]`` grid at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from marl.data.task import Floats
+
+if TYPE_CHECKING:
+    from marl.data.batch import MultiAgentBatch
+
+
+def fold_rewards(batch: MultiAgentBatch, gamma: float, rewards: Floats | None = None) -> Floats:
+    """What a decision earned until its agent was asked again: ``sum_k gamma**k * r_k`` over its ``elapsed`` steps.
+
+    ``rewards`` replaces the batch's own, for instance by a team's. Values where nobody decided are meaningless.
+    """
+    paid = batch.rewards if rewards is None else rewards
+    if batch.elapsed.max(initial=0) <= 1:
+        return paid
+    return discounted_until(paid, batch.new_present | batch.terminateds | batch.truncateds, gamma)
+
+
+def discounted_until(
+    rewards: Floats, stop: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], gamma: float
+) -> Floats:
+    """``out[t] = r[t] + gamma * out[t + 1]``, where the sum ends in rows with ``stop``."""
+    folded = np.empty_like(rewards)
+    running = np.zeros_like(rewards[0])
+    for t in range(len(rewards) - 1, -1, -1):
+        running = rewards[t] + np.where(stop[t], 0.0, gamma * running)
+        folded[t] = running
+    return folded.astype(np.float32, copy=False)
+
+
+def gae(
+    batch: MultiAgentBatch, values: Floats, next_values: Floats, folded: Floats, gamma: float, trace: float
+) -> Floats:
+    """Advantages by exponentially weighted temporal differences (Schulman et al., 2016).
+
+    All arguments are ``[T, E, A]`` grids; ``next_values`` is the value of what a decision led to, ``folded`` its reward.
+    With ``d = gamma ** elapsed``::
+
+        delta = folded + d * next_value * (not terminated) - value
+        A[t]  = delta[t] + d * trace * A[next decision] * (not ended)
+
+    Rows where the agent did not decide hand the running sum through, so a manager that decides every tenth step needs no
+    treatment of its own. A truncated decision bootstraps, a terminated one does not, and neither looks into the next life
+    of its seat. Values on inactive cells are meaningless.
+    """
+    done = batch.outcome_rows()
+    terminated = np.take_along_axis(batch.terminateds, done, axis=0)
+    ended = terminated | np.take_along_axis(batch.truncateds, done, axis=0)
+    discount = np.float32(gamma) ** batch.elapsed.astype(np.float32)
+    delta = folded + discount * next_values * ~terminated - values
+    carry_on = discount * np.float32(trace) * ~ended
+    advantages = np.zeros_like(values)
+    running = np.zeros_like(values[0])
+    for t in range(len(values) - 1, -1, -1):
+        running = np.where(batch.active[t], delta[t] + carry_on[t] * running, running)
+        advantages[t] = running
+    return advantages

@@ -1,0 +1,133 @@
+"""What everybody may know of a game: kinds of agents, seats, groups, the size of the global state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from gymnasium import Space, spaces
+from numpy.typing import DTypeLike, NDArray
+
+from marl.errors import SpaceMismatchError
+
+AgentID: TypeAlias = str
+PolicyID: TypeAlias = str
+GroupID: TypeAlias = str
+Array: TypeAlias = NDArray[Any]
+Floats: TypeAlias = NDArray[np.float32]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+AnySpace: TypeAlias = "Space[object]"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Agents with equal spaces. They sit on consecutive *seats*, the columns of every array.
+
+    ``agents`` names the seats: the agents' ids where these are known in advance, else ``car_*[0]`` and so on.
+    Observations are stored flat: ``obs_width`` numbers of ``obs_dtype`` per agent.
+    """
+
+    name: str
+    agents: tuple[AgentID, ...]
+    observation_space: AnySpace
+    action_space: AnySpace
+    masked: bool = False
+    first_seat: int = 0
+
+    @property
+    def size(self) -> int:
+        return len(self.agents)
+
+    @property
+    def seats(self) -> slice:
+        """Where this kind sits among all seats of the game."""
+        return slice(self.first_seat, self.first_seat + self.size)
+
+    @cached_property
+    def obs_width(self) -> int:
+        return obs_storage(self.observation_space)[0]
+
+    @cached_property
+    def obs_dtype(self) -> DTypeLike:
+        return obs_storage(self.observation_space)[1]
+
+    @cached_property
+    def action_shape(self) -> tuple[int, ...]:
+        return action_storage(self.action_space)[0]
+
+    @cached_property
+    def action_dtype(self) -> DTypeLike:
+        return action_storage(self.action_space)[1]
+
+    @cached_property
+    def legal_width(self) -> int:
+        """Number of actions in a legal-action mask; 0 where every action is always legal."""
+        if not self.masked:
+            return 0
+        assert isinstance(self.action_space, spaces.Discrete)
+        return int(self.action_space.n)
+
+
+@dataclass(frozen=True)
+class Task:
+    """All that a learner may know of the game. Seats are numbered over all kinds: ``0 .. num_seats - 1``."""
+
+    kinds: tuple[Kind, ...]
+    state_size: int = 0
+    groups: Mapping[GroupID, tuple[int, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def num_seats(self) -> int:
+        return sum(kind.size for kind in self.kinds)
+
+    @cached_property
+    def seat_names(self) -> tuple[AgentID, ...]:
+        return tuple(agent for kind in self.kinds for agent in kind.agents)
+
+    def kind_of(self, seat: int) -> int:
+        """Index of the kind that the seat belongs to."""
+        return next(k for k, kind in enumerate(self.kinds) if kind.seats.start <= seat < kind.seats.stop)
+
+    def group_of(self, seat: int) -> GroupID | None:
+        return next((group for group, seats in self.groups.items() if seat in seats), None)
+
+
+def number_seats(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
+    """The same kinds on consecutive seats."""
+    numbered, first = [], 0
+    for kind in kinds:
+        numbered.append(
+            Kind(kind.name, kind.agents, kind.observation_space, kind.action_space, kind.masked, first)
+        )
+        first += kind.size
+    return tuple(numbered)
+
+
+def obs_storage(space: AnySpace) -> tuple[int, DTypeLike]:
+    """How many numbers of which type one observation takes. Doubles are kept as float32."""
+    if isinstance(space, spaces.Discrete):
+        return 1, np.int64
+    if isinstance(space, spaces.MultiDiscrete):
+        return int(np.prod(space.shape)), np.int64
+    if isinstance(space, spaces.Box | spaces.MultiBinary):
+        dtype = np.dtype(np.float32) if space.dtype == np.float64 else np.dtype(space.dtype)
+        return int(np.prod(space.shape)), dtype
+    return int(spaces.flatdim(space)), np.float32
+
+
+def action_storage(space: AnySpace) -> tuple[tuple[int, ...], DTypeLike]:
+    """Shape and type of one action as stored: a number, some numbers, or a flat vector of floats."""
+    if isinstance(space, spaces.Discrete):
+        return (), np.int64
+    if isinstance(space, spaces.MultiDiscrete):
+        return (int(np.prod(space.shape)),), np.int64
+    if isinstance(space, spaces.Box):
+        return (int(np.prod(space.shape)),), np.float32
+    raise SpaceMismatchError(
+        f"action space {space} is not supported. Expected Discrete, MultiDiscrete or Box: wrap the world so that it "
+        "takes one of these."
+    )

@@ -1,0 +1,60 @@
+"""Nested state to JSON and arrays, and back: how checkpoints stay free of pickle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from marl.data.task import Array
+
+ARRAY, TUPLE, MAP = "__array__", "__tuple__", "__map__"
+
+
+def pack(tree: Any) -> tuple[Any, dict[str, Array]]:
+    """The tree as plain JSON values, with every array moved into a dict under the path where it stood."""
+    arrays: dict[str, Array] = {}
+    return _pack(tree, "", arrays), arrays
+
+
+def unpack(plain: Any, arrays: dict[str, Array]) -> Any:
+    """The tree that ``pack`` was given (numpy scalars have become Python numbers)."""
+    if isinstance(plain, list):
+        return [unpack(item, arrays) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    if ARRAY in plain:
+        return arrays[plain[ARRAY]]
+    if TUPLE in plain:
+        return tuple(unpack(item, arrays) for item in plain[TUPLE])
+    if MAP in plain:
+        return {unpack(key, arrays): unpack(value, arrays) for key, value in plain[MAP]}
+    return {key: unpack(value, arrays) for key, value in plain.items()}
+
+
+def _pack(tree: Any, path: str, arrays: dict[str, Array]) -> Any:
+    if isinstance(tree, np.ndarray):
+        arrays[path or "."] = np.ascontiguousarray(tree)
+        return {ARRAY: path or "."}
+    if isinstance(tree, np.generic):
+        return tree.item()
+    if isinstance(tree, dict):
+        return _pack_dict(tree, path, arrays)
+    if isinstance(tree, list):
+        return [_pack(item, f"{path}/{i}", arrays) for i, item in enumerate(tree)]
+    if isinstance(tree, tuple):
+        return {TUPLE: [_pack(item, f"{path}/{i}", arrays) for i, item in enumerate(tree)]}
+    if tree is None or isinstance(tree, bool | int | float | str):
+        return tree
+    raise TypeError(
+        f"state at {path or 'top'} is a {type(tree).__name__}; a checkpoint holds numbers, strings, None, lists, tuples, "
+        "dicts and numpy arrays. Turn it into one of these in get_state()."
+    )
+
+
+def _pack_dict(tree: dict[Any, Any], path: str, arrays: dict[str, Array]) -> Any:
+    if all(isinstance(key, str) and not key.startswith("__") for key in tree):
+        return {key: _pack(value, f"{path}/{key}", arrays) for key, value in tree.items()}
+    return {
+        MAP: [[_pack(k, "", {}), _pack(v, f"{path}/{i}", arrays)] for i, (k, v) in enumerate(tree.items())]
+    }

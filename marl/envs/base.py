@@ -1,0 +1,111 @@
+"""The dict API: what a user writes to describe a world with several agents."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from marl.data.task import AgentID, AnySpace, Array
+
+# A single agent's observation, action or info is whatever its space says: the one place where Any is honest.
+Obs: TypeAlias = Any
+Action: TypeAlias = Any
+Info: TypeAlias = dict[str, Any]
+Rewards: TypeAlias = dict[AgentID, float]
+Flags: TypeAlias = dict[AgentID, bool]
+
+ALL = "__all__"
+"""Key of the two flag dicts that ends the episode for everybody."""
+
+ENV_STATE = "state"
+"""Key of the global state in a dict observation."""
+
+
+class StepResult(NamedTuple):
+    """What a step led to. A plain five-tuple is fine as well."""
+
+    obs: dict[AgentID, Obs]
+    rewards: Rewards
+    terminated: Flags
+    truncated: Flags
+    infos: dict[AgentID, Info]
+
+
+class EnvContext(dict[str, Any]):
+    """The ``env_config`` of one copy of a world, which also knows where this copy lives."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        worker_index: int = 0,
+        vector_index: int = 0,
+        num_workers: int = 0,
+    ) -> None:
+        super().__init__(config or {})
+        self.worker_index = worker_index
+        self.vector_index = vector_index
+        self.num_workers = num_workers
+
+
+class MultiAgentEnv(ABC):
+    """A world of several agents that speaks dicts.
+
+    * An agent is asked to act next if and only if it is a key of ``obs`` and neither its own flag nor ``"__all__"``
+      ended it in this step. ``step`` gets actions of exactly these agents.
+    * The observation of an agent that has just ended is its last one. An agent that is truncated without one has no
+      value to bootstrap from: its open decision is left out of training and counted.
+    * ``"__all__"`` in either flag dict ends the episode. Where a world never uses ``"__all__"``, the episode ends when
+      nobody is alive.
+    * A reward for an agent that did not just act belongs to its last decision; one that arrives after its own end
+      counts in its return, not in training.
+    * Agents known in advance are listed in ``possible_agents``. Otherwise ``max_agents`` says how many agents of each
+      id pattern can be alive at once (``{"car_*": 50}``); spaces are asked for with ``*`` replaced by ``0``.
+
+    Optional: ``state()`` for centralised training, ``render()``, ``close()``, ``set_task(task)``, and
+    ``get_state()``/``set_state(state)`` (nested dicts and lists of numbers, strings and numpy arrays), with which a
+    run resumes in the middle of an episode; without them the episode's actions are replayed from its reset seed.
+    """
+
+    possible_agents: tuple[AgentID, ...] = ()
+    max_agents: Mapping[str, int] = MappingProxyType({})
+
+    @abstractmethod
+    def observation_space(self, agent: AgentID) -> AnySpace:
+        """Space of the agent's observations: the same object each time."""
+
+    @abstractmethod
+    def action_space(self, agent: AgentID) -> AnySpace:
+        """Space of the agent's actions: the same object each time."""
+
+    @abstractmethod
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
+        """Start an episode: observations of the agents that act first, and infos."""
+
+    @abstractmethod
+    def step(self, actions: dict[AgentID, Action]) -> StepResult:
+        """Play the actions of the agents that were asked."""
+
+    def state(self) -> Array | None:
+        """Global state for centralised training, or None."""
+        return None
+
+    def render(self) -> Array | str | None:
+        """A picture (height x width x 3, uint8), a text, or None."""
+        return None
+
+    def close(self) -> None:
+        """Free what the world holds."""
+
+
+def state_vector(env: MultiAgentEnv) -> Array:
+    """The world's global state as a flat float32 vector; width 0 where it has none."""
+    state = env.state()
+    if state is None:
+        return np.zeros(0, np.float32)
+    return np.asarray(state, np.float32).reshape(-1)

@@ -1,0 +1,75 @@
+"""How an episode in the middle comes back after a restart: the world's own state, or its seed and action log."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from marl.data.task import AgentID, Array
+from marl.envs.base import Action, MultiAgentEnv
+from marl.envs.batched import State
+
+LONGEST_REPLAY = 10_000  # env steps; a longer episode of a world without get_state is started anew
+
+
+class EpisodeLog:
+    """One lane's way back into its running episode.
+
+    A world with ``get_state``/``set_state`` is asked for its state. Any other world is reset with the same seed and
+    given the same actions again; a fingerprint of what it shows then tells whether it really repeated itself.
+    """
+
+    def __init__(self, env: MultiAgentEnv) -> None:
+        self.env = env
+        self.has_state = callable(getattr(env, "get_state", None)) and callable(
+            getattr(env, "set_state", None)
+        )
+        self.seed: int | None = None
+        self.steps = 0
+        self.actions: list[dict[AgentID, Action]] = []
+
+    def start(self, seed: int) -> None:
+        self.seed, self.steps, self.actions = seed, 0, []
+
+    def record(self, actions: dict[AgentID, Action]) -> None:
+        self.steps += 1
+        if not self.has_state and self.steps <= LONGEST_REPLAY:
+            self.actions.append(actions)
+
+    def snapshot(self, shown: Sequence[Array]) -> State:
+        common = {"seed": self.seed, "steps": self.steps, "fingerprint": fingerprint(shown)}
+        if self.has_state:
+            return {**common, "state": self.env.get_state()}  # type: ignore[attr-defined]
+        log = [[[agent, _plain(action)] for agent, action in step.items()] for step in self.actions]
+        return {**common, "actions": log}
+
+    def adopt(self, saved: State) -> None:
+        """Give a world of its own state that state back."""
+        self.seed, self.steps = saved["seed"], saved["steps"]
+        self.env.set_state(saved["state"])  # type: ignore[attr-defined]
+
+    def replayed(self, saved: State) -> Iterator[dict[AgentID, Action]]:
+        """The logged actions, as the world took them."""
+        for step in saved["actions"]:
+            yield {agent: self._native(agent, action) for agent, action in step}
+
+    def _native(self, agent: AgentID, action: Any) -> Action:
+        space = self.env.action_space(agent)
+        return (
+            np.asarray(action, space.dtype).reshape(space.shape or ()) if isinstance(action, list) else action
+        )
+
+
+def fingerprint(arrays: Sequence[Array]) -> str:
+    """A short hash of what the world shows."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _plain(action: Action) -> Any:
+    return action.tolist() if isinstance(action, np.ndarray | np.generic) else action

@@ -1,0 +1,111 @@
+"""The two-step game of the QMIX paper (Rashid et al., 2018): why monotonic mixing beats adding values up.
+
+In the first state nobody is paid; the action of ``agent_0`` picks the branch. The safe branch pays the team 7
+whatever is played. The risky branch pays ``[[0, 1], [1, 8]]``. Each agent gets half of the team's reward. Under
+uniform play the risky branch looks worse than the safe one to learners that cannot represent its payoff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from pydantic import Field
+
+from marl.config import Config
+from marl.data.task import Array, Bools, Floats, Ints, Kind, number_seats
+from marl.envs.batched import NativeEnv
+
+AGENTS = ("agent_0", "agent_1")
+FIRST, SAFE, RISKY = 0, 1, 2
+
+
+class TwoStepConfig(Config):
+    """Keys of ``env_config``."""
+
+    one_hot_state_encoding: bool = Field(
+        True,
+        description="Observe the one-hot state and the agent's number (1 or 2) instead of one index of six.",
+    )
+    actions_are_logits: bool = Field(
+        False, description="Actions are two numbers per agent from which the move is drawn by softmax."
+    )
+    safe_payoff: list[list[float]] = Field(
+        [[7.0, 7.0], [7.0, 7.0]], description="Team reward in the safe branch, by the two agents' actions."
+    )
+    risky_payoff: list[list[float]] = Field(
+        [[0.0, 1.0], [1.0, 8.0]], description="Team reward in the risky branch, by the two agents' actions."
+    )
+
+
+class TwoStepGames(NativeEnv):
+    """``num_envs`` two-step games. Global state: the one-hot state."""
+
+    name = "two_step_game"
+    state_size = 3
+    state_arrays = ("where", "luck", "steps")
+
+    def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
+        self.num_envs = num_envs
+        self.config = TwoStepConfig(**env_config)
+        self.payoff = np.zeros((3, 2, 2), np.float32)
+        self.payoff[SAFE], self.payoff[RISKY] = self.config.safe_payoff, self.config.risky_payoff
+        self.kinds = number_seats([Kind("agent", AGENTS, self._observation_space(), self._action_space())])
+        self.where = np.zeros(num_envs, np.int64)
+        self.steps = np.zeros(num_envs, np.int64)
+        self.luck = np.zeros((num_envs, 2, 2))  # uniform numbers per step and agent, for actions_are_logits
+
+    def _observation_space(self) -> spaces.Space[Any]:
+        if self.config.one_hot_state_encoding:
+            return spaces.MultiDiscrete([2, 2, 2, 3])
+        return spaces.Discrete(6)
+
+    def _action_space(self) -> spaces.Space[Any]:
+        if self.config.actions_are_logits:
+            return spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        return spaces.Discrete(2)
+
+    def _start(self, lanes: Ints, seeds: Ints) -> None:
+        self.where[lanes] = FIRST
+        self.steps[lanes] = 0
+        if self.config.actions_are_logits:
+            for lane, seed in zip(lanes, seeds, strict=True):
+                self.luck[lane] = np.random.default_rng(int(seed)).random((2, 2))
+
+    def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
+        moves = self._moves(actions[0])
+        reward = self.payoff[self.where, moves[:, 0], moves[:, 1]]
+        over = self.where != FIRST
+        self.where = np.where(over, self.where, SAFE + moves[:, 0])
+        self.steps += 1
+        ended = np.repeat(over[:, None], 2, axis=1)
+        return np.repeat(reward[:, None] / 2, 2, axis=1), ended, np.zeros_like(ended), over
+
+    def _moves(self, actions: Array) -> Ints:
+        if not self.config.actions_are_logits:
+            return actions.astype(np.int64, copy=False)
+        first, second = actions[..., 0].astype(np.float64), actions[..., 1].astype(np.float64)
+        chance_of_second = 1.0 / (1.0 + np.exp(np.clip(first - second, -700, 700)))
+        lanes = np.arange(self.num_envs)
+        return (self.luck[lanes, np.minimum(self.steps, 1)] < chance_of_second).astype(np.int64)
+
+    def _view(self) -> tuple[Sequence[Array], Sequence[Bools], Bools, Floats]:
+        state = np.eye(3, dtype=np.float32)[self.where]
+        present = np.ones((self.num_envs, 2), bool)
+        return (self._observe(state),), (np.ones((self.num_envs, 2, 0), bool),), present, state
+
+    def _observe(self, state: Floats) -> Ints:
+        obs = np.empty((self.num_envs, 2, self.kinds[0].obs_width), np.int64)
+        if self.config.one_hot_state_encoding:
+            obs[:, :, :3] = state[:, None]
+            obs[:, :, 3] = (1, 2)
+        else:
+            obs[:, :, 0] = self.where[:, None] + (0, 3)
+        return obs
+
+    def render(self, lane: int) -> str:
+        state = ("first state", "safe branch", "risky branch")[self.where[lane]]
+        table = "\n".join(" ".join(f"{x:4g}" for x in row) for row in self.payoff[self.where[lane]])
+        return f"two-step game, {state}; team reward by (agent_0, agent_1):\n{table}"

@@ -1,0 +1,54 @@
+"""Groups are teams: named, ordered sets of agents that a mixer or a shared critic looks at together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from marl.data.task import AgentID, GroupID, Kind
+from marl.envs.layout import pattern_of
+from marl.errors import ConfigError, did_you_mean
+
+
+@dataclass(frozen=True)
+class AgentGroups:
+    """Group names to members; a member is an agent id or a pattern such as ``car_*``."""
+
+    members: Mapping[GroupID, Sequence[AgentID]]
+
+    def seats(self, kinds: Sequence[Kind]) -> dict[GroupID, tuple[int, ...]]:
+        """The seats of each group, in the order of its members. No agent may be in two groups."""
+        names = [name for kind in kinds for name in kind.agents]
+        found = {group: self._seats_of(group, members, names) for group, members in self.members.items()}
+        taken: dict[int, GroupID] = {}
+        for group, seats in found.items():
+            for seat in seats:
+                if seat in taken:
+                    raise ConfigError(
+                        f"agent {names[seat]!r} is in the groups {taken[seat]!r} and {group!r}; an agent belongs to one group "
+                        "at most. Take it out of one."
+                    )
+                taken[seat] = group
+        return found
+
+    def _seats_of(
+        self, group: GroupID, members: Sequence[AgentID], names: Sequence[AgentID]
+    ) -> tuple[int, ...]:
+        seats: list[int] = []
+        for member in members:
+            matching = [
+                seat for seat, name in enumerate(names)
+                if seat not in seats and (name == member or name.split("[")[0] == member or pattern_of(name, [member]))
+            ]  # fmt: skip
+            if not matching:
+                known = sorted({name.split("[")[0] for name in names})
+                raise ConfigError(
+                    f"group {group!r} names {member!r}, but the world has no such agent. Agents: {', '.join(known)}."
+                    f"{did_you_mean(member, known)}"
+                )
+            seats += matching
+        return tuple(seats)
+
+    def group_of(self, agent: AgentID) -> GroupID | None:
+        """The group that an agent id belongs to."""
+        return next((group for group, members in self.members.items() if pattern_of(agent, members)), None)

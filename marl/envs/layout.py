@@ -1,0 +1,126 @@
+"""Which agents a dict world has, sorted into kinds of equal spaces, and how their values become rows of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias
+
+import numpy as np
+from gymnasium import spaces
+
+from marl.data.task import AgentID, AnySpace, Array, Kind, number_seats
+from marl.envs.base import ENV_STATE, Action, MultiAgentEnv, Obs
+from marl.errors import EnvError
+
+MASK = "action_mask"
+Encoder: TypeAlias = Callable[[Obs], Any]
+Decoder: TypeAlias = Callable[[Any], Action]
+
+
+def kinds_of(env: MultiAgentEnv) -> tuple[Kind, ...]:
+    """Agents with equal spaces are one kind, in the order in which the world names them."""
+    seats = _seats(env)
+    if not seats:
+        raise EnvError(
+            f"{type(env).__name__} names no agents. Set possible_agents = ('a', 'b'), or, where ids are not known in "
+            "advance, max_agents = {'car_*': 50}."
+        )
+    found: list[tuple[AnySpace, AnySpace, bool, list[AgentID]]] = []
+    for name, example in seats:
+        observation, masked = inner_space(env.observation_space(example))
+        action = env.action_space(example)
+        for known in found:
+            if known[0] == observation and known[1] == action and known[2] == masked:
+                known[3].append(name)
+                break
+        else:
+            found.append((observation, action, masked, [name]))
+    names = kind_names([agents for *_, agents in found])
+    return number_seats(
+        [
+            Kind(name, tuple(a), obs, act, masked)
+            for name, (obs, act, masked, a) in zip(names, found, strict=True)
+        ]
+    )
+
+
+def _seats(env: MultiAgentEnv) -> list[tuple[AgentID, AgentID]]:
+    """Name of each seat and an agent id to ask the spaces with."""
+    if env.possible_agents:
+        return [(agent, agent) for agent in env.possible_agents]
+    return [
+        (f"{pattern}[{i}]", pattern.replace("*", "0"))
+        for pattern, count in env.max_agents.items()
+        for i in range(count)
+    ]
+
+
+def kind_names(teams: Sequence[Sequence[AgentID]]) -> list[str]:
+    """A name per kind: the common prefix of its ids without digits and underscores at the end."""
+    if len(teams) == 1:
+        return ["agent"]
+    names: list[str] = []
+    for agents in teams:
+        prefix = _common_prefix([str(a).split("*")[0] for a in agents]).rstrip("_-0123456789") or str(
+            agents[0]
+        )
+        names.append(prefix if prefix not in names else f"{prefix}_{len(names)}")
+    return names
+
+
+def _common_prefix(names: Sequence[str]) -> str:
+    low, high = min(names), max(names)
+    size = next(
+        (i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high))
+    )
+    return low[:size]
+
+
+def pattern_of(agent: AgentID, patterns: Sequence[str]) -> str | None:
+    """The first pattern that matches the id."""
+    return next((p for p in patterns if fnmatchcase(str(agent), p)), None)
+
+
+def inner_space(space: AnySpace) -> tuple[AnySpace, bool]:
+    """The space of the observation proper, and whether a legal-action mask comes with it.
+
+    A Dict space with ``action_mask`` or ``state`` beside ``observation`` or ``obs`` is an envelope; every other Dict
+    is an observation.
+    """
+    if isinstance(space, spaces.Dict) and (MASK in space.spaces or ENV_STATE in space.spaces):
+        for key in ("observation", "obs"):
+            if key in space.spaces:
+                return space.spaces[key], MASK in space.spaces
+    return space, False
+
+
+def obs_key(space: AnySpace) -> str | None:
+    """Key of the observation proper inside an envelope, or None."""
+    inner, _ = inner_space(space)
+    if inner is space:
+        return None
+    assert isinstance(space, spaces.Dict)
+    return "observation" if "observation" in space.spaces else "obs"
+
+
+def encoder(space: AnySpace) -> Encoder:
+    """From an observation as the world gives it to something that fits a row of ``obs_width`` numbers."""
+    if isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete) and len(space.shape) == 1:
+        return lambda obs: obs
+    if isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
+        return lambda obs: np.asarray(obs).reshape(-1)
+    if isinstance(space, spaces.Discrete):
+        start = int(space.start)
+        return lambda obs: (int(obs) - start,)
+    return lambda obs: spaces.flatten(space, obs)
+
+
+def decoder(space: AnySpace) -> Decoder:
+    """From a stored action (an int, or a list of numbers) to what the world's action space contains."""
+    if isinstance(space, spaces.Discrete):
+        start = int(space.start)
+        return (lambda a: a + start) if start else (lambda a: a)
+    shape, dtype = space.shape, space.dtype
+    offset: Array | int = space.start.reshape(-1) if isinstance(space, spaces.MultiDiscrete) else 0
+    return lambda a: (np.asarray(a, dtype) + offset).astype(dtype, copy=False).reshape(shape or ())

@@ -1,0 +1,127 @@
+"""From the word behind ``env:`` to copies of a world."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+
+from marl.envs.base import EnvContext, MultiAgentEnv
+from marl.envs.batched import BatchedEnv
+from marl.envs.gymnasium import GymnasiumWorld
+from marl.envs.pettingzoo import ParallelWorld, make_pettingzoo
+from marl.envs.vector import DictVector
+from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean
+from marl.registry import Registry, load_object
+
+EnvCreator: TypeAlias = Callable[..., Any]
+"""A class or function that takes the ``env_config`` and gives a ``MultiAgentEnv``, Gymnasium or PettingZoo env;
+or a ``BatchedEnv`` class, which takes the number of copies first."""
+
+ENVS: Registry[EnvCreator] = Registry("env")
+
+
+def register_env(name: str, creator: EnvCreator | str) -> None:
+    """Make ``env: name`` work. ``creator`` may also be ``package.module:name``, which Ray workers load by themselves."""
+    ENVS.register(name, creator if callable(creator) else _ByName(creator))
+
+
+class _ByName:
+    """A creator that is looked up when it is first needed."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __call__(self, *args: Any) -> Any:
+        return _call(_callable(self.path), args[-1])
+
+
+def resolve_env(env: str | EnvCreator) -> EnvCreator:
+    """The creator behind a registered name, ``pettingzoo:...``, ``package.module:Class`` or a Gymnasium id."""
+    if not isinstance(env, str):
+        return env
+    if env in ENVS:
+        return ENVS[env]
+    if env.startswith("pettingzoo:"):
+        return lambda config: make_pettingzoo(env.removeprefix("pettingzoo:"), config)
+    if ":" in env:
+        return _callable(env)
+    if env in gym.registry:
+        return lambda config: gym.make(env, **config)
+    known = [*ENVS, *gym.registry]
+    raise UnknownNameError(
+        f"unknown env {env!r}.{did_you_mean(env, known)} Expected a registered name ({', '.join(ENVS)}), "
+        "pettingzoo:family/name_vN, package.module:Class, or a Gymnasium id such as CartPole-v1."
+    )
+
+
+def make_world(
+    env: str | EnvCreator,
+    num_envs: int,
+    env_config: Mapping[str, Any],
+    *,
+    worker_index: int = 0,
+    num_workers: int = 0,
+    fresh_env_per_episode: bool = False,
+) -> BatchedEnv:
+    """``num_envs`` copies of the world behind the array API."""
+    creator = resolve_env(env)
+    name = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
+    if isinstance(creator, type) and issubclass(creator, BatchedEnv):
+        world: BatchedEnv = _guard(
+            name, lambda: creator(num_envs, EnvContext(env_config, worker_index, 0, num_workers))
+        )  # type: ignore[call-arg]
+        return world
+
+    def create(lane: int) -> MultiAgentEnv:
+        context = EnvContext(env_config, worker_index, lane, num_workers)
+        return as_world(_guard(name, lambda: _call(creator, context)), name)
+
+    envs = [create(lane) for lane in range(num_envs)]
+    return DictVector(envs, name, create if fresh_env_per_episode else None, worker_index)
+
+
+def as_world(env: object, name: str) -> MultiAgentEnv:
+    """A ``MultiAgentEnv`` as it is, or the fitting wrapper around an env of another library."""
+    if isinstance(env, MultiAgentEnv):
+        return env
+    if isinstance(env, gym.Env):
+        return GymnasiumWorld(env)
+    if hasattr(env, "possible_agents") and hasattr(env, "step") and not hasattr(env, "agent_iter"):
+        return ParallelWorld(env)
+    raise ConfigError(
+        f"env {name!r} gave an object of type {type(env).__name__}. Expected a marl.MultiAgentEnv, a marl.BatchedEnv class, "
+        "a gymnasium.Env or a PettingZoo parallel env."
+    )
+
+
+def _callable(path: str) -> EnvCreator:
+    found = load_object(path, "env")
+    if not callable(found):
+        raise ConfigError(f"env {path!r} is a {type(found).__name__}; expected a class or a function.")
+    return found
+
+
+def _call(creator: EnvCreator, context: EnvContext) -> Any:
+    """Gymnasium classes take keywords; everything else takes the config, or nothing."""
+    gym_class: Any = creator
+    if isinstance(creator, type) and issubclass(creator, gym.Env):
+        return gym_class(**context)
+    try:
+        takes_config = bool(inspect.signature(creator).parameters)
+    except (TypeError, ValueError):
+        takes_config = True
+    return creator(context) if takes_config else creator()
+
+
+def _guard(name: object, build: Callable[[], Any]) -> Any:
+    try:
+        return build()
+    except UserError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"env {name!r} could not be built: {type(error).__name__}: {error}. Check env_config."
+        ) from error

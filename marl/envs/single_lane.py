@@ -1,0 +1,126 @@
+"""The dict API of a natively batched world: one lane of it, as a ``MultiAgentEnv``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from marl.data.task import AgentID, AnySpace, Array
+from marl.envs.base import ALL, Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.batched import BatchedEnv, Frame, State
+from marl.envs.layout import MASK, pattern_of
+
+
+class SingleLane(MultiAgentEnv):
+    """Plays one lane of a ``BatchedEnv`` through dicts, for scripts, tests and other libraries."""
+
+    def __init__(
+        self, create: Callable[[int, Mapping[str, Any]], BatchedEnv], config: Mapping[str, Any] | None = None
+    ):
+        self.world = create(1, config or {})
+        self._seat_of: dict[AgentID, int] = {}
+        self._place = [(k, i) for k, kind in enumerate(self.world.kinds) for i in range(kind.size)]
+        if self.world.fixed_seats:
+            self.possible_agents = self.world.seat_names
+        else:
+            names = [name.split("[")[0] for name in self.world.seat_names]
+            self.max_agents = {pattern: names.count(pattern) for pattern in dict.fromkeys(names)}
+        self._state: Array = np.zeros(self.world.state_size, np.float32)
+        self._obs_spaces = [self._observation_space(k) for k in range(len(self.world.kinds))]
+
+    def _observation_space(self, k: int) -> AnySpace:
+        kind = self.world.kinds[k]
+        if not kind.masked:
+            return kind.observation_space
+        mask = spaces.MultiBinary(kind.legal_width)
+        return spaces.Dict({"observation": kind.observation_space, MASK: mask})
+
+    def _kind_of(self, agent: AgentID) -> int:
+        names = self.world.seat_names
+        if self.world.fixed_seats:
+            return self._place[names.index(agent)][0]
+        pattern = pattern_of(agent, list(self.max_agents)) or agent
+        return self._place[next(i for i, name in enumerate(names) if name.startswith(f"{pattern}["))][0]
+
+    def observation_space(self, agent: AgentID) -> AnySpace:
+        return self._obs_spaces[self._kind_of(agent)]
+
+    def action_space(self, agent: AgentID) -> AnySpace:
+        return self.world.kinds[self._kind_of(agent)].action_space
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
+        del options
+        seeds = np.array([np.random.default_rng().integers(2**31) if seed is None else seed])
+        obs = self._observations(self.world.reset(np.array([0]), seeds), asked_only=True)
+        return obs, {agent: {} for agent in obs}
+
+    def step(self, actions: dict[AgentID, Action]) -> StepResult:
+        frame = self.world.step(self._columns(actions))
+        obs = self._observations(frame, asked_only=False)
+        rewards = {a: float(frame.rewards[0, s]) for a, s in self._seat_of.items()}
+        for _, agent, reward in frame.late:
+            rewards[agent] = rewards.get(agent, 0.0) + reward
+        terminated = {a: bool(frame.terminated[0, s]) for a, s in self._seat_of.items()}
+        truncated = {a: bool(frame.truncated[0, s]) for a, s in self._seat_of.items()}
+        over = bool(frame.over[0])
+        terminated[ALL] = over and any(terminated.values())
+        truncated[ALL] = over and not terminated[ALL]
+        return StepResult(obs, rewards, terminated, truncated, {agent: {} for agent in obs})
+
+    def _columns(self, actions: Mapping[AgentID, Action]) -> list[Array]:
+        columns = [np.zeros((1, k.size, *k.action_shape), k.action_dtype) for k in self.world.kinds]
+        for agent, action in actions.items():
+            k, i = self._place[self._seat_of[agent]]
+            space = self.world.kinds[k].action_space
+            start = (
+                getattr(space, "start", 0) if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else 0
+            )
+            columns[k][0, i] = np.asarray(action).reshape(self.world.kinds[k].action_shape) - start
+        return columns
+
+    def _observations(self, frame: Frame, asked_only: bool) -> dict[AgentID, Obs]:
+        """Observations of those who are asked and, after a step, the last ones of those who ended."""
+        self._state = np.array(frame.state[0])
+        shown = (
+            frame.present[0] if asked_only else frame.present[0] | frame.terminated[0] | frame.truncated[0]
+        )
+        seats = {self.world.agent_at(0, s): s for s in np.flatnonzero(shown).tolist()}
+        self._seat_of = {**self._alive(frame), **seats}
+        return {agent: self._observe(frame, seat) for agent, seat in seats.items()}
+
+    def _alive(self, frame: Frame) -> dict[AgentID, int]:
+        """Agents between two decisions keep their seat."""
+        if self.world.fixed_seats:
+            return {agent: seat for seat, agent in enumerate(self.world.seat_names)}
+        taken = {seat for _, seat in frame.born}
+        return {agent: seat for agent, seat in self._seat_of.items() if seat not in taken}
+
+    def _observe(self, frame: Frame, seat: int) -> Obs:
+        k, i = self._place[seat]
+        kind = self.world.kinds[k]
+        space = kind.observation_space
+        flat = frame.obs[k][0, i]
+        obs: Obs
+        if isinstance(space, spaces.Discrete):
+            obs = int(flat[0]) + int(space.start)
+        else:
+            obs = np.array(flat, space.dtype).reshape(space.shape or ())
+        return {"observation": obs, MASK: frame.legal[k][0, i].astype(np.int8)} if kind.masked else obs
+
+    def state(self) -> Array | None:
+        return self._state if self.world.state_size else None
+
+    def render(self) -> Array | str | None:
+        return self.world.render(0)
+
+    def get_state(self) -> State:
+        return {"world": self.world.get_state(), "seats": [[a, s] for a, s in self._seat_of.items()]}
+
+    def set_state(self, state: State) -> None:
+        self._state = np.array(self.world.set_state(state["world"]).state[0])
+        self._seat_of = {agent: seat for agent, seat in state["seats"]}

@@ -1,0 +1,1 @@
+"""Who plays: agent to policy."""

@@ -1,0 +1,138 @@
+"""Action distributions: drawn from in numpy while acting, differentiated in torch while learning.
+
+``torch.distributions`` on the rollout step would cost more than the whole forward pass; these are the few formulas needed.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from marl.data.task import AnySpace, Array, Floats, Ints
+
+ILLEGAL = -1e9  # logit of an action that may not be played
+
+
+class Distribution(ABC):
+    """A family of distributions over actions; ``size`` numbers per row pick one member."""
+
+    size: int
+
+    @abstractmethod
+    def sample(self, params: Floats, rng: np.random.Generator, explore: bool) -> tuple[Array, Floats]:
+        """Actions and their log probabilities; without ``explore`` the most likely action."""
+
+    @abstractmethod
+    def logp(self, params: Tensor, actions: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def entropy(self, params: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def kl(self, old: Tensor, new: Tensor) -> Tensor:
+        """``KL(old || new)`` per row."""
+
+
+class Categorical(Distribution):
+    """One of ``n`` actions by softmax of ``n`` logits."""
+
+    def __init__(self, n: int) -> None:
+        self.size = n
+
+    def sample(self, params: Floats, rng: np.random.Generator, explore: bool) -> tuple[Ints, Floats]:
+        p = np.exp(params - params.max(axis=1, keepdims=True))
+        actions = race(p, rng) if explore else p.argmax(axis=1)
+        chosen = p[np.arange(len(p)), actions]
+        return actions, np.log(np.maximum(chosen, 1e-38) / p.sum(axis=1))
+
+    def logp(self, params: Tensor, actions: Tensor) -> Tensor:
+        return params.log_softmax(1).gather(1, actions.long().view(-1, 1)).squeeze(1)
+
+    def entropy(self, params: Tensor) -> Tensor:
+        logs = params.log_softmax(1)
+        return -(logs.exp() * logs).sum(1)
+
+    def kl(self, old: Tensor, new: Tensor) -> Tensor:
+        before, after = old.log_softmax(1), new.log_softmax(1)
+        return (before.exp() * (before - after)).sum(1)
+
+
+class MultiCategorical(Distribution):
+    """Several independent choices, side by side."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.parts = [Categorical(int(n)) for n in sizes]
+        self.sizes = [int(n) for n in sizes]
+        self.size = sum(self.sizes)
+
+    def sample(self, params: Floats, rng: np.random.Generator, explore: bool) -> tuple[Ints, Floats]:
+        pieces = np.split(params, np.cumsum(self.sizes)[:-1], axis=1)
+        drawn = [part.sample(piece, rng, explore) for part, piece in zip(self.parts, pieces, strict=True)]
+        logp = np.stack([logp for _, logp in drawn]).sum(axis=0)
+        return np.stack([actions for actions, _ in drawn], axis=1), logp
+
+    def logp(self, params: Tensor, actions: Tensor) -> Tensor:
+        pieces = zip(self.parts, torch.split(params, self.sizes, 1), actions.unbind(1), strict=True)
+        return torch.stack([part.logp(p, a) for part, p, a in pieces]).sum(0)
+
+    def entropy(self, params: Tensor) -> Tensor:
+        pieces = zip(self.parts, torch.split(params, self.sizes, 1), strict=True)
+        return torch.stack([part.entropy(p) for part, p in pieces]).sum(0)
+
+    def kl(self, old: Tensor, new: Tensor) -> Tensor:
+        pieces = zip(
+            self.parts, torch.split(old, self.sizes, 1), torch.split(new, self.sizes, 1), strict=True
+        )
+        return torch.stack([part.kl(a, b) for part, a, b in pieces]).sum(0)
+
+
+class DiagGaussian(Distribution):
+    """Independent normal numbers; ``params`` are means followed by log standard deviations."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.size = 2 * width
+
+    def sample(self, params: Floats, rng: np.random.Generator, explore: bool) -> tuple[Floats, Floats]:
+        mean, log_std = params[:, : self.width], params[:, self.width :]
+        noise = rng.standard_normal(mean.shape, np.float32) if explore else np.zeros_like(mean)
+        logp = -(0.5 * noise**2 + log_std + 0.5 * math.log(2 * math.pi)).sum(1)
+        return mean + noise * np.exp(log_std), logp.astype(np.float32)
+
+    def logp(self, params: Tensor, actions: Tensor) -> Tensor:
+        mean, log_std = params.chunk(2, 1)
+        noise = (actions - mean) * (-log_std).exp()
+        return -(0.5 * noise.square() + log_std + 0.5 * math.log(2 * math.pi)).sum(1)
+
+    def entropy(self, params: Tensor) -> Tensor:
+        _, log_std = params.chunk(2, 1)
+        return (log_std + 0.5 * math.log(2 * math.pi * math.e)).sum(1)
+
+    def kl(self, old: Tensor, new: Tensor) -> Tensor:
+        (m0, s0), (m1, s1) = old.chunk(2, 1), new.chunk(2, 1)
+        return (s1 - s0 + ((2 * s0).exp() + (m0 - m1).square()) / (2 * (2 * s1).exp()) - 0.5).sum(1)
+
+
+def race(weights: Floats, rng: np.random.Generator) -> Ints:
+    """One index per row with chance proportional to its weight: the fastest of exponential clocks wins.
+
+    float32 clocks are exactly 0 once in ten million draws; without the floor 0/0 would let an illegal action win.
+    """
+    clocks = np.maximum(rng.standard_exponential(weights.shape, np.float32), 1e-30)
+    return np.asarray((weights / clocks).argmax(axis=1))
+
+
+def distribution_for(space: AnySpace) -> Distribution:
+    """The distribution that fits an action space (stored form)."""
+    if isinstance(space, spaces.Discrete):
+        return Categorical(int(space.n))
+    if isinstance(space, spaces.MultiDiscrete):
+        return MultiCategorical(space.nvec.reshape(-1).tolist())
+    assert isinstance(space, spaces.Box)
+    return DiagGaussian(int(np.prod(space.shape)))

@@ -1,0 +1,48 @@
+"""Exploration. The current value is a buffer, so it travels with the weights; only the learner moves it."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from marl.policies.config import ExplorationConfig
+
+
+class Exploration(nn.Module):
+    """Values between ``initial`` and ``final`` over ``timesteps`` env steps, and an optional uniformly random start."""
+
+    value: torch.Tensor
+    uniform: torch.Tensor
+
+    def __init__(self, initial: float, final: float, timesteps: int, random_timesteps: int = 0) -> None:
+        super().__init__()
+        self.initial, self.final, self.timesteps, self.random_timesteps = (
+            initial,
+            final,
+            timesteps,
+            random_timesteps,
+        )
+        self.register_buffer("value", torch.tensor(float(initial)))
+        self.register_buffer("uniform", torch.tensor(random_timesteps > 0))
+
+    def anneal(self, timesteps: int) -> None:
+        done = min(1.0, timesteps / self.timesteps) if self.timesteps else 1.0
+        self.value.fill_(self.initial + done * (self.final - self.initial))
+        self.uniform.fill_(timesteps < self.random_timesteps)
+
+
+def epsilon_greedy(config: ExplorationConfig) -> Exploration:
+    """Chance of a random action."""
+    return Exploration(
+        1.0 if config.initial_epsilon is None else config.initial_epsilon,
+        0.02 if config.final_epsilon is None else config.final_epsilon,
+        10_000 if config.epsilon_timesteps is None else config.epsilon_timesteps,
+    )
+
+
+def sampling(config: ExplorationConfig) -> Exploration:
+    """Stochastic policies: sample, after an optional random start; GaussianNoise also sets the standard deviation."""
+    initial = 1.0 if config.initial_scale is None else config.initial_scale
+    final = 0.1 if config.final_scale is None else config.final_scale
+    steps = 10_000 if config.scale_timesteps is None else config.scale_timesteps
+    return Exploration(initial, final, steps, config.random_timesteps or 0)

@@ -1,0 +1,92 @@
+"""Networks and what comes before them: from raw observations to features, from features to outputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from marl.data.task import AnySpace, Kind
+from marl.policies.config import ModelConfig
+from marl.policies.policy import Inputs
+
+
+class MLP(nn.Module):
+    """Fully connected layers, written flat: half the call overhead of a ``Sequential`` at the size of a rollout step."""
+
+    def __init__(
+        self, sizes: Sequence[int], activation: str, generator: torch.Generator, last_gain: float = 1.0
+    ) -> None:
+        super().__init__()
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        self.activation = torch.tanh_ if activation == "tanh" else torch.relu_
+        for i, (wide, narrow) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+            gain = last_gain if i == len(sizes) - 2 else math.sqrt(2)
+            weight = torch.empty(narrow, wide)
+            nn.init.orthogonal_(weight, gain, generator=generator)
+            self.weights.append(nn.Parameter(weight))
+            self.biases.append(nn.Parameter(torch.zeros(narrow)))
+        self._pairs = list(
+            zip(self.weights, self.biases, strict=True)
+        )  # outside nn.Module's slow attribute look-up
+
+    def forward(self, x: Tensor) -> Tensor:
+        for weight, bias in self._pairs[:-1]:
+            x = self.activation(F.linear(x, weight, bias))
+        return F.linear(x, *self._pairs[-1])
+
+
+class Features(nn.Module):
+    """Raw observations (and the seat, where the policy is shown it) as one float vector per row."""
+
+    offsets: Tensor
+
+    def __init__(self, kind: Kind, agent_id: bool) -> None:
+        super().__init__()
+        self.seats = kind.size if agent_id else 0
+        self.one_hot = one_hot_sizes(kind.observation_space)
+        self.scale = 1 / 255 if kind.obs_dtype == np.uint8 else 1.0
+        self.size = (sum(self.one_hot) if self.one_hot else kind.obs_width) + self.seats
+        offsets = np.cumsum([0, *self.one_hot[:-1]]) if self.one_hot else np.zeros(0, np.int64)
+        self.register_buffer("offsets", torch.from_numpy(np.asarray(offsets, np.int64)), persistent=False)
+
+    def forward(self, obs: Tensor, agent_index: Tensor) -> Tensor:
+        if self.one_hot:
+            width = self.size - self.seats
+            x = torch.zeros(len(obs), width, device=obs.device).scatter_(1, obs + self.offsets, 1.0)
+        else:
+            x = obs.float() if self.scale == 1.0 else obs.float() * self.scale
+        if self.seats:
+            x = torch.cat([x, F.one_hot(agent_index, self.seats).float()], dim=1)
+        return x
+
+    def of(self, inputs: Inputs, device: torch.device) -> Tensor:
+        obs, index = torch.from_numpy(inputs.obs), torch.from_numpy(inputs.agent_index)
+        features: Tensor = self(obs.to(device), index.to(device))
+        return features
+
+
+def one_hot_sizes(space: AnySpace) -> list[int]:
+    """Sizes of the one-hot parts of a stored observation; empty where it is numbers already."""
+    if isinstance(space, spaces.Discrete):
+        return [int(space.n)]
+    if isinstance(space, spaces.MultiDiscrete):
+        return [int(n) for n in space.nvec.reshape(-1)]
+    return []
+
+
+def build_mlp(
+    inputs: int, outputs: int, model: ModelConfig, generator: torch.Generator, last_gain: float = 1.0
+) -> MLP:
+    return MLP([inputs, *model.fcnet_hiddens, outputs], model.fcnet_activation, generator, last_gain)
+
+
+def seeded(*numbers: int) -> torch.Generator:
+    """A torch generator that follows from these numbers."""
+    seed = int(np.random.SeedSequence(list(numbers)).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return torch.Generator().manual_seed(seed)

@@ -1,0 +1,66 @@
+"""What decides. A policy acts; it never learns by itself and is the only thing that travels to rollout workers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from marl.data.task import Array, Bools, Floats, Ints, Kind
+
+
+@dataclass(slots=True)
+class Inputs:
+    """What ``N`` deciding agents see. Columns that a model does not use may have width 0."""
+
+    obs: Array  # [N, obs_width] as the world gave it
+    legal: Bools  # [N, legal_width]; width 0: everything is legal
+    agent_index: Ints  # [N] seat within the kind of agents
+
+    def __len__(self) -> int:
+        return len(self.obs)
+
+
+@dataclass(slots=True)
+class Decision:
+    """What ``N`` agents do."""
+
+    actions: Array  # [N, *action_shape]
+    logp: Floats  # [N] log probability under the behaviour that chose; 0 for deterministic choices
+    carry: Floats  # [N, carry_size] memory for the next decision
+
+
+class Policy(nn.Module, ABC):
+    """Acts for agents of one kind. What it needs while acting is a parameter or a buffer, so it travels with the weights."""
+
+    carry_size: int = 0
+    """Numbers that the policy remembers per agent between two decisions of an episode."""
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__()
+        self.kind = kind
+
+    @abstractmethod
+    def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
+        """Choose for all rows at once. Without ``explore`` the choice is the policy's best guess."""
+
+    def anneal(self, timesteps: int) -> None:
+        """Move exploration to its value after so many env steps. Called by the learner alone."""
+
+    def get_weights(self) -> dict[str, Array]:
+        """Parameters and buffers as numpy arrays (copies)."""
+        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.state_dict().items()}
+
+    def set_weights(self, weights: dict[str, Array]) -> None:
+        self.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
+
+    @property
+    def device(self) -> torch.device:
+        first = next(self.parameters(), None)
+        return first.device if first is not None else torch.device("cpu")
+
+    def tensor(self, array: Array) -> Tensor:
+        return torch.from_numpy(array).to(self.device)

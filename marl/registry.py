@@ -1,0 +1,91 @@
+"""One generic register of named things, with "did you mean", and names of the form ``package.module:name``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from marl.errors import ConfigError, UnknownNameError, did_you_mean
+
+T = TypeVar("T")
+
+# Modules that names out of a checkpoint may be loaded from; None: the user wrote the names, all are fine.
+_allowed: ContextVar[frozenset[str] | None] = ContextVar("allowed_modules", default=None)
+
+
+class Registry(Generic[T]):
+    """Names to things; names are case-insensitive."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self._items: dict[str, T] = {}
+
+    def register(self, name: str, item: T) -> None:
+        self._items[name.lower()] = item
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in self._items
+
+    def __getitem__(self, name: str) -> T:
+        try:
+            return self._items[name.lower()]
+        except KeyError:
+            raise UnknownNameError(
+                f"unknown {self.what} {name!r}. Known: {', '.join(sorted(self._items))}."
+                f"{did_you_mean(name, self._items)}"
+            ) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._items))
+
+
+@contextmanager
+def only_modules(allowed: frozenset[str]) -> Iterator[None]:
+    """Within this block ``load_object`` refuses modules outside ``allowed`` (for names read from checkpoints)."""
+    token = _allowed.set(allowed)
+    try:
+        yield
+    finally:
+        _allowed.reset(token)
+
+
+def load_object(name: str, what: str) -> object:
+    """The object behind ``package.module:name``; modules in the working directory are found as well."""
+    module_name, _, attribute = name.partition(":")
+    allowed = _allowed.get()
+    if allowed is not None and not _is_allowed(module_name, allowed):
+        raise ConfigError(
+            f"{what} {name!r} comes from a checkpoint and would import the module {module_name!r}, which was not "
+            f"allowed. If you trust it, allow it: --allow {module_name.split('.')[0]} (or allow=[...] in Python)."
+        )
+    module = import_module(module_name, f"{what} {name!r}")
+    found: object = module
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise ConfigError(
+                f"{what} {name!r}: module {module_name!r} has no {attribute!r}.{did_you_mean(part, dir(found))}"
+            )
+        found = getattr(found, part)
+    return found
+
+
+def import_module(module_name: str, what: str) -> object:
+    """Import a module, also from the working directory; a missing one is a ``ConfigError``."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(module_name)
+    except ImportError as error:
+        raise ConfigError(
+            f"{what}: cannot import {module_name!r} ({error}). Check the spelling, or install the package that has it."
+        ) from error
+
+
+def _is_allowed(module: str, allowed: frozenset[str]) -> bool:
+    return any(module == name or module.startswith(name + ".") for name in (*allowed, "marl"))

@@ -1,0 +1,107 @@
+"""Keys of collecting and evaluating, and the recipe from which a worker is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from marl.config import Config
+from marl.data.task import PolicyID, Task
+from marl.envs.registry import EnvCreator
+from marl.mappers.mapper import Mapper
+from marl.policies.config import PolicySpec
+
+
+class RolloutConfig(Config):
+    """How experience is collected (top-level keys of a scenario)."""
+
+    num_workers: NonNegativeInt = Field(
+        0, description="Rollout workers; 0: one, in this process, without Ray."
+    )
+    pool: Literal["auto", "ray", "in_process"] = Field(
+        "auto",
+        description="Where the workers live. auto: Ray actors when num_workers > 0. in_process: the same workers, one after "
+        "the other, without Ray (for debugging; gives the same numbers).",
+    )
+    num_envs_per_worker: PositiveInt = Field(
+        1, description="Copies of the world in each worker, stepped together."
+    )
+    rollout_fragment_length: PositiveInt | Literal["auto"] = Field(
+        "auto",
+        description="Steps of each copy per round. auto: what the on-policy learners' train_batch_size asks for, else 4.",
+    )
+    batch_mode: Literal["auto", "truncate_episodes", "complete_episodes"] = Field(
+        "auto",
+        description="complete_episodes: an episode is handed to the learners when it has ended, never in parts. auto: "
+        "complete_episodes where a learner needs it (pg), else truncate_episodes.",
+    )
+    horizon: PositiveInt | None = Field(
+        None, description="Env steps after which an episode is truncated (and bootstrapped)."
+    )
+    env_timeout_s: PositiveFloat | None = Field(
+        None,
+        description="Seconds that one step or reset of the world may take before the run ends with an error.",
+    )
+    fresh_env_per_episode: bool = Field(
+        False,
+        description="Build the world anew for each episode: for worlds that remember something over resets.",
+    )
+    normalize_actions: bool = Field(
+        True,
+        description="Box actions: policies speak -1..1, which is stretched (and cut) to the bounds of the space.",
+    )
+    clip_actions: bool = Field(
+        False, description="Box actions without normalisation: cut to the bounds of the space."
+    )
+    num_cpus_per_worker: NonNegativeFloat = Field(1, description="CPUs that Ray reserves per worker.")
+    num_gpus_per_worker: NonNegativeFloat = Field(
+        0, description="GPUs that Ray reserves per worker; may be a fraction."
+    )
+    custom_resources_per_worker: dict[str, PositiveFloat] = Field(
+        {}, description="Other Ray resources per worker."
+    )
+    address: str | None = Field(
+        None, description="Ray cluster to join (host:port or auto); none: start Ray on this machine."
+    )
+    recreate_failed_workers: bool = Field(
+        True,
+        description="A worker that dies is replaced and goes on with the same numbers; false: the run ends with an error.",
+    )
+
+
+class EvaluationConfig(Config):
+    """Greedy play on envs of its own, between iterations."""
+
+    interval: NonNegativeInt = Field(10, description="Iterations between two evaluations; 0: none.")
+    episodes: PositiveInt = Field(20, description="Episodes per evaluation.")
+    explore: bool = Field(False, description="Evaluate with exploration instead of greedily.")
+    policy_mapping_fn: str | dict[str, str | list[str]] | Callable[..., Any] | None = Field(
+        None, description="Who plays during evaluation; default: as in training."
+    )
+    env_config: dict[str, Any] | None = Field(None, description="Changes to env_config for evaluation.")
+    metric: str = Field(
+        "episode_reward_mean",
+        description="Field of the evaluation block that decides which checkpoint is best.",
+    )
+
+
+@dataclass(frozen=True)
+class RolloutSpec:
+    """All that a worker is told. It travels to Ray actors in memory."""
+
+    env: str | EnvCreator
+    env_config: Mapping[str, Any]
+    task: Task
+    policies: Mapping[PolicyID, PolicySpec]
+    mapper: Mapper
+    seed: int
+    config: RolloutConfig
+    complete_episodes: bool = False
+    evaluation_mapper: Mapper | None = None
+    evaluation_env_config: Mapping[str, Any] = field(default_factory=dict)
+    imports: tuple[str, ...] = ()
+    torch_threads: int = 1
+    registered: Mapping[str, EnvCreator] = field(default_factory=dict)

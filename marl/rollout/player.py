@@ -1,0 +1,255 @@
+"""Plays: asks the mapper who decides, asks the policies what to do, steps the worlds."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from gymnasium import spaces
+
+from marl.data.episode import Episode
+from marl.data.task import Array, Bools, Floats, Ints, PolicyID
+from marl.envs.batched import BatchedEnv, Frame, State
+from marl.errors import EnvTimeoutError, SpaceMismatchError
+from marl.mappers.mapper import Mapper, check_known
+from marl.policies.policy import Inputs, Policy
+from marl.rollout.config import RolloutConfig
+from marl.rollout.ledger import Ledger
+
+
+@dataclass(slots=True)
+class Choices:
+    """What everybody does in one step. Cells of absent agents mean nothing."""
+
+    actions: list[Array]  # per kind [E, A_k, *action_shape]
+    logp: Floats  # [E, A]
+
+
+class Player:
+    """``E`` running episodes and who plays in them. Collecting, evaluating and ``marl rollout`` all play through it."""
+
+    def __init__(
+        self, world: BatchedEnv, policies: Mapping[PolicyID, Policy], kinds: Mapping[PolicyID, int], mapper: Mapper,
+        config: RolloutConfig, worker_index: int = 0,
+    ) -> None:  # fmt: skip
+        self.world, self.mapper, self.config, self.worker_index = world, mapper, config, worker_index
+        self.policy_ids = list(policies)
+        self.policies = [policies[name] for name in self.policy_ids]
+        self.kind_of_policy = [kinds[name] for name in self.policy_ids]
+        self.ledger = Ledger(world, self.policy_ids)
+        lanes, seats = world.num_envs, len(world.seat_names)
+        self.policy_of = np.zeros((lanes, seats), np.int64)
+        self.carry = [
+            np.zeros((lanes, kind.size, self._carry_size(k)), np.float32)
+            for k, kind in enumerate(world.kinds)
+        ]
+        self.t = np.zeros(lanes, np.int64)
+        self.eps_id = np.zeros(lanes, np.int64)
+        self.episodes_begun = 0
+        self.episodes = [Episode(0, 0, worker_index, lane) for lane in range(lanes)]
+        self.view: Frame
+        if mapper.fixed and world.fixed_seats:
+            for seat, agent in enumerate(world.seat_names):
+                self.policy_of[:, seat] = self._ask(self.episodes[0], seat, agent)
+
+    def _carry_size(self, kind: int) -> int:
+        pairs = zip(self.policies, self.kind_of_policy, strict=True)
+        return max([policy.carry_size for policy, k in pairs if k == kind], default=0)
+
+    # -- episodes --------------------------------------------------------------------------------------------------
+
+    def begin(self, lanes: Ints, seeds: Ints) -> None:
+        """Start new episodes in these lanes."""
+        with self._time_limit("reset"):
+            self.view = self.world.reset(lanes, seeds)
+        self.ledger.begin(lanes)
+        self.t[lanes] = 0
+        # Unique over all workers of a run; only the order within a worker matters.
+        first = self.worker_index * 2**40 + self.episodes_begun
+        self.eps_id[lanes] = first + np.arange(len(lanes))
+        self.episodes_begun += len(lanes)
+        for column in self.carry:
+            column[lanes] = 0.0
+        if not (self.mapper.fixed and self.world.fixed_seats):
+            self._seat_everybody(lanes, seeds)
+        self.ledger.seen[lanes] |= self.view.present[lanes]
+
+    def _seat_everybody(self, lanes: Ints, seeds: Ints) -> None:
+        for lane, seed in zip(lanes.tolist(), seeds.tolist(), strict=True):
+            self.episodes[lane] = Episode(int(self.eps_id[lane]), int(seed), self.worker_index, lane)
+            if self.world.fixed_seats:
+                for seat, agent in enumerate(self.world.seat_names):
+                    self.policy_of[lane, seat] = self._ask(self.episodes[lane], seat, agent)
+        for lane, seat in self.view.born:
+            self.ledger.hand_over(lane, seat, 0)
+        self._welcome(self.view.born)
+
+    def _welcome(self, born: Sequence[tuple[int, int]]) -> None:
+        """New agents took seats: ask who plays them (again the same policy if they come back in the same episode)."""
+        for lane, seat in born:
+            agent, episode = self.world.agent_at(lane, seat), self.episodes[lane]
+            self.policy_of[lane, seat] = self._ask(episode, seat, agent)
+            for kind, column in zip(self.world.kinds, self.carry, strict=True):
+                if kind.seats.start <= seat < kind.seats.stop:
+                    column[lane, seat - kind.first_seat] = 0.0
+
+    def _ask(self, episode: Episode, seat: int, agent: str) -> int:
+        policy = episode.policies.get(agent)
+        if policy is None:
+            policy = self.mapper(agent, episode)
+            check_known(self.mapper, agent, policy, self.policy_ids)
+            episode.policies[agent] = policy
+        index = self.policy_ids.index(policy)
+        kind = self.world.kinds[self.kind_of_policy[index]]
+        if not kind.seats.start <= seat < kind.seats.stop:
+            raise SpaceMismatchError(
+                f"policy {policy!r} plays agents like {kind.agents[0]!r} ({kind.observation_space}, {kind.action_space}), but "
+                f"{self.mapper.name!r} sent it agent {agent!r}, whose spaces differ. Give {agent!r} a policy of its own."
+            )
+        return index
+
+    # -- one step --------------------------------------------------------------------------------------------------
+
+    def decide(self, rng: np.random.Generator, *, explore: bool) -> Choices:
+        """One forward pass per policy over all agents that it decides for now."""
+        view, world = self.view, self.world
+        actions: list[Array] = []
+        logp = np.zeros(view.present.shape, np.float32)
+        for k, kind in enumerate(world.kinds):
+            flat = np.zeros((world.num_envs * kind.size, *kind.action_shape), kind.action_dtype)
+            kind_logp = np.zeros(len(flat), np.float32)
+            obs = view.obs[k].reshape(len(flat), kind.obs_width)
+            legal = view.legal[k].reshape(len(flat), kind.legal_width)
+            carry = (
+                self.carry[k].reshape(len(flat), -1)
+                if self.carry[k].shape[2]
+                else self.carry[k].reshape(len(flat), 0)
+            )
+            for rows, policy in self._deciding(k, view.present[:, kind.seats]):
+                inputs = Inputs(obs[rows], legal[rows], rows % kind.size)
+                decision = policy.act(inputs, carry[rows, : policy.carry_size], rng, explore=explore)
+                flat[rows], kind_logp[rows] = decision.actions, decision.logp
+                if policy.carry_size:
+                    carry[rows, : policy.carry_size] = decision.carry
+            actions.append(flat.reshape(world.num_envs, kind.size, *kind.action_shape))
+            logp[:, kind.seats] = kind_logp.reshape(world.num_envs, kind.size)
+        return Choices(actions, logp)
+
+    def _deciding(self, k: int, present: Bools) -> Iterator[tuple[Ints, Policy]]:
+        """Rows (lane * seats + seat) per policy of this kind."""
+        seats = self.world.kinds[k].seats
+        for index, policy in enumerate(self.policies):
+            if self.kind_of_policy[index] == k:
+                rows = np.flatnonzero(present & (self.policy_of[:, seats] == index))
+                if rows.size:
+                    yield rows, policy
+
+    def advance(self, choices: Choices) -> Frame:
+        """Step all lanes; the frame shows how the step ended, before any episode is started anew."""
+        pairs = zip(self.world.kinds, choices.actions, strict=True)
+        actions = [to_env(column, kind.action_space, self.config) for kind, column in pairs]
+        with self._time_limit("step"):
+            frame = self.world.step(actions)
+        self.t += 1
+        if self.config.horizon is not None:
+            self._cut_at_horizon(frame, self.config.horizon)
+        for lane, seat in frame.born:
+            self.ledger.hand_over(lane, seat, int(self.policy_of[lane, seat]))
+        self.ledger.pay(frame, self.episodes)
+        self.view = frame
+        return frame
+
+    def settle(self, frame: Frame) -> Ints:
+        """After the step was recorded: seat new agents, close the books of ended episodes. Gives the lanes to start anew."""
+        self._welcome(frame.born)
+        self.ledger.seen |= frame.present | frame.terminated | frame.truncated
+        over = np.flatnonzero(frame.over)
+        if over.size:
+            self.ledger.end(over, self.policy_of)
+        return over
+
+    def _cut_at_horizon(self, frame: Frame, horizon: int) -> None:
+        lanes = np.flatnonzero((self.t >= horizon) & ~frame.over)
+        if not lanes.size:
+            return
+        alive = self.ledger.seen[lanes] & ~(frame.terminated[lanes] | frame.truncated[lanes])
+        frame.truncated[lanes] |= alive
+        frame.blind[lanes] |= (
+            alive & ~frame.present[lanes]
+        )  # between two decisions: no up-to-date observation
+        frame.present[lanes] = False
+        frame.over[lanes] = True
+
+    @contextmanager
+    def _time_limit(self, verb: str) -> Iterator[None]:
+        seconds = self.config.env_timeout_s
+        if seconds is None or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def ring(*_: object) -> None:
+            raise EnvTimeoutError(
+                f"env {self.world.name!r}, worker {self.worker_index}: {verb} took longer than env_timeout_s = {seconds} s. Raise "
+                "env_timeout_s, or find out where the world hangs."
+            )
+
+        before = signal.signal(signal.SIGALRM, ring)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> State:
+        return {
+            "world": self.world.get_state(),
+            "ledger": self.ledger.state_dict(),
+            "policy_of": self.policy_of.copy(),
+            "carry": [column.copy() for column in self.carry],
+            "t": self.t.copy(),
+            "eps_id": self.eps_id.copy(),
+            "episodes_begun": self.episodes_begun,
+            "episodes": [
+                [e.episode_id, e.seed, list(e.policies.items()), _rng_state(e)] for e in self.episodes
+            ],
+        }
+
+    def load_state_dict(self, state: State) -> Ints:
+        """Go on where the state was taken. Gives lanes whose episode could not be brought back."""
+        self.view = self.world.set_state(state["world"])
+        self.ledger.load_state_dict(state["ledger"])
+        self.policy_of[:], self.t[:], self.eps_id[:] = state["policy_of"], state["t"], state["eps_id"]
+        for column, saved in zip(self.carry, state["carry"], strict=True):
+            column[:] = saved
+        self.episodes_begun = state["episodes_begun"]
+        for lane, (episode_id, seed, policies, rng) in enumerate(state["episodes"]):
+            self.episodes[lane] = Episode(
+                episode_id, seed, self.worker_index, lane, {a: p for a, p in policies}
+            )
+            if rng is not None:
+                self.episodes[lane].rng.bit_generator.state = rng
+        return np.flatnonzero(self.view.over)
+
+
+def _rng_state(episode: Episode) -> State:
+    return episode.rng.bit_generator.state if "rng" in vars(episode) else None
+
+
+def to_env(actions: Array, space: spaces.Space[object], config: RolloutConfig) -> Array:
+    """Stored actions as the world takes them: Box actions stretched or cut to the bounds of the space."""
+    if not isinstance(space, spaces.Box):
+        return actions
+    low, high = space.low.reshape(-1), space.high.reshape(-1)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    if config.normalize_actions and bounded.any():
+        with np.errstate(invalid="ignore", over="ignore"):
+            stretched = low + (np.clip(actions, -1, 1) + 1) * 0.5 * (high - low)
+        return np.where(bounded, stretched, actions).astype(np.float32)
+    return np.clip(actions, low, high) if config.clip_actions else actions

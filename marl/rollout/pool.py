@@ -1,0 +1,132 @@
+"""Workers behind one set of verbs. This one keeps them in the process; ``ray_pool`` has the same verbs on Ray actors."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from marl.data.batch import MultiAgentBatch
+from marl.data.episode import EpisodeStats
+from marl.data.task import PolicyID
+from marl.envs.batched import State
+from marl.policies.policy import Policy
+from marl.rollout.config import RolloutSpec
+from marl.rollout.worker import Rollout, RolloutWorker
+
+T = TypeVar("T")
+
+
+@dataclass
+class Round:
+    """What all workers collected in one round, side by side in the order of their index."""
+
+    batch: MultiAgentBatch
+    episodes: EpisodeStats
+    notes: list[str] = field(default_factory=list)
+
+
+class WorkerPool(ABC):
+    """Collects, evaluates, and lets the user's functions reach every worker."""
+
+    def __init__(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy]) -> None:
+        self.spec = spec
+        self.policies = policies
+        self.indices = range(1, spec.config.num_workers + 1) if spec.config.num_workers else range(1)
+
+    @property
+    @abstractmethod
+    def num_healthy_workers(self) -> int: ...
+
+    @abstractmethod
+    def collect(self, steps: int) -> Round:
+        """One round with the current weights."""
+
+    @abstractmethod
+    def evaluate(self, seeds: Sequence[int], explore: bool = False) -> EpisodeStats:
+        """One episode per seed, spread over the workers; results in the order of the seeds."""
+
+    @abstractmethod
+    def sync_weights(self) -> None:
+        """Bring the learners' weights to the workers. Until then workers act with the weights they have."""
+
+    @abstractmethod
+    def foreach_worker(self, fn: Callable[[RolloutWorker], T]) -> list[T]:
+        """Call ``fn`` with every worker: the one of this process first, then the others by index."""
+
+    @abstractmethod
+    def local_worker(self) -> RolloutWorker:
+        """The worker of this process; its policies are the trainer's own."""
+
+    @abstractmethod
+    def state_dict(self) -> State: ...
+
+    @abstractmethod
+    def load_state_dict(self, state: State) -> None: ...
+
+    def foreach_worker_with_index(self, fn: Callable[[RolloutWorker, int], T]) -> list[T]:
+        return self.foreach_worker(lambda worker: fn(worker, worker.index))
+
+    def foreach_env(self, fn: Callable[[Any], T]) -> list[list[T]]:
+        """Call ``fn`` with every copy of the world; one list per worker that has any."""
+        lists = self.foreach_worker(lambda worker: worker.foreach_env(fn) if worker.has_world else None)
+        return [results for results in lists if results is not None]
+
+    def stop(self) -> None:
+        """Free everything. The pool cannot be used afterwards."""
+
+
+def share(seeds: Sequence[int], workers: int) -> list[list[int]]:
+    """Seeds in equal runs, one per worker."""
+    return [part.tolist() for part in np.array_split(np.asarray(seeds, np.int64), workers)]
+
+
+def together(rollouts: Sequence[Rollout]) -> Round:
+    """Rollouts in the order of the workers."""
+    return Round(
+        MultiAgentBatch.concat([rollout.batch for rollout in rollouts]),
+        EpisodeStats.concat([rollout.episodes for rollout in rollouts]),
+        [note for rollout in rollouts for note in rollout.notes],
+    )
+
+
+class InProcessPool(WorkerPool):
+    """The reference: the same workers with the same numbers, one after the other, acting with the trainer's own policies."""
+
+    def __init__(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy]) -> None:
+        super().__init__(spec, policies)
+        self.workers = [RolloutWorker(spec, index, policies) for index in self.indices]
+
+    @property
+    def num_healthy_workers(self) -> int:
+        return len(self.workers)
+
+    def collect(self, steps: int) -> Round:
+        return together([worker.collect(steps) for worker in self.workers])
+
+    def evaluate(self, seeds: Sequence[int], explore: bool = False) -> EpisodeStats:
+        parts = zip(self.workers, share(seeds, len(self.workers)), strict=True)
+        return EpisodeStats.concat([worker.evaluate(part, explore) for worker, part in parts])
+
+    def sync_weights(self) -> None:
+        """Nothing to do: workers act with the trainer's own policies."""
+
+    def foreach_worker(self, fn: Callable[[RolloutWorker], T]) -> list[T]:
+        return [fn(worker) for worker in self.workers]
+
+    def local_worker(self) -> RolloutWorker:
+        return self.workers[0]
+
+    def state_dict(self) -> State:
+        return {"workers": [worker.state_dict() for worker in self.workers]}
+
+    def load_state_dict(self, state: State) -> None:
+        for worker, saved in zip(self.workers, state["workers"], strict=True):
+            worker.load_state_dict(saved)
+
+    def stop(self) -> None:
+        for worker in self.workers:
+            worker.close()

@@ -1,0 +1,214 @@
+"""Collects experience: plays its copies of the world and fills grids. A plain class; Ray knows nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from marl.data.batch import MultiAgentBatch
+from marl.data.episode import EpisodeStats
+from marl.data.task import Array, Ints, PolicyID
+from marl.envs.batched import BatchedEnv, State
+from marl.envs.registry import make_world, register_env
+from marl.policies.build import build_policy
+from marl.policies.policy import Policy
+from marl.registry import import_module
+from marl.rollout.config import RolloutSpec
+from marl.rollout.grid import Grid
+from marl.rollout.player import Player
+
+T = TypeVar("T")
+Weights = Mapping[PolicyID, dict[str, Array]]
+
+
+@dataclass
+class Rollout:
+    """One worker's grid, the episodes that ended in it, and the state with which a replacement could go on."""
+
+    batch: MultiAgentBatch
+    episodes: EpisodeStats
+    state: State = None
+    notes: list[str] = field(default_factory=list)
+
+
+class RolloutWorker:
+    """``num_envs_per_worker`` copies of the world and the policies that play in them.
+
+    ``policies`` lets the trainer's own policies act in this process; without it the worker builds its own.
+    """
+
+    def __init__(
+        self, spec: RolloutSpec, index: int, policies: Mapping[PolicyID, Policy] | None = None
+    ) -> None:
+        torch.set_num_threads(spec.torch_threads)
+        for name, creator in spec.registered.items():
+            register_env(name, creator)
+        for module in spec.imports:
+            import_module(module, "imports")
+        self.spec, self.index = spec, index
+        self.policy_map = policies or {
+            n: build_policy(s, spec.task.kinds[s.kind]) for n, s in spec.policies.items()
+        }
+        self._kinds = {name: recipe.kind for name, recipe in spec.policies.items()}
+        self.rng = np.random.default_rng([spec.seed, index, 1])
+        self._seeds = np.random.default_rng([spec.seed, index, 2])
+        self._player: Player | None = None
+        self._evaluator: Player | None = None
+        self.grid = Grid(
+            spec.task, list(self.policy_map), spec.config.num_envs_per_worker, spec.complete_episodes
+        )
+        self._notes: list[str] = []
+
+    # -- collecting ------------------------------------------------------------------------------------------------
+
+    def collect(self, steps: int, with_state: bool = False) -> Rollout:
+        """Play ``steps`` steps in every copy."""
+        player = self.player
+        for row in self.grid.extend(steps):
+            choices = player.decide(self.rng, explore=True)
+            self.grid.record(row, player, choices)
+            frame = player.advance(choices)
+            over = player.settle(frame)
+            self.grid.settle(row, frame, player.policy_of)
+            if over.size:
+                player.begin(over, self._draw_seeds(over.size))
+        batch = self.grid.batch()
+        self.grid.keep_tail()
+        notes, self._notes = self._notes, []
+        return Rollout(batch, player.ledger.pop(), self.state_dict() if with_state else None, notes)
+
+    @property
+    def player(self) -> Player:
+        """The running episodes; started when first needed."""
+        if self._player is None:
+            self._player = self._new_player()
+            lanes = np.arange(self._player.world.num_envs)
+            self._player.begin(lanes, self._draw_seeds(lanes.size))
+        return self._player
+
+    def _new_player(self) -> Player:
+        config = self.spec.config
+        world = make_world(
+            self.spec.env, config.num_envs_per_worker, self.spec.env_config, worker_index=self.index,
+            num_workers=config.num_workers, fresh_env_per_episode=config.fresh_env_per_episode,
+        )  # fmt: skip
+        return Player(world, self.policy_map, self._kinds, self.spec.mapper, config, self.index)
+
+    def _draw_seeds(self, count: int) -> Ints:
+        return self._seeds.integers(0, 2**31 - 1, count)
+
+    # -- evaluating ------------------------------------------------------------------------------------------------
+
+    def evaluate(self, seeds: Sequence[int], explore: bool = False) -> EpisodeStats:
+        """Play one episode per seed to its end, on envs of its own; results in the order of the seeds."""
+        if not seeds:
+            return EpisodeStats.empty()
+        if self._evaluator is None:
+            self._evaluator = self._new_evaluator(len(seeds))
+        return play_episodes(self._evaluator, seeds, explore)
+
+    def _new_evaluator(self, episodes: int) -> Player:
+        config = self.spec.config
+        world = make_world(
+            self.spec.env, min(episodes, max(config.num_envs_per_worker, 4)),
+            {**self.spec.env_config, **self.spec.evaluation_env_config},
+            worker_index=self.index, num_workers=config.num_workers, fresh_env_per_episode=config.fresh_env_per_episode,
+        )  # fmt: skip
+        mapper = self.spec.evaluation_mapper or self.spec.mapper
+        return Player(world, self.policy_map, self._kinds, mapper, config, self.index)
+
+    # -- the user's hands ------------------------------------------------------------------------------------------
+
+    @property
+    def world(self) -> BatchedEnv:
+        return self.player.world
+
+    @property
+    def has_world(self) -> bool:
+        """The driver's worker beside Ray actors only holds policies."""
+        return self.index > 0 or self.spec.config.num_workers == 0
+
+    def foreach_env(self, fn: Callable[[Any], T]) -> list[T]:
+        """Call ``fn`` with each copy of the world."""
+        return [fn(self.world.lane(lane)) for lane in range(self.world.num_envs)]
+
+    def ping(self) -> int:
+        """I am here."""
+        return self.index
+
+    def run(self, fn: Callable[[RolloutWorker], T]) -> T:
+        """Call ``fn`` with this worker."""
+        return fn(self)
+
+    def set_weights(self, weights: Weights) -> None:
+        for name, arrays in weights.items():
+            self.policy_map[name].set_weights(arrays)
+
+    def get_weights(self) -> dict[PolicyID, dict[str, Array]]:
+        return {name: policy.get_weights() for name, policy in self.policy_map.items()}
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> State:
+        """Everything but the weights: generators, episodes in flight, open decisions."""
+        return {
+            "rng": self.rng.bit_generator.state,
+            "seeds": self._seeds.bit_generator.state,
+            "player": self.player.state_dict(),
+            "grid": self.grid.state_dict(),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        if self._player is None:
+            self._player = self._new_player()
+        self.grid.load_state_dict(state["grid"])
+        lost = self._player.load_state_dict(state["player"])
+        self.rng.bit_generator.state = state["rng"]
+        self._seeds.bit_generator.state = state["seeds"]
+        if lost.size:
+            self._notes.append(
+                f"worker {self.index}: {lost.size} episode(s) were too long to be replayed and were started anew; give the world "
+                "get_state() and set_state() for an exact resume."
+            )
+            self.grid.forget(lost)
+            self._player.begin(lost, self._draw_seeds(lost.size))
+
+    def close(self) -> None:
+        for player in (self._player, self._evaluator):
+            if player is not None:
+                player.world.close()
+
+
+def play_episodes(player: Player, seeds: Sequence[int], explore: bool) -> EpisodeStats:
+    """One episode per seed; a lane that has none left goes on with repetitions that do not count."""
+    lanes = player.world.num_envs
+    playing = np.arange(lanes)  # which episode each lane plays; >= len(seeds): does not count
+    queue = lanes
+    rng = np.random.default_rng([int(seeds[0]), len(seeds)])
+    player.ledger.pop()
+    player.begin(np.arange(lanes), np.array([seeds[i % len(seeds)] for i in playing.tolist()]))
+    results: dict[int, EpisodeStats] = {}
+    while len(results) < len(seeds):
+        frame = player.advance(player.decide(rng, explore=explore))
+        over = player.settle(frame)
+        if not over.size:
+            continue
+        ended = player.ledger.pop()
+        for place, lane in enumerate(over.tolist()):
+            if playing[lane] < len(seeds):
+                results[int(playing[lane])] = _one(ended, place)
+            playing[lane], queue = queue, queue + 1
+        player.begin(over, np.array([seeds[i % len(seeds)] for i in playing[over].tolist()]))
+    return EpisodeStats.concat([results[i] for i in range(len(seeds))])
+
+
+def _one(stats: EpisodeStats, place: int) -> EpisodeStats:
+    mine = stats.episode == place
+    return EpisodeStats(
+        stats.rewards[place : place + 1], stats.lengths[place : place + 1], stats.agents,
+        stats.agent[mine], np.zeros(int(mine.sum()), np.int64), stats.policy[mine], stats.returns[mine],
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What to do: the scenario file and its keys."""

@@ -1,0 +1,123 @@
+"""All keys of a scenario. It composes the config classes of the rooms; each key has its type, default and meaning here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, field_validator
+
+from marl.algos.presets import ALGOS, Preset
+from marl.config import Config
+from marl.policies.config import ExplorationConfig, ModelConfig
+from marl.rollout.config import EvaluationConfig, RolloutConfig
+
+Overrides = dict[str, Any]
+
+
+class MultiAgentConfig(Config):
+    """Who plays whom, and who learns."""
+
+    groups: dict[str, list[str]] = Field(
+        {}, description="Teams: group name to agent ids or patterns such as car_*."
+    )
+    policies: dict[str, Overrides] = Field(
+        {},
+        description="Policy id to overrides: any algo or model key, another algo, exploration_config, or scripted.",
+    )
+    policy_mapping_fn: str | dict[str, str | list[str]] | Callable[..., Any] | None = Field(
+        None,
+        description='shared, per_agent, by_group, levels, patterns {"car_*": [car1, car2]}, or package.module:function. '
+        "Default: agents with equal spaces share a policy.",
+    )
+    policies_to_train: list[str] | Callable[..., Any] | None = Field(
+        None,
+        description="Policies that learn; the others stay as they are, bit for bit. Default: all that can.",
+    )
+
+    @field_validator("policies", mode="before")
+    @classmethod
+    def _list_of_ids(cls, value: object) -> object:
+        """A bare list of ids, or an id without overrides, is fine."""
+        if isinstance(value, list):
+            return {name: {} for name in value}
+        return {k: v or {} for k, v in value.items()} if isinstance(value, dict) else value
+
+
+class Scenario(RolloutConfig):
+    """One experiment."""
+
+    name: str | None = Field(
+        None, description="Folder of the results; default: the file's name or the env's."
+    )
+    env: str | Callable[..., Any] = Field(
+        description="Registered name, pettingzoo:family/name_vN, package.module:Class, or a Gymnasium id."
+    )
+    env_config: dict[str, Any] = Field({}, description="Handed to the world.")
+    algo: dict[str, Any] = Field(
+        {"name": "ppo"}, description="Name of the algorithm and its keys (marl config NAME)."
+    )
+    multiagent: MultiAgentConfig = Field(MultiAgentConfig(), description="Groups, policies, mapping.")
+    model: ModelConfig = Field(ModelConfig(), description="Networks.")
+    exploration_config: ExplorationConfig | None = Field(
+        None, description="Exploration; default: the algorithm's."
+    )
+    evaluation: EvaluationConfig = Field(
+        EvaluationConfig(), description="Play on envs of its own between iterations."
+    )
+    goal: dict[str, float] = Field(
+        {}, description="Result fields and the value they have to reach, checked on the last evaluation."
+    )
+    stop: dict[str, float | bool] = Field(
+        {},
+        description="Result fields and the value at which the run ends; goal: true ends it once the goal is met.",
+    )
+    seed: NonNegativeInt = Field(0, description="Decides everything that is random.")
+    timesteps_per_iteration: PositiveInt | None = Field(
+        None,
+        description="Env steps per iteration. Default: the largest on-policy train_batch_size, else 1000.",
+    )
+    checkpoint_freq: NonNegativeInt = Field(
+        10, description="Iterations between two checkpoints; 0: only at the end."
+    )
+    keep_checkpoints: PositiveInt = Field(
+        2, description="How many of the newest checkpoints are kept, besides the best."
+    )
+    device: Literal["cpu", "cuda", "auto"] = Field(
+        "cpu", description="Where learners compute; auto: a GPU if there is one."
+    )
+    num_gpus: NonNegativeFloat = Field(
+        0, description="GPUs that the learners may use; more than 0 needs device cuda or auto."
+    )
+    torch_threads: PositiveInt = Field(
+        1, description="Torch threads per process; results repeat only for the same number."
+    )
+    imports: list[str] = Field([], description="Modules to import first, on the driver and in workers.")
+    load: dict[str, str] = Field(
+        {},
+        description="Policy id to a checkpoint (or run directory) of another run, or PATH#policy, to start from.",
+    )
+    log_level: Literal["DEBUG", "INFO", "WARN", "ERROR"] = Field("WARN", description="How much is logged.")
+
+    @field_validator("algo", mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        """``algo: qmix`` is short for ``algo: {name: qmix}``."""
+        return {"name": value} if isinstance(value, str) else value
+
+    @property
+    def preset(self) -> Preset:
+        return ALGOS[str(self.algo.get("name", "ppo"))]
+
+    @property
+    def algo_keys(self) -> dict[str, Any]:
+        return {key: value for key, value in self.algo.items() if key != "name"}
+
+
+ALGO_KEYS: dict[str, set[str]] = {
+    name: set(ALGOS[name].family.config.model_fields) for name in ALGOS
+}  # fmt: skip
+ALL_ALGO_KEYS: frozenset[str] = frozenset().union(*ALGO_KEYS.values())
+MODEL_KEYS = frozenset(ModelConfig.model_fields)
+MULTIAGENT_KEYS = frozenset(MultiAgentConfig.model_fields)
+TOP_KEYS = frozenset(Scenario.model_fields)

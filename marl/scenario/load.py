@@ -1,0 +1,170 @@
+"""From a YAML file, a flat dict or ``--set key=value`` to a checked scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from marl.config import explain
+from marl.errors import ConfigError, did_you_mean
+from marl.scenario.config import ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP_KEYS, Scenario
+
+LARGEST_FILE = 1_000_000  # bytes
+MOST_VALUES = 100_000  # after aliases are followed: a small file can unfold to billions
+SECTIONS = ("algo", "model", "multiagent")
+
+
+def load_scenario(path: Path, sets: Iterable[str] = (), changes: Mapping[str, Any] | None = None) -> Scenario:
+    """The scenario of a file, with ``key=value`` texts and a dict of changes applied over it."""
+    raw = read_yaml(path)
+    raw.setdefault("name", path.stem)
+    for text in sets:
+        apply(raw, *parse_set(text))
+    for key, value in (changes or {}).items():
+        apply(raw, key, value)
+    return compose(raw, str(path))
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML mapping from a file; broken or hostile files are a ``ConfigError`` with the place."""
+    if not path.is_file():
+        nearby = [str(p) for p in sorted(path.parent.glob("*.yaml"))] if path.parent.is_dir() else []
+        hint = did_you_mean(path, nearby) or (f" There is: {', '.join(nearby[:8])}." if nearby else "")
+        raise ConfigError(f"no scenario file {path}.{hint}")
+    if path.stat().st_size > LARGEST_FILE:
+        raise ConfigError(f"{path} has {path.stat().st_size} bytes; a scenario has at most {LARGEST_FILE}.")
+    try:
+        loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=_StrictLoader)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path} is not readable YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(loaded, dict):
+        raise ConfigError(
+            f"{path} holds a {type(loaded).__name__}; expected keys and values, such as `env: two_step_game`."
+        )
+    _count(loaded, path, 0)
+    return deepcopy(loaded)
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Refuses Python objects (as SafeLoader does) and keys that are given twice."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, str) and key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"key {key!r} is given twice", key_node.start_mark
+                )
+            if isinstance(key, str):
+                seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def _count(value: object, path: Path, counted: int) -> int:
+    counted += 1
+    if counted > MOST_VALUES:
+        raise ConfigError(
+            f"{path} unfolds to more than {MOST_VALUES} values (aliases?); a scenario is small."
+        )
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        counted = _count(item, path, counted)
+    return counted
+
+
+def parse_set(text: str) -> tuple[str, Any]:
+    """``algo.lr=0.001`` to its key and value; the value is read as YAML."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set {text!r}: expected key=value, for instance --set algo.lr=0.001.")
+    try:
+        return key.strip(), yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ConfigError(
+            f"--set {text!r}: the value is not readable YAML: {' '.join(str(error).split())}"
+        ) from error
+
+
+def apply(raw: dict[str, Any], key: str, value: Any) -> None:
+    """Put a value under a dotted key; a flat key is put into its section."""
+    *parents, last = key.split(".")
+    if not parents and section_of(last) is not None:
+        parents = [str(section_of(last))]
+    place = raw
+    for parent in parents:
+        inner = place.get(parent)
+        if parent == "algo" and isinstance(inner, str):
+            inner = {"name": inner}
+        if inner is not None and not isinstance(inner, dict):
+            raise ConfigError(f"{key}: {parent!r} is {inner!r}, which has no keys of its own.")
+        place[parent] = dict(inner or {})
+        place = place[parent]
+    if not parents and last == "algo" and isinstance(value, str) and isinstance(place.get("algo"), dict):
+        place["algo"] = {**place["algo"], "name": value}
+        return
+    place[last] = value
+
+
+def section_of(key: str) -> str | None:
+    """The section that a flat key belongs to; None for a top-level (or unknown) key."""
+    if key in TOP_KEYS:
+        return None
+    for section, keys in (("algo", ALL_ALGO_KEYS), ("model", MODEL_KEYS), ("multiagent", MULTIAGENT_KEYS)):
+        if key in keys:
+            return section
+    return None
+
+
+def sort_keys(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The same keys in their sections: ``{"lr": 1e-3}`` becomes ``{"algo": {"lr": 1e-3}}``."""
+    raw: dict[str, Any] = {}
+    for key, value in flat.items():
+        if key in SECTIONS and isinstance(value, Mapping):
+            for inner, inner_value in value.items():
+                apply(raw, f"{key}.{inner}" if "." not in str(inner) else inner, inner_value)
+            raw.setdefault(key, {})
+        elif key in TOP_KEYS or section_of(str(key)) is None:
+            raw[key] = {**raw["algo"], "name": value} if key == "algo" and "algo" in raw else value
+        else:
+            apply(raw, str(key), value)
+    return raw
+
+
+def compose(raw: Mapping[str, Any], where: str = "config") -> Scenario:
+    """A checked scenario from a (possibly flat) dict."""
+    keys = sort_keys(raw)
+    known = [*TOP_KEYS, *ALL_ALGO_KEYS, *MODEL_KEYS, *MULTIAGENT_KEYS]
+    try:
+        scenario = Scenario(**keys)
+    except ValidationError as error:
+        raise explain(error, where, _known_at(error, known)) from None
+    except TypeError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    check_algo_keys(scenario, where)
+    return scenario
+
+
+def check_algo_keys(scenario: Scenario, where: str) -> None:
+    """Raise on an unknown algorithm, and on keys that it does not have."""
+    preset = scenario.preset
+    try:
+        preset.configure(**scenario.algo_keys)
+    except ValidationError as error:
+        raise explain(error, f"{where}: algo {preset.name}", preset.family.config.model_fields) from None
+
+
+def _known_at(error: ValidationError, top: list[str]) -> list[str]:
+    """Names of the place where the first unknown key stands."""
+    for problem in error.errors():
+        place: Any = Scenario
+        for part in problem["loc"][:-1]:
+            field = getattr(place, "model_fields", {}).get(part)
+            place = field.annotation if field is not None else None
+        if place is not Scenario and hasattr(place, "model_fields"):
+            return list(place.model_fields)
+    return top

@@ -1,0 +1,249 @@
+"""From a scenario to everything that a run is built from. All checks happen here, before any step or file."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+import marl.envs.catalog  # noqa: F401  (the built-in games register themselves)
+from marl.algos.plan import LearnerPlan, Role, looks_at_groups, plan_learners
+from marl.algos.presets import ALGOS, Preset
+from marl.config import explain
+from marl.data.task import GroupID, Kind, PolicyID, Task
+from marl.envs.groups import AgentGroups
+from marl.envs.registry import ENVS, make_world
+from marl.errors import ConfigError, did_you_mean
+from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
+from marl.registry import import_module
+from marl.rollout.config import RolloutConfig, RolloutSpec
+from marl.scenario.config import MODEL_KEYS, Overrides, Scenario
+from marl.scenario.routing import build_mapper, choose, seats_of_policies
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A scenario, resolved against its world."""
+
+    scenario: Scenario
+    task: Task
+    roles: Mapping[PolicyID, Role]  # the learning policies
+    plans: tuple[LearnerPlan, ...]
+    rollout: RolloutSpec
+    fragment: int  # steps of each copy per round
+    iteration_steps: int
+    header: tuple[str, ...]  # what the run says about itself
+
+    @property
+    def policies(self) -> Mapping[PolicyID, PolicySpec]:
+        return self.rollout.policies
+
+
+def set_up(scenario: Scenario) -> Setup:
+    """Resolve names, spaces, groups, policies, mapper and learners; raises a ``UserError`` for anything that does not fit."""
+    for module in scenario.imports:
+        import_module(module, "imports")
+    world = make_world(scenario.env, 1, scenario.env_config)
+    kinds, state_size = world.kinds, world.state_size
+    world.close()
+    policies, mapper = choose(scenario.multiagent, kinds)
+    seats = seats_of_policies(mapper, policies, kinds)
+    parsed = {name: _parse(scenario, name) for name in policies}
+    roles = {
+        name: Role(p.preset, p.preset.configure(**p.algo_keys), p.model, seats[name])
+        for name, p in parsed.items() if p.preset is not None
+    }  # fmt: skip
+    groups = AgentGroups(scenario.multiagent.groups).seats(kinds) or _default_groups(roles)
+    task = Task(kinds, state_size, groups)
+    specs = {name: _spec(scenario, name, p, roles.get(name), seats[name], task) for name, p in parsed.items()}
+    _check_trainable(scenario, roles, policies)
+    plans = tuple(plan_learners(roles, task))
+    complete = _complete_episodes(scenario, roles)
+    rollout = RolloutSpec(
+        env=scenario.env,
+        env_config=scenario.env_config,
+        task=task,
+        policies=specs,
+        mapper=mapper,
+        seed=scenario.seed,
+        config=RolloutConfig(**{key: getattr(scenario, key) for key in RolloutConfig.model_fields}),
+        complete_episodes=complete,
+        evaluation_mapper=_evaluation_mapper(scenario, policies, kinds),
+        evaluation_env_config=scenario.evaluation.env_config or {},
+        imports=tuple(scenario.imports),
+        torch_threads=scenario.torch_threads,
+        registered={name: ENVS[name] for name in ENVS}
+        if isinstance(scenario.env, str) and scenario.env in ENVS
+        else {},
+    )
+    fragment, iteration = _lengths(scenario, roles)
+    header = _header(scenario, task, mapper.name, seats, plans, groups, bool(scenario.multiagent.groups))
+    return Setup(scenario, task, roles, plans, rollout, fragment, iteration, header)
+
+
+@dataclass(frozen=True)
+class _Parsed:
+    """One entry of ``policies``, sorted."""
+
+    preset: Preset | None  # None: scripted
+    algo_keys: dict[str, Any]
+    model: ModelConfig
+    exploration: ExplorationConfig | None
+    scripted: ScriptedConfig | None
+
+
+def _parse(scenario: Scenario, name: PolicyID) -> _Parsed:
+    """A policy's overrides on top of the scenario's keys; another algorithm starts from its own defaults."""
+    given: Overrides = dict(scenario.multiagent.policies.get(name, {}))
+    where = f"policies.{name}"
+    try:
+        scripted = given.pop("scripted", None)
+        if scripted is not None:
+            return _scripted(where, scripted, given)
+        preset, algo_keys = scenario.preset, scenario.algo_keys
+        other = given.pop("algo", None)
+        if other is not None:
+            other = {"name": other} if isinstance(other, str) else dict(other)
+            preset = ALGOS[str(other.pop("name", preset.name))]
+            algo_keys = other if preset.name != scenario.preset.name else {**algo_keys, **other}
+        explore = given.pop("exploration_config", None)
+        model_keys = {key: given.pop(key) for key in list(given) if key in MODEL_KEYS}
+        model = ModelConfig(**{**scenario.model.model_dump(), **model_keys})
+        algo_keys = {**algo_keys, **given}
+        preset.configure(**algo_keys)
+        exploration = ExplorationConfig(**explore) if explore else _inherited(scenario, preset)
+        return _Parsed(preset, algo_keys, model, exploration, None)
+    except ValidationError as error:
+        known = {*preset.family.config.model_fields, *MODEL_KEYS, "algo", "scripted", "exploration_config"}
+        raise explain(error, where, known) from None
+
+
+def _inherited(scenario: Scenario, preset: Preset) -> ExplorationConfig | None:
+    """The scenario's exploration, where it fits the policy's algorithm."""
+    config = scenario.exploration_config
+    if config is None:
+        return None
+    fits = {"value": ("EpsilonGreedy",), "stochastic": ("StochasticSampling", "GaussianNoise")}[
+        preset.family.acts
+    ]
+    if config.type in fits:
+        return config
+    if preset.name == scenario.preset.name:
+        raise ConfigError(
+            f"exploration_config.type {config.type} does not fit {preset.name}; expected {' or '.join(fits)}."
+        )
+    return None
+
+
+def _scripted(where: str, scripted: object, rest: Overrides) -> _Parsed:
+    if rest:
+        raise ConfigError(
+            f"{where} is scripted, so it cannot have {', '.join(rest)}. Put these under `scripted:` or drop them."
+        )
+    keys = dict(scripted) if isinstance(scripted, Mapping) else {"name": scripted}
+    try:
+        config = ScriptedConfig(**keys)
+    except ValidationError as error:
+        raise explain(error, f"{where}.scripted", ScriptedConfig.model_fields) from None
+    return _Parsed(None, {}, ModelConfig(), None, config)
+
+
+def _spec(
+    scenario: Scenario, name: PolicyID, parsed: _Parsed, role: Role | None, seats: frozenset[int], task: Task
+) -> PolicySpec:
+    kind = task.kind_of(min(seats))
+    seed = zlib.crc32(f"{scenario.seed}/{name}".encode())
+    if role is None:
+        return PolicySpec("scripted", kind, scripted=parsed.scripted, seed=seed)
+    together = any(len(seats & set(members)) > 1 for members in task.groups.values())
+    auto = looks_at_groups(role.config) and (
+        together or getattr(role.config, "critic_sees", "") == "all" and len(seats) > 1
+    )
+    agent_id = auto if parsed.model.agent_id == "auto" else bool(parsed.model.agent_id)
+    dueling = bool(getattr(role.config, "dueling", False))
+    return PolicySpec(
+        role.preset.family.acts, kind, parsed.model, parsed.exploration, None, agent_id, dueling, seed
+    )
+
+
+def _default_groups(roles: Mapping[PolicyID, Role]) -> dict[GroupID, tuple[int, ...]]:
+    """Without groups, algorithms that look at one get the group of everybody that they play."""
+    seats = {seat for role in roles.values() if looks_at_groups(role.config) for seat in role.seats}
+    return {"all": tuple(sorted(seats))} if seats else {}
+
+
+def _check_trainable(scenario: Scenario, roles: Mapping[PolicyID, Role], policies: list[PolicyID]) -> None:
+    wanted = scenario.multiagent.policies_to_train
+    for name in wanted if isinstance(wanted, list) else ():
+        if name not in policies:
+            raise ConfigError(
+                f"policies_to_train names {name!r}, which does not exist. Policies: {', '.join(policies)}.{did_you_mean(name, policies)}"
+            )
+        if name not in roles:
+            raise ConfigError(
+                f"policies_to_train names {name!r}, which is scripted and cannot learn. Take it out."
+            )
+    for name in scenario.load:
+        if name not in policies:
+            raise ConfigError(
+                f"load names {name!r}, which does not exist. Policies: {', '.join(policies)}.{did_you_mean(name, policies)}"
+            )
+
+
+def _complete_episodes(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> bool:
+    needy = [name for name, role in roles.items() if getattr(role.config, "objective", "") == "pg"]
+    if needy and scenario.batch_mode == "truncate_episodes":
+        raise ConfigError(
+            f"policy {needy[0]!r} learns by pg, which needs whole episodes, but batch_mode is truncate_episodes. Drop batch_mode, or "
+            "use a2c or ppo."
+        )
+    return bool(needy) or scenario.batch_mode == "complete_episodes"
+
+
+def _evaluation_mapper(scenario: Scenario, policies: list[PolicyID], kinds: tuple[Kind, ...]) -> Any:
+    if scenario.evaluation.policy_mapping_fn is None:
+        return None
+    mapper = build_mapper(
+        scenario.evaluation.policy_mapping_fn, policies, AgentGroups(scenario.multiagent.groups)
+    )
+    for kind in kinds:
+        for name in kind.agents:
+            for policy in mapper.candidates(name.split("[")[0].replace("*", "0")):
+                if policy not in policies:
+                    raise ConfigError(
+                        f"evaluation.policy_mapping_fn sends {name!r} to {policy!r}, which does not exist.{did_you_mean(policy, policies)}"
+                    )
+    return mapper
+
+
+def _lengths(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> tuple[int, int]:
+    """Steps of each copy per round, and env steps per iteration."""
+    batches = [role.config.train_batch_size for role in roles.values() if role.preset.family.on_policy]
+    copies = max(1, scenario.num_workers) * scenario.num_envs_per_worker
+    fragment = scenario.rollout_fragment_length
+    if fragment == "auto":
+        fragment = -(-max(batches) // copies) if batches else 4
+    return fragment, scenario.timesteps_per_iteration or max(batches, default=1_000)
+
+
+def _header(
+    scenario: Scenario, task: Task, mapper: str, seats: Mapping[PolicyID, frozenset[int]], plans: tuple[LearnerPlan, ...],
+    groups: Mapping[GroupID, tuple[int, ...]], given: bool,
+) -> tuple[str, ...]:  # fmt: skip
+    env = scenario.env if isinstance(scenario.env, str) else getattr(scenario.env, "__name__", "env")
+    kinds = ", ".join(f"{kind.size} {kind.name}" for kind in task.kinds)
+    played = "; ".join(f"{name} plays {_names(task, s)}" for name, s in seats.items())
+    lines = [f"env: {env} ({kinds}; state of {task.state_size})", f"policies ({mapper}): {played}"]
+    if groups:
+        teams = "; ".join(f"{name} = {_names(task, frozenset(s))}" for name, s in groups.items())
+        lines.append(f"groups{'' if given else ' (none given)'}: {teams}")
+    lines.append(f"learners: {'; '.join(map(str, plans)) or 'none'}")
+    return tuple(lines)
+
+
+def _names(task: Task, seats: frozenset[int]) -> str:
+    names = list(dict.fromkeys(task.seat_names[seat].split("[")[0] for seat in sorted(seats)))
+    return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:5])}, ... ({len(names)})"

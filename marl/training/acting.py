@@ -1,0 +1,53 @@
+"""One decision for one observation, outside of any rollout."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium import spaces
+
+from marl.data.task import AgentID
+from marl.envs.base import Action, Obs
+from marl.envs.layout import MASK, decoder, encoder
+from marl.errors import ConfigError, SpaceMismatchError
+from marl.policies.policy import Inputs, Policy
+from marl.rollout.config import RolloutConfig
+from marl.rollout.player import to_env
+
+
+def act_once(
+    policy: Policy, obs: Obs, agent: AgentID | None, explore: bool, rng: np.random.Generator
+) -> Action:
+    """The action as the world takes it. ``obs`` may be an envelope with ``action_mask`` beside ``observation`` or ``obs``."""
+    kind = policy.kind
+    legal = np.ones((1, kind.legal_width), bool)
+    if isinstance(obs, dict) and not isinstance(kind.observation_space, spaces.Dict):
+        if kind.masked and MASK in obs:
+            legal[0] = obs[MASK]
+        obs = obs["observation"] if "observation" in obs else obs["obs"]
+    row = np.zeros((1, kind.obs_width), kind.obs_dtype)
+    try:
+        row[0] = encoder(kind.observation_space)(obs)
+    except (ValueError, TypeError) as error:
+        raise SpaceMismatchError(
+            f"compute_action got an observation of shape {np.shape(obs)}; the policy plays {kind.observation_space}."
+        ) from error
+    inputs = Inputs(row, legal, np.array([_seat(policy, agent)]))
+    decision = policy.act(inputs, np.zeros((1, policy.carry_size), np.float32), rng, explore=explore)
+    stored = to_env(decision.actions, kind.action_space, RolloutConfig())
+    return decoder(kind.action_space)(stored[0].tolist())
+
+
+def _seat(policy: Policy, agent: AgentID | None) -> int:
+    """The seat of the agent within its kind; only policies that are shown it need it."""
+    shown = getattr(getattr(policy, "features", None), "seats", 0)
+    if agent is None:
+        if shown:
+            raise ConfigError(
+                f"this policy is shown which agent it plays (agent_id). Say it: agent= one of {', '.join(policy.kind.agents)}."
+            )
+        return 0
+    if agent not in policy.kind.agents:
+        raise ConfigError(
+            f"agent {agent!r} is not played by this policy. Its agents: {', '.join(policy.kind.agents)}."
+        )
+    return policy.kind.agents.index(agent)

@@ -1,0 +1,310 @@
+"""Checkpoints without pickle: JSON and safetensors files, vouched for by a manifest of hashes.
+
+A checkpoint is a folder of *parts*. A part is any nested state that ``marl.data.tree`` can pack: its
+plain values stand in ``NAME.json`` (Python's dialect: ``NaN`` and ``Infinity`` are numbers), its arrays
+in ``NAME.safetensors``. A part counts only if ``manifest.json`` lists it. The folder is written under a
+hidden name and renamed when it is complete, so a crash leaves nothing that looks like a checkpoint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from marl.data.task import Array
+from marl.data.tree import pack, unpack
+from marl.errors import CheckpointError, did_you_mean
+from marl.training.atomic import (
+    clear_leftovers,
+    put_in_place,
+    remove,
+    sync,
+    temporary_beside,
+    write_atomically,
+)
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+_PART = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+_FILE = re.compile(r"[A-Za-z0-9][\w.-]*\.(json|safetensors)", re.ASCII)
+_NUMBERED = re.compile(r"checkpoint_(\d{6,})", re.ASCII)
+
+
+class Manifest(NamedTuple):
+    """Which files belong to a checkpoint (name -> SHA-256), and which ones ``strip`` has taken away."""
+
+    files: dict[str, str]
+    removed: list[str]
+
+
+def checkpoint_name(iteration: int) -> str:
+    """The folder name of an iteration's checkpoint: ``checkpoint_000010``."""
+    return f"checkpoint_{iteration:06d}"
+
+
+def iteration_of(folder: Path) -> int:
+    """The iteration in the name of a numbered checkpoint; names such as ``best`` have none."""
+    match = _NUMBERED.fullmatch(folder.name)
+    if match is None:
+        raise CheckpointError(
+            f"{folder} does not carry an iteration in its name (expected for instance {checkpoint_name(10)}). "
+            "Rename it, or choose a numbered checkpoint."
+        )
+    return int(match[1])
+
+
+def write_checkpoint(folder: Path, parts: Mapping[str, object]) -> Path:
+    """Write the parts as one checkpoint and return its folder; after a failure nothing has changed.
+
+    An older checkpoint of the same name is replaced in one step where the file system can exchange two
+    folders (Linux), else by two renames. A folder that holds anything but a checkpoint is refused.
+    """
+    _refuse_foreign(folder)
+    temporary = temporary_beside(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        clear_leftovers(folder.parent)
+        temporary.mkdir()
+        for part, tree in parts.items():
+            _write_part(temporary, part, tree)
+        _write_manifest(
+            temporary, Manifest({file.name: _sha256(file) for file in sorted(temporary.iterdir())}, [])
+        )
+        put_in_place(temporary, folder)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            f"could not write the checkpoint {folder}: {error}. Older checkpoints are untouched; check the free "
+            "space and the permissions there, or choose another place."
+        ) from error
+    finally:
+        remove(temporary)  # what a failure left, or the older checkpoint after an exchange
+    return folder
+
+
+def read_part(folder: Path, part: str) -> Any:
+    """The part as it was written, after its files' hashes were checked; ``CheckpointError`` if anything is off."""
+    manifest = _read_manifest(folder)
+    if f"{part}.json" not in manifest.files:
+        raise _no_such_part(folder, part, manifest)
+    plain_file, array_file = folder / f"{part}.json", folder / f"{part}.safetensors"
+    _check_hash(plain_file, manifest)
+    plain = _read_json(plain_file)
+    arrays: dict[str, Array] = {}
+    if array_file.name in manifest.files:
+        _check_hash(array_file, manifest)
+        arrays = _read_arrays(array_file)
+    try:
+        return unpack(plain, arrays)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise _damaged(plain_file, f"it is not a packed state ({type(error).__name__}: {error})") from error
+
+
+def has_part(folder: Path, part: str) -> bool:
+    """Whether the checkpoint's manifest lists the part; a folder without a valid manifest is an error."""
+    return f"{part}.json" in _read_manifest(folder).files
+
+
+def strip(folder: Path, keep: Sequence[str]) -> None:
+    """Remove all parts but those in ``keep``; the checkpoint is valid at every moment and stays so after a crash."""
+    manifest = _read_manifest(folder)
+    kept = {file: digest for file, digest in manifest.files.items() if file.rpartition(".")[0] in set(keep)}
+    removed = sorted({*manifest.removed, *(manifest.files.keys() - kept.keys())})
+    _write_manifest(folder, Manifest(kept, removed))
+    for file in removed:
+        (folder / file).unlink(missing_ok=True)
+
+
+def keep_newest(checkpoints: Path, count: int, spare: Path | None) -> None:
+    """Delete the numbered checkpoints older than the newest ``count`` (at least 1) complete ones, except ``spare``."""
+    numbered = _numbered(checkpoints)
+    newest = [folder for folder in numbered if _is_complete(folder)][-max(count, 1) :]
+    if len(newest) < max(count, 1):
+        return
+    for folder in numbered[: numbered.index(newest[0])]:
+        if spare is None or folder.resolve() != spare.resolve():
+            doomed = temporary_beside(
+                folder
+            )  # renamed first: a half-deleted one must not look like a checkpoint
+            os.rename(folder, doomed)
+            remove(doomed)
+
+
+def find_checkpoint(path: Path) -> Path:
+    """The checkpoint folder that a user means.
+
+    ``path`` is a checkpoint folder, any file in one, or a run directory (or its ``checkpoints`` folder);
+    of a run the newest complete numbered checkpoint is taken.
+    """
+    path = path.expanduser()
+    if not path.exists():
+        raise _no_such_path(path)
+    folder = path.parent if path.is_file() else path
+    if (folder / MANIFEST).is_file():
+        return folder
+    candidates = _numbered(folder / "checkpoints") or _numbered(folder)
+    for candidate in reversed(candidates):
+        if _is_complete(candidate):
+            return candidate
+    raise _none_in(folder, candidates)
+
+
+def _write_part(folder: Path, part: str, tree: object) -> None:
+    if not _PART.fullmatch(part) or f"{part}.json" == MANIFEST:
+        raise CheckpointError(
+            f"{part!r} cannot name a part of a checkpoint. Use letters, digits, '_', '-' and '.', starting with a "
+            "letter or digit; 'manifest' is taken."
+        )
+    try:
+        plain, arrays = pack(tree)
+        text = json.dumps(plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"part {part!r} cannot be stored: {error}") from error
+    for where, array in arrays.items():
+        if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+            raise CheckpointError(
+                f"part {part!r} cannot be stored: the array at {where} has dtype {array.dtype}; a checkpoint takes "
+                "bool, integer and float arrays of at most 64 bits. Convert it in get_state()."
+            )
+    (folder / f"{part}.json").write_text(text, encoding="utf-8")
+    sync(folder / f"{part}.json")
+    if arrays:
+        safetensors.numpy.save_file(arrays, folder / f"{part}.safetensors")
+        sync(folder / f"{part}.safetensors")
+
+
+def _write_manifest(folder: Path, manifest: Manifest) -> None:
+    content = {"format": FORMAT, "files": manifest.files, "removed": manifest.removed}
+    write_atomically(folder / MANIFEST, json.dumps(content, indent=2) + "\n")
+
+
+def _read_manifest(folder: Path) -> Manifest:
+    if not folder.is_dir():
+        raise _no_such_path(folder)
+    file = folder / MANIFEST
+    if not file.is_file():
+        raise CheckpointError(
+            f"{folder} is not a complete checkpoint: it has no {MANIFEST}. {_elsewhere(folder)}"
+        )
+    content = _read_json(file)
+    version = content.get("format") if isinstance(content, dict) else None
+    if type(version) is not int or version < 1:
+        raise _damaged(file, f"its format is {version!r}, expected a number from 1 to {FORMAT}")
+    if version > FORMAT:
+        raise CheckpointError(
+            f"{file} has format {version}, which a newer marl wrote; this one reads formats up to {FORMAT}. "
+            f"Update marl. {_elsewhere(folder)}"
+        )
+    files, removed = content.get("files"), content.get("removed")
+    if not isinstance(files, dict) or not isinstance(removed, list):
+        raise _damaged(file, "it has no list of files")
+    for name in [*files, *removed]:
+        if not isinstance(name, str) or not _FILE.fullmatch(name) or name == MANIFEST:
+            raise _damaged(file, f"it lists {name!r}, which is no file of a checkpoint")
+    return Manifest(files, removed)
+
+
+def _read_json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(file, f"it is not readable JSON ({error})") from error
+
+
+def _read_arrays(file: Path) -> dict[str, Array]:
+    try:
+        arrays: dict[str, Array] = safetensors.numpy.load_file(file)
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
+        raise _damaged(file, f"it is not a readable safetensors file ({error})") from error
+    return arrays
+
+
+def _check_hash(file: Path, manifest: Manifest) -> None:
+    if not file.is_file():
+        raise _damaged(file, f"it is missing, but {MANIFEST} lists it")
+    found, expected = _sha256(file), manifest.files[file.name]
+    if found != expected:
+        raise _damaged(file, f"its SHA-256 begins with {found[:12]}, {MANIFEST} says {str(expected)[:12]}")
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _is_complete(folder: Path) -> bool:
+    try:
+        return all((folder / file).is_file() for file in _read_manifest(folder).files)
+    except CheckpointError:
+        return False
+
+
+def _numbered(checkpoints: Path) -> list[Path]:
+    """The numbered checkpoint folders, oldest first, complete or not."""
+    found = [entry for entry in checkpoints.glob("checkpoint_*") if _NUMBERED.fullmatch(entry.name)]
+    return sorted((entry for entry in found if entry.is_dir()), key=iteration_of)
+
+
+def _elsewhere(folder: Path) -> str:
+    """What else the user could take: the other checkpoints beside this folder."""
+    beside = [*_numbered(folder.parent), folder.parent / "best"]
+    names = [entry.name for entry in beside if entry != folder and (entry / MANIFEST).is_file()]
+    if not names:
+        return "There is no other checkpoint beside it: start the run anew or restore the files from a copy."
+    return f"Use another checkpoint of the run; beside it: {', '.join(names)}."
+
+
+def _damaged(file: Path, found: str) -> CheckpointError:
+    return CheckpointError(f"{file} is damaged: {found}. {_elsewhere(file.parent)}")
+
+
+def _no_such_part(folder: Path, part: str, manifest: Manifest) -> CheckpointError:
+    parts = sorted(file.removesuffix(".json") for file in manifest.files if file.endswith(".json"))
+    reason = "was removed to save space" if f"{part}.json" in manifest.removed else "is not in it"
+    hint = did_you_mean(part, parts)
+    return CheckpointError(
+        f"checkpoint {folder}: part {part!r} {reason}. Its parts: {', '.join(parts) or 'none'}.{hint} {_elsewhere(folder)}"
+    )
+
+
+def _no_such_path(path: Path) -> CheckpointError:
+    if not path.parent.is_dir():
+        return CheckpointError(
+            f"there is no checkpoint {path}: not even the folder {path.parent} exists. Check the path."
+        )
+    names = sorted(entry.name for entry in path.parent.iterdir() if entry.is_dir() and entry.name[0] != ".")
+    return CheckpointError(
+        f"there is no checkpoint {path}.{did_you_mean(path.name, names)} {_elsewhere(path)}"
+    )
+
+
+def _none_in(folder: Path, candidates: Sequence[Path]) -> CheckpointError:
+    if candidates:
+        reason = f"none of its checkpoints is complete ({', '.join(entry.name for entry in candidates)})"
+        return CheckpointError(f"{folder}: {reason}. Start the run anew or restore the files from a copy.")
+    runs = sorted(entry.parent.name for entry in folder.glob("*/checkpoints"))
+    remedy = f"It holds runs, name one of them: {', '.join(runs)}." if runs else "Check the path."
+    return CheckpointError(
+        f"{folder} is neither a checkpoint (no {MANIFEST}) nor a run with checkpoints. {remedy}"
+    )
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Whatever is replaced gets deleted, so only a checkpoint or an empty folder may be replaced."""
+    entries = list(folder.iterdir()) if folder.is_dir() else []
+    known = [
+        entry for entry in entries if entry.is_file() and entry.suffix in (".json", ".safetensors", ".tmp")
+    ]
+    is_checkpoint = known == entries and (folder / MANIFEST).is_file()
+    if (folder.exists() and not folder.is_dir()) or (entries and not is_checkpoint):
+        raise CheckpointError(
+            f"{folder} exists and is not a checkpoint; writing there would delete it. Choose a new name, "
+            f"for instance {folder / checkpoint_name(1)}."
+        )

@@ -1,0 +1,220 @@
+"""What a person sees of a run: a live table in a terminal, one line per result elsewhere, or nothing."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TextIO, TypeAlias
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+Result: TypeAlias = Mapping[str, Any]
+
+NEWEST_ROWS = 12
+SECONDS_BETWEEN_LINES = 1.0
+# Columns that leave the live table first when the terminal is too narrow for all of them.
+FIRST_TO_GO = ("episodes", "len mean", "time", "steps/s", "env steps")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the run is on its way to its stop condition."""
+
+    fraction: float  # 0 at the start, 1 at the end
+    label: str  # for instance "timesteps_total 12000/50000"
+
+
+class Display(Protocol):
+    """Where a run tells a person about itself. ``start`` comes first; ``finish`` always comes last, even after an error."""
+
+    def start(self, header: Sequence[str]) -> None:
+        """Show what is about to run, one fact per line."""
+
+    def update(self, result: Result, progress: Progress) -> None:
+        """Show one iteration's result."""
+
+    def note(self, text: str) -> None:
+        """Show a remark that stays visible."""
+
+    def finish(self, lines: Sequence[str]) -> None:
+        """Show the last state and these lines; the last of them is the last line printed."""
+
+
+def make_display(stream: TextIO | None = None) -> Display:
+    """The live table if the stream (default: standard output) is a terminal, plain lines otherwise."""
+    stream = stream or sys.stdout
+    console = Console(file=stream)
+    if stream.isatty() and not console.is_dumb_terminal:
+        return LiveDisplay(console)
+    return PlainDisplay(stream)
+
+
+class Quiet:
+    """Shows nothing."""
+
+    def start(self, header: Sequence[str]) -> None: ...
+
+    def update(self, result: Result, progress: Progress) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def finish(self, lines: Sequence[str]) -> None: ...
+
+
+class PlainDisplay:
+    """One line per result, at most one per second; the first, the last and evaluated ones always appear."""
+
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream or sys.stdout
+        self._clock = clock
+        self._next_line = float("-inf")
+        self._held_back: list[str] = []  # the newest line, if it came too soon after the one before
+
+    def start(self, header: Sequence[str]) -> None:
+        self._print(header)
+
+    def update(self, result: Result, progress: Progress) -> None:  # noqa: ARG002
+        line = plain_line(result)
+        if self._clock() < self._next_line and not result.get("evaluation"):
+            self._held_back = [line]
+            return
+        self._held_back = []
+        self._print([line])
+        self._next_line = self._clock() + SECONDS_BETWEEN_LINES
+
+    def note(self, text: str) -> None:
+        self._print([text])
+
+    def finish(self, lines: Sequence[str]) -> None:
+        self._print([*self._held_back, *lines])
+        self._held_back = []
+
+    def _print(self, lines: Sequence[str]) -> None:
+        self._stream.write("".join(f"{line}\n" for line in lines))
+        self._stream.flush()
+
+
+def plain_line(result: Result) -> str:
+    """``iter 3  steps 3000  reward 7.50  team 7.50  eval 8.00  len 2.0  12000 steps/s  1.2s``."""
+    policies = [f"{policy} {_reward(reward)}" for policy, reward in _policy_rewards(result).items()]
+    words = [
+        f"iter {result['training_iteration']}",
+        f"steps {result['timesteps_total']}",
+        f"reward {_reward(result.get('episode_reward_mean'))}",
+        *policies,
+        f"eval {_reward(_evaluated(result))}",
+        f"len {_number(result.get('episode_len_mean'), '.1f')}",
+        f"{_number(_speed(result), '.0f')} steps/s",
+        f"{_number(result.get('time_total_s'), '.1f')}s",
+    ]
+    return "  ".join(words)
+
+
+class LiveDisplay:
+    """A table of the newest results and a bar towards the stop condition, redrawn in place."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console()
+        self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._screen)
+        self._header: list[str] = []
+        self._rows: deque[dict[str, str]] = deque(maxlen=NEWEST_ROWS)
+        self._progress = Progress(0.0, "")
+
+    def start(self, header: Sequence[str]) -> None:
+        self._header = list(header)
+        self._live.start()
+
+    def update(self, result: Result, progress: Progress) -> None:
+        self._rows.append(table_cells(result))
+        self._progress = progress
+
+    def note(self, text: str) -> None:
+        self._console.print(Text(text))
+
+    def finish(self, lines: Sequence[str]) -> None:
+        self._live.stop()
+        for line in lines:
+            self._console.print(Text(line), soft_wrap=True)  # a path must stay in one piece
+
+    def _screen(self) -> RenderableType:
+        header = [Text(line, overflow="ellipsis", no_wrap=True) for line in self._header]
+        table = results_table(self._rows, self._console.width) if self._rows else Text("collecting ...")
+        fraction = min(max(self._progress.fraction, 0.0), 1.0)
+        bar = ProgressBar(total=1.0, completed=fraction, width=min(40, self._console.width))
+        label = Text(f"{fraction:.0%}  {self._progress.label}", overflow="ellipsis", no_wrap=True)
+        return Group(*header, table, bar, label)
+
+
+def table_cells(result: Result) -> dict[str, str]:
+    """The result as one row of the live table: column title -> text."""
+    policies = {f"reward {policy}": _reward(reward) for policy, reward in _policy_rewards(result).items()}
+    return {
+        "iter": str(result["training_iteration"]),
+        "env steps": str(result["timesteps_total"]),
+        "episodes": _number(result.get("episodes_total"), "d"),
+        "reward mean": _reward(result.get("episode_reward_mean")),
+        **policies,
+        "eval reward": _reward(_evaluated(result)),
+        "len mean": _number(result.get("episode_len_mean"), ".1f"),
+        "steps/s": _number(_speed(result), ".0f"),
+        "time": _number(result.get("time_total_s"), ".0f") + "s",
+    }
+
+
+def results_table(rows: Sequence[Mapping[str, str]], width: int) -> Table:
+    """The rows as a table that fits into ``width`` characters, by leaving out the less important columns."""
+    titles = list(dict.fromkeys(title for row in rows for title in row))
+    order = [title for title in dict.fromkeys(["iter", "env steps", "episodes", "reward mean", *titles])]
+    titles = [title for title in order if title in titles]
+    policies = [title for title in titles if title.startswith("reward ") and title != "reward mean"]
+    left_out = []
+    for title in [*FIRST_TO_GO, *reversed(policies), "eval reward"]:
+        if _table_width(titles, rows) <= width:
+            break
+        if title in titles:
+            titles.remove(title)
+            left_out.append(title)
+    caption = Text(f"left out, the terminal is narrow: {', '.join(left_out)}") if left_out else None
+    table = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
+    for title in titles:
+        table.add_column(Text(title), justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(row.get(title, "-")) for title in titles))
+    return table
+
+
+def _table_width(titles: Sequence[str], rows: Sequence[Mapping[str, str]]) -> int:
+    padding = 2
+    widths = [max(len(title), *(len(row.get(title, "-")) for row in rows)) for title in titles]
+    return sum(widths) + padding * len(widths)
+
+
+def _policy_rewards(result: Result) -> Mapping[str, float | None]:
+    return result.get("policy_reward_mean") or {}
+
+
+def _evaluated(result: Result) -> float | None:
+    reward: float | None = (result.get("evaluation") or {}).get("episode_reward_mean")
+    return reward
+
+
+def _speed(result: Result) -> float | None:
+    """Env steps per second of this iteration."""
+    steps, seconds = result.get("timesteps_this_iter"), result.get("time_this_iter_s")
+    return steps / seconds if steps is not None and seconds else None
+
+
+def _reward(value: float | None) -> str:
+    return _number(value, ".2f")
+
+
+def _number(value: float | None, pattern: str) -> str:
+    """The number as text; '-' where there is none (None or NaN)."""
+    return "-" if value is None or value != value else format(value, pattern)

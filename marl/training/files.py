@@ -1,0 +1,236 @@
+"""The files of a run directory: params, one result per line, a table, TensorBoard events, a learning curve.
+
+``result.json`` is the truth; ``progress.csv`` and the curve can be made from it at any time.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import yaml
+
+from marl.errors import ConfigError, UserError
+from marl.training.atomic import write_atomically
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+Scalar: TypeAlias = str | int | float | bool | None
+Result: TypeAlias = Mapping[str, Any]
+
+
+class RunFiles:
+    """Writes and reads the files of one run; nothing is touched before the first write."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._columns: list[str] = []  # of progress.csv; empty until the first write
+        self._events: SummaryWriter | None = None
+        self._purge_step: int | None = None
+
+    def write_params(self, params: Mapping[str, Any]) -> None:
+        """``params.json`` and ``params.yaml``, the same content twice; infinities stay infinities here."""
+        plain = to_plain(params)
+        write_atomically(self.directory / "params.json", json.dumps(plain, indent=2) + "\n")
+        write_atomically(
+            self.directory / "params.yaml", yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+        )
+
+    def append(self, result: Result) -> None:
+        """Add one iteration's result to ``result.json``, ``progress.csv`` and the TensorBoard events."""
+        plain = to_plain(result, finite=True)
+        if not self._columns:
+            self._rewrite(self.results())
+        with self._result_file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(plain) + "\n")
+        self._append_row(plain)
+        self._append_events(plain)
+
+    def resume_at(self, iteration: int) -> None:
+        """Forget the results after this iteration, and a line that a kill left half-written."""
+        self.close()
+        kept = [result for result in self.results() if result.get("training_iteration", 0) <= iteration]
+        self._rewrite(kept)
+        # TensorBoard drops the events of earlier files from this step on.
+        self._purge_step = 1 + max((int(result.get("timesteps_total") or 0) for result in kept), default=-1)
+
+    def results(self) -> list[dict[str, Any]]:
+        """All results written so far; a half-written last line is left out."""
+        if not self._result_file.exists():
+            return []
+        lines = self._result_file.read_text(encoding="utf-8", errors="replace").splitlines()
+        found = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                found.append(json.loads(line))
+            except ValueError as error:
+                if number < len(lines):
+                    raise UserError(
+                        f"{self._result_file}, line {number}: not a JSON result ({error}). Somebody changed the "
+                        "file; mend or delete that line."
+                    ) from error
+        return found
+
+    def draw_curve(self, path: str | Path = "learning_curve.png") -> Path:
+        """Draw the rewards over env steps; a relative path is one inside the run directory."""
+        from marl.training.curve import draw_rewards
+
+        return draw_rewards(self.results(), title=self.directory.name, path=self.directory / path)
+
+    def close(self) -> None:
+        """Finish the TensorBoard file; a later ``append`` starts a new one."""
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+
+    @property
+    def _result_file(self) -> Path:
+        return self.directory / "result.json"
+
+    def _rewrite(self, results: list[dict[str, Any]]) -> None:
+        if self._result_file.exists():
+            write_atomically(self._result_file, "".join(json.dumps(result) + "\n" for result in results))
+        self._columns = []
+        self._rewrite_table(results)
+
+    def _rewrite_table(self, results: list[dict[str, Any]]) -> None:
+        rows = [table_row(result) for result in results]
+        self._columns = list(dict.fromkeys([*self._columns, *(key for row in rows for key in row)]))
+        table = self.directory / "progress.csv"
+        if rows:
+            write_atomically(table, _csv([self._columns, *self._aligned(rows)]))
+        else:
+            table.unlink(missing_ok=True)
+
+    def _append_row(self, result: Result) -> None:
+        row = table_row(result)
+        if not row.keys() <= set(self._columns):
+            self._rewrite_table(self.results())  # new keys: every row gets the longer header
+            return
+        with (self.directory / "progress.csv").open("a", encoding="utf-8", newline="") as file:
+            file.write(_csv(self._aligned([row])))
+
+    def _aligned(self, rows: Iterable[Mapping[str, Scalar]]) -> Iterator[list[Scalar]]:
+        for row in rows:
+            yield [row.get(column) for column in self._columns]
+
+    def _append_events(self, result: Result) -> None:
+        if self._events is None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._events = SummaryWriter(str(self.directory), purge_step=self._purge_step)
+            self._purge_step = None
+        step = result.get("timesteps_total") or 0
+        for tag, value in table_row(result).items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                self._events.add_scalar(tag, value, step)
+        for tag, values in _histograms(result):
+            self._events.add_histogram(tag, np.asarray(values, dtype=np.float64), step)
+        self._events.flush()
+
+
+def to_plain(value: Any, *, finite: bool = False) -> Any:
+    """The value as JSON knows it: numpy becomes Python, keys become text, anything unknown becomes its ``str``.
+
+    With ``finite`` NaN and the infinities become None, so that any JSON reader takes the text.
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) or not finite else None
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item, finite=finite) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item, finite=finite) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((to_plain(item, finite=finite) for item in value), key=str)
+    return str(value)
+
+
+def table_row(result: Result) -> dict[str, Scalar]:
+    """The result's scalars under keys joined by '/'; lists and the run's ``config`` are left out."""
+    return dict(_scalars({key: value for key, value in result.items() if key != "config"}, ""))
+
+
+def _scalars(tree: Result, prefix: str) -> Iterator[tuple[str, Scalar]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _scalars(value, f"{prefix}{key}/")
+        elif not isinstance(value, list | tuple):
+            yield f"{prefix}{key}", value
+
+
+def _histograms(tree: Result, prefix: str = "") -> Iterator[tuple[str, list[float]]]:
+    """The number lists below any ``hist_stats``, without nulls."""
+    for key, value in tree.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping) and path != "config":
+            yield from _histograms(value, f"{path}/")
+        elif isinstance(value, list) and "hist_stats" in prefix.split("/"):
+            numbers = [item for item in value if isinstance(item, int | float)]
+            if numbers:
+                yield path, numbers
+
+
+def _csv(rows: Iterable[Iterable[Scalar]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def run_name(
+    algo: str, env: str, trial_id: str, index: int, params: Mapping[str, object], now: datetime
+) -> str:
+    """``QMIX_two_step_game_e0872_00000_seed=0_2026-11-16_02-30-00``: who, where, which trial, with what, when.
+
+    Of the env's name the part after the last '/' or ':' stays, so ``pettingzoo:mpe2/simple_spread_v3``
+    becomes ``simple_spread_v3``; of a param's dotted key the last word.
+    """
+    world = re.split(r"[/:]", env.rstrip("/:"))[-1]
+    settings = ",".join(f"{key.rpartition('.')[2]}={value}" for key, value in params.items())
+    words = [
+        safe_name(algo).upper(),
+        safe_name(world),
+        trial_id,
+        f"{index:05d}",
+        safe_name(settings, empty=""),
+    ]
+    return "_".join([word for word in words if word] + [now.strftime("%Y-%m-%d_%H-%M-%S")])
+
+
+def safe_name(text: str, empty: str = "env") -> str:
+    """The text as a file name that needs no quotes in a shell, at most 60 characters."""
+    return re.sub(r"[^\w.,=+-]+", "_", text, flags=re.ASCII).strip("_.-")[:60] or empty
+
+
+def new_run_directory(local_dir: Path, experiment: str, name: str) -> Path:
+    """Create ``local_dir/experiment/name``; a taken name gets ``_2``, ``_3``, ... at its end."""
+    parent = local_dir.expanduser() / safe_name(experiment, empty="default")
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for number in itertools.count(1):
+            directory = parent / (name if number == 1 else f"{name}_{number}")
+            with suppress(FileExistsError):
+                directory.mkdir()
+                return directory
+    except OSError as error:
+        raise ConfigError(
+            f"cannot create a run directory in {parent}: {error.strerror}. Choose another place with "
+            "--local-dir or MARL_RESULTS_DIR."
+        ) from error
+    raise AssertionError("counting never ends")

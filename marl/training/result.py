@@ -1,0 +1,109 @@
+"""The result of an iteration: one flat-named dict, the same in Python, in ``result.json`` and on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from marl.data.episode import EpisodeStats
+from marl.data.task import Floats, PolicyID
+
+Result: TypeAlias = dict[str, Any]
+
+LONGEST_HISTOGRAM = 1_000  # newest episodes in hist_stats
+
+WALL_CLOCK_FIELDS = frozenset(
+    {
+        "date",
+        "timestamp",
+        "time_this_iter_s",
+        "time_total_s",
+        "timers",
+        "pid",
+        "hostname",
+        "node_ip",
+        "trial_id",
+        "experiment_id",
+    }
+)
+"""Fields that differ between two otherwise equal runs."""
+
+
+def episode_numbers(stats: EpisodeStats, policies: Sequence[PolicyID]) -> Result:
+    """Rewards and lengths of some episodes; null where there was none.
+
+    A policy's reward in an episode is the sum over all agents that it played; ``agent_reward_mean`` is per agent.
+    """
+    per_policy = {name: stats.policy_returns(i) for i, name in enumerate(policies)}
+    newest = stats.last(LONGEST_HISTOGRAM)
+    return {
+        "episode_reward_max": _largest(stats.rewards),
+        "episode_reward_min": _smallest(stats.rewards),
+        "episode_reward_mean": _mean(stats.rewards),
+        "episode_len_mean": _mean(stats.lengths),
+        "policy_reward_max": {name: _largest(r) for name, r in per_policy.items()},
+        "policy_reward_min": {name: _smallest(r) for name, r in per_policy.items()},
+        "policy_reward_mean": {name: _mean(r) for name, r in per_policy.items()},
+        "agent_reward_mean": stats.agent_means(),
+        "hist_stats": {
+            "episode_reward": newest.rewards.tolist(),
+            "episode_lengths": newest.lengths.tolist(),
+            **{f"policy_{name}_reward": newest.policy_returns(i).tolist() for i, name in enumerate(policies)},
+        },
+    }
+
+
+def look_up(result: Mapping[str, Any], field: str) -> float | None:
+    """A number of a result by its dotted name, such as ``evaluation.episode_reward_mean``; None where there is none.
+
+    Policy ids may contain dots, so the longest matching key is taken at each step.
+    """
+    if field in result:
+        value = result[field]
+        return float(value) if isinstance(value, int | float) else None
+    for cut in range(len(field) - 1, 0, -1):
+        if field[cut] == "." and isinstance(result.get(field[:cut]), Mapping):
+            return look_up(result[field[:cut]], field[cut + 1 :])
+    return None
+
+
+def reached(result: Mapping[str, Any], wanted: Mapping[str, float]) -> bool:
+    """Whether every field has at least the wanted value."""
+    values = {field: look_up(result, field) for field in wanted}
+    return all(value is not None and value >= wanted[field] - 1e-9 for field, value in values.items())
+
+
+def without_wall_clock(result: Mapping[str, Any]) -> Result:
+    """The part of a result that repeats itself in an equal run."""
+    return {key: value for key, value in result.items() if key not in WALL_CLOCK_FIELDS}
+
+
+def pretty_print(result: Mapping[str, Any]) -> str:
+    """A result as indented text; lists are shortened."""
+    return "\n".join(_lines(result, 0))
+
+
+def _lines(value: Mapping[str, Any], depth: int) -> list[str]:
+    out = []
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            out += [f"{'  ' * depth}{key}:", *_lines(item, depth + 1)]
+        elif isinstance(item, list) and len(item) > 5:
+            out.append(f"{'  ' * depth}{key}: [{', '.join(map(str, item[:3]))}, ... {len(item)} values]")
+        else:
+            out.append(f"{'  ' * depth}{key}: {item}")
+    return out
+
+
+def _mean(values: Floats | np.ndarray[Any, Any]) -> float | None:
+    return float(np.mean(values, dtype=np.float64)) if len(values) else None
+
+
+def _largest(values: Floats) -> float | None:
+    return float(values.max()) if len(values) else None
+
+
+def _smallest(values: Floats) -> float | None:
+    return float(values.min()) if len(values) else None

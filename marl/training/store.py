@@ -1,0 +1,225 @@
+"""What a run leaves behind: its directory, its checkpoints, and the way back from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from marl.data.episode import EpisodeStats
+from marl.data.task import PolicyID
+from marl.errors import CheckpointError, did_you_mean
+from marl.policies.policy import Policy
+from marl.registry import only_modules
+from marl.scenario.describe import can_be_replayed, describe
+from marl.scenario.load import compose
+from marl.training.checkpoint import (
+    checkpoint_name,
+    find_checkpoint,
+    has_part,
+    iteration_of,
+    keep_newest,
+    read_part,
+    strip,
+    write_checkpoint,
+)
+from marl.training.files import RunFiles, new_run_directory, run_name
+
+if TYPE_CHECKING:
+    from marl.training.trainer import Trainer
+
+TO_PLAY = ("run", "policies")  # parts that are enough to play; older checkpoints and `best` hold only these
+COUNTERS = (
+    "iteration",
+    "timesteps_total",
+    "agent_timesteps_total",
+    "episodes_total",
+    "time_total_s",
+    "best_evaluation",
+    "trial_id",
+)
+VERSION = 1
+
+
+class Store:
+    """Files of one trainer. Without a directory nothing is written until one is opened."""
+
+    def __init__(self, trainer: Trainer, directory: Path | None) -> None:
+        self.trainer = trainer
+        self.directory = directory
+        self.files: RunFiles | None = None
+        if directory is not None:
+            self.open(directory)
+
+    def open(self, directory: Path) -> None:
+        """Use this directory for everything from now on."""
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self.files = RunFiles(directory)
+        described = describe(self.trainer.scenario)
+        self.files.write_params(described)
+        if not can_be_replayed(described):
+            self.trainer.notes.append(
+                "this run was given Python objects that cannot be found by name, so it cannot be replayed from its files alone; "
+                "restore needs the same objects again."
+            )
+
+    def create(self, local_dir: Path, index: int = 0, params: Mapping[str, object] | None = None) -> Path:
+        """Make and open a new run directory under ``local_dir``."""
+        trainer, scenario = self.trainer, self.trainer.scenario
+        env = scenario.env if isinstance(scenario.env, str) else getattr(scenario.env, "__name__", "env")
+        name = run_name(
+            scenario.preset.name,
+            env,
+            trainer.trial_id,
+            index,
+            params or {"seed": scenario.seed},
+            datetime.now(),
+        )
+        directory = new_run_directory(local_dir, scenario.name or env.split("/")[-1].replace(":", "_"), name)
+        self.open(directory)
+        return directory
+
+    def written(self, result: Mapping[str, Any]) -> None:
+        """Append a result; write the checkpoint that is due."""
+        if self.files is None:
+            return
+        self.files.append(result)
+        freq = self.trainer.scenario.checkpoint_freq
+        if freq and self.trainer.iteration % freq == 0:
+            self.save()
+
+    def new_best(self) -> None:
+        """The evaluation was the best so far: keep what is needed to play it."""
+        if self.directory is not None:
+            write_checkpoint(self.directory / "checkpoints" / "best", self._parts(TO_PLAY))
+
+    # -- checkpoints -----------------------------------------------------------------------------------------------
+
+    def save(self, path: Path | None = None) -> Path:
+        if path is not None:
+            return write_checkpoint(path, self._parts())
+        if self.directory is None:
+            from marl.training.places import default_results
+
+            self.create(default_results())
+        assert self.directory is not None
+        folder = self.directory / "checkpoints"
+        target = write_checkpoint(folder / checkpoint_name(self.trainer.iteration), self._parts())
+        for older in folder.glob("checkpoint_*"):
+            if older != target:
+                strip(older, TO_PLAY)
+        keep_newest(folder, self.trainer.scenario.keep_checkpoints, None)
+        return target
+
+    def _parts(
+        self, names: tuple[str, ...] = ("run", "policies", "learners", "workers", "replay")
+    ) -> dict[str, Any]:
+        trainer = self.trainer
+        build = {
+            "run": self._run_part,
+            "policies": trainer.get_weights,
+            "learners": lambda: [learner.state_dict() for learner in trainer.learners],
+            "workers": trainer.workers.state_dict,
+            "replay": lambda: [learner.replay_state() for learner in trainer.learners],
+        }
+        return {name: build[name]() for name in names}
+
+    def _run_part(self) -> dict[str, Any]:
+        trainer = self.trainer
+        return {
+            "version": VERSION,
+            "scenario": describe(trainer.scenario),
+            "counters": {name: getattr(trainer, name) for name in COUNTERS},
+            "recent": vars(trainer.recent),
+            "last_metrics": trainer.last_metrics,
+            "last_evaluation": trainer.last_evaluation,
+            "policies_to_train": sorted(trainer.policies_to_train),
+        }
+
+    def restore(self, path: Path) -> None:
+        """Load everything; the trainer must have been built from the same scenario."""
+        folder = find_checkpoint(path)
+        run = read_part(folder, "run")
+        trainer = self.trainer
+        for part in ("learners", "workers", "replay"):
+            if not has_part(folder, part):
+                raise CheckpointError(
+                    f"{folder} holds only what is needed to play (older checkpoints and `best` do), so training cannot go on from it. "
+                    f"Use the newest checkpoint of the run, or start a new run with `load: {{POLICY: {folder}}}`."
+                )
+        policies = read_part(folder, "policies")
+        if set(policies) != set(trainer.policies):
+            raise CheckpointError(
+                f"{folder} holds the policies {', '.join(policies)}; this trainer has {', '.join(trainer.policies)}. Restore into a "
+                "trainer of the same scenario, or load single policies with `load:`."
+            )
+        for name, weights in policies.items():
+            set_weights(trainer.policies[name], weights, f"{folder}, policy {name!r}")
+        for learner, state in zip(trainer.learners, read_part(folder, "learners"), strict=True):
+            learner.load_state_dict(state)
+        for learner, state in zip(trainer.learners, read_part(folder, "replay"), strict=True):
+            learner.load_replay_state(state)
+        self._adopt(run)
+        trainer.workers.sync_weights()
+        trainer.workers.load_state_dict(read_part(folder, "workers"))
+        if self.files is not None:
+            self.files.resume_at(
+                iteration_of(folder) if folder.name.startswith("checkpoint_") else trainer.iteration
+            )
+
+    def _adopt(self, run: Mapping[str, Any]) -> None:
+        trainer = self.trainer
+        for name in COUNTERS:
+            setattr(trainer, name, run["counters"][name])
+        trainer.recent = EpisodeStats(**run["recent"])
+        trainer.last_metrics = run["last_metrics"]
+        trainer.last_evaluation = run["last_evaluation"]
+        trainer.set_policies_to_train(run["policies_to_train"])
+
+    @staticmethod
+    def rebuild(cls: type[Trainer], path: Path, allow: frozenset[str], changes: Mapping[str, Any]) -> Trainer:
+        """A trainer from a checkpoint alone; names in it may only point to built-in things and allowed modules."""
+        folder = find_checkpoint(path)
+        described = read_part(folder, "run")["scenario"]
+        if not can_be_replayed({**described, **changes}):
+            raise CheckpointError(
+                f"{folder} comes from a run that was given Python objects which cannot be found by name. Build the trainer as before "
+                "and call restore, or give them again: Trainer.from_checkpoint(path, env=...)."
+            )
+        with only_modules(allow):
+            trainer = cls(scenario=compose({**described, **changes}, str(folder)))
+            trainer.restore(folder)
+        return trainer
+
+    def close(self) -> None:
+        if self.files is not None:
+            self.files.close()
+
+
+def load_policy(policy: Policy, name: PolicyID, source: str) -> None:
+    """Start a policy from a checkpoint of another run: ``PATH`` (same id, or its only policy) or ``PATH#id``."""
+    path, _, wanted = source.partition("#")
+    folder = find_checkpoint(Path(path).expanduser())
+    policies = read_part(folder, "policies")
+    wanted = wanted or (name if name in policies or len(policies) > 1 else next(iter(policies)))
+    if wanted not in policies:
+        raise CheckpointError(
+            f"load: {folder} has no policy {wanted!r}. It has {', '.join(policies)}.{did_you_mean(wanted, policies)} Name one: "
+            f"load: {{{name}: {path}#ID}}."
+        )
+    set_weights(policy, policies[wanted], f"load: {folder}, policy {wanted!r}")
+
+
+def set_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> None:
+    """Copy weights into a policy; names and shapes have to fit."""
+    mine = {key: tuple(tensor.shape) for key, tensor in policy.state_dict().items()}
+    theirs = {key: tuple(array.shape) for key, array in weights.items()}
+    if mine != theirs:
+        wrong = next(k for k in [*mine, *theirs] if mine.get(k) != theirs.get(k))
+        raise CheckpointError(
+            f"{where} does not fit: {wrong} has shape {theirs.get(wrong, 'none')}, expected {mine.get(wrong, 'none')}. The model keys "
+            "(fcnet_hiddens, dueling, ...) and the spaces must be the same."
+        )
+    policy.set_weights(dict(weights))

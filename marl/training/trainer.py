@@ -1,0 +1,349 @@
+"""The loop: collect, learn, send the weights out, look how it went, write it down."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from marl.algos.learner import Learner, Metrics
+from marl.algos.plan import build_learner
+from marl.data.batch import MultiAgentBatch
+from marl.data.episode import EpisodeStats
+from marl.data.task import AgentID, Array, PolicyID
+from marl.envs.base import Action, Obs
+from marl.errors import ConfigError, did_you_mean
+from marl.policies.build import build_policy
+from marl.policies.policy import Policy
+from marl.rollout.pool import InProcessPool, WorkerPool
+from marl.scenario.config import Scenario
+from marl.scenario.describe import describe
+from marl.scenario.load import compose
+from marl.scenario.setup import Setup, set_up
+from marl.training.acting import act_once
+from marl.training.result import Result, episode_numbers, look_up, reached
+from marl.training.store import Store, load_policy
+from marl.training.timers import Timers
+
+RECENT = 100  # episodes that a result covers when fewer ended in its iteration
+
+
+class Trainer:
+    """Trains the policies of one scenario.
+
+    ``Trainer("qmix", env="two_step_game", config={"lr": 1e-3})`` or ``Trainer(scenario=...)``. Nothing is written to disk unless
+    ``run`` or ``save`` is called, or a ``directory`` is given.
+    """
+
+    def __init__(
+        self, algo: str | None = None, env: str | Callable[..., Any] | None = None, config: Mapping[str, Any] | None = None,
+        *, scenario: Scenario | None = None, directory: Path | str | None = None,
+    ) -> None:  # fmt: skip
+        keys = dict(config or {})
+        if env is not None:
+            keys["env"] = env
+        if algo is not None:
+            keys["algo"] = {**_as_dict(keys.get("algo")), "name": algo}
+        self.scenario = scenario or compose(keys)
+        torch.set_num_threads(self.scenario.torch_threads)
+        self.setup: Setup = set_up(self.scenario)
+        self.device = choose_device(self.scenario)
+        self.policies = self._build_policies()
+        self.learners: list[Learner] = [
+            build_learner(
+                plan, self.setup.roles, self.policies, self.setup.task, self.scenario.seed + 7919 * i
+            )
+            for i, plan in enumerate(self.setup.plans)
+        ]
+        self.choose_trained: Callable[..., bool] | None = None
+        self._set_initial_trained()
+        self.workers: WorkerPool = make_pool(self.setup, self.policies)
+        self.store = Store(self, Path(directory) if directory is not None else None)
+        self.timers = Timers()
+        self.iteration = 0
+        self.timesteps_total = 0
+        self.agent_timesteps_total = 0
+        self.episodes_total = 0
+        self.time_total_s = 0.0
+        self.recent = EpisodeStats.empty()
+        self.last_metrics: dict[PolicyID, dict[str, float]] = {}
+        self.last_evaluation: Result | None = None
+        self.best_evaluation: float | None = None
+        self.trial_id = secrets.token_hex(3)[:5]
+        self.notes: list[str] = []
+
+    def _build_policies(self) -> dict[PolicyID, Policy]:
+        policies = {}
+        for name, spec in self.setup.policies.items():
+            policies[name] = build_policy(spec, self.setup.task.kinds[spec.kind]).to(self.device)
+        for name, path in self.scenario.load.items():
+            load_policy(policies[name], name, path)
+        return policies
+
+    def _set_initial_trained(self) -> None:
+        wanted = self.scenario.multiagent.policies_to_train
+        if callable(wanted):
+            self.choose_trained = wanted
+        elif wanted is not None:
+            self.set_policies_to_train(wanted)
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    def train(self) -> Result:
+        """One iteration: rounds of collecting and learning, then evaluation if it is due; gives the result."""
+        started = time.perf_counter()
+        self.timers.clear()
+        steps, agent_steps, episodes, metrics = 0, 0, [], self.last_metrics
+        while steps < self.setup.iteration_steps:
+            batch, ended, learned = self._round()
+            steps += batch.env_steps
+            agent_steps += batch.agent_steps
+            episodes.append(ended)
+            metrics = {**metrics, **learned}
+        self.iteration += 1
+        self.timesteps_total += steps
+        self.agent_timesteps_total += agent_steps
+        self.last_metrics = {name: row for name, row in metrics.items() if name in self.policies_to_train}
+        fresh = EpisodeStats.concat(episodes)
+        self.episodes_total += len(fresh)
+        self.recent = EpisodeStats.concat([self.recent, fresh]).last(max(RECENT, len(fresh)))
+        result = self._result(steps, agent_steps, len(fresh))
+        self.recent = self.recent.last(RECENT)
+        self._evaluate_if_due(result)
+        took = time.perf_counter() - started
+        self.time_total_s += took
+        result |= {
+            "time_this_iter_s": took,
+            "time_total_s": self.time_total_s,
+            "timers": self.timers.numbers(steps),
+        }
+        self.store.written(result)
+        return result
+
+    def _round(self) -> tuple[MultiAgentBatch, EpisodeStats, Metrics]:
+        with self.timers("sample"):
+            collected = self.workers.collect(self.setup.fragment)
+        self.notes += collected.notes
+        if self.choose_trained is not None:
+            choose = self.choose_trained
+            self.set_policies_to_train([n for n in self.setup.roles if choose(n, collected.batch)])
+        with self.timers("learn"):
+            metrics: Metrics = {}
+            for learner in self.learners:
+                metrics |= learner.learn(collected.batch)
+        if any(learner.trained for learner in self.learners):
+            with self.timers("sync"):
+                self.workers.sync_weights()
+        return collected.batch, collected.episodes, metrics
+
+    def _evaluate_if_due(self, result: Result) -> None:
+        interval = self.scenario.evaluation.interval
+        if interval and self.iteration % interval == 0:
+            result["evaluation"] = self.evaluate()
+        result["done"] = self.should_stop(result)
+        if result["done"] and interval and "evaluation" not in result:
+            result["evaluation"] = self.evaluate()
+        if "evaluation" in result:
+            self.last_evaluation = result["evaluation"]
+            self._note_best(result)
+
+    def evaluate(self) -> Result:
+        """Greedy episodes on envs of their own. Episode ``i`` has the seed (run seed, iteration, i)."""
+        config = self.scenario.evaluation
+        with self.timers("evaluation"):
+            seeds = [_seed(self.scenario.seed, self.iteration, i) for i in range(config.episodes)]
+            stats = self.workers.evaluate(seeds, config.explore)
+        return {**episode_numbers(stats, list(self.policies)), "episodes": len(stats)}
+
+    def _note_best(self, result: Result) -> None:
+        value = look_up(result["evaluation"], self.scenario.evaluation.metric)
+        if value is None:
+            raise ConfigError(
+                f"evaluation.metric {self.scenario.evaluation.metric!r} is no number of the evaluation block."
+                f"{did_you_mean(self.scenario.evaluation.metric, result['evaluation'])}"
+            )
+        if self.best_evaluation is None or value > self.best_evaluation:
+            self.best_evaluation = value
+            self.store.new_best()
+        result["best_evaluation"] = self.best_evaluation
+
+    def should_stop(self, result: Mapping[str, Any]) -> bool:
+        """Whether any stop condition is met."""
+        stop = dict(self.scenario.stop)
+        if (
+            stop.pop("goal", False)
+            and self.scenario.goal
+            and "evaluation" in result
+            and reached(result, self.scenario.goal)
+        ):
+            return True
+        return any(reached(result, {field: float(value)}) for field, value in stop.items())
+
+    @property
+    def goal_met(self) -> bool | None:
+        """Whether the last evaluation met the goal; None without a goal or without an evaluation."""
+        if not self.scenario.goal or self.last_evaluation is None:
+            return None
+        return reached({"evaluation": self.last_evaluation}, self.scenario.goal)
+
+    def _result(self, steps: int, agent_steps: int, episodes: int) -> Result:
+        now = datetime.now()
+        counters = _summed([learner.counters for learner in self.learners])
+        trained = self.policies_to_train
+        return {
+            **episode_numbers(self.recent, list(self.policies)),
+            "episodes_this_iter": episodes,
+            "episodes_total": self.episodes_total,
+            "training_iteration": self.iteration,
+            "timesteps_this_iter": steps,
+            "timesteps_total": self.timesteps_total,
+            "agent_timesteps_total": self.agent_timesteps_total,
+            "num_healthy_workers": self.workers.num_healthy_workers,
+            "info": {
+                "learner": {
+                    n: {"learner_stats": row} for n, row in self.last_metrics.items() if n in trained
+                },
+                "num_steps_sampled": self.timesteps_total,
+                "num_agent_steps_sampled": self.agent_timesteps_total,
+                **counters,
+            },
+            "agent_timesteps_this_iter": agent_steps,
+            "policies_to_train": sorted(trained),
+            "seed": self.scenario.seed,
+            "trial_id": self.trial_id,
+            "experiment_id": self.trial_id,
+            "date": now.strftime("%Y-%m-%d_%H-%M-%S"),
+            "timestamp": int(now.timestamp()),
+            "pid": os.getpid(),
+            "hostname": platform.node(),
+            "node_ip": "127.0.0.1",
+            "config": describe(self.scenario),
+        }
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def save(self, path: Path | str | None = None) -> Path:
+        """Write a checkpoint, by default into the run directory; gives its folder."""
+        return self.store.save(None if path is None else Path(path))
+
+    def restore(self, path: Path | str) -> None:
+        """Go on exactly where the checkpoint was written."""
+        self.store.restore(Path(path))
+
+    @classmethod
+    def from_checkpoint(cls, path: Path | str, *, allow: Collection[str] = (), **changes: Any) -> Trainer:
+        """A trainer rebuilt from a checkpoint alone. Modules that it names must be allowed by ``allow``."""
+        return Store.rebuild(cls, Path(path), frozenset(allow), changes)
+
+    def stop(self) -> None:
+        """Free workers and files."""
+        self.workers.stop()
+        self.store.close()
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # -- policies --------------------------------------------------------------------------------------------------
+
+    @property
+    def policies_to_train(self) -> frozenset[PolicyID]:
+        return (
+            frozenset().union(*(learner.trained for learner in self.learners))
+            if self.learners
+            else frozenset()
+        )
+
+    def set_policies_to_train(self, policies: Collection[PolicyID]) -> None:
+        """Train only these from now on; the others stay as they are, bit for bit."""
+        for name in policies:
+            if name not in self.setup.roles:
+                raise ConfigError(
+                    f"policy {name!r} cannot be trained. Trainable: {', '.join(self.setup.roles)}.{did_you_mean(name, self.setup.roles)}"
+                )
+        for learner in self.learners:
+            learner.set_trained(policies)
+
+    def get_policy(self, policy_id: PolicyID = "default_policy") -> Policy:
+        """A policy by its id; where there is only one, the default id finds it."""
+        if policy_id == "default_policy" and policy_id not in self.policies and len(self.policies) == 1:
+            return next(iter(self.policies.values()))
+        if policy_id not in self.policies:
+            raise ConfigError(
+                f"no policy {policy_id!r}. Policies: {', '.join(self.policies)}.{did_you_mean(policy_id, self.policies)}"
+            )
+        return self.policies[policy_id]
+
+    def get_weights(self, policies: Sequence[PolicyID] | None = None) -> dict[PolicyID, dict[str, Array]]:
+        return {name: self.get_policy(name).get_weights() for name in policies or self.policies}
+
+    def set_weights(self, weights: Mapping[PolicyID, dict[str, Array]]) -> None:
+        """Change policies and bring them to the workers."""
+        for name, arrays in weights.items():
+            self.get_policy(name).set_weights(arrays)
+        self.workers.sync_weights()
+
+    def compute_action(
+        self,
+        obs: Obs,
+        *,
+        policy_id: PolicyID = "default_policy",
+        agent: AgentID | None = None,
+        explore: bool = False,
+    ) -> Action:
+        """What the policy does for one observation as the world gives it."""
+        return act_once(self.get_policy(policy_id), obs, agent, explore, np.random.default_rng())
+
+
+def make_pool(setup: Setup, policies: Mapping[PolicyID, Policy]) -> WorkerPool:
+    """Workers in this process, or on Ray actors."""
+    config = setup.rollout.config
+    if config.pool == "in_process" or (config.pool == "auto" and config.num_workers == 0):
+        return InProcessPool(setup.rollout, policies)
+    if config.num_workers == 0:
+        raise ConfigError("pool: ray needs num_workers of at least 1.")
+    from marl.rollout.ray_pool import RayPool
+
+    return RayPool(setup.rollout, policies)
+
+
+def choose_device(scenario: Scenario) -> torch.device:
+    """Where the learners compute."""
+    there = torch.cuda.is_available()
+    if scenario.device == "cuda" and not there:
+        raise ConfigError("device: cuda, but torch finds no GPU here. Use device: cpu, or auto.")
+    if scenario.num_gpus > 0 and (scenario.device == "cpu" or not there):
+        raise ConfigError(
+            f"num_gpus is {scenario.num_gpus:g}, but the learners run on {'the CPU (device: cpu)' if there else 'a machine without a GPU'}. "
+            "Set num_gpus: 0, or device: auto on a machine with a GPU."
+        )
+    return torch.device("cuda" if scenario.device != "cpu" and there else "cpu")
+
+
+def _seed(*numbers: int) -> int:
+    return int(np.random.SeedSequence(list(numbers)).generate_state(1)[0] >> 1)
+
+
+def _summed(counters: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Counts of all learners together; the time of the last target update is the newest one."""
+    total: dict[str, int] = {}
+    for row in counters:
+        for name, value in row.items():
+            total[name] = (
+                max(total.get(name, 0), value) if name.startswith("last_") else total.get(name, 0) + value
+            )
+    return total
+
+
+def _as_dict(algo: object) -> dict[str, Any]:
+    return dict(algo) if isinstance(algo, Mapping) else {}

@@ -1,0 +1,105 @@
+"""Recorded playthroughs: what every built-in game shows for fixed seeds and actions.
+
+``python -m tests.golden.record``, from the root of the project, records all games anew; names behind it pick
+some. Do so only when a game was changed on purpose, and look at the difference before it is committed. A new
+game is one more line in ``GAMES``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from marl.data.task import Array, Kind
+from marl.envs.batched import BatchedEnv, Frame
+from marl.envs.games.matrix import MatrixGames
+from marl.envs.games.traffic import TrafficGames
+from marl.envs.games.two_step import TwoStepGames
+
+FOLDER = Path(__file__).parent
+LANES, STEPS, DIGITS = 2, 14, 4
+
+GAMES: dict[str, Callable[[], BatchedEnv]] = {
+    "two_step_game": lambda: TwoStepGames(LANES, {}),
+    "two_step_game_logits": lambda: TwoStepGames(LANES, {"actions_are_logits": True}),
+    "matrix_game": lambda: MatrixGames(
+        LANES, {"game": "climbing", "repetitions": 5, "observe": "last", "observe_round": True}
+    ),
+    "traffic": lambda: TrafficGames(
+        LANES,
+        {"max_cars": 3, "spare_names": 1, "arrival_rate": 0.5, "failure_rate": 0.4, "light_period": 2}
+        | {"block_length": 2, "dark_periods": 1, "episode_length": 10},
+    ),
+}
+
+
+def random_actions(world: BatchedEnv) -> list[list[Any]]:
+    """Actions per step and kind; the playthrough keeps them, so replaying needs no generator."""
+    rng = np.random.default_rng(0)
+    return [[_draw(kind, world.num_envs, rng).tolist() for kind in world.kinds] for _ in range(STEPS)]
+
+
+def _draw(kind: Kind, lanes: int, rng: np.random.Generator) -> Array:
+    shape = (lanes, kind.size, *kind.action_shape)
+    if isinstance(kind.action_space, spaces.Discrete):
+        return rng.integers(int(kind.action_space.n), size=shape)
+    return rng.normal(size=shape).round(2)
+
+
+def play(world: BatchedEnv, actions: list[list[Any]]) -> list[dict[str, Any]]:
+    """Frames of these actions as plain lists. Every reset has its own seed: 0, 1, 2, ..."""
+    lanes, seeds = np.arange(world.num_envs), np.arange(world.num_envs)
+    frames = [_plain(world, world.reset(lanes, seeds))]
+    for chosen in actions:
+        columns = [np.array(c, kind.action_dtype) for c, kind in zip(chosen, world.kinds, strict=True)]
+        frame = world.step(columns)
+        frames.append(_plain(world, frame))
+        if frame.over.any():
+            lanes = np.flatnonzero(frame.over)
+            seeds = seeds.max() + 1 + np.arange(len(lanes))
+            frames.append(_plain(world, world.reset(lanes, seeds)))
+    return frames
+
+
+def _plain(world: BatchedEnv, frame: Frame) -> dict[str, Any]:
+    return {
+        "obs": [_rounded(column) for column in frame.obs],
+        "rewards": _rounded(frame.rewards),
+        "state": _rounded(frame.state),
+        "present": frame.present.astype(int).tolist(),
+        "terminated": frame.terminated.astype(int).tolist(),
+        "truncated": frame.truncated.astype(int).tolist(),
+        "over": frame.over.astype(int).tolist(),
+        "born": [[lane, seat, world.agent_at(lane, seat)] for lane, seat in frame.born],
+    }
+
+
+def _rounded(column: Array) -> list[Any]:
+    numbers: list[Any] = np.asarray(column, np.float64).round(DIGITS).tolist()
+    return numbers
+
+
+def path(name: str) -> Path:
+    return FOLDER / f"{name}.json"
+
+
+def record(name: str) -> None:
+    """Write the playthrough of one game, one line per frame."""
+    actions = random_actions(GAMES[name]())
+    frames = play(GAMES[name](), actions)
+    lines = ",\n".join(json.dumps(frame, separators=(",", ":")) for frame in frames)
+    path(name).write_text(
+        f'{{"actions":{json.dumps(actions, separators=(",", ":"))},\n"frames":[\n{lines}\n]}}\n'
+    )
+
+
+if __name__ == "__main__":
+    for game in sys.argv[1:] or GAMES:
+        record(game)
+        print(f"recorded {path(game).name}")
