@@ -12,9 +12,7 @@ from marl.errors import ConfigError, did_you_mean
 class Config(BaseModel):
     """Typed keys with default, limits and a sentence each; the sentence ends up in ``marl config``."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, validate_default=True, arbitrary_types_allowed=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, arbitrary_types_allowed=True)
 
 
 def explain(error: ValidationError, where: str, known: Iterable[str] = ()) -> ConfigError:

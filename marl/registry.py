@@ -36,8 +36,8 @@ class Registry(Generic[T]):
             return self._items[name.lower()]
         except KeyError:
             raise UnknownNameError(
-                f"unknown {self.what} {name!r}. Known: {', '.join(sorted(self._items))}."
-                f"{did_you_mean(name, self._items)}"
+                f"unknown {self.what} {name!r}. Known: "
+                f"{', '.join(sorted(self._items))}.{did_you_mean(name, self._items)}"
             ) from None
 
     def __iter__(self) -> Iterator[str]:

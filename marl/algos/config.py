@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -31,9 +32,7 @@ class LearnerConfig(Config):
     train_batch_size: PositiveInt = Field(
         32, description="On-policy: env steps per training batch. Off-policy: rows per update."
     )
-    grad_clip: PositiveFloat | None = Field(
-        10.0, description="Largest norm of a policy's gradient; null: no limit."
-    )
+    grad_clip: PositiveFloat | None = Field(10.0, description="Largest norm of a policy's gradient; null: no limit.")
     optimizer: OptimizerConfig = Field(OptimizerConfig(), description="Torch optimiser and its arguments.")
 
 
@@ -43,7 +42,7 @@ def scheduled(points: Schedule | None, constant: float, timesteps: int) -> float
         return constant
     if timesteps <= points[0][0]:
         return points[0][1]
-    for (t0, v0), (t1, v1) in zip(points[:-1], points[1:], strict=True):
+    for (t0, v0), (t1, v1) in itertools.pairwise(points):
         if timesteps < t1:
             return v0 + (v1 - v0) * (timesteps - t0) / (t1 - t0)
     return points[-1][1]

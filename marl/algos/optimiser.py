@@ -19,9 +19,7 @@ class FlatOptimiser:
     The flat layout makes the step one fused call and gradient clipping one multiplication.
     """
 
-    def __init__(
-        self, parameters: Iterable[nn.Parameter], config: OptimizerConfig, lr: float, name: str
-    ) -> None:
+    def __init__(self, parameters: Iterable[nn.Parameter], config: OptimizerConfig, lr: float, name: str) -> None:
         params = [p for p in parameters if p.requires_grad]
         self.name = name
         self.flat = torch.cat([p.detach().reshape(-1) for p in params])
@@ -44,7 +42,8 @@ class FlatOptimiser:
         norm: Tensor = torch.linalg.vector_norm(self.grad)
         if not torch.isfinite(norm):
             raise TrainingError(
-                f"the gradient of {self.name} became {float(norm)}, so training stopped before it could spoil the weights. "
+                f"the gradient of {self.name} became {float(norm)}, so training stopped before it could spoil the "
+                "weights. "
                 "Usual remedies: a smaller lr, a smaller grad_clip, and a look at the world's rewards and observations."
             )
         if max_norm is not None:
@@ -56,9 +55,7 @@ class FlatOptimiser:
 
     def state_dict(self) -> dict[str, Any]:
         state = self.optimiser.state[self.whole]
-        return {
-            name: value.detach().cpu().numpy().copy() for name, value in state.items() if value is not None
-        }
+        return {name: value.detach().cpu().numpy().copy() for name, value in state.items() if value is not None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if state:
@@ -72,6 +69,4 @@ def _build(whole: nn.Parameter, config: OptimizerConfig, lr: float) -> torch.opt
         return torch.optim.Adam([whole], lr, eps=config.eps, weight_decay=config.weight_decay, fused=True)
     if config.type == "sgd":
         return torch.optim.SGD([whole], lr, momentum=config.momentum, weight_decay=config.weight_decay)
-    return torch.optim.RMSprop(
-        [whole], lr, eps=config.eps, momentum=config.momentum, weight_decay=config.weight_decay
-    )
+    return torch.optim.RMSprop([whole], lr, eps=config.eps, momentum=config.momentum, weight_decay=config.weight_decay)

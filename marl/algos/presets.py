@@ -38,9 +38,7 @@ class Preset:
 
 
 QMIX = Family("qmix", QmixConfig, "value", "EpsilonGreedy", on_policy=False)
-CENTRAL_CRITIC = Family(
-    "central_critic", CentralCriticConfig, "stochastic", "StochasticSampling", on_policy=True
-)
+CENTRAL_CRITIC = Family("central_critic", CentralCriticConfig, "stochastic", "StochasticSampling", on_policy=True)
 
 ALGOS: Registry[Preset] = Registry("algorithm")
 

@@ -54,15 +54,14 @@ def columns_by_kind(task: Task, seats: Sequence[int]) -> dict[int, list[int]]:
 
 def seats_in_order(task: Task, seats: Sequence[int]) -> list[int]:
     """The same seats, kind by kind."""
-    return [
-        task.kinds[k].first_seat + c for k, columns in columns_by_kind(task, seats).items() for c in columns
-    ]
+    return [task.kinds[k].first_seat + c for k, columns in columns_by_kind(task, seats).items() for c in columns]
 
 
 def team_rows(batch: MultiAgentBatch, seats: Sequence[int], gamma: float) -> SampleBatch:
     """One row per step in which any member of the team decided.
 
-    A team's decision is closed when any member is asked again, or when all of its open decisions have ended. Its reward is
+    A team's decision is closed when any member is asked again, or when all of its open decisions have ended. Its
+    reward is
     the sum of the members' rewards in between. Members that do not decide are masked by ``present``/``new_present``; a
     truncated member still counts in the outcome, because its value goes on.
     """
@@ -78,14 +77,14 @@ def team_rows(batch: MultiAgentBatch, seats: Sequence[int], gamma: float) -> Sam
     asked_then = np.asarray(asked[done, e])
     goes_on = np.asarray(asked_then | (batch.truncateds & batch.new_alive)[:, :, seats][done, e])
     columns: dict[str, Array] = {
-        "present": present[t, e],
+        "present": np.asarray(present[t, e]),
         "new_present": goes_on,
         "policy": batch.policy_index[:, :, seats][t, e],
         "new_policy": batch.new_policy_index[:, :, seats][done, e],
         "rewards": rewards[t, e],
         "elapsed": done - t + 1,
-        "terminateds": ~goes_on.any(axis=1),
-        "ended": ~asked_then.any(axis=1),
+        "terminateds": np.logical_not(goes_on.any(axis=1)),
+        "ended": np.logical_not(asked_then.any(axis=1)),
         "state": batch.state[t, e],
         "new_state": batch.new_state[done, e],
         "t": batch.t[t, e],
@@ -107,7 +106,7 @@ def team_rows(batch: MultiAgentBatch, seats: Sequence[int], gamma: float) -> Sam
 def _closing_rows(present: Bools, asked: Bools, ended: Bools) -> Ints:
     """``[T, E]``: the row in which a team decision made in this row is closed; -1 where none was made or it is still open."""
     rows, copies, _ = present.shape
-    decided = present.any(axis=2)
+    decided: Bools = np.asarray(present.any(axis=2))
     if ((asked | ended) | ~present).all():  # everybody who decides is asked again or ends at once
         return np.where(decided, np.arange(rows)[:, None], -1)
     closing = np.full((rows, copies), -1, np.int64)
@@ -134,10 +133,7 @@ def single_rows(batch: MultiAgentBatch, policy: str, k: int, gamma: float) -> Sa
             "new_present": np.logical_not(rows["terminateds"])[:, None],
             "policy": index,
             "new_policy": index,
-            **{
-                name: rows[name]
-                for name in ("rewards", "elapsed", "terminateds", "t", "eps_id", "lane", "seat")
-            },
+            **{name: rows[name] for name in ("rewards", "elapsed", "terminateds", "t", "eps_id", "lane", "seat")},
             "ended": ended,
             "state": np.zeros((len(rows), 0), np.float32),
             "new_state": np.zeros((len(rows), 0), np.float32),

@@ -1,12 +1,15 @@
 """What flows from the worlds to the learners.
 
-``MultiAgentBatch`` is one aligned grid: every row is one step ``t`` of one copy ``e`` of the world. A row holds the view
+``MultiAgentBatch`` is one aligned grid: every row is one step ``t`` of one copy ``e`` of the world. A row holds the
+view
 *before* the step (``obs``, ``legal``, ``state``, ``present``), what was done (``actions``, ``action_logp``, who decided)
-and the view *after* it (``new_obs``, ``new_legal``, ``new_state``, ``new_present``, ``rewards``, the two flags). All agents
-are aligned by construction, so a joint view is a slice.
+and the view *after* it (``new_obs``, ``new_legal``, ``new_state``, ``new_present``, ``rewards``, the two flags). All
+agents are aligned by construction, so a joint view is a slice.
 
-A decision made in row ``t`` lasts ``elapsed`` steps: until its agent is asked again or has ended. What it led to stands in
-row ``t + elapsed - 1``. ``active`` marks the decisions to train on in this grid; each decision is active in exactly one.
+A decision made in row ``t`` lasts ``elapsed`` steps: until its agent is asked again or has ended. What it led to
+stands in
+row ``t + elapsed - 1``. ``active`` marks the decisions to train on in this grid; each decision is active in exactly
+one.
 """
 
 from __future__ import annotations
@@ -62,9 +65,7 @@ class SampleBatch(Mapping[str, Array]):
         for name, column in self.columns.items():
             numbers = column.astype(np.float64)
             stats = (
-                f"min {numbers.min():.4g} max {numbers.max():.4g} mean {numbers.mean():.4g}"
-                if column.size
-                else "empty"
+                f"min {numbers.min():.4g} max {numbers.max():.4g} mean {numbers.mean():.4g}" if column.size else "empty"
             )
             lines.append(f"{name:<14} {column.shape!s:<14} {column.dtype!s:<8} {stats}")
         return "\n".join(lines)
@@ -172,9 +173,7 @@ class MultiAgentBatch:
             for name in WORLD_COLUMNS
         }
         for name in (*SEAT_COLUMNS, *ROW_COLUMNS):
-            columns[name] = _side_by_side(
-                [getattr(b, name) for b in batches], [context - b.context for b in batches]
-            )
+            columns[name] = _side_by_side([getattr(b, name) for b in batches], [context - b.context for b in batches])
         first = batches[0]
         return MultiAgentBatch(first.task, first.policy_ids, **columns, context=context)  # type: ignore[arg-type]
 

@@ -67,9 +67,7 @@ class EpisodeStats:
             name: np.concatenate([getattr(p, name) for p in parts])
             for name in ("rewards", "lengths", "policy", "returns")
         }
-        return EpisodeStats(
-            agents=list(names), agent=np.concatenate(agent), episode=np.concatenate(episode), **joined
-        )
+        return EpisodeStats(agents=list(names), agent=np.concatenate(agent), episode=np.concatenate(episode), **joined)
 
     def last(self, count: int) -> EpisodeStats:
         """The newest ``count`` episodes."""
@@ -91,9 +89,7 @@ class EpisodeStats:
         """Mean return of each agent over the episodes in which it played."""
         if not len(self.agents):
             return {}
-        key = (
-            self.episode * len(self.agents) + self.agent
-        )  # an agent that came back has several entries in an episode
+        key = self.episode * len(self.agents) + self.agent  # an agent that came back has several entries in an episode
         cells, inverse = np.unique(key, return_inverse=True)
         totals = np.bincount(inverse, self.returns, minlength=len(cells))
         agent = cells % len(self.agents)

@@ -11,11 +11,11 @@ from marl.data.task import Array, Floats, Ints
 
 
 class Replay:
-    """The newest ``capacity`` rows. A row knows the serial number of the row that followed it in the same stream (one agent
-    or team of one env copy), so n-step outcomes do not end at a fragment's border.
+    """The newest ``capacity`` rows. A row knows the serial number of the row that followed it in the same stream (one
+    agent or team of one env copy), so n-step outcomes do not end at a fragment's border.
 
-    Expected columns: ``rewards``, ``elapsed``, ``terminateds``, ``ended``, ``t``, ``eps_id`` and any number of others; those that
-    begin with ``new_`` describe the outcome.
+    Expected columns: ``rewards``, ``elapsed``, ``terminateds``, ``ended``, ``t``, ``eps_id`` and any number of
+    others; those that begin with ``new_`` describe the outcome.
     """
 
     def __init__(self, capacity: int, alpha: float = 0.0) -> None:
@@ -49,9 +49,7 @@ class Replay:
 
     def _link(self, serials: Ints, stream: Ints) -> None:
         if stream.max() >= len(self.newest):
-            self.newest = np.concatenate(
-                [self.newest, np.full(stream.max() + 1 - len(self.newest), -1, np.int64)]
-            )
+            self.newest = np.concatenate([self.newest, np.full(stream.max() + 1 - len(self.newest), -1, np.int64)])
         order = np.argsort(stream, kind="stable")
         serials, stream = serials[order], stream[order]
         first = np.concatenate([[True], stream[1:] != stream[:-1]])
@@ -65,9 +63,7 @@ class Replay:
         last = np.concatenate([first[1:], [True]])
         self.newest[stream[last]] = serials[last]
 
-    def sample(
-        self, count: int, rng: np.random.Generator, n_step: int, gamma: float, beta: float = 0.0
-    ) -> SampleBatch:
+    def sample(self, count: int, rng: np.random.Generator, n_step: int, gamma: float, beta: float = 0.0) -> SampleBatch:
         """Random rows with their outcome after ``n_step`` decisions, plus ``weights`` and ``place``."""
         if self.priorities is None:
             places = rng.integers(0, len(self), count)

@@ -23,9 +23,7 @@ def fold_rewards(batch: MultiAgentBatch, gamma: float, rewards: Floats | None = 
     return discounted_until(paid, batch.new_present | batch.terminateds | batch.truncateds, gamma)
 
 
-def discounted_until(
-    rewards: Floats, stop: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], gamma: float
-) -> Floats:
+def discounted_until(rewards: Floats, stop: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], gamma: float) -> Floats:
     """``out[t] = r[t] + gamma * out[t + 1]``, where the sum ends in rows with ``stop``."""
     folded = np.empty_like(rewards)
     running = np.zeros_like(rewards[0])
@@ -40,15 +38,16 @@ def gae(
 ) -> Floats:
     """Advantages by exponentially weighted temporal differences (Schulman et al., 2016).
 
-    All arguments are ``[T, E, A]`` grids; ``next_values`` is the value of what a decision led to, ``folded`` its reward.
-    With ``d = gamma ** elapsed``::
+    All arguments are ``[T, E, A]`` grids; ``next_values`` is the value of what a decision led to, ``folded`` its
+    reward. With ``d = gamma ** elapsed``::
 
         delta = folded + d * next_value * (not terminated) - value
         A[t]  = delta[t] + d * trace * A[next decision] * (not ended)
 
-    Rows where the agent did not decide hand the running sum through, so a manager that decides every tenth step needs no
-    treatment of its own. A truncated decision bootstraps, a terminated one does not, and neither looks into the next life
-    of its seat. Values on inactive cells are meaningless.
+    Rows where the agent did not decide hand the running sum through, so a manager that decides every tenth step needs
+    no
+    treatment of its own. A truncated decision bootstraps, a terminated one does not, and neither looks into the next
+    life of its seat. Values on inactive cells are meaningless.
     """
     done = batch.outcome_rows()
     terminated = np.take_along_axis(batch.terminateds, done, axis=0)

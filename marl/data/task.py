@@ -100,9 +100,7 @@ def number_seats(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
     """The same kinds on consecutive seats."""
     numbered, first = [], 0
     for kind in kinds:
-        numbered.append(
-            Kind(kind.name, kind.agents, kind.observation_space, kind.action_space, kind.masked, first)
-        )
+        numbered.append(Kind(kind.name, kind.agents, kind.observation_space, kind.action_space, kind.masked, first))
         first += kind.size
     return tuple(numbered)
 

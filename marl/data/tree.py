@@ -47,7 +47,8 @@ def _pack(tree: Any, path: str, arrays: dict[str, Array]) -> Any:
     if tree is None or isinstance(tree, bool | int | float | str):
         return tree
     raise TypeError(
-        f"state at {path or 'top'} is a {type(tree).__name__}; a checkpoint holds numbers, strings, None, lists, tuples, "
+        f"state at {path or 'top'} is a {type(tree).__name__}; a checkpoint holds numbers, strings, None, lists, "
+        "tuples, "
         "dicts and numpy arrays. Turn it into one of these in get_state()."
     )
 
@@ -55,6 +56,4 @@ def _pack(tree: Any, path: str, arrays: dict[str, Array]) -> Any:
 def _pack_dict(tree: dict[Any, Any], path: str, arrays: dict[str, Array]) -> Any:
     if all(isinstance(key, str) and not key.startswith("__") for key in tree):
         return {key: _pack(value, f"{path}/{key}", arrays) for key, value in tree.items()}
-    return {
-        MAP: [[_pack(k, "", {}), _pack(v, f"{path}/{i}", arrays)] for i, (k, v) in enumerate(tree.items())]
-    }
+    return {MAP: [[_pack(k, "", {}), _pack(v, f"{path}/{i}", arrays)] for i, (k, v) in enumerate(tree.items())]}

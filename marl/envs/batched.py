@@ -37,9 +37,7 @@ class Frame:
     over: Bools  # [E]: the episode has ended
     blind: Bools  # [E, A]
     born: Sequence[tuple[int, int]] = ()  # (lane, seat) taken by a new agent; only where seats are not fixed
-    late: Sequence[
-        tuple[int, AgentID, float]
-    ] = ()  # (lane, agent, reward) of agents that have no seat any more
+    late: Sequence[tuple[int, AgentID, float]] = ()  # (lane, agent, reward) of agents that have no seat any more
 
 
 class BatchedEnv(ABC):

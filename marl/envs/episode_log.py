@@ -24,9 +24,7 @@ class EpisodeLog:
 
     def __init__(self, env: MultiAgentEnv) -> None:
         self.env = env
-        self.has_state = callable(getattr(env, "get_state", None)) and callable(
-            getattr(env, "set_state", None)
-        )
+        self.has_state = callable(getattr(env, "get_state", None)) and callable(getattr(env, "set_state", None))
         self.seed: int | None = None
         self.steps = 0
         self.actions: list[dict[AgentID, Action]] = []
@@ -58,9 +56,7 @@ class EpisodeLog:
 
     def _native(self, agent: AgentID, action: Any) -> Action:
         space = self.env.action_space(agent)
-        return (
-            np.asarray(action, space.dtype).reshape(space.shape or ()) if isinstance(action, list) else action
-        )
+        return np.asarray(action, space.dtype).reshape(space.shape or ()) if isinstance(action, list) else action
 
 
 def fingerprint(arrays: Sequence[Array]) -> str:

@@ -25,15 +25,14 @@ class AgentGroups:
             for seat in seats:
                 if seat in taken:
                     raise ConfigError(
-                        f"agent {names[seat]!r} is in the groups {taken[seat]!r} and {group!r}; an agent belongs to one group "
+                        f"agent {names[seat]!r} is in the groups {taken[seat]!r} and {group!r}; an agent belongs to "
+                        "one group "
                         "at most. Take it out of one."
                     )
                 taken[seat] = group
         return found
 
-    def _seats_of(
-        self, group: GroupID, members: Sequence[AgentID], names: Sequence[AgentID]
-    ) -> tuple[int, ...]:
+    def _seats_of(self, group: GroupID, members: Sequence[AgentID], names: Sequence[AgentID]) -> tuple[int, ...]:
         seats: list[int] = []
         for member in members:
             matching = [

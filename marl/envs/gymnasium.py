@@ -37,9 +37,7 @@ class GymnasiumWorld(MultiAgentEnv):
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
         obs, reward, terminated, truncated, info = self.env.step(actions[AGENT])
-        return StepResult(
-            {AGENT: obs}, {AGENT: float(reward)}, {AGENT: terminated}, {AGENT: truncated}, {AGENT: info}
-        )
+        return StepResult({AGENT: obs}, {AGENT: float(reward)}, {AGENT: terminated}, {AGENT: truncated}, {AGENT: info})
 
     def render(self) -> Array | str | None:
         return self.env.render()  # type: ignore[return-value]

@@ -38,10 +38,7 @@ def kinds_of(env: MultiAgentEnv) -> tuple[Kind, ...]:
             found.append((observation, action, masked, [name]))
     names = kind_names([agents for *_, agents in found])
     return number_seats(
-        [
-            Kind(name, tuple(a), obs, act, masked)
-            for name, (obs, act, masked, a) in zip(names, found, strict=True)
-        ]
+        [Kind(name, tuple(a), obs, act, masked) for name, (obs, act, masked, a) in zip(names, found, strict=True)]
     )
 
 
@@ -62,18 +59,14 @@ def kind_names(teams: Sequence[Sequence[AgentID]]) -> list[str]:
         return ["agent"]
     names: list[str] = []
     for agents in teams:
-        prefix = _common_prefix([str(a).split("*")[0] for a in agents]).rstrip("_-0123456789") or str(
-            agents[0]
-        )
+        prefix = _common_prefix([str(a).split("*")[0] for a in agents]).rstrip("_-0123456789") or str(agents[0])
         names.append(prefix if prefix not in names else f"{prefix}_{len(names)}")
     return names
 
 
 def _common_prefix(names: Sequence[str]) -> str:
     low, high = min(names), max(names)
-    size = next(
-        (i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high))
-    )
+    size = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
     return low[:size]
 
 

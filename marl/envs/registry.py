@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import gymnasium as gym
+from pydantic import ValidationError
 
+from marl.config import Config, explain
 from marl.envs.base import EnvContext, MultiAgentEnv
 from marl.envs.batched import BatchedEnv
 from marl.envs.gymnasium import GymnasiumWorld
@@ -70,9 +72,9 @@ def make_world(
     creator = resolve_env(env)
     name = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
     if isinstance(creator, type) and issubclass(creator, BatchedEnv):
-        world: BatchedEnv = _guard(
-            name, lambda: creator(num_envs, EnvContext(env_config, worker_index, 0, num_workers))
-        )  # type: ignore[call-arg]
+        native: Callable[..., BatchedEnv] = creator
+        context = EnvContext(env_config, worker_index, 0, num_workers)
+        world: BatchedEnv = _guard(name, lambda: native(num_envs, context))
         return world
 
     def create(lane: int) -> MultiAgentEnv:
@@ -92,7 +94,8 @@ def as_world(env: object, name: str) -> MultiAgentEnv:
     if hasattr(env, "possible_agents") and hasattr(env, "step") and not hasattr(env, "agent_iter"):
         return ParallelWorld(env)
     raise ConfigError(
-        f"env {name!r} gave an object of type {type(env).__name__}. Expected a marl.MultiAgentEnv, a marl.BatchedEnv class, "
+        f"env {name!r} gave an object of type {type(env).__name__}. Expected a marl.MultiAgentEnv, a marl.BatchedEnv "
+        "class, "
         "a gymnasium.Env or a PettingZoo parallel env."
     )
 
@@ -106,9 +109,8 @@ def _callable(path: str) -> EnvCreator:
 
 def _call(creator: EnvCreator, context: EnvContext) -> Any:
     """Gymnasium classes take keywords; everything else takes the config, or nothing."""
-    gym_class: Any = creator
-    if isinstance(creator, type) and issubclass(creator, gym.Env):
-        return gym_class(**context)
+    if _is_gymnasium(creator):
+        return creator(**context)
     try:
         takes_config = bool(inspect.signature(creator).parameters)
     except (TypeError, ValueError):
@@ -116,12 +118,24 @@ def _call(creator: EnvCreator, context: EnvContext) -> Any:
     return creator(context) if takes_config else creator()
 
 
+def _is_gymnasium(creator: object) -> bool:
+    return isinstance(creator, type) and issubclass(creator, gym.Env)
+
+
 def _guard(name: object, build: Callable[[], Any]) -> Any:
     try:
         return build()
     except UserError:
         raise
+    except ValidationError as error:
+        raise explain(error, f"env {name!r}: env_config", _keys_of(error)) from None
     except Exception as error:
         raise ConfigError(
             f"env {name!r} could not be built: {type(error).__name__}: {error}. Check env_config."
         ) from error
+
+
+def _keys_of(error: ValidationError) -> list[str]:
+    """Keys of the config class that complained."""
+    found = [cls for cls in Config.__subclasses__() if cls.__name__ == error.title]
+    return list(found[0].model_fields) if found else []

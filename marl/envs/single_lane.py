@@ -17,9 +17,7 @@ from marl.envs.layout import MASK, pattern_of
 class SingleLane(MultiAgentEnv):
     """Plays one lane of a ``BatchedEnv`` through dicts, for scripts, tests and other libraries."""
 
-    def __init__(
-        self, create: Callable[[int, Mapping[str, Any]], BatchedEnv], config: Mapping[str, Any] | None = None
-    ):
+    def __init__(self, create: Callable[[int, Mapping[str, Any]], BatchedEnv], config: Mapping[str, Any] | None = None):
         self.world = create(1, config or {})
         self._seat_of: dict[AgentID, int] = {}
         self._place = [(k, i) for k, kind in enumerate(self.world.kinds) for i in range(kind.size)]
@@ -77,18 +75,14 @@ class SingleLane(MultiAgentEnv):
         for agent, action in actions.items():
             k, i = self._place[self._seat_of[agent]]
             space = self.world.kinds[k].action_space
-            start = (
-                getattr(space, "start", 0) if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else 0
-            )
+            start = getattr(space, "start", 0) if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else 0
             columns[k][0, i] = np.asarray(action).reshape(self.world.kinds[k].action_shape) - start
         return columns
 
     def _observations(self, frame: Frame, asked_only: bool) -> dict[AgentID, Obs]:
         """Observations of those who are asked and, after a step, the last ones of those who ended."""
         self._state = np.array(frame.state[0])
-        shown = (
-            frame.present[0] if asked_only else frame.present[0] | frame.terminated[0] | frame.truncated[0]
-        )
+        shown = frame.present[0] if asked_only else frame.present[0] | frame.terminated[0] | frame.truncated[0]
         seats = {self.world.agent_at(0, s): s for s in np.flatnonzero(shown).tolist()}
         self._seat_of = {**self._alive(frame), **seats}
         return {agent: self._observe(frame, seat) for agent, seat in seats.items()}
@@ -123,4 +117,4 @@ class SingleLane(MultiAgentEnv):
 
     def set_state(self, state: State) -> None:
         self._state = np.array(self.world.set_state(state["world"]).state[0])
-        self._seat_of = {agent: seat for agent, seat in state["seats"]}
+        self._seat_of = dict(state["seats"])

@@ -22,9 +22,7 @@ class DictVector(BatchedEnv):
     pattern that has been free for the longest time, and the seat is free again in the step after its agent's end.
     """
 
-    def __init__(
-        self, envs: Sequence[MultiAgentEnv], name: str, fresh: Any = None, worker_index: int = 0
-    ) -> None:
+    def __init__(self, envs: Sequence[MultiAgentEnv], name: str, fresh: Any = None, worker_index: int = 0) -> None:
         self.envs = list(envs)
         self.name = name
         self.worker_index = worker_index
@@ -40,9 +38,7 @@ class DictVector(BatchedEnv):
     # -- layout ----------------------------------------------------------------------------------------------------
 
     def _prepare_seats(self) -> None:
-        self._place = [
-            (k, i) for k, kind in enumerate(self.kinds) for i in range(kind.size)
-        ]  # seat -> kind, column
+        self._place = [(k, i) for k, kind in enumerate(self.kinds) for i in range(kind.size)]  # seat -> kind, column
         self._encode = [encoder(kind.observation_space) for kind in self.kinds]
         self._decode = [decoder(kind.action_space) for kind in self.kinds]
         self._key = [obs_key(self._raw_space(kind)) for kind in self.kinds]
@@ -61,9 +57,7 @@ class DictVector(BatchedEnv):
 
     def _raw_space(self, kind: Kind) -> Any:
         first = kind.agents[0]
-        return self.envs[0].observation_space(
-            first.split("[")[0].replace("*", "0") if self._dynamic else first
-        )
+        return self.envs[0].observation_space(first.split("[")[0].replace("*", "0") if self._dynamic else first)
 
     @property
     def _dynamic(self) -> bool:
@@ -257,7 +251,8 @@ class DictVector(BatchedEnv):
         free = self._free[lane][pattern]
         if not free:
             raise EnvError(
-                f"env {self.name!r}, copy {lane}: agent {agent!r} appeared while all {self.envs[lane].max_agents[pattern]} "
+                f"env {self.name!r}, copy {lane}: agent {agent!r} appeared while all "
+                f"{self.envs[lane].max_agents[pattern]} "
                 f"seats of {pattern!r} were taken. Raise max_agents[{pattern!r}]."
             )
         seat = free.pop(0)
@@ -295,7 +290,8 @@ class DictVector(BatchedEnv):
             raise
         except Exception as error:
             raise EnvError(
-                f"env {self.name!r}, worker {self.worker_index}, copy {lane}, step {self.logs[lane].steps}: {verb} raised "
+                f"env {self.name!r}, worker {self.worker_index}, copy {lane}, step {self.logs[lane].steps}: {verb} "
+                "raised "
                 f"{type(error).__name__}: {error}"
             ) from error
 
@@ -303,16 +299,16 @@ class DictVector(BatchedEnv):
         if not isinstance(result, tuple) or len(result) != 5:
             size = len(result) if isinstance(result, tuple) else type(result).__name__
             raise EnvError(
-                f"env {self.name!r}, copy {lane}: step returned {size} values; expected five dicts: observations, rewards, "
-                "terminated, truncated, infos. A world with one `done` dict: return it as terminated, and {} as truncated."
+                f"env {self.name!r}, copy {lane}: step returned {size} values; expected five dicts: observations, "
+                "rewards, "
+                "terminated, truncated, infos. A world with one `done` dict: return it as terminated, and {} as "
+                "truncated."
             )
         return StepResult(*result)
 
     def get_state(self) -> State:
         return {
-            "lanes": [
-                log.snapshot([column[lane] for column in self._obs]) for lane, log in enumerate(self.logs)
-            ],
+            "lanes": [log.snapshot([column[lane] for column in self._obs]) for lane, log in enumerate(self.logs)],
             "obs": [column.copy() for column in self._obs],
             "legal": [column.copy() for column in self._legal],
             "present": self._present.copy(),
@@ -334,7 +330,7 @@ class DictVector(BatchedEnv):
         self._names = [list(names) for names in state["names"]]
         self._leaving = [list(agents) for agents in state["leaving"]]
         if self._dynamic:
-            self._seating = [{agent: seat for agent, seat in pairs} for pairs in state["seating"]]
+            self._seating = [dict(pairs) for pairs in state["seating"]]
             self._free = [{p: list(seats) for p, seats in free.items()} for free in state["free"]]
         self._over[:] = lost
         return self._frame()
@@ -356,7 +352,8 @@ class DictVector(BatchedEnv):
             self._take(lane, self._five(lane, result))
         if fingerprint([column[lane] for column in self._obs]) != saved["fingerprint"]:
             raise EnvError(
-                f"env {self.name!r}, copy {lane}: replaying the episode from its seed and its {saved['steps']} logged steps "
+                f"env {self.name!r}, copy {lane}: replaying the episode from its seed and its {saved['steps']} logged "
+                "steps "
                 "led elsewhere, so the run cannot go on exactly. Give the world get_state() and set_state(), or set "
                 "fresh_env_per_episode: true if it only remembers something over resets."
             )

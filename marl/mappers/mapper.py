@@ -37,7 +37,8 @@ class Shared(Mapper):
     def __init__(self, policies: Sequence[PolicyID]) -> None:
         if len(policies) != 1:
             raise ConfigError(
-                f"policy_mapping_fn: shared needs exactly one policy, got {len(policies)} ({', '.join(policies)}). Use per_agent, "
+                f"policy_mapping_fn: shared needs exactly one policy, got {len(policies)} ({', '.join(policies)}). "
+                "Use per_agent, "
                 'by_group or patterns such as {"car_*": cars}.'
             )
         self.policy = policies[0]
@@ -86,7 +87,8 @@ class Patterns(Mapper):
             if fnmatchcase(str(agent), pattern):
                 return policies
         raise UnknownPolicyError(
-            f"no pattern of policy_mapping_fn matches agent {agent!r}. Patterns: {', '.join(self.patterns)}. Add one, or "
+            f"no pattern of policy_mapping_fn matches agent {agent!r}. Patterns: {', '.join(self.patterns)}. Add one, "
+            "or "
             'a last "*".'
         )
 
@@ -122,16 +124,15 @@ def check_known(mapper: Mapper, agent: AgentID, policy: object, known: Sequence[
     """Complain about a policy that does not exist."""
     if policy not in known:
         raise UnknownPolicyError(
-            f"mapper {mapper.name!r} sent agent {agent!r} to policy {policy!r}, which does not exist. Known: {', '.join(known)}."
+            f"mapper {mapper.name!r} sent agent {agent!r} to policy {policy!r}, which does not exist. Known: "
+            f"{', '.join(known)}."
             f"{did_you_mean(policy, known)}"
         )
 
 
 def level_of(agent: AgentID) -> PolicyID:
     """Levels of a hierarchy by prefix: ``low_level_*``, ``mid_level_*``, everything else is ``top_level``."""
-    return next(
-        (level for level in ("low_level", "mid_level") if str(agent).startswith(f"{level}_")), "top_level"
-    )
+    return next((level for level in ("low_level", "mid_level") if str(agent).startswith(f"{level}_")), "top_level")
 
 
 def by_group(group_of: Callable[[AgentID], GroupID | None]) -> Mapper:

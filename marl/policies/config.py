@@ -15,9 +15,7 @@ class ModelConfig(Config):
     """What the network looks like."""
 
     fcnet_hiddens: list[PositiveInt] = Field([256, 256], description="Sizes of the hidden layers.")
-    fcnet_activation: Literal["tanh", "relu"] = Field(
-        "tanh", description="Activation after each hidden layer."
-    )
+    fcnet_activation: Literal["tanh", "relu"] = Field("tanh", description="Activation after each hidden layer.")
     vf_share_layers: bool = Field(
         False, description="The value head shares the policy's layers (only where critic_sees is own)."
     )
@@ -27,8 +25,8 @@ class ModelConfig(Config):
     )
     agent_id: Literal["auto"] | bool = Field(
         "auto",
-        description="Show the policy the one-hot seat of the agent it plays. auto: when it plays several agents of a group "
-        "that is mixed or shares a critic.",
+        description="Show the policy the one-hot seat of the agent it plays. auto: when it plays several agents "
+        "of a group that is mixed or shares a critic.",
     )
 
 
@@ -66,13 +64,12 @@ class ExplorationConfig(Config):
 
     @model_validator(mode="after")
     def _only_its_own_keys(self) -> ExplorationConfig:
-        given = {
-            name for name in type(self).model_fields if name != "type" and getattr(self, name) is not None
-        }
+        given = {name for name in type(self).model_fields if name != "type" and getattr(self, name) is not None}
         foreign = given - EXPLORATION_KEYS[self.type]
         if foreign:
             raise ValueError(
-                f"{', '.join(sorted(foreign))} means nothing to {self.type}; it knows {', '.join(sorted(EXPLORATION_KEYS[self.type]))}"
+                f"{', '.join(sorted(foreign))} means nothing to {self.type}; it knows "
+                f"{', '.join(sorted(EXPLORATION_KEYS[self.type]))}"
             )
         return self
 
@@ -90,9 +87,7 @@ class ScriptedConfig(Config):
     name: str | Callable[..., Any] = Field(
         description="random, fixed, or package.module:name of a function (obs, rng) -> action or of a Policy class."
     )
-    action: int | list[int] | list[float] | None = Field(
-        None, description="fixed: the action that is always played."
-    )
+    action: int | list[int] | list[float] | None = Field(None, description="fixed: the action that is always played.")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Action distributions: drawn from in numpy while acting, differentiated in torch while learning.
 
-``torch.distributions`` on the rollout step would cost more than the whole forward pass; these are the few formulas needed.
+``torch.distributions`` on the rollout step would cost more than the whole forward pass; these are the few formulas
+needed.
 """
 
 from __future__ import annotations
@@ -86,9 +87,7 @@ class MultiCategorical(Distribution):
         return torch.stack([part.entropy(p) for part, p in pieces]).sum(0)
 
     def kl(self, old: Tensor, new: Tensor) -> Tensor:
-        pieces = zip(
-            self.parts, torch.split(old, self.sizes, 1), torch.split(new, self.sizes, 1), strict=True
-        )
+        pieces = zip(self.parts, torch.split(old, self.sizes, 1), torch.split(new, self.sizes, 1), strict=True)
         return torch.stack([part.kl(a, b) for part, a, b in pieces]).sum(0)
 
 

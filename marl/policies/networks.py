@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -25,15 +26,13 @@ class MLP(nn.Module):
         super().__init__()
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         self.activation = torch.tanh_ if activation == "tanh" else torch.relu_
-        for i, (wide, narrow) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+        for i, (wide, narrow) in enumerate(itertools.pairwise(sizes)):
             gain = last_gain if i == len(sizes) - 2 else math.sqrt(2)
             weight = torch.empty(narrow, wide)
             nn.init.orthogonal_(weight, gain, generator=generator)
             self.weights.append(nn.Parameter(weight))
             self.biases.append(nn.Parameter(torch.zeros(narrow)))
-        self._pairs = list(
-            zip(self.weights, self.biases, strict=True)
-        )  # outside nn.Module's slow attribute look-up
+        self._pairs = list(zip(self.weights, self.biases, strict=True))  # outside nn.Module's slow attribute look-up
 
     def forward(self, x: Tensor) -> Tensor:
         for weight, bias in self._pairs[:-1]:
@@ -80,9 +79,7 @@ def one_hot_sizes(space: AnySpace) -> list[int]:
     return []
 
 
-def build_mlp(
-    inputs: int, outputs: int, model: ModelConfig, generator: torch.Generator, last_gain: float = 1.0
-) -> MLP:
+def build_mlp(inputs: int, outputs: int, model: ModelConfig, generator: torch.Generator, last_gain: float = 1.0) -> MLP:
     return MLP([inputs, *model.fcnet_hiddens, outputs], model.fcnet_activation, generator, last_gain)
 
 

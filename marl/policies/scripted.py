@@ -41,9 +41,7 @@ class FixedPolicy(Policy):
         super().__init__(kind)
         start = getattr(kind.action_space, "start", 0)
         try:
-            self.action = (
-                np.broadcast_to(np.asarray(action), kind.action_shape).astype(kind.action_dtype) - start
-            )
+            self.action = np.broadcast_to(np.asarray(action), kind.action_shape).astype(kind.action_dtype) - start
         except (ValueError, TypeError):
             self.action = None
         if self.action is None or not _contains(kind, self.action):
@@ -70,11 +68,7 @@ class RulePolicy(Policy):
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         del explore
         shape = self.kind.observation_space.shape
-        rows = (
-            [obs.reshape(shape) if shape else obs[0] for obs in inputs.obs]
-            if shape is not None
-            else inputs.obs
-        )
+        rows = [obs.reshape(shape) if shape else obs[0] for obs in inputs.obs] if shape is not None else inputs.obs
         chosen = [self.rule(obs, rng) if self.takes_rng else self.rule(obs) for obs in rows]
         actions = (np.asarray(chosen) - self.start).reshape(len(inputs), *self.kind.action_shape)
         return Decision(actions.astype(self.kind.action_dtype), np.zeros(len(inputs), np.float32), carry)

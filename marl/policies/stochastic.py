@@ -58,9 +58,7 @@ class StochasticPolicy(Policy):
         value = out[:, -1] if self.shares_value else out.new_zeros(len(out))
         params = out[:, :-1] if self.shares_value else out
         if self.noise_sets_std:
-            params = torch.cat(
-                [params, self.exploration.value.clamp(min=1e-6).log().expand_as(params)], dim=1
-            )
+            params = torch.cat([params, self.exploration.value.clamp(min=1e-6).log().expand_as(params)], dim=1)
         elif self.log_std is not None:
             params = torch.cat([params, self.log_std.expand_as(params)], dim=1)
         if legal.shape[1]:

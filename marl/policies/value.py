@@ -23,7 +23,8 @@ class ValuePolicy(Policy):
         super().__init__(kind)
         if not isinstance(kind.action_space, spaces.Discrete):
             raise SpaceMismatchError(
-                f"action values need Discrete actions, but agents {kind.agents[0]!r}, ... have {kind.action_space}. Use "
+                f"action values need Discrete actions, but agents {kind.agents[0]!r}, ... have {kind.action_space}. "
+                "Use "
                 "ppo, a2c, pg or mappo for them."
             )
         self.num_actions = int(kind.action_space.n)

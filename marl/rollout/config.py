@@ -18,17 +18,13 @@ from marl.policies.config import PolicySpec
 class RolloutConfig(Config):
     """How experience is collected (top-level keys of a scenario)."""
 
-    num_workers: NonNegativeInt = Field(
-        0, description="Rollout workers; 0: one, in this process, without Ray."
-    )
+    num_workers: NonNegativeInt = Field(0, description="Rollout workers; 0: one, in this process, without Ray.")
     pool: Literal["auto", "ray", "in_process"] = Field(
         "auto",
-        description="Where the workers live. auto: Ray actors when num_workers > 0. in_process: the same workers, one after "
-        "the other, without Ray (for debugging; gives the same numbers).",
+        description="Where the workers live. auto: Ray actors when num_workers > 0. in_process: the same workers, "
+        "one after the other, without Ray (for debugging; gives the same numbers).",
     )
-    num_envs_per_worker: PositiveInt = Field(
-        1, description="Copies of the world in each worker, stepped together."
-    )
+    num_envs_per_worker: PositiveInt = Field(1, description="Copies of the world in each worker, stepped together.")
     rollout_fragment_length: PositiveInt | Literal["auto"] = Field(
         "auto",
         description="Steps of each copy per round. auto: what the on-policy learners' train_batch_size asks for, else 4.",
@@ -53,18 +49,18 @@ class RolloutConfig(Config):
         True,
         description="Box actions: policies speak -1..1, which is stretched (and cut) to the bounds of the space.",
     )
-    clip_actions: bool = Field(
-        False, description="Box actions without normalisation: cut to the bounds of the space."
-    )
+    clip_actions: bool = Field(False, description="Box actions without normalisation: cut to the bounds of the space.")
     num_cpus_per_worker: NonNegativeFloat = Field(1, description="CPUs that Ray reserves per worker.")
     num_gpus_per_worker: NonNegativeFloat = Field(
         0, description="GPUs that Ray reserves per worker; may be a fraction."
     )
-    custom_resources_per_worker: dict[str, PositiveFloat] = Field(
-        {}, description="Other Ray resources per worker."
-    )
+    custom_resources_per_worker: dict[str, PositiveFloat] = Field({}, description="Other Ray resources per worker.")
     address: str | None = Field(
         None, description="Ray cluster to join (host:port or auto); none: start Ray on this machine."
+    )
+    ray_num_cpus: PositiveInt | None = Field(
+        None,
+        description="CPUs that a Ray started by this run may use; default: those of the machine, or what is needed.",
     )
     recreate_failed_workers: bool = Field(
         True,

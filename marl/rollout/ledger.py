@@ -101,6 +101,4 @@ class Ledger:
     def load_state_dict(self, state: Mapping[str, State]) -> None:
         self.returns[:], self.seen[:], self.lengths[:] = state["returns"], state["seen"], state["lengths"]
         self.names = [list(names) for names in state["names"]]
-        self.past = [
-            [(name, int(policy), float(earned)) for name, policy, earned in lane] for lane in state["past"]
-        ]
+        self.past = [[(name, int(policy), float(earned)) for name, policy, earned in lane] for lane in state["past"]]

@@ -44,8 +44,7 @@ class Player:
         lanes, seats = world.num_envs, len(world.seat_names)
         self.policy_of = np.zeros((lanes, seats), np.int64)
         self.carry = [
-            np.zeros((lanes, kind.size, self._carry_size(k)), np.float32)
-            for k, kind in enumerate(world.kinds)
+            np.zeros((lanes, kind.size, self._carry_size(k)), np.float32) for k, kind in enumerate(world.kinds)
         ]
         self.t = np.zeros(lanes, np.int64)
         self.eps_id = np.zeros(lanes, np.int64)
@@ -107,8 +106,10 @@ class Player:
         kind = self.world.kinds[self.kind_of_policy[index]]
         if not kind.seats.start <= seat < kind.seats.stop:
             raise SpaceMismatchError(
-                f"policy {policy!r} plays agents like {kind.agents[0]!r} ({kind.observation_space}, {kind.action_space}), but "
-                f"{self.mapper.name!r} sent it agent {agent!r}, whose spaces differ. Give {agent!r} a policy of its own."
+                f"policy {policy!r} plays agents like {kind.agents[0]!r} ({kind.observation_space}, "
+                f"{kind.action_space}), but "
+                f"{self.mapper.name!r} sent it agent {agent!r}, whose spaces differ. Give {agent!r} a policy of its "
+                "own."
             )
         return index
 
@@ -125,9 +126,7 @@ class Player:
             obs = view.obs[k].reshape(len(flat), kind.obs_width)
             legal = view.legal[k].reshape(len(flat), kind.legal_width)
             carry = (
-                self.carry[k].reshape(len(flat), -1)
-                if self.carry[k].shape[2]
-                else self.carry[k].reshape(len(flat), 0)
+                self.carry[k].reshape(len(flat), -1) if self.carry[k].shape[2] else self.carry[k].reshape(len(flat), 0)
             )
             for rows, policy in self._deciding(k, view.present[:, kind.seats]):
                 inputs = Inputs(obs[rows], legal[rows], rows % kind.size)
@@ -178,9 +177,7 @@ class Player:
             return
         alive = self.ledger.seen[lanes] & ~(frame.terminated[lanes] | frame.truncated[lanes])
         frame.truncated[lanes] |= alive
-        frame.blind[lanes] |= (
-            alive & ~frame.present[lanes]
-        )  # between two decisions: no up-to-date observation
+        frame.blind[lanes] |= alive & ~frame.present[lanes]  # between two decisions: no up-to-date observation
         frame.present[lanes] = False
         frame.over[lanes] = True
 
@@ -193,7 +190,8 @@ class Player:
 
         def ring(*_: object) -> None:
             raise EnvTimeoutError(
-                f"env {self.world.name!r}, worker {self.worker_index}: {verb} took longer than env_timeout_s = {seconds} s. Raise "
+                f"env {self.world.name!r}, worker {self.worker_index}: {verb} took longer than env_timeout_s = "
+                f"{seconds} s. Raise "
                 "env_timeout_s, or find out where the world hangs."
             )
 
@@ -216,9 +214,7 @@ class Player:
             "t": self.t.copy(),
             "eps_id": self.eps_id.copy(),
             "episodes_begun": self.episodes_begun,
-            "episodes": [
-                [e.episode_id, e.seed, list(e.policies.items()), _rng_state(e)] for e in self.episodes
-            ],
+            "episodes": [[e.episode_id, e.seed, list(e.policies.items()), _rng_state(e)] for e in self.episodes],
         }
 
     def load_state_dict(self, state: State) -> Ints:
@@ -230,9 +226,7 @@ class Player:
             column[:] = saved
         self.episodes_begun = state["episodes_begun"]
         for lane, (episode_id, seed, policies, rng) in enumerate(state["episodes"]):
-            self.episodes[lane] = Episode(
-                episode_id, seed, self.worker_index, lane, {a: p for a, p in policies}
-            )
+            self.episodes[lane] = Episode(episode_id, seed, self.worker_index, lane, dict(policies))
             if rng is not None:
                 self.episodes[lane].rng.bit_generator.state = rng
         return np.flatnonzero(self.view.over)

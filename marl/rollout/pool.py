@@ -42,6 +42,10 @@ class WorkerPool(ABC):
     def num_healthy_workers(self) -> int: ...
 
     @abstractmethod
+    def start(self) -> None:
+        """Build the worlds and begin the first episodes, so that what is wrong with them shows before anything else."""
+
+    @abstractmethod
     def collect(self, steps: int) -> Round:
         """One round with the current weights."""
 
@@ -103,6 +107,10 @@ class InProcessPool(WorkerPool):
     @property
     def num_healthy_workers(self) -> int:
         return len(self.workers)
+
+    def start(self) -> None:
+        for worker in self.workers:
+            worker.begin()
 
     def collect(self, steps: int) -> Round:
         return together([worker.collect(steps) for worker in self.workers])

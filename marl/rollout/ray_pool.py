@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -20,8 +21,10 @@ TRIES = 3  # replacements of one worker in one call before the run gives up
 
 
 class RayPool(WorkerPool):
-    """One actor per worker. Weights go out once per round through the object store; fragments come back in the order of the
-    workers' index. Every rollout carries its worker's state, so an actor that dies is replaced and repeats the same numbers."""
+    """One actor per worker. Weights go out once per round through the object store; fragments come back in the order
+    of the
+    workers' index. Every rollout carries its worker's state, so an actor that dies is replaced and repeats the same
+    numbers."""
 
     def __init__(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy]) -> None:
         super().__init__(spec, policies)
@@ -68,7 +71,8 @@ class RayPool(WorkerPool):
                 self._replace(index)
                 reference = send(self.actors[index], index)
         raise TrainingError(
-            f"worker {index} died {TRIES} times in a row. Look at the last lines of Ray's logs; usual reasons are a crash in the world's "
+            f"worker {index} died {TRIES} times in a row. Look at the last lines of Ray's logs; usual reasons are a "
+            "crash in the world's "
             "own code and too little memory (fewer num_workers or num_envs_per_worker help)."
         )
 
@@ -96,6 +100,9 @@ class RayPool(WorkerPool):
                 pass
         return healthy
 
+    def start(self) -> None:
+        self._call(lambda actor, _: actor.begin.remote())
+
     def collect(self, steps: int) -> Round:
         rollouts = self._call(lambda actor, _: actor.collect.remote(steps, with_state=True))
         self.states = {index: rollout.state for index, rollout in zip(self.indices, rollouts, strict=True)}
@@ -103,9 +110,7 @@ class RayPool(WorkerPool):
 
     def evaluate(self, seeds: Sequence[int], explore: bool = False) -> EpisodeStats:
         parts = dict(zip(self.indices, share(seeds, len(self.indices)), strict=True))
-        return EpisodeStats.concat(
-            self._call(lambda actor, index: actor.evaluate.remote(parts[index], explore))
-        )
+        return EpisodeStats.concat(self._call(lambda actor, index: actor.evaluate.remote(parts[index], explore)))
 
     def sync_weights(self) -> None:
         import ray
@@ -147,13 +152,11 @@ def start_ray(config: RolloutConfig) -> bool:
         try:
             ray.init(address=config.address, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, ValueError) as error:
-            raise ResourceError(
-                f"cannot join the Ray cluster at {config.address!r}: {_first_line(error)}"
-            ) from error
+            raise ResourceError(f"cannot join the Ray cluster at {config.address!r}: {_first_line(error)}") from error
     elif ours:
-        needed = -(-config.num_workers * config.num_cpus_per_worker // 1)
+        needed = math.ceil(config.num_workers * config.num_cpus_per_worker)
         ray.init(
-            num_cpus=int(max(needed, os.cpu_count() or 1)),
+            num_cpus=config.ray_num_cpus or max(needed, os.cpu_count() or 1),
             include_dashboard=False,
             log_to_driver=False,
             logging_level="ERROR",
@@ -174,7 +177,8 @@ def _check_resources(config: RolloutConfig, there: Mapping[str, float]) -> None:
         "CPU": config.num_cpus_per_worker, "GPU": config.num_gpus_per_worker, **config.custom_resources_per_worker,
     }  # fmt: skip
     short = [
-        f"{config.num_workers} workers x {amount:g} {name} = {config.num_workers * amount:g}, but there is {there.get(name, 0):g}"
+        f"{config.num_workers} workers x {amount:g} {name} = {config.num_workers * amount:g}, but there is "
+        f"{there.get(name, 0):g}"
         for name, amount in per_worker.items()
         if config.num_workers * amount > there.get(name, 0)
     ]

@@ -41,26 +41,20 @@ class RolloutWorker:
     ``policies`` lets the trainer's own policies act in this process; without it the worker builds its own.
     """
 
-    def __init__(
-        self, spec: RolloutSpec, index: int, policies: Mapping[PolicyID, Policy] | None = None
-    ) -> None:
+    def __init__(self, spec: RolloutSpec, index: int, policies: Mapping[PolicyID, Policy] | None = None) -> None:
         torch.set_num_threads(spec.torch_threads)
         for name, creator in spec.registered.items():
             register_env(name, creator)
         for module in spec.imports:
             import_module(module, "imports")
         self.spec, self.index = spec, index
-        self.policy_map = policies or {
-            n: build_policy(s, spec.task.kinds[s.kind]) for n, s in spec.policies.items()
-        }
+        self.policy_map = policies or {n: build_policy(s, spec.task.kinds[s.kind]) for n, s in spec.policies.items()}
         self._kinds = {name: recipe.kind for name, recipe in spec.policies.items()}
         self.rng = np.random.default_rng([spec.seed, index, 1])
         self._seeds = np.random.default_rng([spec.seed, index, 2])
         self._player: Player | None = None
         self._evaluator: Player | None = None
-        self.grid = Grid(
-            spec.task, list(self.policy_map), spec.config.num_envs_per_worker, spec.complete_episodes
-        )
+        self.grid = Grid(spec.task, list(self.policy_map), spec.config.num_envs_per_worker, spec.complete_episodes)
         self._notes: list[str] = []
 
     # -- collecting ------------------------------------------------------------------------------------------------
@@ -89,6 +83,10 @@ class RolloutWorker:
             lanes = np.arange(self._player.world.num_envs)
             self._player.begin(lanes, self._draw_seeds(lanes.size))
         return self._player
+
+    def begin(self) -> None:
+        """Build the world and start its first episodes, unless that has been done."""
+        _ = self.player
 
     def _new_player(self) -> Player:
         config = self.spec.config
@@ -171,7 +169,8 @@ class RolloutWorker:
         self._seeds.bit_generator.state = state["seeds"]
         if lost.size:
             self._notes.append(
-                f"worker {self.index}: {lost.size} episode(s) were too long to be replayed and were started anew; give the world "
+                f"worker {self.index}: {lost.size} episode(s) were too long to be replayed and were started anew; "
+                "give the world "
                 "get_state() and set_state() for an exact resume."
             )
             self.grid.forget(lost)

@@ -18,9 +18,7 @@ Overrides = dict[str, Any]
 class MultiAgentConfig(Config):
     """Who plays whom, and who learns."""
 
-    groups: dict[str, list[str]] = Field(
-        {}, description="Teams: group name to agent ids or patterns such as car_*."
-    )
+    groups: dict[str, list[str]] = Field({}, description="Teams: group name to agent ids or patterns such as car_*.")
     policies: dict[str, Overrides] = Field(
         {},
         description="Policy id to overrides: any algo or model key, another algo, exploration_config, or scripted.",
@@ -47,24 +45,16 @@ class MultiAgentConfig(Config):
 class Scenario(RolloutConfig):
     """One experiment."""
 
-    name: str | None = Field(
-        None, description="Folder of the results; default: the file's name or the env's."
-    )
+    name: str | None = Field(None, description="Folder of the results; default: the file's name or the env's.")
     env: str | Callable[..., Any] = Field(
         description="Registered name, pettingzoo:family/name_vN, package.module:Class, or a Gymnasium id."
     )
     env_config: dict[str, Any] = Field({}, description="Handed to the world.")
-    algo: dict[str, Any] = Field(
-        {"name": "ppo"}, description="Name of the algorithm and its keys (marl config NAME)."
-    )
+    algo: dict[str, Any] = Field({"name": "ppo"}, description="Name of the algorithm and its keys (marl config NAME).")
     multiagent: MultiAgentConfig = Field(MultiAgentConfig(), description="Groups, policies, mapping.")
     model: ModelConfig = Field(ModelConfig(), description="Networks.")
-    exploration_config: ExplorationConfig | None = Field(
-        None, description="Exploration; default: the algorithm's."
-    )
-    evaluation: EvaluationConfig = Field(
-        EvaluationConfig(), description="Play on envs of its own between iterations."
-    )
+    exploration_config: ExplorationConfig | None = Field(None, description="Exploration; default: the algorithm's.")
+    evaluation: EvaluationConfig = Field(EvaluationConfig(), description="Play on envs of its own between iterations.")
     goal: dict[str, float] = Field(
         {}, description="Result fields and the value they have to reach, checked on the last evaluation."
     )
@@ -77,9 +67,7 @@ class Scenario(RolloutConfig):
         None,
         description="Env steps per iteration. Default: the largest on-policy train_batch_size, else 1000.",
     )
-    checkpoint_freq: NonNegativeInt = Field(
-        10, description="Iterations between two checkpoints; 0: only at the end."
-    )
+    checkpoint_freq: NonNegativeInt = Field(10, description="Iterations between two checkpoints; 0: only at the end.")
     keep_checkpoints: PositiveInt = Field(
         2, description="How many of the newest checkpoints are kept, besides the best."
     )

@@ -58,9 +58,7 @@ class _StrictLoader(yaml.SafeLoader):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, str) and key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"key {key!r} is given twice", key_node.start_mark
-                )
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is given twice", key_node.start_mark)
             if isinstance(key, str):
                 seen.add(key)
         return super().construct_mapping(node, deep)
@@ -69,9 +67,7 @@ class _StrictLoader(yaml.SafeLoader):
 def _count(value: object, path: Path, counted: int) -> int:
     counted += 1
     if counted > MOST_VALUES:
-        raise ConfigError(
-            f"{path} unfolds to more than {MOST_VALUES} values (aliases?); a scenario is small."
-        )
+        raise ConfigError(f"{path} unfolds to more than {MOST_VALUES} values (aliases?); a scenario is small.")
     for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         counted = _count(item, path, counted)
     return counted
@@ -85,9 +81,7 @@ def parse_set(text: str) -> tuple[str, Any]:
     try:
         return key.strip(), yaml.safe_load(value)
     except yaml.YAMLError as error:
-        raise ConfigError(
-            f"--set {text!r}: the value is not readable YAML: {' '.join(str(error).split())}"
-        ) from error
+        raise ConfigError(f"--set {text!r}: the value is not readable YAML: {' '.join(str(error).split())}") from error
 
 
 def apply(raw: dict[str, Any], key: str, value: Any) -> None:

@@ -61,14 +61,13 @@ def build_mapper(mapping: Any, policies: Sequence[PolicyID], groups: AgentGroups
     if isinstance(mapping, str):
         if ":" not in mapping:
             raise ConfigError(
-                f"unknown policy_mapping_fn {mapping!r}.{did_you_mean(mapping, NAMED)} Expected {', '.join(NAMED)}, patterns such as "
+                f"unknown policy_mapping_fn {mapping!r}.{did_you_mean(mapping, NAMED)} Expected {', '.join(NAMED)}, "
+                "patterns such as "
                 '{"car_*": cars}, or package.module:function.'
             )
         found = load_object(mapping, "policy_mapping_fn")
         if not callable(found):
-            raise ConfigError(
-                f"policy_mapping_fn {mapping!r} is a {type(found).__name__}; expected a function."
-            )
+            raise ConfigError(f"policy_mapping_fn {mapping!r} is a {type(found).__name__}; expected a function.")
         return UserFunction(found, policies, mapping)
     return UserFunction(mapping, policies, getattr(mapping, "__name__", "function"))
 
@@ -91,9 +90,7 @@ def _implied(mapping: Any, agents: Sequence[AgentID], groups: AgentGroups) -> li
     )
 
 
-def _default(
-    policies: list[PolicyID], kinds: Sequence[Kind], groups: AgentGroups
-) -> tuple[list[PolicyID], Mapper]:
+def _default(policies: list[PolicyID], kinds: Sequence[Kind], groups: AgentGroups) -> tuple[list[PolicyID], Mapper]:
     """Without a mapping: agents with equal spaces share a policy."""
     by_kind = ["default_policy"] if len(kinds) == 1 else [kind.name for kind in kinds]
     agents = {example_agent(name): i for i, kind in enumerate(kinds) for name in kind.agents}
@@ -102,10 +99,7 @@ def _default(
     if not policies or set(policies) == set(by_kind):
         table = {agent: by_kind[i] for agent, i in agents.items()}
         patterns = {
-            name.split("[")[0]: by_kind[i]
-            for i, kind in enumerate(kinds)
-            for name in kind.agents
-            if "*" in name
+            name.split("[")[0]: by_kind[i] for i, kind in enumerate(kinds) for name in kind.agents if "*" in name
         }
         if patterns:
             return by_kind, Patterns(patterns)
@@ -148,13 +142,15 @@ def _candidates(mapper: Mapper, agent: AgentID) -> Sequence[PolicyID]:
 def _check_spaces(policy: PolicyID, seats: set[int], kinds: Sequence[Kind], mapper: Mapper) -> None:
     if not seats:
         raise ConfigError(
-            f"policy {policy!r} plays nobody: {mapper.name!r} never chooses it. Take it out of policies, or map an agent to it."
+            f"policy {policy!r} plays nobody: {mapper.name!r} never chooses it. Take it out of policies, or map an "
+            "agent to it."
         )
     played = [kind for kind in kinds if any(kind.seats.start <= s < kind.seats.stop for s in seats)]
     if len(played) > 1:
         a, b = played[0], played[1]
         raise SpaceMismatchError(
             f"{mapper.name!r} sends {a.agents[0]!r} ({a.observation_space}, {a.action_space}) and {b.agents[0]!r} "
-            f"({b.observation_space}, {b.action_space}) to the same policy {policy!r}, but one policy plays agents with equal spaces. "
+            f"({b.observation_space}, {b.action_space}) to the same policy {policy!r}, but one policy plays agents "
+            "with equal spaces. "
             "Give them a policy each."
         )

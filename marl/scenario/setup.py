@@ -126,9 +126,7 @@ def _inherited(scenario: Scenario, preset: Preset) -> ExplorationConfig | None:
     config = scenario.exploration_config
     if config is None:
         return None
-    fits = {"value": ("EpsilonGreedy",), "stochastic": ("StochasticSampling", "GaussianNoise")}[
-        preset.family.acts
-    ]
+    fits = {"value": ("EpsilonGreedy",), "stochastic": ("StochasticSampling", "GaussianNoise")}[preset.family.acts]
     if config.type in fits:
         return config
     if preset.name == scenario.preset.name:
@@ -160,13 +158,11 @@ def _spec(
         return PolicySpec("scripted", kind, scripted=parsed.scripted, seed=seed)
     together = any(len(seats & set(members)) > 1 for members in task.groups.values())
     auto = looks_at_groups(role.config) and (
-        together or getattr(role.config, "critic_sees", "") == "all" and len(seats) > 1
+        together or (getattr(role.config, "critic_sees", "") == "all" and len(seats) > 1)
     )
     agent_id = auto if parsed.model.agent_id == "auto" else bool(parsed.model.agent_id)
     dueling = bool(getattr(role.config, "dueling", False))
-    return PolicySpec(
-        role.preset.family.acts, kind, parsed.model, parsed.exploration, None, agent_id, dueling, seed
-    )
+    return PolicySpec(role.preset.family.acts, kind, parsed.model, parsed.exploration, None, agent_id, dueling, seed)
 
 
 def _default_groups(roles: Mapping[PolicyID, Role]) -> dict[GroupID, tuple[int, ...]]:
@@ -180,16 +176,16 @@ def _check_trainable(scenario: Scenario, roles: Mapping[PolicyID, Role], policie
     for name in wanted if isinstance(wanted, list) else ():
         if name not in policies:
             raise ConfigError(
-                f"policies_to_train names {name!r}, which does not exist. Policies: {', '.join(policies)}.{did_you_mean(name, policies)}"
+                f"policies_to_train names {name!r}, which does not exist. Policies: "
+                f"{', '.join(policies)}.{did_you_mean(name, policies)}"
             )
         if name not in roles:
-            raise ConfigError(
-                f"policies_to_train names {name!r}, which is scripted and cannot learn. Take it out."
-            )
+            raise ConfigError(f"policies_to_train names {name!r}, which is scripted and cannot learn. Take it out.")
     for name in scenario.load:
         if name not in policies:
             raise ConfigError(
-                f"load names {name!r}, which does not exist. Policies: {', '.join(policies)}.{did_you_mean(name, policies)}"
+                f"load names {name!r}, which does not exist. Policies: "
+                f"{', '.join(policies)}.{did_you_mean(name, policies)}"
             )
 
 
@@ -197,7 +193,8 @@ def _complete_episodes(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> bo
     needy = [name for name, role in roles.items() if getattr(role.config, "objective", "") == "pg"]
     if needy and scenario.batch_mode == "truncate_episodes":
         raise ConfigError(
-            f"policy {needy[0]!r} learns by pg, which needs whole episodes, but batch_mode is truncate_episodes. Drop batch_mode, or "
+            f"policy {needy[0]!r} learns by pg, which needs whole episodes, but batch_mode is truncate_episodes. Drop "
+            "batch_mode, or "
             "use a2c or ppo."
         )
     return bool(needy) or scenario.batch_mode == "complete_episodes"
@@ -206,15 +203,14 @@ def _complete_episodes(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> bo
 def _evaluation_mapper(scenario: Scenario, policies: list[PolicyID], kinds: tuple[Kind, ...]) -> Any:
     if scenario.evaluation.policy_mapping_fn is None:
         return None
-    mapper = build_mapper(
-        scenario.evaluation.policy_mapping_fn, policies, AgentGroups(scenario.multiagent.groups)
-    )
+    mapper = build_mapper(scenario.evaluation.policy_mapping_fn, policies, AgentGroups(scenario.multiagent.groups))
     for kind in kinds:
         for name in kind.agents:
             for policy in mapper.candidates(name.split("[")[0].replace("*", "0")):
                 if policy not in policies:
                     raise ConfigError(
-                        f"evaluation.policy_mapping_fn sends {name!r} to {policy!r}, which does not exist.{did_you_mean(policy, policies)}"
+                        f"evaluation.policy_mapping_fn sends {name!r} to {policy!r}, which does not "
+                        f"exist.{did_you_mean(policy, policies)}"
                     )
     return mapper
 

@@ -14,9 +14,7 @@ from marl.rollout.config import RolloutConfig
 from marl.rollout.player import to_env
 
 
-def act_once(
-    policy: Policy, obs: Obs, agent: AgentID | None, explore: bool, rng: np.random.Generator
-) -> Action:
+def act_once(policy: Policy, obs: Obs, agent: AgentID | None, explore: bool, rng: np.random.Generator) -> Action:
     """The action as the world takes it. ``obs`` may be an envelope with ``action_mask`` beside ``observation`` or ``obs``."""
     kind = policy.kind
     legal = np.ones((1, kind.legal_width), bool)
@@ -43,11 +41,10 @@ def _seat(policy: Policy, agent: AgentID | None) -> int:
     if agent is None:
         if shown:
             raise ConfigError(
-                f"this policy is shown which agent it plays (agent_id). Say it: agent= one of {', '.join(policy.kind.agents)}."
+                "this policy is shown which agent it plays (agent_id). Say it: agent= one of "
+                f"{', '.join(policy.kind.agents)}."
             )
         return 0
     if agent not in policy.kind.agents:
-        raise ConfigError(
-            f"agent {agent!r} is not played by this policy. Its agents: {', '.join(policy.kind.agents)}."
-        )
+        raise ConfigError(f"agent {agent!r} is not played by this policy. Its agents: {', '.join(policy.kind.agents)}.")
     return policy.kind.agents.index(agent)

@@ -42,7 +42,7 @@ def temporary_beside(folder: Path, kind: str = "tmp") -> Path:
 
 
 def put_in_place(temporary: Path, folder: Path) -> None:
-    """Give a finished temporary folder its name; an older folder of that name may end up under the temporary one."""
+    """Give a finished folder its name; an older one of that name may end up under the temporary name."""
     sync(temporary)
     if not os.path.lexists(folder):
         os.rename(temporary, folder)
@@ -63,7 +63,7 @@ def remove(path: Path) -> None:
 
 
 def clear_leftovers(parent: Path) -> None:
-    """Delete what writes that were killed left in the folder; a folder left aside without successor comes back."""
+    """Delete what killed writes left in ``parent``; a folder set aside without a successor comes back."""
     for entry in list(parent.iterdir()):
         match = _LEFTOVER.fullmatch(entry.name)
         if match is None or _is_being_written(entry, int(match["pid"])):

@@ -22,19 +22,12 @@ from safetensors import SafetensorError
 from marl.data.task import Array
 from marl.data.tree import pack, unpack
 from marl.errors import CheckpointError, did_you_mean
-from marl.training.atomic import (
-    clear_leftovers,
-    put_in_place,
-    remove,
-    sync,
-    temporary_beside,
-    write_atomically,
-)
+from marl.training.atomic import clear_leftovers, put_in_place, remove, sync, temporary_beside, write_atomically
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-_PART = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
-_FILE = re.compile(r"[A-Za-z0-9][\w.-]*\.(json|safetensors)", re.ASCII)
+_PART = re.compile(r"\w+", re.ASCII)
+_FILE = re.compile(r"\w+\.(json|safetensors)", re.ASCII)
 _NUMBERED = re.compile(r"checkpoint_(\d{6,})", re.ASCII)
 
 
@@ -55,8 +48,7 @@ def iteration_of(folder: Path) -> int:
     match = _NUMBERED.fullmatch(folder.name)
     if match is None:
         raise CheckpointError(
-            f"{folder} does not carry an iteration in its name (expected for instance {checkpoint_name(10)}). "
-            "Rename it, or choose a numbered checkpoint."
+            f"{folder} has no iteration in its name (as {checkpoint_name(10)} has). Choose a numbered checkpoint."
         )
     return int(match[1])
 
@@ -75,14 +67,12 @@ def write_checkpoint(folder: Path, parts: Mapping[str, object]) -> Path:
         temporary.mkdir()
         for part, tree in parts.items():
             _write_part(temporary, part, tree)
-        _write_manifest(
-            temporary, Manifest({file.name: _sha256(file) for file in sorted(temporary.iterdir())}, [])
-        )
+        _write_manifest(temporary, Manifest({file.name: _sha256(file) for file in sorted(temporary.iterdir())}, []))
         put_in_place(temporary, folder)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
-            f"could not write the checkpoint {folder}: {error}. Older checkpoints are untouched; check the free "
-            "space and the permissions there, or choose another place."
+            f"could not write the checkpoint {folder}: {error}. Older checkpoints are untouched; check free "
+            "space and permissions there, or choose another place."
         ) from error
     finally:
         remove(temporary)  # what a failure left, or the older checkpoint after an exchange
@@ -90,7 +80,7 @@ def write_checkpoint(folder: Path, parts: Mapping[str, object]) -> Path:
 
 
 def read_part(folder: Path, part: str) -> Any:
-    """The part as it was written, after its files' hashes were checked; ``CheckpointError`` if anything is off."""
+    """The part as it was written; ``CheckpointError`` if a file is missing or is not what the hash says."""
     manifest = _read_manifest(folder)
     if f"{part}.json" not in manifest.files:
         raise _no_such_part(folder, part, manifest)
@@ -113,7 +103,7 @@ def has_part(folder: Path, part: str) -> bool:
 
 
 def strip(folder: Path, keep: Sequence[str]) -> None:
-    """Remove all parts but those in ``keep``; the checkpoint is valid at every moment and stays so after a crash."""
+    """Remove all parts but those in ``keep``; the checkpoint is valid at every moment."""
     manifest = _read_manifest(folder)
     kept = {file: digest for file, digest in manifest.files.items() if file.rpartition(".")[0] in set(keep)}
     removed = sorted({*manifest.removed, *(manifest.files.keys() - kept.keys())})
@@ -123,16 +113,14 @@ def strip(folder: Path, keep: Sequence[str]) -> None:
 
 
 def keep_newest(checkpoints: Path, count: int, spare: Path | None) -> None:
-    """Delete the numbered checkpoints older than the newest ``count`` (at least 1) complete ones, except ``spare``."""
+    """Delete all numbered checkpoints but ``spare`` and the newest ``count`` (at least 1) complete ones."""
     numbered = _numbered(checkpoints)
     newest = [folder for folder in numbered if _is_complete(folder)][-max(count, 1) :]
     if len(newest) < max(count, 1):
         return
     for folder in numbered[: numbered.index(newest[0])]:
         if spare is None or folder.resolve() != spare.resolve():
-            doomed = temporary_beside(
-                folder
-            )  # renamed first: a half-deleted one must not look like a checkpoint
+            doomed = temporary_beside(folder)  # renamed first: a half-deleted one must not look like a checkpoint
             os.rename(folder, doomed)
             remove(doomed)
 
@@ -159,8 +147,7 @@ def find_checkpoint(path: Path) -> Path:
 def _write_part(folder: Path, part: str, tree: object) -> None:
     if not _PART.fullmatch(part) or f"{part}.json" == MANIFEST:
         raise CheckpointError(
-            f"{part!r} cannot name a part of a checkpoint. Use letters, digits, '_', '-' and '.', starting with a "
-            "letter or digit; 'manifest' is taken."
+            f"{part!r} cannot name a part of a checkpoint. Use letters, digits and '_'; 'manifest' is taken."
         )
     try:
         plain, arrays = pack(tree)
@@ -170,8 +157,8 @@ def _write_part(folder: Path, part: str, tree: object) -> None:
     for where, array in arrays.items():
         if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
             raise CheckpointError(
-                f"part {part!r} cannot be stored: the array at {where} has dtype {array.dtype}; a checkpoint takes "
-                "bool, integer and float arrays of at most 64 bits. Convert it in get_state()."
+                f"part {part!r} cannot be stored: the array at {where} has dtype {array.dtype}. A checkpoint "
+                "takes bool, integer and float arrays of at most 64 bits: convert it in get_state()."
             )
     (folder / f"{part}.json").write_text(text, encoding="utf-8")
     sync(folder / f"{part}.json")
@@ -190,9 +177,7 @@ def _read_manifest(folder: Path) -> Manifest:
         raise _no_such_path(folder)
     file = folder / MANIFEST
     if not file.is_file():
-        raise CheckpointError(
-            f"{folder} is not a complete checkpoint: it has no {MANIFEST}. {_elsewhere(folder)}"
-        )
+        raise CheckpointError(f"{folder} is not a complete checkpoint: it has no {MANIFEST}. {_elsewhere(folder)}")
     content = _read_json(file)
     version = content.get("format") if isinstance(content, dict) else None
     if type(version) is not int or version < 1:
@@ -268,10 +253,8 @@ def _damaged(file: Path, found: str) -> CheckpointError:
 def _no_such_part(folder: Path, part: str, manifest: Manifest) -> CheckpointError:
     parts = sorted(file.removesuffix(".json") for file in manifest.files if file.endswith(".json"))
     reason = "was removed to save space" if f"{part}.json" in manifest.removed else "is not in it"
-    hint = did_you_mean(part, parts)
-    return CheckpointError(
-        f"checkpoint {folder}: part {part!r} {reason}. Its parts: {', '.join(parts) or 'none'}.{hint} {_elsewhere(folder)}"
-    )
+    hint = f"Its parts: {', '.join(parts) or 'none'}.{did_you_mean(part, parts)} {_elsewhere(folder)}"
+    return CheckpointError(f"checkpoint {folder}: part {part!r} {reason}. {hint}")
 
 
 def _no_such_path(path: Path) -> CheckpointError:
@@ -280,9 +263,7 @@ def _no_such_path(path: Path) -> CheckpointError:
             f"there is no checkpoint {path}: not even the folder {path.parent} exists. Check the path."
         )
     names = sorted(entry.name for entry in path.parent.iterdir() if entry.is_dir() and entry.name[0] != ".")
-    return CheckpointError(
-        f"there is no checkpoint {path}.{did_you_mean(path.name, names)} {_elsewhere(path)}"
-    )
+    return CheckpointError(f"there is no checkpoint {path}.{did_you_mean(path.name, names)} {_elsewhere(path)}")
 
 
 def _none_in(folder: Path, candidates: Sequence[Path]) -> CheckpointError:
@@ -291,17 +272,13 @@ def _none_in(folder: Path, candidates: Sequence[Path]) -> CheckpointError:
         return CheckpointError(f"{folder}: {reason}. Start the run anew or restore the files from a copy.")
     runs = sorted(entry.parent.name for entry in folder.glob("*/checkpoints"))
     remedy = f"It holds runs, name one of them: {', '.join(runs)}." if runs else "Check the path."
-    return CheckpointError(
-        f"{folder} is neither a checkpoint (no {MANIFEST}) nor a run with checkpoints. {remedy}"
-    )
+    return CheckpointError(f"{folder} is neither a checkpoint (no {MANIFEST}) nor a run with checkpoints. {remedy}")
 
 
 def _refuse_foreign(folder: Path) -> None:
     """Whatever is replaced gets deleted, so only a checkpoint or an empty folder may be replaced."""
     entries = list(folder.iterdir()) if folder.is_dir() else []
-    known = [
-        entry for entry in entries if entry.is_file() and entry.suffix in (".json", ".safetensors", ".tmp")
-    ]
+    known = [entry for entry in entries if entry.is_file() and entry.suffix in (".json", ".safetensors", ".tmp")]
     is_checkpoint = known == entries and (folder / MANIFEST).is_file()
     if (folder.exists() and not folder.is_dir()) or (entries and not is_checkpoint):
         raise CheckpointError(

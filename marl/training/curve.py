@@ -26,7 +26,7 @@ def draw_rewards(results: Sequence[Mapping[str, Any]], title: str, path: Path) -
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 5.5), dpi=120, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
+    FigureCanvasAgg(figure)  # draws into memory: needs no screen
     axes = figure.add_subplot()
     _draw_lines(axes, results)
     axes.set_title("\n".join(textwrap.wrap(title, 80)), fontsize=11)
@@ -35,7 +35,7 @@ def draw_rewards(results: Sequence[Mapping[str, Any]], title: str, path: Path) -
     axes.xaxis.set_major_formatter(lambda steps, _: f"{steps:,.10g}")
     axes.grid(alpha=0.3)
     picture = io.BytesIO()
-    canvas.print_png(picture)
+    figure.savefig(picture, format="png")
     write_atomically(path, picture.getvalue())
     return path
 
@@ -43,14 +43,10 @@ def draw_rewards(results: Sequence[Mapping[str, Any]], title: str, path: Path) -
 def _draw_lines(axes: Axes, results: Sequence[Mapping[str, Any]]) -> None:
     training = _points(results, ("episode_reward_mean",))
     evaluation = _points(results, ("evaluation", "episode_reward_mean"))
-    policies = list(
-        dict.fromkeys(name for result in results for name in result.get("policy_reward_mean") or {})
-    )
+    policies = list(dict.fromkeys(name for result in results for name in result.get("policy_reward_mean") or {}))
     lines = 0
     lines += _draw(axes, training, "training, all agents", color="black", linewidth=2.0)
-    lines += _draw(
-        axes, evaluation, "evaluation, all agents", color="tab:red", linewidth=1.5, marker="o", markersize=4
-    )
+    lines += _draw(axes, evaluation, "evaluation, all agents", color="tab:red", linewidth=1.5, marker="o", markersize=4)
     for policy in policies if len(policies) > 1 else []:
         points = _points(results, ("policy_reward_mean", policy))
         lines += _draw(axes, points, f"training, {policy}", linewidth=1.2, alpha=0.9)

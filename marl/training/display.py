@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TextIO, TypeAlias
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -19,6 +19,8 @@ Result: TypeAlias = Mapping[str, Any]
 
 NEWEST_ROWS = 12
 SECONDS_BETWEEN_LINES = 1.0
+LEADING_COLUMNS = ("iter", "env steps", "episodes", "reward mean")
+TRAILING_COLUMNS = ("eval reward", "len mean", "steps/s", "time")
 # Columns that leave the live table first when the terminal is too narrow for all of them.
 FIRST_TO_GO = ("episodes", "len mean", "time", "steps/s", "env steps")
 
@@ -32,7 +34,7 @@ class Progress:
 
 
 class Display(Protocol):
-    """Where a run tells a person about itself. ``start`` comes first; ``finish`` always comes last, even after an error."""
+    """Where a run tells a person about itself; ``finish`` must be called at the end, after an error too."""
 
     def start(self, header: Sequence[str]) -> None:
         """Show what is about to run, one fact per line."""
@@ -124,7 +126,7 @@ class LiveDisplay:
         self._console = console or Console()
         self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._screen)
         self._header: list[str] = []
-        self._rows: deque[dict[str, str]] = deque(maxlen=NEWEST_ROWS)
+        self._rows: list[dict[str, str]] = []
         self._progress = Progress(0.0, "")
 
     def start(self, header: Sequence[str]) -> None:
@@ -132,7 +134,8 @@ class LiveDisplay:
         self._live.start()
 
     def update(self, result: Result, progress: Progress) -> None:
-        self._rows.append(table_cells(result))
+        # A new list instead of a changed one: another thread may be drawing the old one.
+        self._rows = [*self._rows, table_cells(result)][-NEWEST_ROWS:]
         self._progress = progress
 
     def note(self, text: str) -> None:
@@ -170,17 +173,15 @@ def table_cells(result: Result) -> dict[str, str]:
 
 def results_table(rows: Sequence[Mapping[str, str]], width: int) -> Table:
     """The rows as a table that fits into ``width`` characters, by leaving out the less important columns."""
-    titles = list(dict.fromkeys(title for row in rows for title in row))
-    order = [title for title in dict.fromkeys(["iter", "env steps", "episodes", "reward mean", *titles])]
-    titles = [title for title in order if title in titles]
-    policies = [title for title in titles if title.startswith("reward ") and title != "reward mean"]
+    fixed = {*LEADING_COLUMNS, *TRAILING_COLUMNS}
+    policies = list(dict.fromkeys(title for row in rows for title in row if title not in fixed))
+    titles = [*LEADING_COLUMNS, *policies, *TRAILING_COLUMNS]
     left_out = []
     for title in [*FIRST_TO_GO, *reversed(policies), "eval reward"]:
         if _table_width(titles, rows) <= width:
             break
-        if title in titles:
-            titles.remove(title)
-            left_out.append(title)
+        titles.remove(title)
+        left_out.append(title)
     caption = Text(f"left out, the terminal is narrow: {', '.join(left_out)}") if left_out else None
     table = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
     for title in titles:
@@ -192,7 +193,7 @@ def results_table(rows: Sequence[Mapping[str, str]], width: int) -> Table:
 
 def _table_width(titles: Sequence[str], rows: Sequence[Mapping[str, str]]) -> int:
     padding = 2
-    widths = [max(len(title), *(len(row.get(title, "-")) for row in rows)) for title in titles]
+    widths = [max(cell_len(text) for text in [title, *(row.get(title, "-") for row in rows)]) for title in titles]
     return sum(widths) + padding * len(widths)
 
 

@@ -43,9 +43,7 @@ class RunFiles:
         """``params.json`` and ``params.yaml``, the same content twice; infinities stay infinities here."""
         plain = to_plain(params)
         write_atomically(self.directory / "params.json", json.dumps(plain, indent=2) + "\n")
-        write_atomically(
-            self.directory / "params.yaml", yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
-        )
+        write_atomically(self.directory / "params.yaml", yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
 
     def append(self, result: Result) -> None:
         """Add one iteration's result to ``result.json``, ``progress.csv`` and the TensorBoard events."""
@@ -77,8 +75,7 @@ class RunFiles:
             except ValueError as error:
                 if number < len(lines):
                     raise UserError(
-                        f"{self._result_file}, line {number}: not a JSON result ({error}). Somebody changed the "
-                        "file; mend or delete that line."
+                        f"{self._result_file}, line {number}: not a JSON result ({error}). Mend or delete that line."
                     ) from error
         return found
 
@@ -141,7 +138,7 @@ class RunFiles:
 
 
 def to_plain(value: Any, *, finite: bool = False) -> Any:
-    """The value as JSON knows it: numpy becomes Python, keys become text, anything unknown becomes its ``str``.
+    """The value as JSON knows it: numpy becomes Python, keys become text, unknown things become their ``str``.
 
     With ``finite`` NaN and the infinities become None, so that any JSON reader takes the text.
     """
@@ -193,24 +190,17 @@ def _csv(rows: Iterable[Iterable[Scalar]]) -> str:
     return text.getvalue()
 
 
-def run_name(
-    algo: str, env: str, trial_id: str, index: int, params: Mapping[str, object], now: datetime
-) -> str:
-    """``QMIX_two_step_game_e0872_00000_seed=0_2026-11-16_02-30-00``: who, where, which trial, with what, when.
+def run_name(algo: str, env: str, trial_id: str, index: int, params: Mapping[str, object], now: datetime) -> str:
+    """``QMIX_two_step_game_e0872_00000_seed=0_2026-11-16_02-30-00``: who, where, which trial, how, when.
 
     Of the env's name the part after the last '/' or ':' stays, so ``pettingzoo:mpe2/simple_spread_v3``
     becomes ``simple_spread_v3``; of a param's dotted key the last word.
     """
     world = re.split(r"[/:]", env.rstrip("/:"))[-1]
     settings = ",".join(f"{key.rpartition('.')[2]}={value}" for key, value in params.items())
-    words = [
-        safe_name(algo).upper(),
-        safe_name(world),
-        trial_id,
-        f"{index:05d}",
-        safe_name(settings, empty=""),
-    ]
-    return "_".join([word for word in words if word] + [now.strftime("%Y-%m-%d_%H-%M-%S")])
+    words = [safe_name(algo).upper(), safe_name(world), trial_id, f"{index:05d}"]
+    words += [safe_name(settings)] if params else []
+    return "_".join([*words, now.strftime("%Y-%m-%d_%H-%M-%S")])
 
 
 def safe_name(text: str, empty: str = "env") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ from marl.training.checkpoint import (
     checkpoint_name,
     find_checkpoint,
     has_part,
-    iteration_of,
     keep_newest,
     read_part,
     strip,
@@ -61,9 +60,15 @@ class Store:
         self.files.write_params(described)
         if not can_be_replayed(described):
             self.trainer.notes.append(
-                "this run was given Python objects that cannot be found by name, so it cannot be replayed from its files alone; "
+                "this run was given Python objects that cannot be found by name, so it cannot be replayed from its "
+                "files alone; "
                 "restore needs the same objects again."
             )
+
+    def go_on(self) -> None:
+        """Drop result lines that were written after the restored checkpoint; they come again."""
+        assert self.files is not None
+        self.files.resume_at(self.trainer.iteration)
 
     def create(self, local_dir: Path, index: int = 0, params: Mapping[str, object] | None = None) -> Path:
         """Make and open a new run directory under ``local_dir``."""
@@ -113,11 +118,9 @@ class Store:
         keep_newest(folder, self.trainer.scenario.keep_checkpoints, None)
         return target
 
-    def _parts(
-        self, names: tuple[str, ...] = ("run", "policies", "learners", "workers", "replay")
-    ) -> dict[str, Any]:
+    def _parts(self, names: tuple[str, ...] = ("run", "policies", "learners", "workers", "replay")) -> dict[str, Any]:
         trainer = self.trainer
-        build = {
+        build: dict[str, Callable[[], Any]] = {
             "run": self._run_part,
             "policies": trainer.get_weights,
             "learners": lambda: [learner.state_dict() for learner in trainer.learners],
@@ -146,13 +149,15 @@ class Store:
         for part in ("learners", "workers", "replay"):
             if not has_part(folder, part):
                 raise CheckpointError(
-                    f"{folder} holds only what is needed to play (older checkpoints and `best` do), so training cannot go on from it. "
+                    f"{folder} holds only what is needed to play (older checkpoints and `best` do), so training "
+                    "cannot go on from it. "
                     f"Use the newest checkpoint of the run, or start a new run with `load: {{POLICY: {folder}}}`."
                 )
         policies = read_part(folder, "policies")
         if set(policies) != set(trainer.policies):
             raise CheckpointError(
-                f"{folder} holds the policies {', '.join(policies)}; this trainer has {', '.join(trainer.policies)}. Restore into a "
+                f"{folder} holds the policies {', '.join(policies)}; this trainer has {', '.join(trainer.policies)}. "
+                "Restore into a "
                 "trainer of the same scenario, or load single policies with `load:`."
             )
         for name, weights in policies.items():
@@ -163,11 +168,11 @@ class Store:
             learner.load_replay_state(state)
         self._adopt(run)
         trainer.workers.sync_weights()
-        trainer.workers.load_state_dict(read_part(folder, "workers"))
+        workers = read_part(folder, "workers")
+        _check_workers(folder, workers, trainer)
+        trainer.workers.load_state_dict(workers)
         if self.files is not None:
-            self.files.resume_at(
-                iteration_of(folder) if folder.name.startswith("checkpoint_") else trainer.iteration
-            )
+            self.go_on()
 
     def _adopt(self, run: Mapping[str, Any]) -> None:
         trainer = self.trainer
@@ -185,7 +190,8 @@ class Store:
         described = read_part(folder, "run")["scenario"]
         if not can_be_replayed({**described, **changes}):
             raise CheckpointError(
-                f"{folder} comes from a run that was given Python objects which cannot be found by name. Build the trainer as before "
+                f"{folder} comes from a run that was given Python objects which cannot be found by name. Build the "
+                "trainer as before "
                 "and call restore, or give them again: Trainer.from_checkpoint(path, env=...)."
             )
         with only_modules(allow):
@@ -198,6 +204,17 @@ class Store:
             self.files.close()
 
 
+def _check_workers(folder: Path, saved: Mapping[str, Any], trainer: Trainer) -> None:
+    """Episodes in flight belong to a number of workers and copies."""
+    copies = [len(worker["player"]["t"]) for worker in saved["workers"]]
+    here = [trainer.scenario.num_envs_per_worker] * max(1, trainer.scenario.num_workers)
+    if copies != here:
+        raise CheckpointError(
+            f"{folder} was written with {len(copies)} worker(s) of {copies[0]} env copies; this run has {len(here)} of {here[0]}. "
+            "Keep num_workers and num_envs_per_worker to go on, or start a new run with `load:`."
+        )
+
+
 def load_policy(policy: Policy, name: PolicyID, source: str) -> None:
     """Start a policy from a checkpoint of another run: ``PATH`` (same id, or its only policy) or ``PATH#id``."""
     path, _, wanted = source.partition("#")
@@ -206,7 +223,8 @@ def load_policy(policy: Policy, name: PolicyID, source: str) -> None:
     wanted = wanted or (name if name in policies or len(policies) > 1 else next(iter(policies)))
     if wanted not in policies:
         raise CheckpointError(
-            f"load: {folder} has no policy {wanted!r}. It has {', '.join(policies)}.{did_you_mean(wanted, policies)} Name one: "
+            f"load: {folder} has no policy {wanted!r}. It has {', '.join(policies)}.{did_you_mean(wanted, policies)} "
+            "Name one: "
             f"load: {{{name}: {path}#ID}}."
         )
     set_weights(policy, policies[wanted], f"load: {folder}, policy {wanted!r}")
@@ -219,7 +237,8 @@ def set_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> None:
     if mine != theirs:
         wrong = next(k for k in [*mine, *theirs] if mine.get(k) != theirs.get(k))
         raise CheckpointError(
-            f"{where} does not fit: {wrong} has shape {theirs.get(wrong, 'none')}, expected {mine.get(wrong, 'none')}. The model keys "
+            f"{where} does not fit: {wrong} has shape {theirs.get(wrong, 'none')}, expected "
+            f"{mine.get(wrong, 'none')}. The model keys "
             "(fcnet_hiddens, dueling, ...) and the spaces must be the same."
         )
     policy.set_weights(dict(weights))

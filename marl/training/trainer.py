@@ -39,8 +39,8 @@ RECENT = 100  # episodes that a result covers when fewer ended in its iteration
 class Trainer:
     """Trains the policies of one scenario.
 
-    ``Trainer("qmix", env="two_step_game", config={"lr": 1e-3})`` or ``Trainer(scenario=...)``. Nothing is written to disk unless
-    ``run`` or ``save`` is called, or a ``directory`` is given.
+    ``Trainer("qmix", env="two_step_game", config={"lr": 1e-3})`` or ``Trainer(scenario=...)``. Nothing is written to
+    disk unless ``run`` or ``save`` is called, or a ``directory`` is given.
     """
 
     def __init__(
@@ -58,9 +58,7 @@ class Trainer:
         self.device = choose_device(self.scenario)
         self.policies = self._build_policies()
         self.learners: list[Learner] = [
-            build_learner(
-                plan, self.setup.roles, self.policies, self.setup.task, self.scenario.seed + 7919 * i
-            )
+            build_learner(plan, self.setup.roles, self.policies, self.setup.task, self.scenario.seed + 7919 * i)
             for i, plan in enumerate(self.setup.plans)
         ]
         self.choose_trained: Callable[..., bool] | None = None
@@ -76,6 +74,7 @@ class Trainer:
         self.recent = EpisodeStats.empty()
         self.last_metrics: dict[PolicyID, dict[str, float]] = {}
         self.last_evaluation: Result | None = None
+        self.last_result: Result = {}
         self.best_evaluation: float | None = None
         self.trial_id = secrets.token_hex(3)[:5]
         self.notes: list[str] = []
@@ -125,6 +124,7 @@ class Trainer:
             "time_total_s": self.time_total_s,
             "timers": self.timers.numbers(steps),
         }
+        self.last_result = result
         self.store.written(result)
         return result
 
@@ -189,10 +189,10 @@ class Trainer:
 
     @property
     def goal_met(self) -> bool | None:
-        """Whether the last evaluation met the goal; None without a goal or without an evaluation."""
-        if not self.scenario.goal or self.last_evaluation is None:
+        """Whether the last result, with the last evaluation, met the goal; None without a goal."""
+        if not self.scenario.goal:
             return None
-        return reached({"evaluation": self.last_evaluation}, self.scenario.goal)
+        return reached({**self.last_result, "evaluation": self.last_evaluation or {}}, self.scenario.goal)
 
     def _result(self, steps: int, agent_steps: int, episodes: int) -> Result:
         now = datetime.now()
@@ -208,9 +208,7 @@ class Trainer:
             "agent_timesteps_total": self.agent_timesteps_total,
             "num_healthy_workers": self.workers.num_healthy_workers,
             "info": {
-                "learner": {
-                    n: {"learner_stats": row} for n, row in self.last_metrics.items() if n in trained
-                },
+                "learner": {n: {"learner_stats": row} for n, row in self.last_metrics.items() if n in trained},
                 "num_steps_sampled": self.timesteps_total,
                 "num_agent_steps_sampled": self.agent_timesteps_total,
                 **counters,
@@ -227,6 +225,17 @@ class Trainer:
             "node_ip": "127.0.0.1",
             "config": describe(self.scenario),
         }
+
+    def run(self) -> Result:
+        """Train until a stop condition is met, into a run directory; gives the last result."""
+        from marl.training.places import default_results
+        from marl.training.session import run_to_the_end
+
+        if not self.scenario.stop:
+            raise ConfigError("run() needs a stop condition, for instance stop: {timesteps_total: 100000}.")
+        if self.store.directory is None:
+            self.store.create(default_results())
+        return run_to_the_end(self).result
 
     # -- files -----------------------------------------------------------------------------------------------------
 
@@ -258,18 +267,15 @@ class Trainer:
 
     @property
     def policies_to_train(self) -> frozenset[PolicyID]:
-        return (
-            frozenset().union(*(learner.trained for learner in self.learners))
-            if self.learners
-            else frozenset()
-        )
+        return frozenset().union(*(learner.trained for learner in self.learners)) if self.learners else frozenset()
 
     def set_policies_to_train(self, policies: Collection[PolicyID]) -> None:
         """Train only these from now on; the others stay as they are, bit for bit."""
         for name in policies:
             if name not in self.setup.roles:
                 raise ConfigError(
-                    f"policy {name!r} cannot be trained. Trainable: {', '.join(self.setup.roles)}.{did_you_mean(name, self.setup.roles)}"
+                    f"policy {name!r} cannot be trained. Trainable: "
+                    f"{', '.join(self.setup.roles)}.{did_you_mean(name, self.setup.roles)}"
                 )
         for learner in self.learners:
             learner.set_trained(policies)
@@ -280,7 +286,8 @@ class Trainer:
             return next(iter(self.policies.values()))
         if policy_id not in self.policies:
             raise ConfigError(
-                f"no policy {policy_id!r}. Policies: {', '.join(self.policies)}.{did_you_mean(policy_id, self.policies)}"
+                f"no policy {policy_id!r}. Policies: "
+                f"{', '.join(self.policies)}.{did_you_mean(policy_id, self.policies)}"
             )
         return self.policies[policy_id]
 
@@ -324,7 +331,8 @@ def choose_device(scenario: Scenario) -> torch.device:
         raise ConfigError("device: cuda, but torch finds no GPU here. Use device: cpu, or auto.")
     if scenario.num_gpus > 0 and (scenario.device == "cpu" or not there):
         raise ConfigError(
-            f"num_gpus is {scenario.num_gpus:g}, but the learners run on {'the CPU (device: cpu)' if there else 'a machine without a GPU'}. "
+            f"num_gpus is {scenario.num_gpus:g}, but the learners run on "
+            f"{'the CPU (device: cpu)' if there else 'a machine without a GPU'}. "
             "Set num_gpus: 0, or device: auto on a machine with a GPU."
         )
     return torch.device("cuda" if scenario.device != "cpu" and there else "cpu")
@@ -339,9 +347,7 @@ def _summed(counters: Sequence[Mapping[str, int]]) -> dict[str, int]:
     total: dict[str, int] = {}
     for row in counters:
         for name, value in row.items():
-            total[name] = (
-                max(total.get(name, 0), value) if name.startswith("last_") else total.get(name, 0) + value
-            )
+            total[name] = max(total.get(name, 0), value) if name.startswith("last_") else total.get(name, 0) + value
     return total
 
 

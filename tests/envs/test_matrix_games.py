@@ -69,9 +69,7 @@ def test_zero_sum_games_sum_to_zero(game: str) -> None:
     assert not classic(game)[0].sum(axis=0).any()
 
 
-@pytest.mark.parametrize(
-    "game", ["prisoners_dilemma", "stag_hunt", "chicken", "rock_paper_scissors", "penalty"]
-)
+@pytest.mark.parametrize("game", ["prisoners_dilemma", "stag_hunt", "chicken", "rock_paper_scissors", "penalty"])
 def test_symmetric_games_look_the_same_to_both_players(game: str) -> None:
     payoffs, _ = classic(game)
     np.testing.assert_array_equal(payoffs[0], payoffs[1].T)

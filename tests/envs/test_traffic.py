@@ -272,9 +272,7 @@ def test_cars_in_a_row_may_all_go() -> None:
 
 def test_a_light_pays_for_the_cars_that_wait_before_it() -> None:
     frame = step(town((0, 3), (0, 2), (1, 3), (2, 1), (2, 6)), (0, 0, 0, 0, 0))
-    assert frame.rewards[0, -2:].tolist() == pytest.approx(
-        [-0.3, -0.1]
-    )  # the car past its junction counts for none
+    assert frame.rewards[0, -2:].tolist() == pytest.approx([-0.3, -0.1])  # the car past its junction counts for none
 
 
 def test_lights_are_asked_only_every_light_period_steps_but_paid_always() -> None:

@@ -36,9 +36,7 @@ def test_the_first_agent_alone_picks_the_branch() -> None:
 
 
 @pytest.mark.parametrize(("chosen", "team_rewards"), [(0, [7, 7, 7, 7]), (1, [0, 1, 1, 8])])
-def test_the_second_step_pays_the_table_of_its_branch_in_halves(
-    chosen: int, team_rewards: list[float]
-) -> None:
+def test_the_second_step_pays_the_table_of_its_branch_in_halves(chosen: int, team_rewards: list[float]) -> None:
     games, _ = branch(chosen)
     frame = games.step([np.array(ALL_MOVES)])
     assert frame.rewards.sum(axis=1).tolist() == team_rewards

@@ -94,9 +94,7 @@ def record(name: str) -> None:
     actions = random_actions(GAMES[name]())
     frames = play(GAMES[name](), actions)
     lines = ",\n".join(json.dumps(frame, separators=(",", ":")) for frame in frames)
-    path(name).write_text(
-        f'{{"actions":{json.dumps(actions, separators=(",", ":"))},\n"frames":[\n{lines}\n]}}\n'
-    )
+    path(name).write_text(f'{{"actions":{json.dumps(actions, separators=(",", ":"))},\n"frames":[\n{lines}\n]}}\n')
 
 
 if __name__ == "__main__":

@@ -18,11 +18,9 @@ class CentralCriticConfig(LearnerConfig):
     )
     critic_sees: Literal["own", "group", "all", "state"] = Field(
         "own",
-        description="What the value critic looks at: the agent's own observation, its group's, everybody's, or the world's state.",
+        description="What the critic looks at: the agent's own observation, its group's, everybody's, or the world's state.",
     )
-    share_reward: bool = Field(
-        False, description="Train each agent of a group on the sum of the group's rewards."
-    )
+    share_reward: bool = Field(False, description="Train each agent of a group on the sum of the group's rewards.")
     lr: PositiveFloat = Field(3e-4, description="Step size of the optimiser.")
     train_batch_size: PositiveInt = Field(4_000, description="Env steps per training batch.")
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = Field(
@@ -43,12 +41,8 @@ class CentralCriticConfig(LearnerConfig):
     kl_coeff: NonNegativeFloat = Field(
         0.0, description="ppo: first weight of the penalty KL(old || new); 0: no penalty."
     )
-    kl_target: PositiveFloat = Field(
-        0.01, description="ppo: the weight of the KL penalty is adapted to hold this KL."
-    )
+    kl_target: PositiveFloat = Field(0.01, description="ppo: the weight of the KL penalty is adapted to hold this KL.")
     normalize_advantages: bool = Field(
         True, description="Scale the advantages of a training batch to mean 0 and deviation 1."
     )
-    grad_clip: PositiveFloat | None = Field(
-        0.5, description="Largest norm of a policy's gradient; null: no limit."
-    )
+    grad_clip: PositiveFloat | None = Field(0.5, description="Largest norm of a policy's gradient; null: no limit.")

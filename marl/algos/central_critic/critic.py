@@ -15,24 +15,26 @@ from marl.errors import ConfigError
 from marl.policies.config import ModelConfig
 from marl.policies.networks import MLP, Features, build_mlp, seeded
 from marl.policies.policy import Policy
+from marl.policies.stochastic import StochasticPolicy
 
 
 class CriticView(nn.Module):
     """The critic's inputs for decisions ``(t, e, a)`` of one policy: the view before the step, or after their outcome.
 
-    Joint views end with the one-hot seat of the agent that the value is for. ``group`` shows each agent its own group; groups
-    of different widths are filled up with zeros.
+    Joint views end with the one-hot seat of the agent that the value is for. ``group`` shows each agent its own
+    group; groups of different widths are filled up with zeros.
     """
 
-    def __init__(self, task: Task, sees: Literal["own", "group", "all", "state"], policy: Policy) -> None:
+    def __init__(self, task: Task, sees: Literal["own", "group", "all", "state"], policy: StochasticPolicy) -> None:
         super().__init__()
         self.task, self.sees, self.kind = task, sees, policy.kind
         if sees == "state" and not task.state_size:
             raise ConfigError(
-                "critic_sees: state needs a world with a state(), and this one has none. Use critic_sees: all, or group."
+                "critic_sees: state needs a world with a state(), and this one has none. Use critic_sees: all, or "
+                "group."
             )
         self.k = task.kinds.index(policy.kind)
-        self.own = Features(policy.kind, agent_id=bool(getattr(policy, "features").seats))
+        self.own = Features(policy.kind, agent_id=bool(policy.features.seats))
         self.views = nn.ModuleList()
         self.seats: list[list[int]] = []
         if sees in ("group", "all"):
@@ -67,8 +69,7 @@ class CriticView(nn.Module):
             rows = np.flatnonzero(np.isin(a, seats))
             if rows.size:
                 obs = {
-                    k: observed[k][t[rows], e[rows]][:, cols]
-                    for k, cols in columns_by_kind(self.task, seats).items()
+                    k: observed[k][t[rows], e[rows]][:, cols] for k, cols in columns_by_kind(self.task, seats).items()
                 }
                 joint: Tensor = view(obs, alive[t[rows], e[rows]][:, seats])
                 out[torch.from_numpy(rows), : joint.shape[1]] = joint

@@ -5,8 +5,8 @@
     critic = (V(view) - (A + V_old))^2
 
 Details that matter for results: each fragment is bootstrapped with the critic's value of its last view; advantages are
-normalised over a policy's training batch; the ratio is taken against the policy that acted; orthogonal initialisation with a
-small last layer of the actor; one optimiser over actor and critic with the gradient clipped per policy.
+normalised over a policy's training batch; the ratio is taken against the policy that acted; orthogonal initialisation
+with a small last layer of the actor; one optimiser over actor and critic with the gradient clipped per policy.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ class CentralCriticLearner(Learner):
         self.actors: dict[PolicyID, StochasticPolicy] = {
             n: p for n, p in policies.items() if isinstance(p, StochasticPolicy)
         }
-        self.views = {
-            n: CriticView(task, configs[n].critic_sees, policy) for n, policy in self.actors.items()
-        }
+        self.views = {n: CriticView(task, configs[n].critic_sees, policy) for n, policy in self.actors.items()}
         self.critics = {}
         self.optimisers = {}
         for i, (name, actor) in enumerate(self.actors.items()):
@@ -72,9 +70,7 @@ class CentralCriticLearner(Learner):
 
     def set_trained(self, policies: Collection[PolicyID]) -> None:
         super().set_trained(policies)
-        for name in (
-            set(self.policies) - self.trained
-        ):  # what a policy did while frozen is not its own experience
+        for name in set(self.policies) - self.trained:  # what a policy did while frozen is not its own experience
             self.gathered[name], self.steps_gathered[name] = [], 0
 
     # -- learning --------------------------------------------------------------------------------------------------
@@ -138,9 +134,7 @@ class CentralCriticLearner(Learner):
     def _improve(self, name: PolicyID, rows: SampleBatch) -> dict[str, float]:
         """All updates on one training batch."""
         config, actor = self.configs[name], self.actors[name]
-        data = {
-            column: torch.from_numpy(np.ascontiguousarray(rows[column])).to(actor.device) for column in rows
-        }
+        data = {column: torch.from_numpy(np.ascontiguousarray(rows[column])).to(actor.device) for column in rows}
         if config.normalize_advantages:
             data["advantages"] = normalized(data["advantages"])
         data["features"] = actor.features(data["obs"], data["agent_index"])
@@ -159,9 +153,7 @@ class CentralCriticLearner(Learner):
         explained = float(explained_variance(data["values"], data["value_targets"]))
         return {**summary, "cur_lr": lr, "entropy_coeff": entropy_coeff, "vf_explained_var": explained}
 
-    def _minibatches(
-        self, config: CentralCriticConfig, data: dict[str, Tensor]
-    ) -> Iterator[dict[str, Tensor]]:
+    def _minibatches(self, config: CentralCriticConfig, data: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
         if config.objective != "ppo":
             yield data
             return
@@ -170,14 +162,9 @@ class CentralCriticLearner(Learner):
             order = torch.from_numpy(self.rng.permutation(rows)).to(data["advantages"].device)
             shuffled = {name: column[order] for name, column in data.items()}
             for start in range(0, rows, config.sgd_minibatch_size):
-                yield {
-                    name: column[start : start + config.sgd_minibatch_size]
-                    for name, column in shuffled.items()
-                }
+                yield {name: column[start : start + config.sgd_minibatch_size] for name, column in shuffled.items()}
 
-    def _update(
-        self, name: PolicyID, part: dict[str, Tensor], lr: float, entropy_coeff: float
-    ) -> dict[str, Tensor]:
+    def _update(self, name: PolicyID, part: dict[str, Tensor], lr: float, entropy_coeff: float) -> dict[str, Tensor]:
         """One gradient step."""
         config, actor, optimiser = self.configs[name], self.actors[name], self.optimisers[name]
         params, shared_values = actor(part["features"], part["legal"])
@@ -190,11 +177,7 @@ class CentralCriticLearner(Learner):
         loss = actor_loss - entropy_coeff * entropy
         vf_loss = torch.zeros(())
         if config.objective != "pg":
-            values = (
-                shared_values
-                if actor.shares_value
-                else self.critics[name](part["critic_features"]).squeeze(1)
-            )
+            values = shared_values if actor.shares_value else self.critics[name](part["critic_features"]).squeeze(1)
             vf_loss = value_loss(values, part["value_targets"], part["values"], config.vf_clip_param)
             loss = loss + config.vf_loss_coeff * vf_loss
         if self.kl_coeffs[name] > 0:
@@ -204,7 +187,8 @@ class CentralCriticLearner(Learner):
             kl = (part["action_logp"] - logp).mean()  # an estimate from the sampled actions
         if not torch.isfinite(loss):
             raise TrainingError(
-                f"the loss of policy {name!r} became {float(loss)} after {self.counters['num_updates']} updates. Usual remedies: a "
+                f"the loss of policy {name!r} became {float(loss)} after {self.counters['num_updates']} updates. "
+                "Usual remedies: a "
                 "smaller lr, a smaller grad_clip, and a look at the world's rewards and observations."
             )
         optimiser.zero()
@@ -233,9 +217,7 @@ class CentralCriticLearner(Learner):
         for name in self.actors:
             load_numpy(self.critics[name], state["critics"][name])
             self.optimisers[name].load_state_dict(state["optimisers"][name])
-        self.gathered = {
-            name: [SampleBatch(rows) for rows in batches] for name, batches in state["gathered"].items()
-        }
+        self.gathered = {name: [SampleBatch(rows) for rows in batches] for name, batches in state["gathered"].items()}
         self.steps_gathered = dict(state["steps_gathered"])
         self.kl_coeffs = dict(state["kl_coeffs"])
 

@@ -24,15 +24,9 @@ class QmixConfig(LearnerConfig):
         1, description="Decisions whose rewards are summed before the value of the next one is used."
     )
     buffer_size: PositiveInt = Field(50_000, description="Rows that the replay holds.")
-    learning_starts: NonNegativeInt = Field(
-        1_000, description="Env steps to collect before the first update."
-    )
-    updates_per_step: PositiveFloat = Field(
-        0.25, description="Updates per env step; fractions are carried over."
-    )
-    target_update_every: PositiveInt = Field(
-        500, description="Updates between two copies into the target network."
-    )
+    learning_starts: NonNegativeInt = Field(1_000, description="Env steps to collect before the first update.")
+    updates_per_step: PositiveFloat = Field(0.25, description="Updates per env step; fractions are carried over.")
+    target_update_every: PositiveInt = Field(500, description="Updates between two copies into the target network.")
     prioritized_replay: bool = Field(
         False, description="Draw rows by the size of their last error instead of uniformly."
     )

@@ -4,9 +4,10 @@
     target = sum r + gamma ** elapsed * mixer'(max_u Q'_a(o'_a, u), s')
     loss   = (chosen - target)^2
 
-Details that matter for results: double Q over each member's own argmax; targets copied every ``target_update_every`` updates;
-legal-action masks in every maximum; absent members count as zero; the state of the mixer is the world's own state or, where it
-has none, the members' observations side by side.
+Details that matter for results: double Q over each member's own argmax; targets copied every ``target_update_every``
+updates;
+legal-action masks in every maximum; absent members count as zero; the state of the mixer is the world's own state or,
+where it has none, the members' observations side by side.
 """
 
 from __future__ import annotations
@@ -60,9 +61,7 @@ class QmixLearner(Learner):
         super().__init__(policies, seed)
         self.task, self.config = task, config
         self.index = {name: list(all_policies).index(name) for name in policies}
-        self.values: dict[PolicyID, ValuePolicy] = {
-            n: p for n, p in policies.items() if isinstance(p, ValuePolicy)
-        }
+        self.values: dict[PolicyID, ValuePolicy] = {n: p for n, p in policies.items() if isinstance(p, ValuePolicy)}
         self.targets = {name: deepcopy(policy) for name, policy in self.values.items()}
         self.optimisers = {
             name: FlatOptimiser(policy.parameters(), config.optimizer, config.lr, f"policy {name!r}")
@@ -124,9 +123,7 @@ class QmixLearner(Learner):
             team.replay.add(rows, rows["lane"] * self.task.num_seats + rows["seat"])
 
     def _updates_due(self, env_steps: int) -> int:
-        if max(self.timesteps.values()) < self.config.learning_starts or not any(
-            len(t.replay) for t in self.teams
-        ):
+        if max(self.timesteps.values()) < self.config.learning_starts or not any(len(t.replay) for t in self.teams):
             return 0
         self.update_debt += self.config.updates_per_step * env_steps
         due = int(self.update_debt)
@@ -166,7 +163,8 @@ class QmixLearner(Learner):
         loss = torch.stack(losses).sum()
         if not torch.isfinite(loss):
             raise TrainingError(
-                f"the loss of {', '.join(self.policies)} became {float(loss)} after {self.counters['num_updates']} updates. Usual "
+                f"the loss of {', '.join(self.policies)} became {float(loss)} after {self.counters['num_updates']} "
+                "updates. Usual "
                 "remedies: a smaller lr, and a look at the world's rewards and observations."
             )
         q = torch.cat(chosen_values)
@@ -188,11 +186,7 @@ class QmixLearner(Learner):
     def _target(self, team: Team, rows: SampleBatch) -> Tensor:
         members = []
         target_values = dict(self._member_values(team, rows, "new_", self.targets))
-        choosing = (
-            dict(self._member_values(team, rows, "new_", self.values))
-            if self.config.double_q
-            else target_values
-        )
+        choosing = dict(self._member_values(team, rows, "new_", self.values)) if self.config.double_q else target_values
         for k, values in target_values.items():
             best = best_legal(choosing[k], self._tensor(rows[f"new_legal.{k}"])).unsqueeze(-1)
             members.append(values.gather(2, best).squeeze(2))
@@ -233,9 +227,7 @@ class QmixLearner(Learner):
         for name in mine:
             rows = torch.from_numpy(np.flatnonzero(players == self.index[name])).to(self._device)
             network = networks[name]
-            values = values.index_copy(
-                0, rows, network.values(network.features(flat[0][rows], flat[1][rows]))
-            )
+            values = values.index_copy(0, rows, network.values(network.features(flat[0][rows], flat[1][rows])))
         return values
 
     def _mix(self, mixer: nn.Module, team: Team, values: Tensor, rows: SampleBatch, when: str) -> Tensor:

@@ -7,9 +7,7 @@ from torch import Tensor
 from marl.policies.distributions import ILLEGAL
 
 
-def td_target(
-    rewards: Tensor, next_value: Tensor, elapsed: Tensor, terminated: Tensor, gamma: float
-) -> Tensor:
+def td_target(rewards: Tensor, next_value: Tensor, elapsed: Tensor, terminated: Tensor, gamma: float) -> Tensor:
     """``r + gamma ** elapsed * next_value``, without the second part where the episode was terminated."""
     return rewards + gamma**elapsed * next_value * ~terminated
 

@@ -82,9 +82,7 @@ class MatrixConfig(Config):
     payoffs: list[Any] = Field([], description="Own table [player][a_0][a_1]..., or [a_0][a_1]... if common.")
     common: bool = Field(False, description="The own table is the team's reward; each player gets its share.")
     actions: list[list[str]] = Field([], description="Names of the actions of the own table, per player.")
-    penalty: FiniteFloat = Field(
-        PENALTY, description="k of the penalty game: [[k, 0, 10], [0, 2, 0], [10, 0, k]]."
-    )
+    penalty: FiniteFloat = Field(PENALTY, description="k of the penalty game: [[k, 0, 10], [0, 2, 0], [10, 0, k]].")
     repetitions: PositiveInt = Field(1, description="Rounds per episode, one env step each.")
     observe: Literal["none", "last"] = Field(
         "none",
@@ -136,9 +134,7 @@ def _numbers(table: list[Any]) -> Payoffs:
     try:
         payoffs = np.array(table, np.float64)
     except (TypeError, ValueError) as error:
-        raise ConfigError(
-            f"payoffs are ragged or hold something that is no number: {table}. {expected}"
-        ) from error
+        raise ConfigError(f"payoffs are ragged or hold something that is no number: {table}. {expected}") from error
     if payoffs.size == 0 or not np.isfinite(payoffs).all():
         raise ConfigError(f"payoffs are empty, NaN or infinite in places: {table}. {expected}")
     return payoffs

@@ -47,13 +47,9 @@ class TrafficConfig(Config):
     """Keys of ``env_config``."""
 
     max_cars: PositiveInt = Field(10, description="Cars on the roads at once.")
-    spare_names: NonNegativeInt = Field(
-        10, description="Car ids beyond max_cars from which arrivals are drawn."
-    )
+    spare_names: NonNegativeInt = Field(10, description="Car ids beyond max_cars from which arrivals are drawn.")
     lights: PositiveInt = Field(2, description="Junctions along the avenue, each with a light and a street.")
-    block_length: int = Field(
-        4, ge=2, description="Cells from a road's beginning, or a junction, to the next one."
-    )
+    block_length: int = Field(4, ge=2, description="Cells from a road's beginning, or a junction, to the next one.")
     arrival_rate: float = Field(0.15, ge=0, le=1, description="Chance of a new car, per road and env step.")
     light_period: PositiveInt = Field(5, description="Env steps between two decisions of a light.")
     failure_rate: float = Field(0.05, ge=0, le=1, description="Chance that a light fails, per decision.")
