@@ -34,7 +34,7 @@ def unpack(plain: Any, arrays: dict[str, Array]) -> Any:
 
 def _pack(tree: Any, path: str, arrays: dict[str, Array]) -> Any:
     if isinstance(tree, np.ndarray):
-        arrays[path or "."] = np.ascontiguousarray(tree)
+        arrays[path or "."] = tree if tree.flags.c_contiguous else tree.copy()  # keeps arrays without axes as they are
         return {ARRAY: path or "."}
     if isinstance(tree, np.generic):
         return tree.item()

@@ -13,13 +13,16 @@ from marl.training.atomic import write_atomically
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Without red, the colour of the evaluation.
+POLICY_COLOURS = [f"tab:{name}" for name in ("blue", "orange", "green", "purple", "brown", "pink", "olive", "cyan")]
+
 Points: TypeAlias = list[tuple[float, float]]
 
 
 def draw_rewards(results: Sequence[Mapping[str, Any]], title: str, path: Path) -> Path:
     """A PNG of the mean episode reward in training and evaluation, and of every policy if there are several.
 
-    Missing values leave a gap of one point; a single point shows as a dot; a run without any finished
+    Missing values are passed over; a single point shows as a dot; a run without any finished
     episode gives an empty picture that says so.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -47,6 +50,7 @@ def _draw_lines(axes: Axes, results: Sequence[Mapping[str, Any]]) -> None:
     lines = 0
     lines += _draw(axes, training, "training, all agents", color="black", linewidth=2.0)
     lines += _draw(axes, evaluation, "evaluation, all agents", color="tab:red", linewidth=1.5, marker="o", markersize=4)
+    axes.set_prop_cycle(color=POLICY_COLOURS)
     for policy in policies if len(policies) > 1 else []:
         points = _points(results, ("policy_reward_mean", policy))
         lines += _draw(axes, points, f"training, {policy}", linewidth=1.2, alpha=0.9)

@@ -21,8 +21,7 @@ NEWEST_ROWS = 12
 SECONDS_BETWEEN_LINES = 1.0
 LEADING_COLUMNS = ("iter", "env steps", "episodes", "reward mean")
 TRAILING_COLUMNS = ("eval reward", "len mean", "steps/s", "time")
-# Columns that leave the live table first when the terminal is too narrow for all of them.
-FIRST_TO_GO = ("episodes", "len mean", "time", "steps/s", "env steps")
+POLICIES_FIRST_SHOWN = 4  # the columns of further policies leave a narrow table before the times do
 
 
 @dataclass(frozen=True)
@@ -83,13 +82,13 @@ class PlainDisplay:
         self._print(header)
 
     def update(self, result: Result, progress: Progress) -> None:  # noqa: ARG002
-        line = plain_line(result)
-        if self._clock() < self._next_line and not result.get("evaluation"):
+        line, now = plain_line(result), self._clock()
+        if now < self._next_line and not result.get("evaluation"):
             self._held_back = [line]
             return
         self._held_back = []
         self._print([line])
-        self._next_line = self._clock() + SECONDS_BETWEEN_LINES
+        self._next_line = now + SECONDS_BETWEEN_LINES
 
     def note(self, text: str) -> None:
         self._print([text])
@@ -124,10 +123,10 @@ class LiveDisplay:
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
-        self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._screen)
         self._header: list[str] = []
         self._rows: list[dict[str, str]] = []
         self._progress = Progress(0.0, "")
+        self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._screen)
 
     def start(self, header: Sequence[str]) -> None:
         self._header = list(header)
@@ -150,9 +149,12 @@ class LiveDisplay:
         header = [Text(line, overflow="ellipsis", no_wrap=True) for line in self._header]
         table = results_table(self._rows, self._console.width) if self._rows else Text("collecting ...")
         fraction = min(max(self._progress.fraction, 0.0), 1.0)
-        bar = ProgressBar(total=1.0, completed=fraction, width=min(40, self._console.width))
-        label = Text(f"{fraction:.0%}  {self._progress.label}", overflow="ellipsis", no_wrap=True)
-        return Group(*header, table, bar, label)
+        way = Table.grid(padding=(0, 1))
+        way.add_row(
+            ProgressBar(total=1.0, completed=fraction, width=min(40, self._console.width // 3)),
+            Text(f"{fraction:.0%}  {self._progress.label}", overflow="ellipsis", no_wrap=True),
+        )
+        return Group(*header, table, way)
 
 
 def table_cells(result: Result) -> dict[str, str]:
@@ -176,25 +178,36 @@ def results_table(rows: Sequence[Mapping[str, str]], width: int) -> Table:
     fixed = {*LEADING_COLUMNS, *TRAILING_COLUMNS}
     policies = list(dict.fromkeys(title for row in rows for title in row if title not in fixed))
     titles = [*LEADING_COLUMNS, *policies, *TRAILING_COLUMNS]
-    left_out = []
-    for title in [*FIRST_TO_GO, *reversed(policies), "eval reward"]:
+    hidden = []
+    for title in _first_to_go(policies):
         if _table_width(titles, rows) <= width:
             break
         titles.remove(title)
-        left_out.append(title)
-    caption = Text(f"left out, the terminal is narrow: {', '.join(left_out)}") if left_out else None
+        hidden.append(title)
+    caption = Text(f"+{len(hidden)} hidden") if hidden else None
     table = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
     for title in titles:
-        table.add_column(Text(title), justify="right", no_wrap=True)
+        table.add_column(Text("\n".join(_header(title))), justify="right", vertical="bottom", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(row.get(title, "-")) for title in titles))
     return table
 
 
+def _first_to_go(policies: Sequence[str]) -> list[str]:
+    """The columns in the order in which they leave a table that is too wide."""
+    more, first = policies[POLICIES_FIRST_SHOWN:], policies[:POLICIES_FIRST_SHOWN]
+    return ["episodes", "len mean", *reversed(more), "time", "steps/s", "env steps", *reversed(first), "eval reward"]
+
+
+def _header(title: str) -> list[str]:
+    """The title in two lines: narrow columns let more of them fit."""
+    return title.split(" ", maxsplit=1)
+
+
 def _table_width(titles: Sequence[str], rows: Sequence[Mapping[str, str]]) -> int:
     padding = 2
-    widths = [max(cell_len(text) for text in [title, *(row.get(title, "-") for row in rows)]) for title in titles]
-    return sum(widths) + padding * len(widths)
+    texts = {title: [*_header(title), *(row.get(title, "-") for row in rows)] for title in titles}
+    return sum(padding + max(map(cell_len, column)) for column in texts.values())
 
 
 def _policy_rewards(result: Result) -> Mapping[str, float | None]:

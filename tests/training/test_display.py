@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from typing import Any
 
 import pytest
@@ -43,7 +44,7 @@ def live(width: int, results: list[dict[str, Any]], progress: Progress = HALF) -
         display.update(line, progress)
     display.note("worker 1 was replaced [/b]")
     display.finish(["results: " + "x" * 150])
-    return stream.getvalue()
+    return re.sub(r"\x1b\[[?\d;]*[A-Za-z]|\r", "", stream.getvalue())  # without colours and cursor movements
 
 
 def test_the_plain_display_prints_these_lines() -> None:
@@ -73,13 +74,13 @@ def test_plain_lines_come_once_a_second_except_the_first_the_last_and_evaluation
     now = 0.0
     stream = io.StringIO()
     display = PlainDisplay(stream, clock=lambda: now)
-    for iteration in range(1, 36):
+    for iteration in range(1, 30):
         evaluation = {"evaluation": {"episode_reward_mean": 8.0}} if iteration == 15 else {}
         display.update(result(iteration, **evaluation), HALF)
-        now += 0.1
+        now += 0.125
     display.finish([])
     display.finish([])
-    assert [int(line.split()[1]) for line in stream.getvalue().splitlines()] == [1, 11, 15, 25, 35]
+    assert [int(line.split()[1]) for line in stream.getvalue().splitlines()] == [1, 9, 15, 23, 29]
 
 
 def test_a_result_with_the_bare_minimum_has_a_line() -> None:
@@ -89,8 +90,11 @@ def test_a_result_with_the_bare_minimum_has_a_line() -> None:
 
 def test_the_live_table_shows_the_header_the_newest_rows_and_the_way_to_go() -> None:
     last = live(120, [result(i, None if i == 19 else 7.5) for i in range(1, 21)]).rsplit("env: two_step_game", 1)[1]
-    for words in ("iter", "env steps", "episodes", "reward mean", "reward team", "eval reward", "steps/s", "20000"):
-        assert words in last
+    header = [line.split() for line in last.splitlines()[2:4]]
+    assert header == [
+        ["env", "reward", "reward", "eval", "len"],
+        ["iter", "steps", "episodes", "mean", "team", "reward", "mean", "steps/s", "time"],
+    ]
     assert "[odd]" in last
     assert "50%  timesteps_total 500/1000" in last
     rows = [line.split() for line in last.splitlines() if line.split() and line.split()[0].isdigit()]
@@ -103,12 +107,10 @@ def test_the_live_table_shows_the_header_the_newest_rows_and_the_way_to_go() -> 
 def test_a_live_table_fits_terminals_of_any_width(width: int) -> None:
     policies = {f"policy_{i}": float(i) for i in range(9)}
     text = live(width, [result(1), result(2, policy_reward_mean=policies, evaluation={"episode_reward_mean": 8.0})])
-    last = text.rsplit("env: two", 1)[-1].splitlines()
+    last = text.rsplit("env: t", 1)[-1].splitlines()
     assert all(len(line) <= width for line in last[1:] if not line.startswith("results: x"))
-    if width >= 20:
-        assert any(line.split()[:2] == ["2", "7.50"] for line in last) or width == 200
-    if 20 <= width < 200:
-        assert "left out" in text
+    assert ("hidden" in text.split()) == (width < 200)
+    assert any(line.split()[0] == "2" and "7.50" in line for line in last if line)
 
 
 def test_progress_outside_zero_and_one_is_shown_at_the_border() -> None:

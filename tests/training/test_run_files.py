@@ -105,7 +105,7 @@ def test_a_half_written_last_line_is_left_out_and_cut_off_by_the_next_append(tmp
         again = RunFiles(directory)
         kept = len(again.results())
         again.append(result(3))
-        assert [line["training_iteration"] for line in again.results()] == [1, 2, 3][:kept] + [3]
+        assert [line["training_iteration"] for line in again.results()] == [*[1, 2][:kept], 3]
         assert len(table(directory)) == 1 + kept + 1
 
 
@@ -199,7 +199,7 @@ def test_a_resume_before_the_first_result_starts_with_empty_files(tmp_path: Path
 
 def curve(directory: Path, results: list[dict[str, Any]]) -> bytes:
     directory.mkdir(exist_ok=True)
-    (directory / "result.json").write_text("".join(json.dumps(line) + "\n" for line in results))
+    (directory / "result.json").write_text("".join(json.dumps(to_plain(line)) + "\n" for line in results))
     return RunFiles(directory).draw_curve().read_bytes()
 
 

@@ -1,0 +1,250 @@
+"""How fast marl collects and learns, next to the bare world: ratios from one run.
+
+Three rates per world, in env steps per second: ``raw`` steps the world itself with actions drawn in advance and resets
+what has ended; ``sampling`` lets one shared policy play through the in-process pool; ``training`` is the whole
+``Trainer.train``. Rounds of the three are interleaved and the best of each counts, because the machine is rarely alone.
+A second measurement shows that an env step costs the same in short and in long fragments.
+
+    python benchmarks/throughput.py [--quick] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from marl.envs.games.two_step import TwoStepGames
+from marl.training.trainer import Trainer
+
+PPO = {"num_sgd_iter": 10, "sgd_minibatch_size": 400, "fcnet_hiddens": [64, 64], "evaluation": {"interval": 0}}
+RATES = ("raw", "sampling", "training")
+SEED = 0
+
+Play = Callable[[int], None]
+"""Plays so many steps in every copy."""
+
+
+class Rate(NamedTuple):
+    """Env steps per second of CPU time and of wall time."""
+
+    cpu: float
+    wall: float
+
+    def better(self, other: Rate) -> Rate:
+        return Rate(max(self.cpu, other.cpu), max(self.wall, other.wall))
+
+    def share_of(self, other: Rate) -> Rate:
+        return Rate(self.cpu / other.cpu, self.wall / other.wall)
+
+
+@dataclass(frozen=True)
+class World:
+    """What is measured: ``fragment`` steps in each of ``copies`` make one training batch."""
+
+    env: str
+    copies: int
+    fragment: int
+    raw_steps: int  # per round and copy; a fast world needs more of them to be timed at all
+    raw_play: Callable[[int], Play]
+    repeats: int
+    lengths: tuple[int, ...]
+
+    def trainer(self) -> Trainer:
+        sizes = {"num_envs_per_worker": self.copies, "train_batch_size": self.copies * self.fragment}
+        return Trainer("ppo", env=self.env, config={**PPO, **sizes, "seed": SEED})
+
+
+# -- the bare worlds -----------------------------------------------------------------------------------------------
+
+
+def raw_two_step(copies: int) -> Play:
+    """The native game on arrays."""
+    world, rng = TwoStepGames(copies, {}), np.random.default_rng(SEED)
+    world.reset(np.arange(copies), np.arange(copies))
+
+    def play(steps: int) -> None:
+        for actions in rng.integers(0, 2, (steps, copies, 2)):
+            over = np.flatnonzero(world.step([actions]).over)
+            if over.size:
+                world.reset(over, over)
+
+    return play
+
+
+def raw_parallel(path: str) -> Callable[[int], Play]:
+    """Copies of a PettingZoo parallel env, one after the other."""
+    make = importlib.import_module(path).parallel_env
+
+    def prepare(copies: int) -> Play:
+        envs, rng = [make() for _ in range(copies)], np.random.default_rng(SEED)
+        for env in envs:
+            env.reset(seed=SEED)
+        agents = envs[0].possible_agents
+        sizes = [envs[0].action_space(agent).n for agent in agents]
+
+        def play(steps: int) -> None:
+            drawn = rng.integers(0, sizes, (steps, copies, len(agents))).tolist()
+            seeds = rng.integers(0, 2**31 - 1, (steps, copies)).tolist()
+            for actions, fresh in zip(drawn, seeds, strict=True):
+                for env, chosen, seed in zip(envs, actions, fresh, strict=True):
+                    env.step(dict(zip(agents, chosen, strict=True)))
+                    if not env.agents:
+                        env.reset(seed=seed)
+
+        return play
+
+    return prepare
+
+
+def worlds(quick: bool) -> list[World]:
+    spread = raw_parallel("mpe2.simple_spread_v3")
+    if quick:
+        return [
+            World("two_step_game", 256, 10, 1_000, raw_two_step, 1, (100, 500, 1_000)),
+            World("pettingzoo:mpe2/simple_spread_v3", 8, 50, 50, spread, 1, (100, 500, 1_000)),
+        ]
+    return [
+        World("two_step_game", 256, 100, 5_000, raw_two_step, 5, (100, 1_000, 10_000)),
+        World("pettingzoo:mpe2/simple_spread_v3", 8, 500, 500, spread, 5, (100, 1_000, 10_000)),
+    ]
+
+
+# -- measuring -----------------------------------------------------------------------------------------------------
+
+
+def timed(env_steps: int, play: Callable[[], object]) -> Rate:
+    cpu, wall = time.process_time(), time.perf_counter()
+    play()
+    return Rate(env_steps / (time.process_time() - cpu), env_steps / (time.perf_counter() - wall))
+
+
+def measure_rates(world: World, trainer: Trainer) -> dict[str, Rate]:
+    """Best of ``repeats`` interleaved rounds, after one that does not count."""
+    raw = world.raw_play(world.copies)
+    batch = world.copies * world.fragment
+    rounds: dict[str, Callable[[], Rate]] = {
+        "raw": lambda: timed(world.copies * world.raw_steps, lambda: raw(world.raw_steps)),
+        "sampling": lambda: timed(batch, lambda: trainer.workers.collect(world.fragment)),
+        "training": lambda: timed(batch, trainer.train),
+    }
+    raw(10)
+    trainer.workers.collect(10)
+    best = {name: Rate(0.0, 0.0) for name in RATES}
+    for _ in range(world.repeats):
+        for name, run in rounds.items():
+            best[name] = best[name].better(run())
+    return best
+
+
+def measure_lengths(world: World, trainer: Trainer) -> dict[int, float]:
+    """CPU microseconds per env step by fragment length. Every length plays the same number of steps in total."""
+    total = max(world.lengths)
+    best = dict.fromkeys(world.lengths, Rate(0.0, 0.0))
+    for _ in range(min(world.repeats, 2)):
+        for length in world.lengths:
+            rate = timed(total * world.copies, partial(_collect_in_parts, trainer, total, length))
+            best[length] = best[length].better(rate)
+    return {length: 1e6 / rate.cpu for length, rate in best.items()}
+
+
+def _collect_in_parts(trainer: Trainer, total: int, length: int) -> None:
+    for _ in range(total // length):
+        trainer.workers.collect(length)
+
+
+# -- showing -------------------------------------------------------------------------------------------------------
+
+
+class Bar(NamedTuple):
+    """What has to be reached, and what was."""
+
+    text: str
+    bar: float
+    value: float
+
+    @property
+    def met(self) -> bool:
+        return self.value >= self.bar
+
+
+def bars(rates: Mapping[str, Mapping[str, Rate]]) -> list[Bar]:
+    spread, two_step = rates["pettingzoo:mpe2/simple_spread_v3"], rates["two_step_game"]
+    share = spread["sampling"].share_of(spread["raw"]).cpu
+    return [
+        Bar("simple_spread: sampling as a share of the raw rate, per CPU second", 0.8, share),
+        Bar("two-step game: env steps sampled per CPU second", 200_000, two_step["sampling"].cpu),
+    ]
+
+
+def rate_table(rates: Mapping[str, Mapping[str, Rate]]) -> Table:
+    table = Table("world", "what", title="Env steps per second, and their share of the raw rate")
+    for heading in ("per CPU s", "share", "per wall s", "share"):
+        table.add_column(heading, justify="right")
+    for world, row in rates.items():
+        for name, rate in row.items():
+            share = rate.share_of(row["raw"])
+            numbers = f"{rate.cpu:,.0f}", f"{share.cpu:.3f}", f"{rate.wall:,.0f}", f"{share.wall:.3f}"
+            table.add_row(world, name, *numbers, end_section=name == "training")
+    return table
+
+
+def length_table(costs: Mapping[str, Mapping[int, float]]) -> Table:
+    table = Table("world", title="Sampling: CPU microseconds per env step by fragment length T")
+    for heading in ("T", "µs", "against the shortest"):
+        table.add_column(heading, justify="right")
+    for world, row in costs.items():
+        shortest = row[min(row)]
+        for length, cost in row.items():
+            table.add_row(
+                world, f"{length:,}", f"{cost:,.2f}", f"{cost / shortest:.2f}", end_section=length == max(row)
+            )
+    return table
+
+
+def as_json(rates: Mapping[str, Mapping[str, Rate]], costs: Mapping[str, Mapping[int, float]]) -> dict[str, Any]:
+    return {
+        "machine": {"processor": platform.processor() or platform.machine(), "python": platform.python_version()},
+        "worlds": {
+            env: {name: {**rate._asdict(), "share": rate.share_of(row["raw"])._asdict()} for name, rate in row.items()}
+            for env, row in rates.items()
+        },
+        "microseconds_by_length": costs,
+        "bars": [{**goal._asdict(), "met": goal.met} for goal in bars(rates)],
+    }
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description="Throughput of marl next to the bare worlds.")
+    parser.add_argument("--quick", action="store_true", help="a smoke run: small numbers of steps, no best of several")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there as well")
+    options = parser.parse_args(arguments)
+    rates: dict[str, dict[str, Rate]] = {}
+    costs: dict[str, dict[int, float]] = {}
+    for world in worlds(options.quick):
+        with world.trainer() as trainer:
+            rates[world.env] = measure_rates(world, trainer)
+            costs[world.env] = measure_lengths(world, trainer)
+    console = Console()
+    console.print(rate_table(rates), length_table(costs))
+    for goal in bars(rates):
+        console.print(f"{'met    ' if goal.met else 'NOT MET'} {goal.text}: {goal.value:,.2f} (bar: {goal.bar:,g})")
+    if options.json is not None:
+        numbers = {"quick": options.quick, **as_json(rates, costs)}
+        options.json.write_text(json.dumps(numbers, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,147 @@
+"""A run that was stopped and resumed equals one that never stopped, to the last bit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marl.training.checkpoint import find_checkpoint, read_part
+from marl.training.files import RunFiles
+from marl.training.result import without_wall_clock
+from marl.training.trainer import Trainer
+from tests.training.trees import differences
+
+TWO_STEP = {"env": "two_step_game", "num_envs_per_worker": 3}
+CARTPOLE = {"env": "CartPole-v1", "num_envs_per_worker": 3}
+TRAFFIC = {"env": "traffic", "num_envs_per_worker": 2, "env_config": {"max_cars": 4}}
+ON_POLICY = {"train_batch_size": 90, "sgd_minibatch_size": 32, "num_sgd_iter": 2, "rollout_fragment_length": 7}
+OFF_POLICY = {
+    "learning_starts": 20,
+    "train_batch_size": 16,
+    "buffer_size": 150,
+    "rollout_fragment_length": 5,
+    "target_update_every": 7,
+    "timesteps_per_iteration": 50,
+}
+SMALL = {"fcnet_hiddens": [16], "evaluation": {"interval": 2, "episodes": 3}, "seed": 3}
+RUNS = {
+    "ppo": {**ON_POLICY, "kl_coeff": 0.2},
+    "mappo": ON_POLICY,
+    "dqn": {**OFF_POLICY, "prioritized_replay": True, "n_step": 3},
+    "qmix": OFF_POLICY,
+}
+
+
+def config(algo: str, world: dict[str, Any], workers: int = 0) -> dict[str, Any]:
+    return {**world, **RUNS[algo], **SMALL, "num_workers": workers, "pool": "auto" if workers else "in_process"}
+
+
+def everything(trainer: Trainer) -> dict[str, Any]:
+    parts: dict[str, Any] = trainer.store._parts()
+    parts["run"]["counters"].pop("time_total_s")
+    parts["run"]["counters"].pop("trial_id")
+    parts["run"].pop("scenario")
+    return parts
+
+
+def train(trainer: Trainer, iterations: int) -> list[dict[str, Any]]:
+    return [without_wall_clock(trainer.train()) for _ in range(iterations)]
+
+
+def assert_resume_is_exact(algo: str, keys: dict[str, Any], tmp_path: Path) -> None:
+    with Trainer(algo, config=keys) as straight:
+        lines = train(straight, 10)
+        expected = everything(straight)
+    with Trainer(algo, config=keys) as first:
+        before = train(first, 5)
+        first.save(tmp_path / "half")
+    with Trainer(algo, config=keys) as second:
+        second.restore(tmp_path / "half")
+        after = train(second, 5)
+        assert differences(everything(second), expected) == []
+    assert differences([*before, *after], lines) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [TWO_STEP, CARTPOLE, TRAFFIC], ids=["two_step", "cartpole", "traffic"])
+@pytest.mark.parametrize("algo", list(RUNS))
+def test_save_and_restore_in_the_middle_changes_nothing(
+    algo: str, world: dict[str, Any], tmp_path: Path
+) -> None:
+    if world is TRAFFIC and algo in ("mappo", "qmix"):
+        world = {**world, "groups": {"cars": ["car_*"], "lights": ["traffic_light_*"]}}
+    assert_resume_is_exact(algo, config(algo, world), tmp_path)
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("world", [TWO_STEP, CARTPOLE], ids=["two_step", "cartpole"])
+@pytest.mark.parametrize("algo", list(RUNS))
+def test_the_same_with_two_ray_workers(
+    algo: str, world: dict[str, Any], tmp_path: Path, ray_session: None
+) -> None:
+    assert_resume_is_exact(algo, config(algo, world, workers=2), tmp_path)
+
+
+def test_complete_episodes_survive_a_restore_in_the_middle(tmp_path: Path) -> None:
+    keys = {**CARTPOLE, **SMALL, "train_batch_size": 80, "rollout_fragment_length": 9}
+    assert_resume_is_exact("pg", keys, tmp_path)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from marl.training.trainer import Trainer
+from tests.training.test_exact_resume import config, TWO_STEP, CARTPOLE
+algo, world, directory, resume = sys.argv[1], {"two_step": TWO_STEP, "cartpole": CARTPOLE}[sys.argv[2]], sys.argv[3], sys.argv[4]
+trainer = Trainer(algo, config={**config(algo, world), "checkpoint_freq": 5}, directory=directory)
+if resume == "resume":
+    trainer.restore(directory)
+while trainer.iteration < 10:
+    trainer.train()
+    print(trainer.iteration, flush=True)
+trainer.stop()
+"""
+
+
+def start(algo: str, world: str, directory: Path, how: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, algo, world, str(directory), how],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def read_everything(directory: Path) -> dict[str, Any]:
+    folder = find_checkpoint(directory)
+    parts = {part: read_part(folder, part) for part in ("run", "policies", "learners", "workers", "replay")}
+    parts["run"]["counters"].pop("time_total_s")
+    parts["run"]["counters"].pop("trial_id")
+    return parts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("algo", "world"), [("ppo", "cartpole"), ("qmix", "two_step")])
+def test_a_run_killed_by_signal_9_and_resumed_in_a_new_process_equals_one_that_was_not(
+    algo: str, world: str, tmp_path: Path
+) -> None:
+    assert start(algo, world, tmp_path / "straight", "new").wait(300) == 0
+    victim = start(algo, world, tmp_path / "killed", "new")
+    assert victim.stdout is not None
+    while int(victim.stdout.readline()) < 7:
+        time.sleep(0.01)
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+    assert start(algo, world, tmp_path / "killed", "resume").wait(300) == 0
+    assert differences(read_everything(tmp_path / "killed"), read_everything(tmp_path / "straight")) == []
+    lines = [[without_wall_clock(r) for r in RunFiles(tmp_path / d).results()] for d in ("killed", "straight")]
+    assert [line["training_iteration"] for line in lines[0]] == list(range(1, 11))
+    assert differences(lines[0], lines[1]) == []
