@@ -1,1 +1,77 @@
-"""Multi-agent-first reinforcement learning with game theory."""
+"""Multi-agent-first reinforcement learning with game theory.
+
+Names are loaded when they are first used: ``import marl`` itself imports neither torch nor ray.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Trainer": "marl.training.trainer",
+    "MultiAgentEnv": "marl.envs.base",
+    "StepResult": "marl.envs.base",
+    "EnvContext": "marl.envs.base",
+    "ENV_STATE": "marl.envs.base",
+    "BatchedEnv": "marl.envs.batched",
+    "NativeEnv": "marl.envs.batched",
+    "Frame": "marl.envs.batched",
+    "AgentGroups": "marl.envs.groups",
+    "register_env": "marl.envs.registry",
+    "check_env": "marl.envs.check",
+    "Policy": "marl.policies.policy",
+    "SampleBatch": "marl.data.batch",
+    "MultiAgentBatch": "marl.data.batch",
+    "Learner": "marl.algos.learner",
+    "RolloutWorker": "marl.rollout.worker",
+    "load_scenario": "marl.scenario.load",
+    "pretty_print": "marl.training.result",
+}
+
+if TYPE_CHECKING:
+    from marl.algos.learner import Learner
+    from marl.data.batch import MultiAgentBatch, SampleBatch
+    from marl.envs.base import ENV_STATE, EnvContext, MultiAgentEnv, StepResult
+    from marl.envs.batched import BatchedEnv, Frame, NativeEnv
+    from marl.envs.check import check_env
+    from marl.envs.groups import AgentGroups
+    from marl.envs.registry import register_env
+    from marl.policies.policy import Policy
+    from marl.rollout.worker import RolloutWorker
+    from marl.scenario.load import load_scenario
+    from marl.training.result import pretty_print
+    from marl.training.trainer import Trainer
+
+__all__ = [
+    "ENV_STATE",
+    "AgentGroups",
+    "BatchedEnv",
+    "EnvContext",
+    "Frame",
+    "Learner",
+    "MultiAgentBatch",
+    "MultiAgentEnv",
+    "NativeEnv",
+    "Policy",
+    "RolloutWorker",
+    "SampleBatch",
+    "StepResult",
+    "Trainer",
+    "check_env",
+    "load_scenario",
+    "pretty_print",
+    "register_env",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    raise AttributeError(f"module 'marl' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

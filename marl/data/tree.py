@@ -55,5 +55,10 @@ def _pack(tree: Any, path: str, arrays: dict[str, Array]) -> Any:
 
 def _pack_dict(tree: dict[Any, Any], path: str, arrays: dict[str, Array]) -> Any:
     if all(isinstance(key, str) and not key.startswith("__") for key in tree):
-        return {key: _pack(value, f"{path}/{key}", arrays) for key, value in tree.items()}
+        return {key: _pack(value, f"{path}/{_escaped(key)}", arrays) for key, value in tree.items()}
     return {MAP: [[_pack(k, "", {}), _pack(v, f"{path}/{i}", arrays)] for i, (k, v) in enumerate(tree.items())]}
+
+
+def _escaped(key: str) -> str:
+    """A key as part of a path: two different keys never give the same path."""
+    return key.replace("~", "~0").replace("/", "~1")

@@ -30,6 +30,7 @@ class DictVector(BatchedEnv):
         self.kinds = kinds_of(self.envs[0])
         self.fixed_seats = bool(self.envs[0].possible_agents)
         self.infos: list[Mapping[AgentID, Any]] = [{} for _ in self.envs]
+        self.last_results: list[StepResult] = [StepResult({}, {}, {}, {}, {})] * self.num_envs
         self.logs = [EpisodeLog(env) for env in self.envs]
         self.fresh = fresh  # makes a new env object for a lane, for worlds that a reset does not clean
         self._prepare_seats()
@@ -110,7 +111,8 @@ class DictVector(BatchedEnv):
             chosen = self._actions_of(lane, asked[lane], lists)
             self.logs[lane].record(chosen)
             result = self._guarded(lane, lambda env=env, chosen=chosen: env.step(chosen), "step")
-            self._take(lane, self._five(lane, result))
+            self.last_results[lane] = self._five(lane, result)
+            self._take(lane, self.last_results[lane])
         return self._frame()
 
     def agent_at(self, lane: int, seat: int) -> AgentID:

@@ -85,7 +85,6 @@ class Scenario(RolloutConfig):
         {},
         description="Policy id to a checkpoint (or run directory) of another run, or PATH#policy, to start from.",
     )
-    log_level: Literal["DEBUG", "INFO", "WARN", "ERROR"] = Field("WARN", description="How much is logged.")
 
     @field_validator("algo", mode="before")
     @classmethod

@@ -210,8 +210,8 @@ def _check_workers(folder: Path, saved: Mapping[str, Any], trainer: Trainer) -> 
     here = [trainer.scenario.num_envs_per_worker] * max(1, trainer.scenario.num_workers)
     if copies != here:
         raise CheckpointError(
-            f"{folder} was written with {len(copies)} worker(s) of {copies[0]} env copies; this run has {len(here)} of {here[0]}. "
-            "Keep num_workers and num_envs_per_worker to go on, or start a new run with `load:`."
+            f"{folder} was written with {len(copies)} worker(s) of {copies[0]} env copies; this run has {len(here)} of "
+            f"{here[0]}. Keep num_workers and num_envs_per_worker to go on, or start a new run with `load:`."
         )
 
 

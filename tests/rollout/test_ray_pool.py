@@ -48,7 +48,11 @@ def test_a_killed_worker_is_replaced_and_goes_on_with_the_same_numbers(
 def test_every_worker_and_env_can_be_reached() -> None:
     with Trainer("ppo", config=config("ppo", CARTPOLE, workers=2)) as trainer:
         workers = trainer.workers
-        assert workers.foreach_worker_with_index(lambda worker, index: (worker.index, index)) == [(0, 0), (1, 1), (2, 2)]
+        assert workers.foreach_worker_with_index(lambda worker, index: (worker.index, index)) == [
+            (0, 0),
+            (1, 1),
+            (2, 2),
+        ]
         names = workers.foreach_env(lambda env: type(env).__name__)
         assert names == [["GymnasiumWorld"] * 3] * 2
         assert workers.local_worker().policy_map["default_policy"] is trainer.get_policy()
@@ -77,7 +81,6 @@ def test_a_request_that_can_never_fit_is_refused_with_the_sums() -> None:
         Trainer("ppo", config={**config("ppo", TWO_STEP, workers=1), "custom_resources_per_worker": {"unobtainium": 1}})
 
 
-
 def broken_world(_: object) -> Any:
     import gymnasium as gym
 
@@ -95,5 +98,8 @@ def broken_world(_: object) -> Any:
 
 def test_an_error_in_the_world_names_env_worker_and_step() -> None:
     keys = {**config("ppo", CARTPOLE, workers=1), "env": broken_world}
-    with Trainer("ppo", config=keys) as trainer, pytest.raises(EnvError, match=r"worker 1, copy 0, step \d+: .*rope broke"):
+    with (
+        Trainer("ppo", config=keys) as trainer,
+        pytest.raises(EnvError, match=r"worker 1, copy 0, step \d+: .*rope broke"),
+    ):
         trainer.train()

@@ -72,9 +72,7 @@ def assert_resume_is_exact(algo: str, keys: dict[str, Any], tmp_path: Path) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [TWO_STEP, CARTPOLE, TRAFFIC], ids=["two_step", "cartpole", "traffic"])
 @pytest.mark.parametrize("algo", list(RUNS))
-def test_save_and_restore_in_the_middle_changes_nothing(
-    algo: str, world: dict[str, Any], tmp_path: Path
-) -> None:
+def test_save_and_restore_in_the_middle_changes_nothing(algo: str, world: dict[str, Any], tmp_path: Path) -> None:
     if world is TRAFFIC and algo in ("mappo", "qmix"):
         world = {**world, "groups": {"cars": ["car_*"], "lights": ["traffic_light_*"]}}
     assert_resume_is_exact(algo, config(algo, world), tmp_path)
@@ -83,9 +81,7 @@ def test_save_and_restore_in_the_middle_changes_nothing(
 @pytest.mark.ray
 @pytest.mark.parametrize("world", [TWO_STEP, CARTPOLE], ids=["two_step", "cartpole"])
 @pytest.mark.parametrize("algo", list(RUNS))
-def test_the_same_with_two_ray_workers(
-    algo: str, world: dict[str, Any], tmp_path: Path, ray_session: None
-) -> None:
+def test_the_same_with_two_ray_workers(algo: str, world: dict[str, Any], tmp_path: Path, ray_session: None) -> None:
     assert_resume_is_exact(algo, config(algo, world, workers=2), tmp_path)
 
 
@@ -99,7 +95,8 @@ import sys
 from pathlib import Path
 from marl.training.trainer import Trainer
 from tests.training.test_exact_resume import config, TWO_STEP, CARTPOLE
-algo, world, directory, resume = sys.argv[1], {"two_step": TWO_STEP, "cartpole": CARTPOLE}[sys.argv[2]], sys.argv[3], sys.argv[4]
+algo, world, directory, resume = sys.argv[1:5]
+world = {"two_step": TWO_STEP, "cartpole": CARTPOLE}[world]
 trainer = Trainer(algo, config={**config(algo, world), "checkpoint_freq": 5}, directory=directory)
 if resume == "resume":
     trainer.restore(directory)

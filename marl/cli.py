@@ -1,0 +1,162 @@
+"""The ``marl`` command. Every sub-command is a few lines that call the package."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from marl.errors import ConfigError
+from marl.run import (
+    Allow,
+    AsTest,
+    LocalDir,
+    NumCpus,
+    NumWorkers,
+    Seed,
+    Sets,
+    StopIters,
+    StopReward,
+    StopTimesteps,
+    execute,
+    guarded,
+    run,
+    stop_changes,
+)
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Multi-agent reinforcement learning with game theory.",
+)
+app.command()(run)
+
+
+@app.command()
+def train(
+    algo: Annotated[Optional[str], typer.Option("--run", metavar="ALGO", help="The algorithm, e.g. PPO.")] = None,  # noqa: UP045
+    env: Annotated[Optional[str], typer.Option(help="The world, e.g. CartPole-v1.")] = None,  # noqa: UP045
+    file: Annotated[Optional[Path], typer.Option("-f", "--file", help="A scenario file to start from.")] = None,  # noqa: UP045
+    config: Annotated[Optional[str], typer.Option(help="More keys as JSON, or @file.json.")] = None,  # noqa: UP045
+    sets: Sets = None,
+    local_dir: LocalDir = None,
+    num_workers: NumWorkers = None,
+    num_cpus: NumCpus = None,
+    seed: Seed = None,
+    stop_iters: StopIters = None,
+    stop_timesteps: StopTimesteps = None,
+    stop_reward: StopReward = None,
+    checkpoint_freq: Annotated[Optional[int], typer.Option(min=0, help="Iterations between checkpoints.")] = None,  # noqa: UP045
+    as_test: AsTest = False,
+) -> None:
+    """Train an algorithm on a world without a scenario file: marl train --run PPO --env CartPole-v1."""
+    from marl.run import raw_scenario
+    from marl.scenario.load import apply, parse_set
+
+    raw: dict[str, Any] = raw_scenario(file, None, []) if file is not None else {}
+    for key, value in {
+        "algo": algo,
+        "env": env,
+        "num_workers": num_workers,
+        "ray_num_cpus": num_cpus,
+        "seed": seed,
+        "checkpoint_freq": checkpoint_freq,
+    }.items():
+        if value is not None:
+            apply(raw, key, value)
+    for key, value in read_json(config).items():
+        apply(raw, key, value)
+    for text in sets or []:
+        apply(raw, *parse_set(text))
+    if "env" not in raw:
+        raise ConfigError("no world was given. Add --env, for instance --env CartPole-v1, or -f FILE.")
+    stops = stop_changes(stop_iters, stop_timesteps, stop_reward)
+    if not stops and not raw.get("stop"):
+        raise ConfigError("when should it stop? Add --stop-timesteps, --stop-iters or --stop-reward.")
+    raise typer.Exit(execute(raw, {}, stops, local_dir, None, as_test, frozenset(), False))
+
+
+def read_json(text: str | None) -> dict[str, Any]:
+    """A JSON object given as text or as ``@file``."""
+    if text is None:
+        return {}
+    if text.startswith("@"):
+        path = Path(text[1:])
+        if not path.is_file():
+            raise ConfigError(f"--config {text}: there is no file {path}.")
+        text = path.read_text(encoding="utf-8")
+    try:
+        loaded = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(
+            f"--config is not readable JSON at line {error.lineno}, column {error.colno}: {error.msg}."
+        ) from None
+    if not isinstance(loaded, dict):
+        raise ConfigError(f'--config holds a {type(loaded).__name__}; expected an object such as {{"lr": 0.001}}.')
+    return loaded
+
+
+@app.command()
+def rollout(
+    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint, or a run directory (its newest one is played).")],
+    episodes: Annotated[Optional[int], typer.Option(min=1, help="Episodes to play. Default: 10.")] = None,  # noqa: UP045
+    steps: Annotated[Optional[int], typer.Option(min=1, help="Env steps to play instead.")] = None,  # noqa: UP045
+    explore: Annotated[bool, typer.Option("--explore", help="Play with exploration instead of greedily.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode.")] = 0,
+    render: Annotated[bool, typer.Option("--render", help="Print the world's text picture after each step.")] = False,
+    allow: Allow = None,
+) -> None:
+    """Play a trained run and print the return of each episode, by policy; needs nothing but the path."""
+    from marl.training.playback import play
+
+    if episodes is not None and steps is not None:
+        raise ConfigError("--episodes and --steps cannot be given together.")
+    for line in play(checkpoint, episodes or 10, steps, explore, seed, frozenset(allow or []), render):
+        print(line, flush=True)
+
+
+@app.command()
+def config(
+    algo: Annotated[Optional[str], typer.Argument(help="An algorithm; without one, the keys of a scenario.")] = None,  # noqa: UP045
+    all_keys: Annotated[bool, typer.Option("--all", help="The keys of everything.")] = False,
+) -> None:
+    """Print every key with its type, default and meaning."""
+    from marl.scenario.reference import algorithm_keys, everything, scenario_keys
+
+    print(everything() if all_keys else algorithm_keys(algo) if algo else scenario_keys())
+
+
+@app.command(name="list")
+def list_() -> None:
+    """Show algorithms, worlds, mappers and scenarios."""
+    from marl.scenario.reference import overview
+
+    print(overview(Path("scenarios")))
+
+
+@app.command()
+def check(
+    env: Annotated[str, typer.Argument(help="The world, as behind `env:` in a scenario.")],
+    config_: Annotated[Optional[str], typer.Option("--config", help="env_config as JSON, or @file.json.")] = None,  # noqa: UP045
+) -> None:
+    """Look whether a world keeps its contract before training on it."""
+    import marl.envs.catalog  # noqa: F401
+    from marl.envs.check import check_env
+
+    problems = check_env(env, read_json(config_))
+    for problem in problems:
+        print(problem)
+    print(f"{env}: {len(problems) or 'no'} problem(s) found")
+    raise typer.Exit(2 if any(p.severe for p in problems) else 0)
+
+
+def main() -> None:
+    sys.exit(guarded(lambda: app(standalone_mode=False)))
+
+
+if __name__ == "__main__":
+    main()

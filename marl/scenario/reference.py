@@ -1,0 +1,108 @@
+"""What there is: every key with type, default and meaning, and the names of algorithms, worlds, mappers, scenarios."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+import marl.envs.catalog  # noqa: F401
+from marl.algos.config import OptimizerConfig
+from marl.algos.presets import ALGOS
+from marl.envs.registry import ENVS
+from marl.policies.config import ExplorationConfig, ModelConfig, ScriptedConfig
+from marl.rollout.config import EvaluationConfig
+from marl.scenario.config import MultiAgentConfig, Scenario
+from marl.scenario.load import read_yaml
+from marl.scenario.routing import NAMED
+
+SECTIONS: dict[str, type[BaseModel]] = {
+    "model": ModelConfig,
+    "multiagent": MultiAgentConfig,
+    "exploration_config": ExplorationConfig,
+    "evaluation": EvaluationConfig,
+    "optimizer": OptimizerConfig,
+    "scripted": ScriptedConfig,
+}
+
+
+def algorithm_keys(name: str) -> str:
+    """Keys of one algorithm, with the defaults of its preset."""
+    preset = ALGOS[name]
+    head = (
+        f"{preset.name}: {preset.summary}\nkeys of `algo: {{name: {preset.name}, ...}}`, all overridable per policy\n"
+    )
+    return head + "\n".join(_lines(preset.family.config, preset.defaults))
+
+
+def scenario_keys() -> str:
+    """Top-level keys of a scenario, and those of its sections."""
+    parts = ["keys of a scenario\n" + "\n".join(_lines(Scenario))]
+    parts += [f"keys of `{name}:`\n" + "\n".join(_lines(section)) for name, section in SECTIONS.items()]
+    return "\n\n".join(parts)
+
+
+def everything() -> str:
+    return "\n\n".join([scenario_keys(), *(algorithm_keys(name) for name in ALGOS)])
+
+
+def overview(scenarios: Path) -> str:
+    """Names that a scenario may use."""
+    lines = ["algorithms:", *(f"  {name:<8} {ALGOS[name].summary}" for name in ALGOS), "worlds:"]
+    lines += [f"  {name}" for name in ENVS]
+    lines += ["  pettingzoo:family/name_vN   package.module:Class   any Gymnasium id (CartPole-v1, ...)"]
+    lines += ["mappers:", f'  {", ".join(NAMED)}, patterns {{"car_*": [car1, car2]}}, package.module:function']
+    found = sorted(scenarios.glob("*.yaml")) if scenarios.is_dir() else []
+    lines += ["scenarios:", *(f"  {path}  {_first_comment(path)}" for path in found)] if found else []
+    return "\n".join(lines)
+
+
+def _first_comment(path: Path) -> str:
+    read_yaml(path)  # a broken scenario is worth a clear error here as well
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    return first.lstrip("# ") if first.startswith("#") else ""
+
+
+def _lines(model: type[BaseModel], defaults: Mapping[str, Any] | None = None) -> list[str]:
+    own = {name: field.get_default(call_default_factory=True) for name, field in model.model_fields.items()}
+    values = {**own, **(defaults or {})}
+    return [_line(name, field, values[name]) for name, field in model.model_fields.items()]
+
+
+def _line(name: str, field: FieldInfo, default: Any) -> str:
+    shown = "required" if default is PydanticUndefined else f"default {_value(default)}"
+    return f"  {name} ({type_name(field.annotation)}, {shown}): {field.description}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, BaseModel):
+        return "see below"
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "true", False: "false"}[value]
+    return str(value)
+
+
+def type_name(annotation: Any) -> str:
+    """A type as a reader of YAML would say it."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return type_name(args[0])
+    if origin is Literal:
+        return " | ".join(map(str, args))
+    if origin in (Union, types.UnionType):
+        return " | ".join(dict.fromkeys(type_name(a) for a in args if a is not type(None)))
+    if origin is list:
+        return f"list of {type_name(args[0])}"
+    if origin is tuple:
+        return f"[{', '.join(type_name(a) for a in args)}]"
+    if origin is dict:
+        return "map"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "section"
+    names = {int: "integer", float: "number", str: "text", bool: "true/false", Any: "anything"}
+    return names.get(annotation, "Python function" if origin is not None else str(annotation))

@@ -1,0 +1,113 @@
+"""``python -m proofs``: run what is not proven yet, then write the report. Exit codes: 0 all hold, 1 some do not."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from marl.errors import UserError
+from proofs.declaration import Places, Proof, choose, read_proofs
+from proofs.report import write_report
+from proofs.results import Results, SeedResult, Verdict, fingerprint_of, package_hash, read_results
+from proofs.runner import run_proof
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """The command line; gives the exit code: 2 for bad input, 130 after Ctrl-C (run again to go on)."""
+    given = _parser().parse_args(arguments)
+    console, places = Console(highlight=False), Places(root)
+    try:
+        proofs = read_proofs(places)
+        chosen = choose(proofs, given.only)
+        package = package_hash()
+        if given.list:
+            return _list(chosen, places, package, console)
+        try:
+            held = [_prove(proof, places, package, given, console) for proof in chosen]
+        finally:
+            console.print(f"report: {write_report(proofs, places, package)}", soft_wrap=True)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        console.print("stopped; finished seeds are kept. Go on with the same command.")
+        return 130
+    console.print(f"{sum(held)} of {len(held)} proofs hold")
+    return 0 if all(held) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m proofs", description="Run the learning proofs that are not up to date.")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="Only these; patterns are fine.")
+    parser.add_argument("--list", action="store_true", help="Show the proofs and what is known of them; run nothing.")
+    parser.add_argument("--force", action="store_true", help="Run again even what is up to date.")
+    parser.add_argument("--runs", type=Path, metavar="DIR", help="Keep the run directories here; default: nowhere.")
+    return parser
+
+
+def _list(proofs: Sequence[Proof], places: Places, package: str, console: Console) -> int:
+    for proof in proofs:
+        verdict = _verdict(proof, places, package)
+        console.print(
+            f"{proof.name:<28} {verdict:<11} {len(proof.all_seeds):>2} seeds  {proof.budget:>9,} steps  {proof.goal}"
+        )
+    return 0
+
+
+def _verdict(proof: Proof, places: Places, package: str) -> Verdict | str:
+    results = read_results(places.results / f"{proof.name}.json")
+    return "not run" if results is None else results.verdict(proof, fingerprint_of(proof, places, package))
+
+
+def _prove(proof: Proof, places: Places, package: str, given: argparse.Namespace, console: Console) -> bool:
+    """Bring one proof up to date; gives whether it holds."""
+    fingerprint = fingerprint_of(proof, places, package)
+    before = _verdict(proof, places, package)
+    if before in ("ok", "miss") and not given.force:
+        console.print(f"{proof.name}: {before} (up to date, skipped)")
+        return before == "ok"
+    console.print(f"{proof.name}: {before}; goal: {proof.goal}")
+    results = _run_shown(proof, places, fingerprint, given, console)
+    verdict = results.verdict(proof, fingerprint)
+    console.print(f"{proof.name}: {verdict}, {results.held(proof)} of {len(proof.all_seeds)} seeds hold")
+    return verdict == "ok"
+
+
+def _run_shown(proof: Proof, places: Places, fingerprint: str, given: argparse.Namespace, console: Console) -> Results:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(proof.name, total=proof.budget)
+
+        def progress(seed: int, steps: int, newest: float | None) -> None:
+            value = "" if newest is None else f", evaluation {newest:.4g}"
+            bar.update(task, completed=steps, description=f"{proof.name} seed {seed}{value}")
+
+        def done(result: SeedResult) -> None:
+            console.print(f"  {_told(proof, result)}")
+
+        return run_proof(
+            proof, places, fingerprint, runs=given.runs, force=given.force, progress=progress, done=done
+        )  # fmt: skip
+
+
+def _told(proof: Proof, result: SeedResult) -> str:
+    main = proof.fields[0]
+    words = [f"seed {result.seed}: {'ok' if result.holds(proof) else 'miss'}"]
+    if proof.reaches:
+        reached = result.reached_at(proof.reaches, proof.budget)
+        words.append("never reached" if reached is None else f"reached by {reached:,} steps")
+    if proof.tables:
+        words.append(f"largest error {result.table_error(dict(proof.tables)):.3f}")
+    words += [f"best {result.best(main):.4g}", f"last {result.last(main):.4g}", f"{result.wall_time_s:.1f} s"]
+    return ", ".join(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

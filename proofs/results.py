@@ -1,0 +1,135 @@
+"""What was measured: one JSON file per proof, written after every seed, and the judgement over it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+import marl
+from marl.errors import ConfigError
+from marl.training.atomic import write_atomically
+from proofs.declaration import EXACT, Places, Proof, Table
+
+Verdict = Literal["ok", "miss", "unfinished", "stale"]
+
+
+@dataclass
+class SeedResult:
+    """One run: every evaluation (env steps and the recorded fields), and the learned tables where they were asked for."""
+
+    seed: int
+    evaluations: list[tuple[int, dict[str, float]]]
+    wall_time_s: float
+    tables: dict[str, Table] = field(default_factory=dict)
+
+    def reached_at(self, goal: dict[str, float], budget: int) -> int | None:
+        """Env steps of the first evaluation within the budget that meets every field; None if none did."""
+        for steps, values in self.evaluations:
+            if steps <= budget and all(values[name] >= wanted - EXACT for name, wanted in goal.items()):
+                return steps
+        return None
+
+    def best(self, name: str) -> float:
+        return max(values[name] for _, values in self.evaluations)
+
+    def last(self, name: str) -> float:
+        return self.evaluations[-1][1][name]
+
+    def table_error(self, wanted: dict[str, Table]) -> float:
+        """The largest distance between a learned entry and the wanted one."""
+        return max(float(np.abs(np.subtract(self.tables[state], table)).max()) for state, table in wanted.items())
+
+    def holds(self, proof: Proof) -> bool:
+        """Whether this seed meets everything that the proof claims."""
+        reached = not proof.reaches or self.reached_at(proof.reaches, proof.budget) is not None
+        ended = all(abs(self.last(name) - wanted) <= proof.tolerance for name, wanted in proof.ends_at.items())
+        fits = not proof.tables or self.table_error(dict(proof.tables)) <= proof.tolerance
+        return reached and ended and fits
+
+
+@dataclass
+class Results:
+    """All finished seeds of a proof, and the fingerprint of what they were measured with."""
+
+    fingerprint: str
+    seeds: dict[int, SeedResult] = field(default_factory=dict)
+
+    def missing(self, proof: Proof) -> list[int]:
+        return [seed for seed in proof.all_seeds if seed not in self.seeds]
+
+    def held(self, proof: Proof) -> int:
+        return sum(self.seeds[seed].holds(proof) for seed in proof.all_seeds if seed in self.seeds)
+
+    def verdict(self, proof: Proof, fingerprint: str) -> Verdict:
+        """stale: measured with another package, scenario or declaration."""
+        if self.fingerprint != fingerprint:
+            return "stale"
+        if self.missing(proof):
+            return "unfinished"
+        return "ok" if self.held(proof) >= proof.needed else "miss"
+
+
+def package_hash() -> str:
+    """A hash of every source file of the installed package."""
+    package = Path(marl.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package).as_posix()}\0".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def fingerprint_of(proof: Proof, places: Places, package: str) -> str:
+    """A hash of all that decides the numbers of a seed: package, scenario file and declaration."""
+    declared = proof.model_dump(exclude={"claim", "seeds", "at_least"})
+    scenario = places.scenario(proof).read_text(encoding="utf-8")
+    text = json.dumps([package, scenario, declared], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_results(path: Path) -> Results | None:
+    """The cached results; None if there are none."""
+    if not path.is_file():
+        return None
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        seeds = [
+            SeedResult(row["seed"], [(s, v) for s, v in row["evaluations"]], row["wall_time_s"], row["tables"])
+            for row in raw["seeds"]
+        ]
+        return Results(raw["fingerprint"], {result.seed: result for result in seeds})
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} is no result of a proof ({error!r}). Delete it and run the proof again.") from error
+
+
+def write_results(path: Path, proof: Proof, results: Results) -> None:
+    """Replace the file in one step; numbers that can be derived are written out for readers."""
+    main = proof.fields[0]
+    rows = []
+    for seed in sorted(results.seeds):
+        result = results.seeds[seed]
+        derived = {
+            "holds": result.holds(proof),
+            "reached_at": result.reached_at(proof.reaches, proof.budget) if proof.reaches else None,
+            "best": result.best(main),
+            "last": result.last(main),
+        }
+        if proof.tables:
+            derived["table_error"] = result.table_error(dict(proof.tables))
+        rows.append({**derived, **asdict(result)})
+    content = {
+        "proof": proof.name,
+        "goal": proof.goal,
+        "budget": proof.budget,
+        "seeds_declared": proof.all_seeds,
+        "at_least": proof.needed,
+        "fingerprint": results.fingerprint,
+        "seeds": rows,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps(content, indent=1) + "\n")

@@ -1,0 +1,83 @@
+"""Batches side by side, summaries, and episode statistics by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from marl.data.batch import MultiAgentBatch, SampleBatch
+from marl.data.episode import EpisodeStats
+from marl.data.tree import pack, unpack
+from tests.worlds import Scripted, Step, decisions, worker_for
+
+STEPS = [Step(["w_1"], {"m_0": 1}), Step(["w_1"]), Step(["m_0", "w_1"], {"m_0": 4}), Step([], {}, ["__all__"])]
+
+
+def batches(lengths: list[int]) -> list[MultiAgentBatch]:
+    worker = worker_for(lambda _: Scripted(["m_0", "w_1"], STEPS, agents=["m_0", "w_1"]))
+    return [worker.collect(n).batch for n in lengths]
+
+
+def test_grids_with_different_contexts_stand_side_by_side() -> None:
+    _, late = batches([2, 4])
+    early = batches([4])[0]
+    both = MultiAgentBatch.concat([late, early])
+    assert both.context == 2
+    assert both.t.shape == (6, 2)
+    assert both.env_steps == 8
+    assert len(both.for_policy("p")) == len(decisions([late])) + len(decisions([early]))
+
+
+def test_joint_views_are_aligned_slices() -> None:
+    batch = batches([4])[0]
+    assert batch.stack("obs", [1, 0])[2, 0].tolist() == [
+        [1.0, 2.0],
+        [0.0, 0.0],
+    ]  # the manager's view is its last known one
+    assert batch.join("obs", [0, 1])[0, 0].tolist() == [0.0, 0.0, 1.0, 0.0]
+    assert batch.stack("rewards", [0])[:, 0, 0].tolist() == [1.0, 0.0, 4.0, 0.0]
+
+
+def test_agent_steps_count_decisions_and_env_steps_count_steps() -> None:
+    batch = batches([4])[0]
+    assert (batch.env_steps, batch.agent_steps) == (4, 6)
+
+
+def test_a_summary_has_one_line_per_column() -> None:
+    text = SampleBatch({"rewards": np.array([1.0, 3.0], np.float32), "legal": np.zeros((2, 0), bool)}).summarize()
+    assert text.splitlines()[0].split() == ["rewards", "(2,)", "float32", "min", "1", "max", "3", "mean", "2"]
+    assert text.splitlines()[1].split() == ["legal", "(2,", "0)", "bool", "empty"]
+
+
+def stats() -> EpisodeStats:
+    """Two episodes: policy 0 plays a and b in the first, only a in the second; policy 1 plays c in the second."""
+    return EpisodeStats(
+        rewards=np.array([5.0, 7.0], np.float32),
+        lengths=np.array([3, 4]),
+        agents=["a", "b", "c"],
+        agent=np.array([0, 1, 0, 2]),
+        episode=np.array([0, 0, 1, 1]),
+        policy=np.array([0, 0, 0, 1]),
+        returns=np.array([2.0, 3.0, 1.0, 6.0], np.float32),
+    )
+
+
+def test_a_policys_reward_is_the_sum_over_all_agents_that_it_played() -> None:
+    assert stats().policy_returns(0).tolist() == [5.0, 1.0]
+    assert stats().policy_returns(1).tolist() == [6.0]
+    assert stats().agent_means() == {"a": 1.5, "b": 3.0, "c": 6.0}
+
+
+def test_statistics_can_be_joined_and_cut() -> None:
+    twice = EpisodeStats.concat([stats(), EpisodeStats.empty(), stats()])
+    assert twice.rewards.tolist() == [5.0, 7.0, 5.0, 7.0]
+    assert twice.last(1).policy_returns(1).tolist() == [6.0]
+    assert twice.last(3).policy_returns(0).tolist() == [1.0, 5.0, 1.0]
+    assert twice.agent_means() == pytest.approx({"a": 1.5, "b": 3.0, "c": 6.0})
+
+
+def test_paths_of_packed_arrays_never_collide() -> None:
+    tree = {"a/b": np.array(1), "a": {"b": np.array(2), "c~1d": np.array(3), "c/d": np.array(4)}}
+    plain, arrays = pack(tree)
+    back = unpack(plain, arrays)
+    assert [int(back["a/b"]), int(back["a"]["b"]), int(back["a"]["c~1d"]), int(back["a"]["c/d"])] == [1, 2, 3, 4]
