@@ -13,12 +13,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import platform
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,6 +48,13 @@ class Rate(NamedTuple):
 
     def share_of(self, other: Rate) -> Rate:
         return Rate(self.cpu / other.cpu, self.wall / other.wall)
+
+
+class Cost(NamedTuple):
+    """CPU microseconds per env step; ``system`` is mostly the first touch of the memory of large grids."""
+
+    user: float
+    system: float
 
 
 @dataclass(frozen=True)
@@ -140,8 +147,7 @@ def measure_rates(world: World, trainer: Trainer) -> dict[str, Rate]:
         "sampling": lambda: timed(batch, lambda: trainer.workers.collect(world.fragment)),
         "training": lambda: timed(batch, trainer.train),
     }
-    raw(10)
-    trainer.workers.collect(10)
+    _ = raw(10), trainer.workers.collect(10)
     best = {name: Rate(0.0, 0.0) for name in RATES}
     for _ in range(world.repeats):
         for name, run in rounds.items():
@@ -149,15 +155,18 @@ def measure_rates(world: World, trainer: Trainer) -> dict[str, Rate]:
     return best
 
 
-def measure_lengths(world: World, trainer: Trainer) -> dict[int, float]:
-    """CPU microseconds per env step by fragment length. Every length plays the same number of steps in total."""
+def measure_lengths(world: World, trainer: Trainer) -> dict[int, Cost]:
+    """Cost of sampling by fragment length. Every length plays the same number of steps in total."""
     total = max(world.lengths)
-    best = dict.fromkeys(world.lengths, Rate(0.0, 0.0))
+    best = dict.fromkeys(world.lengths, Cost(float("inf"), float("inf")))
     for _ in range(min(world.repeats, 2)):
         for length in world.lengths:
-            rate = timed(total * world.copies, partial(_collect_in_parts, trainer, total, length))
-            best[length] = best[length].better(rate)
-    return {length: 1e6 / rate.cpu for length, rate in best.items()}
+            before = os.times()
+            _collect_in_parts(trainer, total, length)
+            after, steps = os.times(), total * world.copies / 1e6
+            cost = Cost((after.user - before.user) / steps, (after.system - before.system) / steps)
+            best[length] = min(best[length], cost, key=sum)
+    return best
 
 
 def _collect_in_parts(trainer: Trainer, total: int, length: int) -> None:
@@ -201,27 +210,25 @@ def rate_table(rates: Mapping[str, Mapping[str, Rate]]) -> Table:
     return table
 
 
-def length_table(costs: Mapping[str, Mapping[int, float]]) -> Table:
+def length_table(costs: Mapping[str, Mapping[int, Cost]]) -> Table:
     table = Table("world", title="Sampling: CPU microseconds per env step by fragment length T")
-    for heading in ("T", "µs", "against the shortest"):
+    for heading in ("T", "user", "system", "sum against the shortest"):
         table.add_column(heading, justify="right")
     for world, row in costs.items():
-        shortest = row[min(row)]
         for length, cost in row.items():
-            table.add_row(
-                world, f"{length:,}", f"{cost:,.2f}", f"{cost / shortest:.2f}", end_section=length == max(row)
-            )
+            numbers = f"{length:,}", f"{cost.user:,.2f}", f"{cost.system:,.2f}", f"{sum(cost) / sum(row[min(row)]):.2f}"
+            table.add_row(world, *numbers, end_section=length == max(row))
     return table
 
 
-def as_json(rates: Mapping[str, Mapping[str, Rate]], costs: Mapping[str, Mapping[int, float]]) -> dict[str, Any]:
+def as_json(rates: Mapping[str, Mapping[str, Rate]], costs: Mapping[str, Mapping[int, Cost]]) -> dict[str, Any]:
     return {
         "machine": {"processor": platform.processor() or platform.machine(), "python": platform.python_version()},
         "worlds": {
             env: {name: {**rate._asdict(), "share": rate.share_of(row["raw"])._asdict()} for name, rate in row.items()}
             for env, row in rates.items()
         },
-        "microseconds_by_length": costs,
+        "microseconds_by_length": {env: {n: c._asdict() for n, c in row.items()} for env, row in costs.items()},
         "bars": [{**goal._asdict(), "met": goal.met} for goal in bars(rates)],
     }
 
@@ -232,7 +239,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there as well")
     options = parser.parse_args(arguments)
     rates: dict[str, dict[str, Rate]] = {}
-    costs: dict[str, dict[int, float]] = {}
+    costs: dict[str, dict[int, Cost]] = {}
     for world in worlds(options.quick):
         with world.trainer() as trainer:
             rates[world.env] = measure_rates(world, trainer)

@@ -21,6 +21,7 @@ _WHERE = {
     "Frame": "marl.envs.batched",
     "AgentGroups": "marl.envs.groups",
     "register_env": "marl.envs.registry",
+    "make_env": "marl.envs.registry",
     "check_env": "marl.envs.check",
     "Policy": "marl.policies.policy",
     "SampleBatch": "marl.data.batch",
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from marl.envs.batched import BatchedEnv, Frame, NativeEnv
     from marl.envs.check import check_env
     from marl.envs.groups import AgentGroups
-    from marl.envs.registry import register_env
+    from marl.envs.registry import make_env, register_env
     from marl.policies.policy import Policy
     from marl.rollout.worker import RolloutWorker
     from marl.scenario.load import load_scenario
@@ -62,6 +63,7 @@ __all__ = [
     "Trainer",
     "check_env",
     "load_scenario",
+    "make_env",
     "pretty_print",
     "register_env",
 ]

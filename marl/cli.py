@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -144,7 +143,6 @@ def check(
     config_: Annotated[Optional[str], typer.Option("--config", help="env_config as JSON, or @file.json.")] = None,  # noqa: UP045
 ) -> None:
     """Look whether a world keeps its contract before training on it."""
-    import marl.envs.catalog  # noqa: F401
     from marl.envs.check import check_env
 
     problems = check_env(env, read_json(config_))
@@ -155,7 +153,7 @@ def check(
 
 
 def main() -> None:
-    sys.exit(guarded(lambda: app(standalone_mode=False)))
+    guarded(app)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import json
 import shutil
 import signal
 import sys
@@ -11,7 +10,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
-import click
 import typer
 
 from marl.errors import ConfigError, UserError
@@ -176,9 +174,12 @@ def _train(scenario: Any, local_dir: Path | None, resume: Path | None, as_test: 
         display = make_display()
         try:
             outcome = run_to_the_end(trainer, display)
-        except (UserError, KeyboardInterrupt):
+        except UserError:
             display.finish(_after_failure(trainer.store.directory))
             raise
+        except KeyboardInterrupt:  # the second Ctrl-C
+            display.finish(_after_failure(trainer.store.directory))
+            return 130
         display.finish(_closing_lines(trainer, outcome))
     finally:
         trainer.stop()
@@ -213,31 +214,21 @@ def _after_failure(directory: Path | None) -> list[str]:
     return [last, f"results: {directory}"]
 
 
-def guarded(app: Callable[[], Any]) -> int:
+def guarded(app: Callable[[], Any]) -> None:
     """Run a command line: mistakes of the user end with one clear message and code 2, never with a traceback."""
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, all_threads=True)
     try:
-        code = app()
-        return code if isinstance(code, int) else 0
+        app()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
-    except click.ClickException as error:
-        error.show()
-        return 2
-    except (KeyboardInterrupt, click.exceptions.Abort):
-        print("stopped", file=sys.stderr)
-        return 130
-    except json.JSONDecodeError as error:
-        print(f"error: not readable JSON: {error}", file=sys.stderr)
-        return 2
+        sys.exit(2)
 
 
 def main() -> None:
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command()(run)
-    sys.exit(guarded(lambda: app(standalone_mode=False)))
+    guarded(app)
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def _told(proof: Proof, result: SeedResult) -> str:
         reached = result.reached_at(proof.reaches, proof.budget)
         words.append("never reached" if reached is None else f"reached by {reached:,} steps")
     if proof.tables:
-        words.append(f"largest error {result.table_error(dict(proof.tables)):.3f}")
+        words.append(f"largest error {result.table_error(proof.tables):.3f}")
     words += [f"best {result.best(main):.4g}", f"last {result.last(main):.4g}", f"{result.wall_time_s:.1f} s"]
     return ", ".join(words)
 

@@ -35,8 +35,9 @@ class Proof(Config):
     budget: PositiveInt = Field(description="Env steps per seed.")
     reaches: dict[str, float] = Field({}, description="Met by some evaluation within the budget.")
     ends_at: dict[str, float] = Field({}, description="Met by the last evaluation, up to the tolerance.")
-    tables: dict[Literal["first", "safe", "risky"], Table] = Field(
-        {}, description="joint_values: the team's value by the two agents' actions, per state."
+    tables: dict[str, Table] = Field(
+        {},
+        description="joint_values: the team's value by the two agents' actions, in the states first, safe and risky.",
     )
     tolerance: NonNegativeFloat = Field(EXACT, description="For ends_at and tables.")
     stop_when_reached: bool = Field(False, description="End a seed with the evaluation that meets `reaches`.")
@@ -47,6 +48,8 @@ class Proof(Config):
             raise ValueError("a proof needs reaches, ends_at or tables")
         if bool(self.tables) != (self.kind == "joint_values"):
             raise ValueError("tables belong to kind: joint_values, and only to it")
+        if unknown := sorted(self.tables.keys() - {"first", "safe", "risky"}):
+            raise ValueError(f"no state {', '.join(unknown)}; expected first, safe or risky")
         if self.needed > len(self.all_seeds):
             raise ValueError(f"at_least is {self.needed}, but there are only {len(self.all_seeds)} seeds")
         return self

@@ -30,7 +30,8 @@ def write_report(proofs: Sequence[Proof], places: Places, package: str) -> Path:
                 f"| {proof.name} | {proof.goal} | {proof.budget:,} | 0/{len(proof.all_seeds)} | | | | not run |"
             )
             continue
-        verdict = results.verdict(proof, fingerprint_of(proof, places, package))
+        stale = results.fingerprint != fingerprint_of(proof, places, package)
+        verdict = f"{results.judge(proof)}{' (stale)' if stale else ''}"
         rows.append(_row(proof, results, verdict))
         picture = draw(proof, results, places.pictures / f"{proof.name}.png")
         sections.append(_section(proof, results, picture.relative_to(places.report.parent).as_posix()))

@@ -48,7 +48,7 @@ class SeedResult:
         """Whether this seed meets everything that the proof claims."""
         reached = not proof.reaches or self.reached_at(proof.reaches, proof.budget) is not None
         ended = all(abs(self.last(name) - wanted) <= proof.tolerance for name, wanted in proof.ends_at.items())
-        fits = not proof.tables or self.table_error(dict(proof.tables)) <= proof.tolerance
+        fits = not proof.tables or self.table_error(proof.tables) <= proof.tolerance
         return reached and ended and fits
 
 
@@ -67,8 +67,10 @@ class Results:
 
     def verdict(self, proof: Proof, fingerprint: str) -> Verdict:
         """stale: measured with another package, scenario or declaration."""
-        if self.fingerprint != fingerprint:
-            return "stale"
+        return self.judge(proof) if self.fingerprint == fingerprint else "stale"
+
+    def judge(self, proof: Proof) -> Verdict:
+        """What the numbers say, whatever they were measured with."""
         if self.missing(proof):
             return "unfinished"
         return "ok" if self.held(proof) >= proof.needed else "miss"
@@ -120,7 +122,7 @@ def write_results(path: Path, proof: Proof, results: Results) -> None:
             "last": result.last(main),
         }
         if proof.tables:
-            derived["table_error"] = result.table_error(dict(proof.tables))
+            derived["table_error"] = result.table_error(proof.tables)
         rows.append({**derived, **asdict(result)})
     content = {
         "proof": proof.name,

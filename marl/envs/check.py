@@ -16,6 +16,11 @@ from marl.envs.registry import EnvCreator, make_world
 from marl.envs.vector import DictVector
 from marl.errors import EnvError
 
+BLIND = (
+    "an agent was truncated without a last observation: its last decision cannot be learned from. Return the observation of "
+    "an agent in the step that ends it."
+)
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -63,8 +68,7 @@ def _play(world: BatchedEnv, steps: int, found: dict[str, Problem]) -> list[str]
         if isinstance(world, DictVector):
             _check_dicts(world, found)
         if frame.blind.any():
-            _add(found, "an agent was truncated without a last observation: its last decision cannot be learned from. Return the "
-                 "observation of an agent in the step that ends it.", False)  # fmt: skip
+            _add(found, BLIND, severe=False)
         if frame.late:
             _add(
                 found,

@@ -14,6 +14,7 @@ from marl.envs.base import EnvContext, MultiAgentEnv
 from marl.envs.batched import BatchedEnv
 from marl.envs.gymnasium import GymnasiumWorld
 from marl.envs.pettingzoo import ParallelWorld, make_pettingzoo
+from marl.envs.single_lane import SingleLane
 from marl.envs.vector import DictVector
 from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean
 from marl.registry import Registry, load_object
@@ -44,6 +45,8 @@ def resolve_env(env: str | EnvCreator) -> EnvCreator:
     """The creator behind a registered name, ``pettingzoo:...``, ``package.module:Class`` or a Gymnasium id."""
     if not isinstance(env, str):
         return env
+    import marl.envs.catalog  # noqa: F401  (the built-in games register themselves)
+
     if env in ENVS:
         return ENVS[env]
     if env.startswith("pettingzoo:"):
@@ -83,6 +86,17 @@ def make_world(
 
     envs = [create(lane) for lane in range(num_envs)]
     return DictVector(envs, name, create if fresh_env_per_episode else None, worker_index)
+
+
+def make_env(env: str | EnvCreator, env_config: Mapping[str, Any] | None = None) -> MultiAgentEnv:
+    """One world with the dict API, to play by hand; also for natively batched ones."""
+    creator = resolve_env(env)
+    if isinstance(creator, type) and issubclass(creator, BatchedEnv):
+        native: Callable[..., BatchedEnv] = creator
+        single: MultiAgentEnv = _guard(env, lambda: SingleLane(native, env_config))
+        return single
+    name = env if isinstance(env, str) else getattr(env, "__name__", "env")
+    return as_world(_guard(name, lambda: _call(creator, EnvContext(env_config))), name)
 
 
 def as_world(env: object, name: str) -> MultiAgentEnv:

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from marl.data.task import AgentID, AnySpace, Array
-from marl.envs.base import ALL, Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.base import ALL, ENV_STATE, Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.batched import BatchedEnv, Frame, State
 from marl.envs.layout import MASK, pattern_of
 
@@ -19,6 +19,8 @@ class SingleLane(MultiAgentEnv):
 
     def __init__(self, create: Callable[[int, Mapping[str, Any]], BatchedEnv], config: Mapping[str, Any] | None = None):
         self.world = create(1, config or {})
+        self.with_state = bool((config or {}).get("separate_state_space", False))
+        self._gone: list[AgentID] = []  # ended in the step before
         self._seat_of: dict[AgentID, int] = {}
         self._place = [(k, i) for k, kind in enumerate(self.world.kinds) for i in range(kind.size)]
         if self.world.fixed_seats:
@@ -31,10 +33,12 @@ class SingleLane(MultiAgentEnv):
 
     def _observation_space(self, k: int) -> AnySpace:
         kind = self.world.kinds[k]
-        if not kind.masked:
-            return kind.observation_space
-        mask = spaces.MultiBinary(kind.legal_width)
-        return spaces.Dict({"observation": kind.observation_space, MASK: mask})
+        parts: dict[str, AnySpace] = {}
+        if kind.masked:
+            parts[MASK] = spaces.MultiBinary(kind.legal_width)
+        if self.with_state:
+            parts[ENV_STATE] = spaces.Box(-np.inf, np.inf, (self.world.state_size,), np.float32)
+        return spaces.Dict({"obs": kind.observation_space, **parts}) if parts else kind.observation_space
 
     def _kind_of(self, agent: AgentID) -> int:
         names = self.world.seat_names
@@ -53,6 +57,7 @@ class SingleLane(MultiAgentEnv):
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
         del options
+        self._seat_of, self._gone = {}, []
         seeds = np.array([np.random.default_rng().integers(2**31) if seed is None else seed])
         obs = self._observations(self.world.reset(np.array([0]), seeds), asked_only=True)
         return obs, {agent: {} for agent in obs}
@@ -65,6 +70,7 @@ class SingleLane(MultiAgentEnv):
             rewards[agent] = rewards.get(agent, 0.0) + reward
         terminated = {a: bool(frame.terminated[0, s]) for a, s in self._seat_of.items()}
         truncated = {a: bool(frame.truncated[0, s]) for a, s in self._seat_of.items()}
+        self._gone = [a for a in terminated if terminated[a] or truncated[a]]
         over = bool(frame.over[0])
         terminated[ALL] = over and any(terminated.values())
         truncated[ALL] = over and not terminated[ALL]
@@ -84,15 +90,14 @@ class SingleLane(MultiAgentEnv):
         self._state = np.array(frame.state[0])
         shown = frame.present[0] if asked_only else frame.present[0] | frame.terminated[0] | frame.truncated[0]
         seats = {self.world.agent_at(0, s): s for s in np.flatnonzero(shown).tolist()}
-        self._seat_of = {**self._alive(frame), **seats}
+        self._seat_of = {**self._alive(), **seats}
         return {agent: self._observe(frame, seat) for agent, seat in seats.items()}
 
-    def _alive(self, frame: Frame) -> dict[AgentID, int]:
+    def _alive(self) -> dict[AgentID, int]:
         """Agents between two decisions keep their seat."""
         if self.world.fixed_seats:
             return {agent: seat for seat, agent in enumerate(self.world.seat_names)}
-        taken = {seat for _, seat in frame.born}
-        return {agent: seat for agent, seat in self._seat_of.items() if seat not in taken}
+        return {agent: seat for agent, seat in self._seat_of.items() if agent not in self._gone}
 
     def _observe(self, frame: Frame, seat: int) -> Obs:
         k, i = self._place[seat]
@@ -104,7 +109,10 @@ class SingleLane(MultiAgentEnv):
             obs = int(flat[0]) + int(space.start)
         else:
             obs = np.array(flat, space.dtype).reshape(space.shape or ())
-        return {"observation": obs, MASK: frame.legal[k][0, i].astype(np.int8)} if kind.masked else obs
+        parts: dict[str, Obs] = {MASK: frame.legal[k][0, i].astype(np.int8)} if kind.masked else {}
+        if self.with_state:
+            parts[ENV_STATE] = self._state
+        return {"obs": obs, **parts} if parts else obs
 
     def state(self) -> Array | None:
         return self._state if self.world.state_size else None
@@ -113,8 +121,12 @@ class SingleLane(MultiAgentEnv):
         return self.world.render(0)
 
     def get_state(self) -> State:
-        return {"world": self.world.get_state(), "seats": [[a, s] for a, s in self._seat_of.items()]}
+        return {
+            "world": self.world.get_state(),
+            "seats": [[a, s] for a, s in self._seat_of.items()],
+            "gone": list(self._gone),
+        }
 
     def set_state(self, state: State) -> None:
         self._state = np.array(self.world.set_state(state["world"]).state[0])
-        self._seat_of = dict(state["seats"])
+        self._seat_of, self._gone = dict(map(tuple, state["seats"])), list(state["gone"])

@@ -92,7 +92,7 @@ def _implied(mapping: Any, agents: Sequence[AgentID], groups: AgentGroups) -> li
 
 def _default(policies: list[PolicyID], kinds: Sequence[Kind], groups: AgentGroups) -> tuple[list[PolicyID], Mapper]:
     """Without a mapping: agents with equal spaces share a policy."""
-    by_kind = ["default_policy"] if len(kinds) == 1 else [kind.name for kind in kinds]
+    by_kind = ["default_policy"] if len(kinds) == 1 else [kind.name.rstrip("_*") for kind in kinds]
     agents = {example_agent(name): i for i, kind in enumerate(kinds) for name in kind.agents}
     if len(policies) == 1 and len(kinds) == 1:
         return policies, Shared(policies)
@@ -126,7 +126,7 @@ def seats_of_policies(
                 check_known(mapper, name, policy, policies)
                 found[policy].add(seat)
             seat += 1
-    if len(kinds) == 1 and not mapper.fixed:
+    if len(kinds) == 1 and isinstance(mapper, UserFunction):  # any policy may turn up for any agent
         return {policy: frozenset(range(seat)) for policy in policies}
     for policy, seats in found.items():
         _check_spaces(policy, seats, kinds, mapper)

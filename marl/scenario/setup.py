@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-import marl.envs.catalog  # noqa: F401  (the built-in games register themselves)
 from marl.algos.plan import LearnerPlan, Role, looks_at_groups, plan_learners
 from marl.algos.presets import ALGOS, Preset
 from marl.config import explain

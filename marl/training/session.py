@@ -39,7 +39,7 @@ def run_to_the_end(trainer: Trainer, display: Display | None = None) -> Outcome:
     with interruptible(
         lambda: display.note("stopping after this iteration; press Ctrl-C again to stop at once")
     ) as stopped:
-        while not stopped():
+        while not stopped() and not trainer.finished:
             result = trainer.train()
             display.update(result, progress_of(trainer.scenario.stop, result))
             while trainer.notes:

@@ -64,7 +64,6 @@ class Trainer:
         self.choose_trained: Callable[..., bool] | None = None
         self._set_initial_trained()
         self.workers: WorkerPool = make_pool(self.setup, self.policies)
-        self.store = Store(self, Path(directory) if directory is not None else None)
         self.timers = Timers()
         self.iteration = 0
         self.timesteps_total = 0
@@ -78,6 +77,7 @@ class Trainer:
         self.best_evaluation: float | None = None
         self.trial_id = secrets.token_hex(3)[:5]
         self.notes: list[str] = []
+        self.store = Store(self, Path(directory) if directory is not None else None)
 
     def _build_policies(self) -> dict[PolicyID, Policy]:
         policies = {}
@@ -115,6 +115,7 @@ class Trainer:
         self.episodes_total += len(fresh)
         self.recent = EpisodeStats.concat([self.recent, fresh]).last(max(RECENT, len(fresh)))
         result = self._result(steps, agent_steps, len(fresh))
+        result["time_total_s"] = self.time_total_s + time.perf_counter() - started  # a stop condition may ask for it
         self.recent = self.recent.last(RECENT)
         self._evaluate_if_due(result)
         took = time.perf_counter() - started
@@ -186,6 +187,13 @@ class Trainer:
         ):
             return True
         return any(reached(result, {field: float(value)}) for field, value in stop.items())
+
+    @property
+    def finished(self) -> bool:
+        """Whether a stop condition was met before this moment, as after resuming a run that had ended."""
+        counted = ("training_iteration", "timesteps_total", "episodes_total", "time_total_s")
+        values = (self.iteration, self.timesteps_total, self.episodes_total, self.time_total_s)
+        return self.should_stop(dict(zip(counted, values, strict=True)))
 
     @property
     def goal_met(self) -> bool | None:

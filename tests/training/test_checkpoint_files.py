@@ -157,10 +157,10 @@ def test_a_folder_with_other_things_in_it_is_never_replaced(tmp_path: Path) -> N
     for name in ("notes.txt", MANIFEST):
         (tmp_path / "home").mkdir(exist_ok=True)
         (tmp_path / "home" / name).write_text("{}")
-        with pytest.raises(CheckpointError, match="would delete it"):
+        with pytest.raises(CheckpointError, match=r"would delete it"):
             write_checkpoint(tmp_path / "home", PARTS)
     (tmp_path / "file").write_text("precious")
-    with pytest.raises(CheckpointError, match="would delete it"):
+    with pytest.raises(CheckpointError, match=r"would delete it"):
         write_checkpoint(tmp_path / "file", PARTS)
 
 
@@ -257,7 +257,7 @@ def test_hostile_json_with_a_matching_hash_is_a_checkpoint_error(tmp_path: Path,
 def test_hostile_arrays_with_a_matching_hash_are_a_checkpoint_error(tmp_path: Path, content: bytes) -> None:
     folder = checkpoint(tmp_path)
     forge(folder, "learners.safetensors", content)
-    with pytest.raises(CheckpointError, match="learners"):
+    with pytest.raises(CheckpointError, match=r"learners"):
         read_part(folder, "learners")
 
 
@@ -310,7 +310,7 @@ def test_a_stripped_checkpoint_is_valid_and_says_what_became_of_its_parts(tmp_pa
         strip(folder, ["learners", "unheard_of"])
         assert same(read_part(folder, "learners"), PARTS["learners"])
         assert {file.name for file in folder.iterdir()} == {MANIFEST, "learners.json", "learners.safetensors"}
-    with pytest.raises(CheckpointError, match="part 'replay' was removed to save space"):
+    with pytest.raises(CheckpointError, match=r"part 'replay' was removed to save space"):
         read_part(folder, "replay")
     assert find_checkpoint(folder) == folder
 
@@ -375,11 +375,11 @@ def test_a_path_without_a_checkpoint_gets_a_hint(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError, match=words):
             find_checkpoint(path)
     (folder / MANIFEST).unlink()
-    with pytest.raises(CheckpointError, match="none of its checkpoints is complete"):
+    with pytest.raises(CheckpointError, match=r"none of its checkpoints is complete"):
         find_checkpoint(run)
 
 
 def test_names_without_a_number_have_no_iteration() -> None:
     assert checkpoint_name(10) == "checkpoint_000010"
-    with pytest.raises(CheckpointError, match="has no iteration"):
+    with pytest.raises(CheckpointError, match=r"has no iteration"):
         iteration_of(Path("best"))

@@ -187,7 +187,7 @@ class CentralCriticLearner(Learner):
             kl = (part["action_logp"] - logp).mean()  # an estimate from the sampled actions
         if not torch.isfinite(loss):
             raise TrainingError(
-                f"the loss of policy {name!r} became {float(loss)} after {self.counters['num_updates']} updates. "
+                f"the loss of policy {name!r} became {float(loss.detach())} after {self.counters['num_updates']} updates. "
                 "Usual remedies: a "
                 "smaller lr, a smaller grad_clip, and a look at the world's rewards and observations."
             )

@@ -163,7 +163,7 @@ class QmixLearner(Learner):
         loss = torch.stack(losses).sum()
         if not torch.isfinite(loss):
             raise TrainingError(
-                f"the loss of {', '.join(self.policies)} became {float(loss)} after {self.counters['num_updates']} "
+                f"the loss of {', '.join(self.policies)} became {float(loss.detach())} after {self.counters['num_updates']} "
                 "updates. Usual "
                 "remedies: a smaller lr, and a look at the world's rewards and observations."
             )

@@ -32,6 +32,9 @@ class TwoStepConfig(Config):
     actions_are_logits: bool = Field(
         False, description="Actions are two numbers per agent from which the move is drawn by softmax."
     )
+    separate_state_space: bool = Field(
+        False, description="Dict API: observations are {obs, state}. Training always has the state apart."
+    )
     safe_payoff: list[list[float]] = Field(
         [[7.0, 7.0], [7.0, 7.0]], description="Team reward in the safe branch, by the two agents' actions."
     )

@@ -1,0 +1,139 @@
+"""Losses, mixers and schedules against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from marl.algos.central_critic.losses import (
+    adapted_kl_coeff,
+    clipped_loss,
+    explained_variance,
+    normalized,
+    policy_gradient_loss,
+    value_loss,
+)
+from marl.algos.config import OptimizerConfig, scheduled
+from marl.algos.optimiser import FlatOptimiser
+from marl.algos.qmix.losses import best_legal, td_loss, td_target
+from marl.algos.qmix.mixers import MonotonicMixer, SumMixer
+from marl.errors import TrainingError
+from marl.policies.networks import seeded
+
+
+def t(*values: float) -> torch.Tensor:
+    return torch.tensor(values)
+
+
+def test_a_target_is_discounted_by_the_steps_that_passed_and_stops_at_termination() -> None:
+    target = td_target(t(1.0, 1.0), t(10.0, 10.0), torch.tensor([3, 1]), torch.tensor([False, True]), 0.5)
+    assert target.tolist() == [1 + 0.125 * 10, 1.0]
+
+
+def test_the_td_loss_is_a_weighted_mean_square_without_gradient_through_the_target() -> None:
+    chosen, target = t(1.0, 2.0).requires_grad_(), t(3.0, 3.0).requires_grad_()
+    loss = td_loss(chosen, target, t(1.0, 0.5))
+    assert loss.item() == pytest.approx((4 + 0.5) / 2)
+    loss.backward()
+    assert target.grad is None
+
+
+def test_the_best_action_is_a_legal_one() -> None:
+    values = torch.tensor([[5.0, 1.0, 2.0]])
+    assert best_legal(values, torch.tensor([[False, True, True]])).tolist() == [2]
+    assert best_legal(values, torch.zeros(1, 0, dtype=torch.bool)).tolist() == [0]
+
+
+def test_the_sum_mixer_adds() -> None:
+    assert SumMixer(2, 0, 0, seeded(0))(torch.tensor([[1.0, 2.0]]), torch.zeros(1, 0)).tolist() == [3.0]
+
+
+def test_the_monotonic_mixer_never_falls_when_a_member_gains() -> None:
+    mixer = MonotonicMixer(3, 4, 8, seeded(1))
+    state, values = torch.randn(200, 4), torch.randn(200, 3, requires_grad=True)
+    mixer(values, state).sum().backward()
+    assert values.grad is not None
+    assert (values.grad >= 0).all()
+    assert (values.grad > 0).any()
+
+
+def test_the_clipped_loss_by_hand() -> None:
+    old = torch.zeros(4)
+    logp = t(1.5, 0.5, 1.5, 0.5).log()
+    advantages = t(1.0, 1.0, -1.0, -1.0)
+    # min(1.5, 1.2), min(0.5, 0.8), min(-1.5, -1.2), min(-0.5, -0.8)
+    assert clipped_loss(logp, old, advantages, 0.2).item() == pytest.approx(-(1.2 + 0.5 - 1.5 - 0.8) / 4)
+
+
+def test_policy_gradient_and_value_losses_by_hand() -> None:
+    assert policy_gradient_loss(t(-1.0, -2.0), t(2.0, 1.0)).item() == pytest.approx(2.0)
+    assert value_loss(t(1.0, 3.0), t(0.0, 0.0), t(0.0, 0.0), None).item() == pytest.approx(5.0)
+    # The second value moved by 3 from 0; clipped to 1 its error is 1, so the larger error 9 counts.
+    assert value_loss(t(0.5, 3.0), t(0.0, 0.0), t(0.0, 0.0), 1.0).item() == pytest.approx((0.25 + 9.0) / 2)
+    assert value_loss(t(3.0), t(3.0), t(0.0), 1.0).item() == pytest.approx(4.0)
+
+
+def test_normalised_advantages_have_mean_zero_and_deviation_one() -> None:
+    out = normalized(t(1.0, 2.0, 3.0))
+    assert out.mean().item() == pytest.approx(0, abs=1e-6)
+    assert out.std(unbiased=False).item() == pytest.approx(1, abs=1e-5)
+    assert normalized(t(5.0)).tolist() == [0.0]
+
+
+def test_the_kl_weight_follows_its_target() -> None:
+    assert [adapted_kl_coeff(1.0, kl, 0.01) for kl in (0.03, 0.01, 0.001)] == [1.5, 1.0, 0.5]
+
+
+def test_explained_variance_is_one_for_a_perfect_critic_and_zero_for_the_mean() -> None:
+    targets = t(1.0, 2.0, 6.0)
+    assert explained_variance(targets, targets).item() == 1.0
+    assert explained_variance(torch.full((3,), 3.0), targets).item() == pytest.approx(0.0)
+
+
+def test_a_schedule_joins_its_points_by_straight_lines() -> None:
+    points = [(10, 1.0), (20, 0.0), (40, 4.0)]
+    assert [scheduled(points, 9.0, s) for s in (0, 10, 15, 20, 30, 99)] == [1.0, 1.0, 0.5, 0.0, 2.0, 4.0]
+    assert scheduled(None, 9.0, 5) == 9.0
+
+
+def test_the_flat_optimiser_equals_torchs_own_adam_with_clipping() -> None:
+    nets = [torch.nn.Linear(3, 2) for _ in range(2)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    flat = FlatOptimiser(nets[0].parameters(), OptimizerConfig(), 0.01, "net")
+    plain = torch.optim.Adam(nets[1].parameters(), 0.01, eps=1e-5)
+    for step in range(5):
+        x = torch.full((4, 3), float(step + 1))
+        flat.zero()
+        nets[0](x).square().sum().backward()
+        norm = flat.step(0.5, 0.01)
+        plain.zero_grad()
+        nets[1](x).square().sum().backward()
+        expected = torch.nn.utils.clip_grad_norm_(nets[1].parameters(), 0.5)
+        plain.step()
+        assert float(norm) == pytest.approx(float(expected), rel=1e-5)
+    for a, b in zip(nets[0].parameters(), nets[1].parameters(), strict=True):
+        assert torch.allclose(a, b, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["adam", "sgd", "rmsprop"])
+def test_every_optimiser_goes_downhill(kind: str) -> None:
+    net = torch.nn.Linear(2, 1)
+    optimiser = FlatOptimiser(net.parameters(), OptimizerConfig(type=kind), 0.01, "net")  # type: ignore[arg-type]
+    losses = []
+    for _ in range(20):
+        optimiser.zero()
+        loss = net(torch.ones(1, 2)).square().sum() + 0.01
+        loss.backward()
+        optimiser.step(None, 0.01)
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
+def test_a_gradient_that_is_not_a_number_stops_before_the_weights_are_spoiled() -> None:
+    net = torch.nn.Linear(1, 1)
+    optimiser = FlatOptimiser(net.parameters(), OptimizerConfig(), 0.01, "policy 'x'")
+    before = [p.clone() for p in net.parameters()]
+    (net(torch.ones(1, 1)) * float("nan")).sum().backward()
+    with pytest.raises(TrainingError, match="policy 'x' became nan"):
+        optimiser.step(1.0, 0.01)
+    assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))

@@ -1,0 +1,249 @@
+"""Dicts at the edge, arrays inside: lifting, single lanes, Gymnasium, PettingZoo, registering, checking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import marl
+from marl.envs.base import ENV_STATE, EnvContext
+from marl.envs.games.traffic import TrafficGames
+from marl.envs.registry import make_env, make_world, register_env
+from marl.envs.single_lane import SingleLane
+from marl.envs.vector import DictVector
+from marl.errors import ConfigError, EnvError, UnknownNameError
+from tests.worlds import ACT, OBS, Scripted, Step
+
+
+def test_a_native_world_lifted_back_from_its_dict_view_shows_the_same() -> None:
+    native = TrafficGames(1, {"max_cars": 4})
+    lifted = DictVector([SingleLane(TrafficGames, {"max_cars": 4})], "traffic")
+    rng = np.random.default_rng(0)
+    frames = [world.reset(np.array([0]), np.array([5])) for world in (native, lifted)]
+    for _ in range(100):
+        # Seats may be given out in another order: compare by agent id.
+        views = [_by_agent(world, frame) for world, frame in zip((native, lifted), frames, strict=True)]
+        assert views[0] == views[1]
+        choice = {name: int(rng.integers(2)) for name in views[0]["present"]}
+        frames = [world.step(_columns(world, choice)) for world in (native, lifted)]
+    assert [bool(frame.over[0]) for frame in frames] == [True, True]
+
+
+def _by_agent(world: Any, frame: Any) -> dict[str, Any]:
+    present = {world.agent_at(0, s): s for s in np.flatnonzero(frame.present[0]).tolist()}
+    kinds = [(k, kind.first_seat + i, i) for k, kind in enumerate(world.kinds) for i in range(kind.size)]
+    place = {seat: (k, i) for k, seat, i in kinds}
+    return {
+        "present": sorted(present),
+        "obs": {a: frame.obs[place[s][0]][0, place[s][1]].tolist() for a, s in present.items()},
+        "rewards": {world.agent_at(0, s): float(r) for s, r in enumerate(frame.rewards[0]) if r},
+        "ended": sorted(
+            world.agent_at(0, s) for s in np.flatnonzero(frame.terminated[0] | frame.truncated[0]).tolist()
+        ),
+        "state": frame.state.tolist(),
+    }
+
+
+def _columns(world: Any, choice: dict[str, int]) -> list[Any]:
+    columns = [np.zeros((1, kind.size), np.int64) for kind in world.kinds]
+    for k, kind in enumerate(world.kinds):
+        for i in range(kind.size):
+            columns[k][0, i] = choice.get(world.agent_at(0, kind.first_seat + i), 0)
+    return columns
+
+
+def test_the_two_step_game_through_dicts() -> None:
+    env = make_env("two_step_game")
+    obs, _ = env.reset(seed=0)
+    assert obs["agent_0"].tolist() == [1, 0, 0, 1]
+    obs, rewards, terminated, _, _ = env.step({"agent_0": 1, "agent_1": 0})
+    assert obs["agent_1"].tolist() == [0, 0, 1, 2]
+    assert not terminated["__all__"]
+    state = env.state()
+    assert state is not None
+    assert state.tolist() == [0, 0, 1]
+    _, rewards, terminated, _, _ = env.step({"agent_0": 1, "agent_1": 1})
+    assert rewards == {"agent_0": 4.0, "agent_1": 4.0}
+    assert terminated["__all__"]
+
+
+def test_separate_state_space_puts_the_state_beside_the_observation() -> None:
+    env = make_env("two_step_game", {"separate_state_space": True})
+    obs, _ = env.reset(seed=0)
+    assert obs["agent_0"][ENV_STATE].tolist() == [1, 0, 0]
+    assert env.observation_space("agent_0").contains(obs["agent_0"])
+    lifted = DictVector([env], "two_step")
+    assert lifted.kinds[0].observation_space == spaces.MultiDiscrete([2, 2, 2, 3])
+
+
+class Masked(Scripted):
+    """Observations come in an envelope with an action mask."""
+
+    space = spaces.Dict({"observation": OBS, "action_mask": spaces.MultiBinary(3)})
+
+    def observation_space(self, agent: str) -> Any:
+        return self.space
+
+    def _obs(self, agents: Any) -> dict[str, Any]:
+        mask = np.array([0, 1, 0], np.int8)
+        return {a: {"observation": o, "action_mask": mask} for a, o in super()._obs(agents).items()}
+
+
+def test_masks_are_found_in_the_observation() -> None:
+    world = DictVector([Masked(["a_0"], [Step(["a_0"])], agents=["a_0"])], "masked")
+    frame = world.reset(np.array([0]), np.array([0]))
+    assert world.kinds[0].masked
+    assert frame.legal[0].tolist() == [[[False, True, False]]]
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "stored"),
+    [
+        (spaces.Discrete(5, start=2), 4, [2]),
+        (spaces.MultiDiscrete([3, 4]), np.array([1, 2]), [1, 2]),
+        (spaces.MultiBinary(3), np.array([1, 0, 1], np.int8), [1, 0, 1]),
+        (spaces.Box(0, 255, (2, 2), np.uint8), np.array([[1, 2], [3, 4]], np.uint8), [1, 2, 3, 4]),
+        (spaces.Tuple((spaces.Discrete(2), OBS)), (1, np.array([7.0, 8.0], np.float32)), [0, 1, 7, 8]),
+        (spaces.Dict({"x": spaces.Discrete(3), "y": OBS}), {"x": 2, "y": np.ones(2, np.float32)}, [0, 0, 1, 1, 1]),
+    ],
+)
+def test_every_kind_of_observation_space_is_stored_flat(space: Any, value: Any, stored: list[int]) -> None:
+    class Odd(Scripted):
+        def observation_space(self, agent: str) -> Any:
+            return space
+
+        def _obs(self, agents: Any) -> dict[str, Any]:
+            return dict.fromkeys(agents, value)
+
+    world = DictVector([Odd(["a_0"], [Step(["a_0"])], agents=["a_0"])], "odd")
+    assert world.reset(np.array([0]), np.array([0])).obs[0][0, 0].tolist() == stored
+
+
+def test_agents_with_equal_spaces_are_one_kind() -> None:
+    class Two(Scripted):
+        def action_space(self, agent: str) -> Any:
+            return ACT if agent.startswith("wolf") else spaces.Discrete(2)
+
+    world = DictVector([Two(["wolf_1"], [], agents=["wolf_1", "sheep_1", "wolf_2"])], "two")
+    assert [(kind.name, kind.agents) for kind in world.kinds] == [
+        ("wolf", ("wolf_1", "wolf_2")),
+        ("sheep", ("sheep_1",)),
+    ]
+
+
+def test_a_gymnasium_env_is_a_world_with_one_agent() -> None:
+    world = make_world("CartPole-v1", 2, {})
+    frame = world.reset(np.arange(2), np.array([3, 4]))
+    expected, _ = gym.make("CartPole-v1").reset(seed=4)
+    assert frame.obs[0][1, 0].tolist() == expected.tolist()
+
+
+def test_a_pettingzoo_parallel_env_by_name_and_with_its_config() -> None:
+    world = make_world("pettingzoo:mpe2/simple_spread_v3", 1, {"N": 2, "max_cycles": 3})
+    assert world.kinds[0].agents == ("agent_0", "agent_1")
+    world.reset(np.array([0]), np.array([0]))
+    stay = [np.zeros((1, 2), np.int64)]
+    assert [bool(world.step(stay).over[0]) for _ in range(2)] == [False, False]
+    last = world.step(stay)
+    assert last.over[0]
+    assert last.truncated.all()
+
+
+def make_counting(config: EnvContext) -> Scripted:
+    SEEN.append((config.worker_index, config.vector_index, config.num_workers, dict(config)))
+    return Scripted(["a_0"], [Step([], {}, ["__all__"])], agents=["a_0"])
+
+
+SEEN: list[Any] = []
+
+
+def test_every_copy_knows_where_it_lives() -> None:
+    SEEN.clear()
+    register_env("counting", make_counting)
+    make_world("counting", 2, {"x": 1}, worker_index=3, num_workers=4)
+    assert SEEN == [(3, 0, 4, {"x": 1}), (3, 1, 4, {"x": 1})]
+
+
+def test_a_world_can_be_registered_by_its_path_and_named_by_it() -> None:
+    register_env("by_path", f"{__name__}:make_counting")
+    assert make_world("by_path", 1, {}).kinds[0].agents == ("a_0",)
+    assert make_world(f"{__name__}:make_counting", 1, {}).kinds[0].agents == ("a_0",)
+
+
+def test_unknown_worlds_get_the_nearest_name() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'two_step_game'"):
+        make_world("two_stp_game", 1, {})
+    with pytest.raises(UnknownNameError, match="CartPole-v1"):
+        make_world("CartPole-v11", 1, {})
+    with pytest.raises(ConfigError, match="cannot import 'no_such_package'"):
+        make_world("no_such_package:Env", 1, {})
+    with pytest.raises(ConfigError, match=r"unknown key 'one_hot'.*Did you mean|Known keys"):
+        make_world("two_step_game", 1, {"one_hot": True})
+
+
+def test_an_episode_without_get_state_is_replayed_from_its_seed_and_actions() -> None:
+    worlds = [make_world("CartPole-v1", 2, {}) for _ in range(2)]
+    worlds[0].reset(np.arange(2), np.array([1, 2]))
+    for _ in range(7):
+        frame = worlds[0].step([np.ones((2, 1), np.int64)])
+    restored = worlds[1].set_state(worlds[0].get_state())
+    assert restored.obs[0].tolist() == frame.obs[0].tolist()
+    later = [world.step([np.zeros((2, 1), np.int64)]).obs[0].tolist() for world in worlds]
+    assert later[0] == later[1]
+
+
+class Forgetful(Scripted):
+    """Remembers over resets how often it was stepped: cannot be replayed."""
+
+    age = 0
+    get_state = None  # type: ignore[assignment]
+
+    def _obs(self, agents: Any) -> dict[str, Any]:
+        self.age += 1
+        return {a: np.array([self.age, 0], np.float32) for a in agents}
+
+
+def test_a_world_that_does_not_repeat_itself_is_found_out_and_the_remedy_works() -> None:
+    def make(_: Any) -> Forgetful:
+        return Forgetful(["a_0"], [Step(["a_0"]), Step(["a_0"]), Step([], {}, ["__all__"])], agents=["a_0"])
+
+    for fresh in (False, True):
+        old, new = (make_world(make, 1, {}, fresh_env_per_episode=fresh) for _ in range(2))
+        for _ in range(2):
+            old.reset(np.array([0]), np.array([0]))
+            old.step([np.zeros((1, 1), np.int64)])
+        if fresh:
+            assert new.set_state(old.get_state()).obs[0][0, 0, 0] == 2
+        else:
+            with pytest.raises(EnvError, match="fresh_env_per_episode"):
+                new.set_state(old.get_state())
+
+
+def test_the_checker_is_silent_about_good_worlds() -> None:
+    for name in ("two_step_game", "matrix_game", "traffic", "CartPole-v1", "Pendulum-v1"):
+        assert marl.check_env(name) == []
+
+
+class Bad(Scripted):
+    def _obs(self, agents: Any) -> dict[str, Any]:
+        shared = np.array([np.nan, 1.0], np.float64)
+        return dict.fromkeys(agents, shared)
+
+
+def test_the_checker_names_what_is_wrong() -> None:
+    steps = [Step(["a_0", "a_1"], {"ghost": 1.0}), Step(["a_0"], {"a_0": float("nan")}, truncated=["a_1"], last=[])]
+    problems = marl.check_env(Bad(["a_0", "a_1"], [*steps, Step([], {}, ["__all__"])], agents=["a_0", "a_1"]), steps=3)
+    text = "\n".join(map(str, problems))
+    for part in (
+        "holds NaN",
+        "not in its space",
+        "'ghost'",
+        "same array object",
+        "without a last observation",
+        "reward of agent 'a_0' is nan",
+    ):
+        assert part in text, part

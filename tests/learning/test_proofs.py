@@ -1,0 +1,204 @@
+"""The declarations fit the scenarios, and the runner skips, goes on and judges as it should."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+import proofs.runner
+from marl.errors import ConfigError
+from marl.scenario.load import load_scenario
+from marl.scenario.setup import set_up
+from proofs.__main__ import ROOT, main
+from proofs.declaration import Places, Proof, choose, read_proofs
+from proofs.results import Results, SeedResult, fingerprint_of, package_hash, read_results
+
+PLACES = Places(ROOT)
+SCENARIOS = sorted((ROOT / "scenarios").glob("*.yaml"))
+PROOFS = {proof.name: proof for proof in read_proofs(PLACES)}
+REWARD = "evaluation.episode_reward_mean"
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_every_scenario_can_be_set_up_and_has_a_goal_a_seed_and_a_budget(path: Path) -> None:
+    scenario = load_scenario(path)
+    set_up(scenario)
+    assert scenario.goal
+    assert scenario.stop["timesteps_total"] > 0
+    assert scenario.name == path.stem
+    assert "seed" in scenario.model_fields_set
+
+
+@pytest.mark.parametrize("proof", PROOFS.values(), ids=lambda proof: proof.name)
+def test_every_proof_runs_an_existing_scenario_with_twenty_greedy_episodes(proof: Proof) -> None:
+    scenario = PLACES.load(proof, seed=3)
+    set_up(scenario)
+    assert scenario.seed == 3
+    assert scenario.stop == {"timesteps_total": proof.budget}
+    assert scenario.evaluation.interval > 0
+    assert scenario.evaluation.episodes >= 20
+    assert not scenario.evaluation.explore
+
+
+@pytest.mark.parametrize("path", sorted(PLACES.results.glob("*.json")), ids=lambda path: path.stem)
+def test_cached_results_parse_and_belong_to_a_proof(path: Path) -> None:
+    results = read_results(path)
+    assert path.stem in PROOFS
+    assert results is not None
+    assert all(result.evaluations for result in results.seeds.values())
+
+
+def test_the_published_claims_are_declared() -> None:
+    assert PROOFS["two_step_uniform_qmix"].ends_at == {REWARD: 8.0}
+    assert PROOFS["two_step_uniform_vdn"].ends_at == {REWARD: 7.0}
+    assert PROOFS["two_step_tables_vdn"].tables["risky"] == [[-1.5, 2.5], [2.5, 6.5]]
+    assert (PROOFS["two_step_mappo"].needed, len(PROOFS["two_step_mappo"].all_seeds)) == (9, 10)
+
+
+# -- the judgement -----------------------------------------------------------------------------------------------------
+
+
+def proof(**keys: object) -> Proof:
+    return Proof.model_validate({"name": "p", "claim": "c", "scenario": "s", "seeds": 2, "budget": 100, **keys})
+
+
+def curve(*points: tuple[int, float], seed: int = 0) -> SeedResult:
+    return SeedResult(seed, [(steps, {REWARD: value}) for steps, value in points], 1.0)
+
+
+def test_a_goal_reached_after_the_budget_does_not_count() -> None:
+    claim = proof(reaches={REWARD: 5.0})
+    assert curve((50, 1.0), (100, 5.0), (150, 2.0)).holds(claim)
+    assert not curve((50, 1.0), (100, 4.9), (150, 9.0)).holds(claim)
+
+
+def test_ends_at_looks_at_the_last_evaluation_alone_and_in_both_directions() -> None:
+    claim = proof(ends_at={REWARD: 7.0}, tolerance=0.1)
+    assert curve((50, 1.0), (100, 7.05)).holds(claim)
+    assert not curve((50, 7.0), (100, 8.0)).holds(claim)
+
+
+def test_tables_are_compared_entry_by_entry() -> None:
+    claim = proof(kind="joint_values", tables={"risky": [[0, 1], [1, 8]]}, tolerance=0.2)
+    seed = curve((100, 8.0))
+    seed.tables = {"risky": [[0.1, 0.9], [1.0, 7.85]]}
+    assert seed.table_error(claim.tables) == pytest.approx(0.15)
+    assert seed.holds(claim)
+    seed.tables["risky"][1][1] = 7.7
+    assert not seed.holds(claim)
+
+
+def test_a_proof_holds_when_at_least_so_many_seeds_hold_and_none_is_missing() -> None:
+    claim = proof(reaches={REWARD: 5.0}, seeds=3, at_least=2)
+    results = Results("now", {0: curve((10, 5.0), seed=0), 1: curve((10, 4.0), seed=1)})
+    assert results.verdict(claim, "now") == "unfinished"
+    results.seeds[2] = curve((10, 6.0), seed=2)
+    assert results.verdict(claim, "now") == "ok"
+    assert results.verdict(claim, "later") == "stale"
+    assert results.verdict(proof(reaches={REWARD: 5.0}, seeds=3), "now") == "miss"
+
+
+def test_mistakes_in_a_declaration_are_named() -> None:
+    with pytest.raises(ValueError, match="needs reaches, ends_at or tables"):
+        proof()
+    with pytest.raises(ValueError, match="only 2 seeds"):
+        proof(reaches={REWARD: 1.0}, at_least=3)
+    with pytest.raises(ConfigError, match="Did you mean 'cartpole_ppo'"):
+        choose(list(PROOFS.values()), ["cartpole_pp"])
+
+
+# -- the runner, end to end --------------------------------------------------------------------------------------------
+
+TINY = {
+    "env": "two_step_game",
+    "algo": {"name": "vdn", "learning_starts": 100},
+    "multiagent": {"groups": {"team": ["agent_0", "agent_1"]}, "policies": ["team"], "policy_mapping_fn": "by_group"},
+    "model": {"fcnet_hiddens": [16]},
+    "num_envs_per_worker": 8,
+    "timesteps_per_iteration": 256,
+    "evaluation": {"interval": 2, "episodes": 20},
+    "goal": {REWARD: 7.0},
+    "stop": {"timesteps_total": 1024},
+    "seed": 0,
+}
+CLAIM = {"claim": "VDN pays something.", "scenario": "tiny", "seeds": 2, "budget": 1024, "reaches": {REWARD: 0.0}}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Places:
+    places = Places(tmp_path)
+    for folder in ("proofs", "scenarios"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "scenarios" / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    tables = {"kind": "joint_values", "tables": {"safe": [[7, 7], [7, 7]]}, "tolerance": 100.0}
+    places.declarations.write_text(
+        yaml.safe_dump({"easy": {**CLAIM, **tables}, "hard": {**CLAIM, "reaches": {REWARD: 99}}})
+    )
+    return places
+
+
+def test_a_proof_runs_once_is_skipped_afterwards_and_runs_again_when_it_is_stale(
+    project: Places, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--only", "easy"], project.root) == 0
+    first = (project.results / "easy.json").read_bytes()
+    assert main(["--only", "easy"], project.root) == 0
+    assert "up to date, skipped" in capsys.readouterr().out
+    assert (project.results / "easy.json").read_bytes() == first
+
+    scenario = project.root / "scenarios" / "tiny.yaml"
+    scenario.write_text(scenario.read_text() + "# another version\n")
+    assert main(["--only", "easy"], project.root) == 0
+    assert "easy: stale" in capsys.readouterr().out
+    again = read_results(project.results / "easy.json")
+    before = [row.evaluations for row in read_bytes(project, first).seeds.values()]
+    assert again is not None
+    assert [row.evaluations for row in again.seeds.values()] == before  # the same seed gives the same curve
+
+    report = project.report.read_text()
+    assert "| easy |" in report
+    assert "2/2 (needs 2)" in report
+    assert "not run" in report  # `hard`
+    assert (project.pictures / "easy.png").stat().st_size > 1000
+
+
+def read_bytes(project: Places, content: bytes) -> Results:
+    path = project.root / "copy.json"
+    path.write_bytes(content)
+    results = read_results(path)
+    assert results is not None
+    return results
+
+
+def test_an_interrupted_proof_goes_on_with_the_seeds_that_are_missing(
+    project: Places, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[int] = []
+    run_seed = proofs.runner.run_seed
+
+    def pressed_in_the_second_seed(proof: Proof, places: Places, seed: int, *rest: object) -> SeedResult:
+        ran.append(seed)
+        if ran == [0, 1]:
+            raise KeyboardInterrupt
+        return run_seed(proof, places, seed, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(proofs.runner, "run_seed", pressed_in_the_second_seed)
+    assert main(["--only", "hard"], project.root) == 130
+    kept = read_results(project.results / "hard.json")
+    assert kept is not None
+    assert list(kept.seeds) == [0]
+    claim = choose(read_proofs(project), ["hard"])[0]
+    assert kept.verdict(claim, fingerprint_of(claim, project, package_hash())) == "unfinished"
+
+    assert main(["--only", "hard"], project.root) == 1  # finished, and missed: nobody earns 99
+    assert ran == [0, 1, 1]
+    assert "never reached" in capsys.readouterr().out
+
+
+def test_a_damaged_cache_is_named_instead_of_trusted(project: Places, capsys: pytest.CaptureFixture[str]) -> None:
+    project.results.mkdir()
+    (project.results / "easy.json").write_text('{"seeds": 3}')
+    assert main(["--list"], project.root) == 2
+    assert "easy.json is no result of a proof" in capsys.readouterr().err
