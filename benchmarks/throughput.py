@@ -30,7 +30,7 @@ from marl.envs.games.two_step import TwoStepGames
 from marl.training.trainer import Trainer
 
 PPO = {"num_sgd_iter": 10, "sgd_minibatch_size": 400, "fcnet_hiddens": [64, 64], "evaluation": {"interval": 0}}
-RATES = ("raw", "sampling", "training")
+TWO_STEP, SPREAD = "two_step_game", "pettingzoo:mpe2/simple_spread_v3"
 SEED = 0
 
 Play = Callable[[int], None]
@@ -117,15 +117,12 @@ def raw_parallel(path: str) -> Callable[[int], Play]:
 
 
 def worlds(quick: bool) -> list[World]:
+    lengths = (100, 500, 1_000) if quick else (100, 1_000, 10_000)
+    part, repeats = (10, 1) if quick else (1, 5)
     spread = raw_parallel("mpe2.simple_spread_v3")
-    if quick:
-        return [
-            World("two_step_game", 256, 10, 1_000, raw_two_step, 1, (100, 500, 1_000)),
-            World("pettingzoo:mpe2/simple_spread_v3", 8, 50, 50, spread, 1, (100, 500, 1_000)),
-        ]
     return [
-        World("two_step_game", 256, 100, 5_000, raw_two_step, 5, (100, 1_000, 10_000)),
-        World("pettingzoo:mpe2/simple_spread_v3", 8, 500, 500, spread, 5, (100, 1_000, 10_000)),
+        World(TWO_STEP, 256, 100 // part, 5_000 // part, raw_two_step, repeats, lengths),
+        World(SPREAD, 8, 500 // part, 500 // part, spread, repeats, lengths),
     ]
 
 
@@ -139,7 +136,7 @@ def timed(env_steps: int, play: Callable[[], object]) -> Rate:
 
 
 def measure_rates(world: World, trainer: Trainer) -> dict[str, Rate]:
-    """Best of ``repeats`` interleaved rounds, after one that does not count."""
+    """Best of ``repeats`` interleaved rounds, after a short warm-up."""
     raw = world.raw_play(world.copies)
     batch = world.copies * world.fragment
     rounds: dict[str, Callable[[], Rate]] = {
@@ -147,8 +144,9 @@ def measure_rates(world: World, trainer: Trainer) -> dict[str, Rate]:
         "sampling": lambda: timed(batch, lambda: trainer.workers.collect(world.fragment)),
         "training": lambda: timed(batch, trainer.train),
     }
-    _ = raw(10), trainer.workers.collect(10)
-    best = {name: Rate(0.0, 0.0) for name in RATES}
+    raw(10)
+    trainer.workers.collect(10)
+    best = dict.fromkeys(rounds, Rate(0.0, 0.0))
     for _ in range(world.repeats):
         for name, run in rounds.items():
             best[name] = best[name].better(run())
@@ -162,16 +160,12 @@ def measure_lengths(world: World, trainer: Trainer) -> dict[int, Cost]:
     for _ in range(min(world.repeats, 2)):
         for length in world.lengths:
             before = os.times()
-            _collect_in_parts(trainer, total, length)
+            for _part in range(total // length):
+                trainer.workers.collect(length)
             after, steps = os.times(), total * world.copies / 1e6
             cost = Cost((after.user - before.user) / steps, (after.system - before.system) / steps)
             best[length] = min(best[length], cost, key=sum)
     return best
-
-
-def _collect_in_parts(trainer: Trainer, total: int, length: int) -> None:
-    for _ in range(total // length):
-        trainer.workers.collect(length)
 
 
 # -- showing -------------------------------------------------------------------------------------------------------
@@ -190,7 +184,7 @@ class Bar(NamedTuple):
 
 
 def bars(rates: Mapping[str, Mapping[str, Rate]]) -> list[Bar]:
-    spread, two_step = rates["pettingzoo:mpe2/simple_spread_v3"], rates["two_step_game"]
+    spread, two_step = rates[SPREAD], rates[TWO_STEP]
     share = spread["sampling"].share_of(spread["raw"]).cpu
     return [
         Bar("simple_spread: sampling as a share of the raw rate, per CPU second", 0.8, share),

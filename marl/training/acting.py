@@ -14,7 +14,14 @@ from marl.rollout.config import RolloutConfig
 from marl.rollout.player import to_env
 
 
-def act_once(policy: Policy, obs: Obs, agent: AgentID | None, explore: bool, rng: np.random.Generator) -> Action:
+def act_once(
+    policy: Policy,
+    obs: Obs,
+    agent: AgentID | None,
+    explore: bool,
+    rng: np.random.Generator,
+    config: RolloutConfig,
+) -> Action:
     """The action as the world takes it. ``obs`` may be an envelope with ``action_mask`` beside ``observation`` or ``obs``."""
     kind = policy.kind
     legal = np.ones((1, kind.legal_width), bool)
@@ -31,7 +38,7 @@ def act_once(policy: Policy, obs: Obs, agent: AgentID | None, explore: bool, rng
         ) from error
     inputs = Inputs(row, legal, np.array([_seat(policy, agent)]))
     decision = policy.act(inputs, np.zeros((1, policy.carry_size), np.float32), rng, explore=explore)
-    stored = to_env(decision.actions, kind.action_space, RolloutConfig())
+    stored = to_env(decision.actions, kind.action_space, config)
     return decoder(kind.action_space)(stored[0].tolist())
 
 

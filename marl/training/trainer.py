@@ -317,7 +317,8 @@ class Trainer:
         explore: bool = False,
     ) -> Action:
         """What the policy does for one observation as the world gives it."""
-        return act_once(self.get_policy(policy_id), obs, agent, explore, np.random.default_rng())
+        policy, config = self.get_policy(policy_id), self.setup.rollout.config
+        return act_once(policy, obs, agent, explore, np.random.default_rng(), config)
 
 
 def make_pool(setup: Setup, policies: Mapping[PolicyID, Policy]) -> WorkerPool:
