@@ -64,6 +64,7 @@ def test_a_run_ends_with_the_place_of_its_results_and_can_be_played(scenario: Pa
     assert "7 env steps, 3 episodes" in last_line(steps)
 
 
+@pytest.mark.slow
 def test_as_test_fails_when_the_goal_is_missed(scenario: Path, tmp_path: Path) -> None:
     assert marl("run", scenario, "--local-dir", tmp_path, "--as-test", "--stop-iters", 2).returncode == 1
     easy = marl(
@@ -72,6 +73,7 @@ def test_as_test_fails_when_the_goal_is_missed(scenario: Path, tmp_path: Path) -
     assert easy.returncode == 0
 
 
+@pytest.mark.slow
 def test_several_seeds_give_several_runs(scenario: Path, tmp_path: Path) -> None:
     done = marl("run", scenario, "--local-dir", tmp_path, "--seeds", "0..2", "--stop-timesteps", 64)
     assert done.returncode == 0, done.stderr
@@ -82,6 +84,7 @@ def test_several_seeds_give_several_runs(scenario: Path, tmp_path: Path) -> None
     ] * 3
 
 
+@pytest.mark.slow
 def test_resume_alone_goes_on_with_other_stop_options(scenario: Path, tmp_path: Path) -> None:
     first = marl("run", scenario, "--local-dir", tmp_path)
     done = marl("run", "--resume", results(first), "--stop-iters", 6)
@@ -177,6 +180,7 @@ def corrupt(directory: Path) -> Path:
         (["run", "{file}", "--seeds", "a..b"], "expected a range"),
         (["run", "--resume", "nowhere"], "nowhere"),
         (["run", "{file}", "--stop-iters", "0"], "--stop-iters"),
+        (["run", "{file}", "--set", "goal={evaluation.reward: 1}"], "no result has a field 'evaluation.reward'"),
         (["run", "{file}", "--nonsense"], "nonsense"),
         (["run", "{file}", "--set", "env_config={one_hot: 1}"], "unknown key 'one_hot'"),
         (["train", "--run", "ppo"], "no world was given"),
@@ -200,6 +204,7 @@ def test_a_mistake_ends_with_code_2_one_message_and_no_half_written_run(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_corrupted_checkpoint_is_refused_by_name(scenario: Path, tmp_path: Path) -> None:
     directory = results(marl("run", scenario, "--local-dir", tmp_path))
     newest = corrupt(directory)
@@ -226,6 +231,14 @@ def test_a_world_that_fails_at_its_first_reset_leaves_nothing_behind(scenario: P
     assert done.returncode == 2
     assert "no road" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_results_that_cannot_be_written_are_said(scenario: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    done = marl("run", scenario, "--local-dir", tmp_path / "file" / "out")
+    assert done.returncode == 2
+    assert "Choose another place with --local-dir" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_importing_marl_imports_nothing_heavy() -> None:

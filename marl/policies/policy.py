@@ -42,6 +42,7 @@ class Policy(nn.Module, ABC):
     def __init__(self, kind: Kind) -> None:
         super().__init__()
         self.kind = kind
+        self._anchor: tuple[nn.Parameter, ...] | None = None
 
     @abstractmethod
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
@@ -59,8 +60,10 @@ class Policy(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        first = next(self.parameters(), None)
-        return first.device if first is not None else torch.device("cpu")
+        """Where the parameters are. Asked several times per step, so the walk over all modules is done once."""
+        if self._anchor is None:
+            self._anchor = tuple(self.parameters())[:1]  # a tuple: nn.Module does not look inside
+        return self._anchor[0].device if self._anchor else torch.device("cpu")
 
     def tensor(self, array: Array) -> Tensor:
         return torch.from_numpy(array).to(self.device)

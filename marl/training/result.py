@@ -9,6 +9,7 @@ import numpy as np
 
 from marl.data.episode import EpisodeStats
 from marl.data.task import Floats, PolicyID
+from marl.errors import ConfigError, did_you_mean
 
 Result: TypeAlias = dict[str, Any]
 
@@ -53,6 +54,30 @@ def episode_numbers(stats: EpisodeStats, policies: Sequence[PolicyID]) -> Result
             **{f"policy_{name}_reward": newest.policy_returns(i).tolist() for i, name in enumerate(policies)},
         },
     }
+
+
+EPISODE_FIELDS = ("episode_reward_max", "episode_reward_min", "episode_reward_mean", "episode_len_mean")
+POLICY_FIELDS = ("policy_reward_max", "policy_reward_min", "policy_reward_mean")
+COUNT_FIELDS = (
+    "episodes_this_iter", "episodes_total", "training_iteration", "timesteps_this_iter", "timesteps_total",
+    "agent_timesteps_this_iter", "agent_timesteps_total", "time_this_iter_s", "time_total_s", "num_healthy_workers",
+    "best_evaluation",
+)  # fmt: skip
+OPEN_FIELDS = ("agent_reward_mean.", "info.", "timers.")  # whose last part is not known in advance
+
+
+def check_field(field: str, policies: Sequence[PolicyID], where: str) -> None:
+    """Refuse the name of a result field that no result will ever have."""
+    inner = field.removeprefix("evaluation.")
+    known = [*EPISODE_FIELDS, *(f"{name}.{policy}" for name in POLICY_FIELDS for policy in policies)]
+    if inner == field:
+        known += COUNT_FIELDS
+    if inner not in known and not inner.startswith(OPEN_FIELDS):
+        prefix = "evaluation." if inner != field else ""
+        raise ConfigError(
+            f"{where}: no result has a field {field!r}.{did_you_mean(field, [prefix + name for name in known])} "
+            f"Fields: {', '.join(prefix + name for name in known)}."
+        )
 
 
 def look_up(result: Mapping[str, Any], field: str) -> float | None:

@@ -82,7 +82,8 @@ class Store:
             params or {"seed": scenario.seed},
             datetime.now(),
         )
-        directory = new_run_directory(local_dir, scenario.name or env.split("/")[-1].replace(":", "_"), name)
+        experiment = scenario.name or env.split("/")[-1].replace(":", "_")
+        directory = new_run_directory(local_dir, experiment, name)
         self.open(directory)
         return directory
 

@@ -29,7 +29,7 @@ from marl.scenario.describe import describe
 from marl.scenario.load import compose
 from marl.scenario.setup import Setup, set_up
 from marl.training.acting import act_once
-from marl.training.result import Result, episode_numbers, look_up, reached
+from marl.training.result import Result, check_field, episode_numbers, look_up, reached
 from marl.training.store import Store, load_policy
 from marl.training.timers import Timers
 
@@ -55,6 +55,7 @@ class Trainer:
         self.scenario = scenario or compose(keys)
         torch.set_num_threads(self.scenario.torch_threads)
         self.setup: Setup = set_up(self.scenario)
+        check_fields(self.scenario, list(self.setup.policies))
         self.device = choose_device(self.scenario)
         self.policies = self._build_policies()
         self.learners: list[Learner] = [
@@ -166,12 +167,7 @@ class Trainer:
 
     def _note_best(self, result: Result) -> None:
         value = look_up(result["evaluation"], self.scenario.evaluation.metric)
-        if value is None:
-            raise ConfigError(
-                f"evaluation.metric {self.scenario.evaluation.metric!r} is no number of the evaluation block."
-                f"{did_you_mean(self.scenario.evaluation.metric, result['evaluation'])}"
-            )
-        if self.best_evaluation is None or value > self.best_evaluation:
+        if value is not None and (self.best_evaluation is None or value > self.best_evaluation):
             self.best_evaluation = value
             self.store.new_best()
         result["best_evaluation"] = self.best_evaluation
@@ -319,6 +315,20 @@ class Trainer:
         """What the policy does for one observation as the world gives it."""
         policy, config = self.get_policy(policy_id), self.setup.rollout.config
         return act_once(policy, obs, agent, explore, np.random.default_rng(), config)
+
+
+def check_fields(scenario: Scenario, policies: Sequence[PolicyID]) -> None:
+    """Goal, stop condition and metric must name numbers that results will have."""
+    for field in scenario.goal:
+        check_field(field, policies, "goal")
+        if field.startswith("evaluation.") and not scenario.evaluation.interval:
+            raise ConfigError(f"goal: {field} needs evaluations, but evaluation.interval is 0. Set it to 1 or more.")
+    for field in scenario.stop:
+        if field != "goal":
+            check_field(field, policies, "stop")
+    if scenario.stop.get("goal") and not scenario.goal:
+        raise ConfigError("stop: {goal: true} needs a goal, for instance goal: {evaluation.episode_reward_mean: 8.0}.")
+    check_field(f"evaluation.{scenario.evaluation.metric}", policies, "evaluation.metric")
 
 
 def make_pool(setup: Setup, policies: Mapping[PolicyID, Policy]) -> WorkerPool:

@@ -61,6 +61,7 @@ class QmixLearner(Learner):
         super().__init__(policies, seed)
         self.task, self.config = task, config
         self.index = {name: list(all_policies).index(name) for name in policies}
+        self._device = next(iter(policies.values())).device
         self.values: dict[PolicyID, ValuePolicy] = {n: p for n, p in policies.items() if isinstance(p, ValuePolicy)}
         self.targets = {name: deepcopy(policy) for name, policy in self.values.items()}
         self.optimisers = {
@@ -94,10 +95,6 @@ class QmixLearner(Learner):
     def _replay(self) -> Replay:
         alpha = self.config.prioritized_replay_alpha if self.config.prioritized_replay else 0.0
         return Replay(self.config.buffer_size, alpha)
-
-    @property
-    def _device(self) -> torch.device:
-        return next(iter(self.policies.values())).device
 
     # -- learning --------------------------------------------------------------------------------------------------
 
