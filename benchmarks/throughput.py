@@ -3,7 +3,7 @@
 Three rates per world, in env steps per second: ``raw`` steps the world itself with actions drawn in advance and resets
 what has ended; ``sampling`` lets one shared policy play through the in-process pool; ``training`` is the whole
 ``Trainer.train``. Rounds of the three are interleaved and the best of each counts, because the machine is rarely alone.
-A second measurement shows that an env step costs the same in short and in long fragments.
+A second measurement compares the cost of an env step in short and in long fragments.
 
     python benchmarks/throughput.py [--quick] [--json FILE]
 """
@@ -15,9 +15,8 @@ import importlib
 import json
 import os
 import platform
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -119,10 +118,9 @@ def raw_parallel(path: str) -> Callable[[int], Play]:
 def worlds(quick: bool) -> list[World]:
     lengths = (100, 500, 1_000) if quick else (100, 1_000, 10_000)
     part, repeats = (10, 1) if quick else (1, 5)
-    spread = raw_parallel("mpe2.simple_spread_v3")
     return [
         World(TWO_STEP, 256, 100 // part, 5_000 // part, raw_two_step, repeats, lengths),
-        World(SPREAD, 8, 500 // part, 500 // part, spread, repeats, lengths),
+        World(SPREAD, 8, 500 // part, 500 // part, raw_parallel("mpe2.simple_spread_v3"), repeats, lengths),
     ]
 
 
@@ -227,11 +225,11 @@ def as_json(rates: Mapping[str, Mapping[str, Rate]], costs: Mapping[str, Mapping
     }
 
 
-def main(arguments: Sequence[str]) -> None:
+def main() -> None:
     parser = argparse.ArgumentParser(description="Throughput of marl next to the bare worlds.")
     parser.add_argument("--quick", action="store_true", help="a smoke run: small numbers of steps, no best of several")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there as well")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     rates: dict[str, dict[str, Rate]] = {}
     costs: dict[str, dict[int, Cost]] = {}
     for world in worlds(options.quick):
@@ -248,4 +246,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

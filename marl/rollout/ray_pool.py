@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -149,6 +150,7 @@ def start_ray(config: RolloutConfig) -> bool:
 
     ours = not ray.is_initialized()
     if ours and config.address is not None:
+        _knock(config.address)
         try:
             ray.init(address=config.address, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, ValueError) as error:
@@ -169,6 +171,19 @@ def start_ray(config: RolloutConfig) -> bool:
             ray.shutdown()
         raise
     return ours
+
+
+def _knock(address: str) -> None:
+    """Ray itself would try for minutes to reach a cluster that is not there."""
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or "/" in address:
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise ResourceError(
+            f"no Ray cluster answers at {address!r} ({error}). Start one with `ray start --head`, or drop `address`."
+        ) from error
 
 
 def _check_resources(config: RolloutConfig, there: Mapping[str, float]) -> None:
