@@ -56,10 +56,15 @@ class EpisodeStats:
         parts = [part for part in parts if len(part)]
         if not parts:
             return EpisodeStats.empty()
+        if len(parts) == 1:
+            return parts[0]
         names: dict[AgentID, int] = {}
         agent, episode, before = [], [], 0
+        coded: Sequence[AgentID] | None = None
         for part in parts:
-            codes = np.array([names.setdefault(name, len(names)) for name in part.agents], np.int64)
+            if part.agents is not coded:  # parts of one ledger share their names
+                codes = np.array([names.setdefault(name, len(names)) for name in part.agents], np.int64)
+                coded = part.agents
             agent.append(codes[part.agent])
             episode.append(part.episode + before)
             before += len(part)

@@ -148,7 +148,8 @@ class DictVector(BatchedEnv):
         obs, infos = answer
         self.infos[lane] = infos
         self._see_all(lane, obs, infos)
-        self._state[lane] = state_vector(self.envs[lane])
+        if self.state_size:
+            self._state[lane] = state_vector(self.envs[lane])
 
     def _actions_of(self, lane: int, asked: list[bool], lists: list[Any]) -> dict[AgentID, Action]:
         chosen: dict[AgentID, Action] = {}
@@ -164,16 +165,15 @@ class DictVector(BatchedEnv):
         obs, rewards, terminated, truncated, infos = result
         self.infos[lane] = infos
         self._free_seats(lane)
-        self._see_all(lane, obs, infos)
-        for agent, reward in rewards.items():
-            self._pay(lane, agent, reward)
-        everybody = (bool(terminated.get(ALL, False)), bool(truncated.get(ALL, False)))
-        self._end(lane, terminated, truncated, obs, everybody)
-        nobody_left = ALL not in terminated and ALL not in truncated and not self._alive[lane].any()
-        self._over[lane] = any(everybody) or nobody_left
-        self._state[lane] = state_vector(self.envs[lane])
+        all_seen = self._see_all(lane, obs, infos)
+        self._pay_all(lane, rewards)
+        if not all_seen or any(terminated.values()) or any(truncated.values()):
+            self._end(lane, terminated, truncated, obs)
+        if self.state_size:
+            self._state[lane] = state_vector(self.envs[lane])
 
-    def _see_all(self, lane: int, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Any]) -> None:
+    def _see_all(self, lane: int, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Any]) -> bool:
+        """Whether everybody was seen at once, so that nobody can be missing."""
         if self._plain and len(obs) == self.kinds[0].size:
             encode = self._encode[0]
             try:
@@ -182,9 +182,10 @@ class DictVector(BatchedEnv):
                 pass  # the slow path below finds out which agent it was
             else:
                 self._present[lane] = self._alive[lane] = True
-                return
+                return True
         for agent, value in obs.items():
             self._see(lane, agent, value, infos.get(agent) or {})
+        return False
 
     def _see(self, lane: int, agent: AgentID, value: Obs, info: Mapping[str, Any]) -> None:
         seat = self._seat_for(lane, agent)
@@ -204,6 +205,17 @@ class DictVector(BatchedEnv):
             self._legal[k][lane, i] = mask
         self._present[lane, seat] = self._alive[lane, seat] = True
 
+    def _pay_all(self, lane: int, rewards: Mapping[AgentID, float]) -> None:
+        if self._plain and len(rewards) == self.kinds[0].size:
+            try:
+                self._rewards[lane] = [rewards[agent] for agent in self.kinds[0].agents]
+            except (KeyError, ValueError, TypeError):
+                pass  # somebody unknown, or not plain numbers: one by one
+            else:
+                return
+        for agent, reward in rewards.items():
+            self._pay(lane, agent, reward)
+
     def _pay(self, lane: int, agent: AgentID, reward: float) -> None:
         seat = self._seating[lane].get(agent)
         if seat is None:
@@ -217,10 +229,21 @@ class DictVector(BatchedEnv):
         terminated: Mapping[AgentID, bool],
         truncated: Mapping[AgentID, bool],
         obs: Mapping[AgentID, Obs],
+    ) -> None:
+        everybody = (bool(terminated.get(ALL, False)), bool(truncated.get(ALL, False)))
+        if any(terminated.values()) or any(truncated.values()):
+            self._end_agents(lane, terminated, truncated, obs, everybody)
+        nobody_left = ALL not in terminated and ALL not in truncated and not self._alive[lane].any()
+        self._over[lane] = any(everybody) or nobody_left
+
+    def _end_agents(
+        self,
+        lane: int,
+        terminated: Mapping[AgentID, bool],
+        truncated: Mapping[AgentID, bool],
+        obs: Mapping[AgentID, Obs],
         everybody: tuple[bool, bool],
     ) -> None:
-        if not (any(everybody) or any(terminated.values()) or any(truncated.values())):
-            return
         for agent, seat in self._seating[lane].items():
             if not self._alive[lane, seat]:
                 continue
@@ -298,6 +321,8 @@ class DictVector(BatchedEnv):
             ) from error
 
     def _five(self, lane: int, result: object) -> StepResult:
+        if isinstance(result, StepResult):
+            return result
         if not isinstance(result, tuple) or len(result) != 5:
             size = len(result) if isinstance(result, tuple) else type(result).__name__
             raise EnvError(

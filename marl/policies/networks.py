@@ -34,6 +34,11 @@ class MLP(nn.Module):
             self.biases.append(nn.Parameter(torch.zeros(narrow)))
         self._pairs = list(zip(self.weights, self.biases, strict=True))  # outside nn.Module's slow attribute look-up
 
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = self._pairs[0][0].device
+        return device
+
     def forward(self, x: Tensor) -> Tensor:
         for weight, bias in self._pairs[:-1]:
             x = self.activation(F.linear(x, weight, bias))
@@ -66,8 +71,7 @@ class Features(nn.Module):
 
     def of(self, inputs: Inputs, device: torch.device) -> Tensor:
         obs, index = torch.from_numpy(inputs.obs), torch.from_numpy(inputs.agent_index)
-        features: Tensor = self(obs.to(device), index.to(device))
-        return features
+        return self.forward(obs.to(device), index.to(device))
 
 
 def one_hot_sizes(space: AnySpace) -> list[int]:

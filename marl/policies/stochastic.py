@@ -46,9 +46,11 @@ class StochasticPolicy(Policy):
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         with torch.inference_mode():
-            params, _ = self(self.features.of(inputs, self.device), self._legal(inputs))
+            network = self.network
+            legal = torch.from_numpy(inputs.legal).to(network.device)
+            params = self._params(network(self.features.of(inputs, network.device)), legal)
             if explore and bool(self.exploration.uniform):
-                params = self._uniform(params, self._legal(inputs))
+                params = self._uniform(params, legal)
         actions, logp = self.distribution.sample(params.cpu().numpy(), rng, explore)
         return Decision(actions, logp, carry)
 
@@ -56,6 +58,10 @@ class StochasticPolicy(Policy):
         """Distribution numbers ``[N, size]`` and values ``[N]`` (zeros unless layers are shared)."""
         out = self.network(features)
         value = out[:, -1] if self.shares_value else out.new_zeros(len(out))
+        return self._params(out, legal), value
+
+    def _params(self, out: Tensor, legal: Tensor) -> Tensor:
+        """The distribution's part of the network's output; illegal actions get no chance."""
         params = out[:, :-1] if self.shares_value else out
         if self.noise_sets_std:
             params = torch.cat([params, self.exploration.value.clamp(min=1e-6).log().expand_as(params)], dim=1)
@@ -63,13 +69,10 @@ class StochasticPolicy(Policy):
             params = torch.cat([params, self.log_std.expand_as(params)], dim=1)
         if legal.shape[1]:
             params = params.masked_fill(~legal, ILLEGAL)
-        return params, value
+        return params
 
     def anneal(self, timesteps: int) -> None:
         self.exploration.anneal(timesteps)
-
-    def _legal(self, inputs: Inputs) -> Tensor:
-        return torch.from_numpy(inputs.legal).to(self.device)
 
     def _uniform(self, params: Tensor, legal: Tensor) -> Tensor:
         """Equal chances for all legal actions; standard normal for continuous ones."""

@@ -36,7 +36,7 @@ class ValuePolicy(Policy):
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         with torch.inference_mode():
-            values = self.values(self.features.of(inputs, self.device)).cpu().numpy()
+            values = self.values(self.features.of(inputs, self.network.device)).cpu().numpy()
         if inputs.legal.shape[1]:
             values = np.where(inputs.legal, values, np.float32(ILLEGAL))
         actions = values.argmax(axis=1)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from marl.data.batch import ROW_COLUMNS, SEAT_COLUMNS, WORLD_COLUMNS, MultiAgentBatch
-from marl.data.task import Array, Ints, PolicyID, Task
+from marl.data.task import Array, Bools, Ints, PolicyID, Task
 from marl.envs.batched import Frame, State
 from marl.rollout.player import Choices, Player
 
@@ -71,7 +71,8 @@ class Grid:
         columns, view = self.columns, player.view
         for k, actions in enumerate(choices.actions):
             columns["obs"][k][row] = view.obs[k]
-            columns["legal"][k][row] = view.legal[k]
+            if view.legal[k].size:
+                columns["legal"][k][row] = view.legal[k]
             columns["actions"][k][row] = actions
         self.alive[player.t == 0] = False
         self.alive |= view.present
@@ -80,32 +81,39 @@ class Grid:
         columns["action_logp"][row] = choices.logp
         columns["policy_index"][row] = player.policy_of
         columns["t"][row], columns["eps_id"][row] = player.t, player.eps_id
-        self.open[view.present] = row
+        np.copyto(self.open, row, where=view.present)
 
     def settle(self, row: int, frame: Frame, policy_of: Ints) -> None:
         """The view after the step; decisions whose agents are asked again or have ended are closed."""
         columns = self.columns
         for k in range(len(self.task.kinds)):
             columns["new_obs"][k][row] = frame.obs[k]
-            columns["new_legal"][k][row] = frame.legal[k]
-        self.alive = (self.alive | frame.present) & ~(frame.terminated | frame.truncated)
+            if frame.legal[k].size:
+                columns["new_legal"][k][row] = frame.legal[k]
+        ended = frame.terminated | frame.truncated
+        self.alive = (self.alive | frame.present) & ~ended
         columns["new_present"][row] = frame.present
         columns["new_alive"][row] = self.alive | (frame.truncated & ~frame.blind)
         columns["new_policy_index"][row] = policy_of
         columns["new_state"][row] = frame.state
         columns["rewards"][row] = frame.rewards
         columns["terminateds"][row], columns["truncateds"][row] = frame.terminated, frame.truncated
-        self._close(row, frame)
+        self._close(row, frame, ended)
         if self.complete_episodes:
             self._hand_over_episodes(row, frame)
 
-    def _close(self, row: int, frame: Frame) -> None:
-        closing = (self.open >= 0) & (frame.present | frame.terminated | frame.truncated)
+    def _close(self, row: int, frame: Frame, ended: Bools) -> None:
+        closing = (self.open >= 0) & (frame.present | ended)
         blind = closing & frame.blind
         if blind.any():
             self.lost_decisions += int(blind.sum())
             self.open[blind] = -1
             closing &= ~blind
+        if closing.all() and (self.open == row).all():  # everybody decided in this row and is asked again or has ended
+            self.columns["elapsed"][row] = 1
+            self.columns["active"][row] = not self.complete_episodes
+            self.open[:] = -1
+            return
         lanes, seats = np.nonzero(closing)
         rows = self.open[lanes, seats]
         self.columns["elapsed"][rows, lanes, seats] = row + 1 - rows

@@ -17,7 +17,8 @@ class Ledger:
     def __init__(self, world: BatchedEnv, policy_ids: Sequence[PolicyID]) -> None:
         self.world = world
         self.policy_ids = list(policy_ids)
-        seats = len(world.seat_names)
+        self.seat_names = world.seat_names
+        seats = len(self.seat_names)
         self.returns = np.zeros((world.num_envs, seats))
         self.seen = np.zeros((world.num_envs, seats), bool)
         self.lengths = np.zeros(world.num_envs, np.int64)
@@ -27,7 +28,7 @@ class Ledger:
 
     def begin(self, lanes: Ints) -> None:
         self.returns[lanes], self.seen[lanes], self.lengths[lanes] = 0.0, False, 0
-        for lane in lanes.tolist():
+        for lane in () if self.world.fixed_seats else lanes.tolist():
             self.past[lane] = []
 
     def hand_over(self, lane: int, seat: int, policy: int) -> None:
@@ -57,7 +58,7 @@ class Ledger:
             EpisodeStats(
                 rewards=returns.sum(axis=1).astype(np.float32),
                 lengths=self.lengths[lanes].copy(),
-                agents=self.world.seat_names,
+                agents=self.seat_names,
                 agent=seat,
                 episode=episode,
                 policy=policy_of[lanes][episode, seat],

@@ -46,6 +46,7 @@ class Player:
         self.carry = [
             np.zeros((lanes, kind.size, self._carry_size(k)), np.float32) for k, kind in enumerate(world.kinds)
         ]
+        self._column = [np.tile(np.arange(kind.size), lanes) for kind in world.kinds]  # seat within the kind, per row
         self.t = np.zeros(lanes, np.int64)
         self.eps_id = np.zeros(lanes, np.int64)
         self.episodes_begun = 0
@@ -125,11 +126,9 @@ class Player:
             kind_logp = np.zeros(len(flat), np.float32)
             obs = view.obs[k].reshape(len(flat), kind.obs_width)
             legal = view.legal[k].reshape(len(flat), kind.legal_width)
-            carry = (
-                self.carry[k].reshape(len(flat), -1) if self.carry[k].shape[2] else self.carry[k].reshape(len(flat), 0)
-            )
+            carry = self.carry[k].reshape(len(flat), self.carry[k].shape[2])
             for rows, policy in self._deciding(k, view.present[:, kind.seats]):
-                inputs = Inputs(obs[rows], legal[rows], rows % kind.size)
+                inputs = Inputs(obs[rows].copy(), legal[rows], self._column[k][rows])
                 decision = policy.act(inputs, carry[rows, : policy.carry_size], rng, explore=explore)
                 flat[rows], kind_logp[rows] = decision.actions, decision.logp
                 if policy.carry_size:
@@ -138,14 +137,15 @@ class Player:
             logp[:, kind.seats] = kind_logp.reshape(world.num_envs, kind.size)
         return Choices(actions, logp)
 
-    def _deciding(self, k: int, present: Bools) -> Iterator[tuple[Ints, Policy]]:
-        """Rows (lane * seats + seat) per policy of this kind."""
+    def _deciding(self, k: int, present: Bools) -> Iterator[tuple[Ints | slice, Policy]]:
+        """Rows (lane * seats + seat) per policy of this kind; a slice, which copies nothing, where it decides for all."""
         seats = self.world.kinds[k].seats
         for index, policy in enumerate(self.policies):
             if self.kind_of_policy[index] == k:
-                rows = np.flatnonzero(present & (self.policy_of[:, seats] == index))
+                mine = present & (self.policy_of[:, seats] == index)
+                rows = np.flatnonzero(mine)
                 if rows.size:
-                    yield rows, policy
+                    yield (slice(None) if rows.size == mine.size else rows), policy
 
     def advance(self, choices: Choices) -> Frame:
         """Step all lanes; the frame shows how the step ended, before any episode is started anew."""

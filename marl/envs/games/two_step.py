@@ -58,6 +58,8 @@ class TwoStepGames(NativeEnv):
         self.kinds = number_seats([Kind("agent", AGENTS, self._observation_space(), self._action_space())])
         self.where = np.zeros(num_envs, np.int64)
         self.steps = np.zeros(num_envs, np.int64)
+        self._states = np.eye(3, dtype=np.float32)
+        self._sights = self._all_sights()
         self.luck = np.zeros((num_envs, 2, 2))  # uniform numbers per step and agent, for actions_are_logits
 
     def _observation_space(self) -> spaces.Space[Any]:
@@ -95,18 +97,19 @@ class TwoStepGames(NativeEnv):
         return (self.luck[lanes, np.minimum(self.steps, 1)] < chance_of_second).astype(np.int64)
 
     def _view(self) -> tuple[Sequence[Array], Sequence[Bools], Bools, Floats]:
-        state = np.eye(3, dtype=np.float32)[self.where]
         present = np.ones((self.num_envs, 2), bool)
-        return (self._observe(state),), (np.ones((self.num_envs, 2, 0), bool),), present, state
+        legal = np.ones((self.num_envs, 2, 0), bool)
+        return (self._sights[self.where],), (legal,), present, self._states[self.where]
 
-    def _observe(self, state: Floats) -> Ints:
-        obs = np.empty((self.num_envs, 2, self.kinds[0].obs_width), np.int64)
+    def _all_sights(self) -> Ints:
+        """``[state, agent, obs_width]``: what each agent sees in each of the three states."""
+        sights = np.empty((3, 2, self.kinds[0].obs_width), np.int64)
         if self.config.one_hot_state_encoding:
-            obs[:, :, :3] = state[:, None]
-            obs[:, :, 3] = (1, 2)
+            sights[:, :, :3] = np.eye(3)[:, None]
+            sights[:, :, 3] = (1, 2)
         else:
-            obs[:, :, 0] = self.where[:, None] + (0, 3)
-        return obs
+            sights[:, :, 0] = np.arange(3)[:, None] + (0, 3)
+        return sights
 
     def render(self, lane: int) -> str:
         state = ("first state", "safe branch", "risky branch")[self.where[lane]]
