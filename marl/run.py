@@ -139,7 +139,9 @@ def execute(
     from marl.scenario.load import compose
 
     keys = {**raw, **changes}
-    keys["stop"] = {**keys.get("stop", {}), **stops}
+    if stops:
+        given = keys.get("stop") or {}
+        keys["stop"] = {**given, **stops} if isinstance(given, Mapping) else given
     if as_test and not keys.get("goal"):
         if "episode_reward_mean" not in stops:
             raise ConfigError("--as-test needs a goal: in the scenario, or by --stop-reward.")
@@ -158,7 +160,7 @@ def _train(scenario: Any, local_dir: Path | None, resume: Path | None, as_test: 
     from marl.training.trainer import Trainer
 
     folder = find_checkpoint(resume) if resume is not None else None
-    trainer = Trainer(scenario=scenario)
+    trainer = Trainer(scenario=scenario, fresh=folder is None)
     try:
         if folder is None:
             trainer.workers.start()
@@ -175,10 +177,10 @@ def _train(scenario: Any, local_dir: Path | None, resume: Path | None, as_test: 
         try:
             outcome = run_to_the_end(trainer, display)
         except UserError:
-            display.finish(_after_failure(trainer.store.directory))
+            display.finish(_after_failure(trainer.store.directory, fresh=folder is None))
             raise
         except KeyboardInterrupt:  # the second Ctrl-C
-            display.finish(_after_failure(trainer.store.directory))
+            display.finish(_after_failure(trainer.store.directory, fresh=folder is None))
             return 130
         display.finish(_closing_lines(trainer, outcome))
     finally:
@@ -202,14 +204,14 @@ def _closing_lines(trainer: Any, outcome: Any) -> list[str]:
     return lines
 
 
-def _after_failure(directory: Path | None) -> list[str]:
-    """Where the last checkpoint is; a run that wrote no result at all leaves nothing behind."""
+def _after_failure(directory: Path | None, fresh: bool) -> list[str]:
+    """Where the last checkpoint is; a fresh run that wrote no result at all leaves nothing behind."""
     if directory is None:
         return []
-    if not (directory / "result.json").exists():
+    kept = sorted((directory / "checkpoints").glob("checkpoint_*"))
+    if fresh and not kept and not (directory / "result.json").exists():
         shutil.rmtree(directory, ignore_errors=True)
         return ["the run ended before its first result; nothing was kept"]
-    kept = sorted((directory / "checkpoints").glob("checkpoint_*"))
     last = f"last checkpoint: {kept[-1]}. Go on with: marl run --resume {directory}" if kept else "no checkpoint yet"
     return [last, f"results: {directory}"]
 

@@ -1,1 +1,1 @@
-"""Learning proofs: what the algorithms reach, declared as data, measured over several seeds and kept beside the code."""
+"""Learning proofs: what the algorithms reach, declared as data, measured over several seeds, kept with the code."""

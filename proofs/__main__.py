@@ -55,9 +55,8 @@ def _parser() -> argparse.ArgumentParser:
 def _list(proofs: Sequence[Proof], places: Places, package: str, console: Console) -> int:
     for proof in proofs:
         verdict = _verdict(proof, places, package)
-        console.print(
-            f"{proof.name:<28} {verdict:<11} {len(proof.all_seeds):>2} seeds  {proof.budget:>9,} steps  {proof.goal}"
-        )
+        size = f"{len(proof.all_seeds):>2} seeds  {proof.budget:>9,} steps"
+        console.print(f"{proof.name:<28} {verdict:<11} {size}  {proof.goal}", soft_wrap=True)
     return 0
 
 

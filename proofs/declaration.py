@@ -72,7 +72,7 @@ class Proof(Config):
         """The goal in words."""
         parts = [f"{_short(field)} reaches {value:g}" for field, value in self.reaches.items()]
         parts += [f"{_short(field)} ends at {value:g}" for field, value in self.ends_at.items()]
-        parts += [f"published tables within {self.tolerance:g}"] if self.tables else []
+        parts += [f"joint values within {self.tolerance:g}"] if self.tables else []
         return ", ".join(parts)
 
 

@@ -67,7 +67,7 @@ def _section(proof: Proof, results: Results, picture: str) -> str:
     lines = [f"## {proof.name}", "", proof.claim, ""]
     lines += [f"Scenario `{proof.scenario}`{f' with {changes}' if changes else ''}. Seconds per seed: {seconds}.", ""]
     if proof.tables:
-        lines += ["| seed | state | learned | published |", "|---|---|---|---|"]
+        lines += ["| seed | state | learned | expected |", "|---|---|---|---|"]
         for seed in seeds:
             lines += [
                 f"| {seed.seed} | {state} | {_numbers(seed.tables[state])} | {_numbers(table)} |"

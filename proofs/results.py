@@ -20,7 +20,7 @@ Verdict = Literal["ok", "miss", "unfinished", "stale"]
 
 @dataclass
 class SeedResult:
-    """One run: every evaluation (env steps and the recorded fields), and the learned tables where they were asked for."""
+    """One run: every evaluation (env steps and the recorded fields), and the learned tables where asked for."""
 
     seed: int
     evaluations: list[tuple[int, dict[str, float]]]

@@ -2,7 +2,7 @@
 
     Q(s)[a_0][a_1] = mixer(Q_0(o_0, a_0), Q_1(o_1, a_1), s)
 
-Rashid et al. (2018) print these tables for VDN and QMIX (table 1 and table 2 of the paper).
+Rashid et al. (2018) print them for QMIX; under uniform play VDN's are the best additive fit of the payoffs.
 """
 
 from __future__ import annotations

@@ -5,11 +5,19 @@ from __future__ import annotations
 import itertools
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import AfterValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from marl.config import Config
 
-Schedule = list[tuple[NonNegativeInt, float]]
+
+def _in_order(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    times = [time for time, _ in points]
+    if not points or times != sorted(set(times)):
+        raise ValueError("expected points [env steps, value] with growing env steps")
+    return points
+
+
+Schedule = Annotated[list[tuple[NonNegativeInt, NonNegativeFloat]], AfterValidator(_in_order)]
 
 
 class OptimizerConfig(Config):

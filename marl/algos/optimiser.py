@@ -58,6 +58,7 @@ class FlatOptimiser:
         return {name: value.detach().cpu().numpy().copy() for name, value in state.items() if value is not None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.optimiser.state[self.whole].clear()
         if state:
             tensors = {name: torch.from_numpy(np.array(value)) for name, value in state.items()}
             moved = {n: t if n == "step" else t.to(self.flat.device) for n, t in tensors.items()}

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from marl.algos.central_critic.config import CentralCriticConfig
 from marl.algos.config import LearnerConfig
 from marl.algos.qmix.config import QmixConfig
+from marl.errors import ConfigError
 from marl.registry import Registry
 
 
@@ -33,7 +34,12 @@ class Preset:
     summary: str
 
     def configure(self, **keys: Any) -> LearnerConfig:
-        """The family's config with this preset's defaults and the given keys."""
+        """The family's config with this preset's defaults and the given keys; what makes the preset cannot be changed."""
+        for key in ("mixer", "objective"):
+            if key in keys and key in self.defaults and keys[key] != self.defaults[key]:
+                other = next((n for n in ALGOS if ALGOS[n].defaults.get(key) == keys[key]), None)
+                remedy = f" Use algo {other}." if other else ""
+                raise ConfigError(f"{self.name} has {key} {self.defaults[key]!r}, not {keys[key]!r}.{remedy}")
         return self.family.config(**{**self.defaults, **keys})
 
 

@@ -63,7 +63,8 @@ def team_rows(batch: MultiAgentBatch, seats: Sequence[int], gamma: float) -> Sam
     A team's decision is closed when any member is asked again, or when all of its open decisions have ended. Its
     reward is
     the sum of the members' rewards in between. Members that do not decide are masked by ``present``/``new_present``; a
-    truncated member still counts in the outcome, because its value goes on.
+    truncated member still counts in the outcome, because its value goes on. A team that was cut off without any last
+    observation is left out.
     """
     seats = seats_in_order(batch.task, seats)
     present, asked = batch.present[:, :, seats], batch.new_present[:, :, seats]
@@ -74,8 +75,12 @@ def team_rows(batch: MultiAgentBatch, seats: Sequence[int], gamma: float) -> Sam
     done = closing[t, e]
     is_end[done, e] = True
     rewards = discounted_until(batch.rewards[:, :, seats].sum(axis=2), is_end, gamma)
+    cut = batch.truncateds[:, :, seats]
     asked_then = np.asarray(asked[done, e])
-    goes_on = np.asarray(asked_then | (batch.truncateds & batch.new_alive)[:, :, seats][done, e])
+    goes_on = np.asarray(asked_then | (cut & batch.new_alive[:, :, seats])[done, e])
+    # Cut off without any last observation: there is no outcome to learn from.
+    keep = goes_on.any(axis=1) | ~cut[done, e].any(axis=1)
+    t, e, done, asked_then, goes_on = t[keep], e[keep], done[keep], asked_then[keep], goes_on[keep]
     columns: dict[str, Array] = {
         "present": np.asarray(present[t, e]),
         "new_present": goes_on,
@@ -124,7 +129,7 @@ def _closing_rows(present: Bools, asked: Bools, ended: Bools) -> Ints:
 
 def single_rows(batch: MultiAgentBatch, policy: str, k: int, gamma: float) -> SampleBatch:
     """A policy's own decisions in the same form: teams of one."""
-    rows = batch.for_policy(policy, gamma)
+    rows = batch.for_policy(policy, gamma, kind=k)
     index = np.full((len(rows), 1), batch.policy_ids.index(policy))
     ended = rows["terminateds"] | rows["truncateds"]
     return SampleBatch(

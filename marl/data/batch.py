@@ -129,15 +129,17 @@ class MultiAgentBatch:
         """``[T, E, A]``: the row in which a decision's outcome stands (its own row where there is no decision)."""
         return np.arange(len(self.t))[:, None, None] + np.maximum(self.elapsed - 1, 0)
 
-    def for_policy(self, policy: PolicyID, gamma: float = 1.0) -> SampleBatch:
-        """The policy's decisions, in the order of time; rewards folded with ``gamma`` over each decision's steps."""
+    def for_policy(self, policy: PolicyID, gamma: float = 1.0, kind: int | None = None) -> SampleBatch:
+        """The policy's decisions, in the order of time; rewards folded with ``gamma`` over each decision's steps.
+
+        ``kind`` is the kind of agents that the policy plays; without it, it is looked up among its decisions.
+        """
         index = self.policy_ids.index(policy)
         mine = self.active & (self.policy_index == index)
-        kinds = [k for k, kind in enumerate(self.task.kinds) if mine[:, :, kind.seats].any()]
-        k = kinds[0] if kinds else 0
-        kind = self.task.kinds[k]
+        k = self._kind_with(mine) if kind is None else kind
+        first_seat = self.task.kinds[k].first_seat
         t, e, a = np.nonzero(mine)
-        done, column = t + self.elapsed[t, e, a] - 1, a - kind.first_seat
+        done, column = t + self.elapsed[t, e, a] - 1, a - first_seat
         return SampleBatch(
             {
                 "obs": self.obs[k][t, e, column],
@@ -158,6 +160,9 @@ class MultiAgentBatch:
                 "seat": a,
             }
         )
+
+    def _kind_with(self, mine: Bools) -> int:
+        return next((k for k, kind in enumerate(self.task.kinds) if mine[:, :, kind.seats].any()), 0)
 
     @staticmethod
     def concat(batches: Sequence[MultiAgentBatch]) -> MultiAgentBatch:

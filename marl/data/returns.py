@@ -42,7 +42,7 @@ def gae(
     reward. With ``d = gamma ** elapsed``::
 
         delta = folded + d * next_value * (not terminated) - value
-        A[t]  = delta[t] + d * trace * A[next decision] * (not ended)
+        A[t]  = delta[t] + d * trace * A[next decision]        (0 where the life ended before it)
 
     Rows where the agent did not decide hand the running sum through, so a manager that decides every tenth step needs
     no
@@ -51,13 +51,14 @@ def gae(
     """
     done = batch.outcome_rows()
     terminated = np.take_along_axis(batch.terminateds, done, axis=0)
-    ended = terminated | np.take_along_axis(batch.truncateds, done, axis=0)
     discount = np.float32(gamma) ** batch.elapsed.astype(np.float32)
     delta = folded + discount * next_values * ~terminated - values
-    carry_on = discount * np.float32(trace) * ~ended
+    carry_on = discount * np.float32(trace)
+    ends = batch.terminateds | batch.truncateds
     advantages = np.zeros_like(values)
     running = np.zeros_like(values[0])
     for t in range(len(values) - 1, -1, -1):
+        running = np.where(ends[t], 0.0, running)  # a life ended here: nothing of the seat's next life counts
         running = np.where(batch.active[t], delta[t] + carry_on[t] * running, running)
         advantages[t] = running
     return advantages

@@ -68,7 +68,11 @@ class Kind:
         """Number of actions in a legal-action mask; 0 where every action is always legal."""
         if not self.masked:
             return 0
-        assert isinstance(self.action_space, spaces.Discrete)
+        if not isinstance(self.action_space, spaces.Discrete):
+            raise SpaceMismatchError(
+                f"agents {self.agents[0]!r}, ... have an action_mask, but their actions are {self.action_space}. Masks "
+                "work with Discrete actions: drop the mask, or make the actions Discrete."
+            )
         return int(self.action_space.n)
 
 

@@ -63,7 +63,8 @@ class MultiAgentEnv(ABC):
     * A reward for an agent that did not just act belongs to its last decision; one that arrives after its own end
       counts in its return, not in training.
     * Agents known in advance are listed in ``possible_agents``. Otherwise ``max_agents`` says how many agents of each
-      id pattern can be alive at once (``{"car_*": 50}``); spaces are asked for with ``*`` replaced by ``0``.
+      id pattern can be there at once (``{"car_*": 50}``), counting those that end in a step together with those that
+      appear in it; spaces are asked for with ``*`` replaced by ``0``.
 
     Optional: ``state()`` for centralised training, ``render()``, ``close()``, ``set_task(task)``, and
     ``get_state()``/``set_state(state)`` (nested dicts and lists of numbers, strings and numpy arrays), with which a

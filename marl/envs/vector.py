@@ -14,6 +14,8 @@ from marl.envs.episode_log import LONGEST_REPLAY, EpisodeLog, fingerprint
 from marl.envs.layout import MASK, decoder, encoder, kinds_of, obs_key, pattern_of
 from marl.errors import EnvError, did_you_mean
 
+LONGEST_EMPTY = 1_000  # steps without anybody alive before a world is told off
+
 
 class DictVector(BatchedEnv):
     """``E`` objects of a ``MultiAgentEnv`` behind the array API.
@@ -51,6 +53,7 @@ class DictVector(BatchedEnv):
         else:
             self._seating = [{} for _ in self.envs]
             self._plain = False
+        self._masked = any(kind.masked for kind in self.kinds)
         self._patterns = list(self.envs[0].max_agents)
         self._free: list[dict[str, list[int]]] = [self._all_free() for _ in self.envs]
         self._names: list[list[AgentID]] = [list(names) for _ in self.envs]
@@ -81,6 +84,7 @@ class DictVector(BatchedEnv):
         self._truncated = np.zeros((lanes, seats), bool)
         self._blind = np.zeros((lanes, seats), bool)
         self._over = np.zeros(lanes, bool)
+        self._lonely = [0] * lanes  # steps since anybody was alive
         self._born: list[tuple[int, int]] = []
         self._late: list[tuple[int, AgentID, float]] = []
         self.state_size = self._ask_state_size()
@@ -169,8 +173,20 @@ class DictVector(BatchedEnv):
         self._pay_all(lane, rewards)
         if not all_seen or any(terminated.values()) or any(truncated.values()):
             self._end(lane, terminated, truncated, obs)
+        if self._masked:
+            self._check_masks(lane)
         if self.state_size:
             self._state[lane] = state_vector(self.envs[lane])
+
+    def _check_masks(self, lane: int) -> None:
+        for k, kind in enumerate(self.kinds):
+            stuck = self._present[lane, kind.seats] & ~self._legal[k][lane].any(axis=1) if kind.masked else ()
+            for i in np.flatnonzero(stuck).tolist():
+                raise EnvError(
+                    f"env {self.name!r}, copy {lane}, step {self.logs[lane].steps}: agent "
+                    f"{self._names[lane][kind.first_seat + i]!r} is asked to act, but its action_mask allows nothing. "
+                    "Allow at least one action, or end the agent."
+                )
 
     def _see_all(self, lane: int, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Any]) -> bool:
         """Whether everybody was seen at once, so that nobody can be missing."""
@@ -233,8 +249,14 @@ class DictVector(BatchedEnv):
         everybody = (bool(terminated.get(ALL, False)), bool(truncated.get(ALL, False)))
         if any(terminated.values()) or any(truncated.values()):
             self._end_agents(lane, terminated, truncated, obs, everybody)
-        nobody_left = ALL not in terminated and ALL not in truncated and not self._alive[lane].any()
-        self._over[lane] = any(everybody) or nobody_left
+        alive = bool(self._alive[lane].any())
+        self._over[lane] = any(everybody) or (not alive and ALL not in terminated and ALL not in truncated)
+        self._lonely[lane] = 0 if alive or self._over[lane] else self._lonely[lane] + 1
+        if self._lonely[lane] >= LONGEST_EMPTY:
+            raise EnvError(
+                f"env {self.name!r}, copy {lane}: nobody has been alive for {LONGEST_EMPTY} steps, and '__all__' is not "
+                "true. End the episode with '__all__', or leave '__all__' out where all agents end by themselves."
+            )
 
     def _end_agents(
         self,

@@ -42,6 +42,8 @@ def epsilon_greedy(config: ExplorationConfig) -> Exploration:
 
 def sampling(config: ExplorationConfig) -> Exploration:
     """Stochastic policies: sample, after an optional random start; GaussianNoise also sets the standard deviation."""
+    if config.type == "StochasticSampling":
+        return Exploration(1.0, 1.0, 0, config.random_timesteps or 0)
     initial = 1.0 if config.initial_scale is None else config.initial_scale
     final = 0.1 if config.final_scale is None else config.final_scale
     steps = 10_000 if config.scale_timesteps is None else config.scale_timesteps

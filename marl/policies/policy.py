@@ -36,6 +36,8 @@ class Decision:
 class Policy(nn.Module, ABC):
     """Acts for agents of one kind. What it needs while acting is a parameter or a buffer, so it travels with the weights."""
 
+    world_units: bool = False
+    """Whether Box actions are given as the world takes them (scripted policies) instead of normalised to -1..1."""
     carry_size: int = 0
     """Numbers that the policy remembers per agent between two decisions of an episode."""
 

@@ -18,7 +18,9 @@ from marl.registry import load_object
 
 
 class RandomPolicy(Policy):
-    """Uniform over the legal actions; uniform over the box for continuous ones (normalised to -1..1)."""
+    """Uniform over the legal actions, or over the box; standard normal where the box has no bounds."""
+
+    world_units = True
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         del explore
@@ -30,12 +32,22 @@ class RandomPolicy(Policy):
         elif isinstance(space, spaces.MultiDiscrete):
             actions = rng.integers(0, space.nvec.reshape(-1), (rows, *self.kind.action_shape))
         else:
-            actions = rng.uniform(-1, 1, (rows, *self.kind.action_shape)).astype(np.float32)
+            actions = self._in_the_box(rows, rng)
         return Decision(actions, np.zeros(rows, np.float32), carry)
+
+    def _in_the_box(self, rows: int, rng: np.random.Generator) -> Floats:
+        space = self.kind.action_space
+        assert isinstance(space, spaces.Box)
+        low, high = space.low.reshape(-1), space.high.reshape(-1)
+        bounded = np.isfinite(low) & np.isfinite(high)
+        uniform = rng.uniform(np.where(bounded, low, 0), np.where(bounded, high, 1), (rows, len(low)))
+        return np.where(bounded, uniform, rng.standard_normal((rows, len(low)))).astype(np.float32)
 
 
 class FixedPolicy(Policy):
     """Always the same action."""
+
+    world_units = True
 
     def __init__(self, kind: Kind, action: Any) -> None:
         super().__init__(kind)
@@ -58,6 +70,8 @@ class FixedPolicy(Policy):
 
 class RulePolicy(Policy):
     """A function ``(obs)`` or ``(obs, rng)`` from one agent's observation to its action."""
+
+    world_units = True
 
     def __init__(self, kind: Kind, rule: Callable[..., Any]) -> None:
         super().__init__(kind)

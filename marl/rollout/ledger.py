@@ -52,7 +52,7 @@ class Ledger:
             for lane in lanes.tolist():
                 self._ended.append(self._by_name(lane, policy_of[lane]))
             return
-        episode, seat = np.nonzero(self.seen[lanes])
+        episode, seat = np.nonzero(self.seen[lanes] | (self.returns[lanes] != 0))
         returns = self.returns[lanes]
         self._ended.append(
             EpisodeStats(

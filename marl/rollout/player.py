@@ -130,12 +130,15 @@ class Player:
             for rows, policy in self._deciding(k, view.present[:, kind.seats]):
                 inputs = Inputs(obs[rows].copy(), legal[rows], self._column[k][rows])
                 decision = policy.act(inputs, carry[rows, : policy.carry_size], rng, explore=explore)
-                flat[rows], kind_logp[rows] = decision.actions, decision.logp
+                flat[rows], kind_logp[rows] = self._stored(policy, decision.actions), decision.logp
                 if policy.carry_size:
                     carry[rows, : policy.carry_size] = decision.carry
             actions.append(flat.reshape(world.num_envs, kind.size, *kind.action_shape))
             logp[:, kind.seats] = kind_logp.reshape(world.num_envs, kind.size)
         return Choices(actions, logp)
+
+    def _stored(self, policy: Policy, actions: Array) -> Array:
+        return from_env(actions, policy.kind.action_space, self.config) if policy.world_units else actions
 
     def _deciding(self, k: int, present: Bools) -> Iterator[tuple[Ints | slice, Policy]]:
         """Rows (lane * seats + seat) per policy of this kind; a slice, which copies nothing, where it decides for all."""
@@ -164,12 +167,19 @@ class Player:
 
     def settle(self, frame: Frame) -> Ints:
         """After the step was recorded: seat new agents, close the books of ended episodes. Gives the lanes to start anew."""
+        self._forget_ended(frame)
         self._welcome(frame.born)
         self.ledger.seen |= frame.present | frame.terminated | frame.truncated
         over = np.flatnonzero(frame.over)
         if over.size:
             self.ledger.end(over, self.policy_of)
         return over
+
+    def _forget_ended(self, frame: Frame) -> None:
+        """An agent that ended and comes back on the same seat starts without memory."""
+        for kind, column in zip(self.world.kinds, self.carry, strict=True):
+            if column.shape[2]:
+                column[(frame.terminated | frame.truncated)[:, kind.seats]] = 0.0
 
     def _cut_at_horizon(self, frame: Frame, horizon: int) -> None:
         lanes = np.flatnonzero((self.t >= horizon) & ~frame.over)
@@ -234,6 +244,16 @@ class Player:
 
 def _rng_state(episode: Episode) -> State:
     return episode.rng.bit_generator.state if "rng" in vars(episode) else None
+
+
+def from_env(actions: Array, space: spaces.Space[object], config: RolloutConfig) -> Array:
+    """The inverse of ``to_env`` within the bounds, for policies that speak the world's units."""
+    if not isinstance(space, spaces.Box) or not config.normalize_actions:
+        return actions
+    low, high = space.low.reshape(-1), space.high.reshape(-1)
+    bounded = np.isfinite(low) & np.isfinite(high) & (high > low)
+    width = np.where(bounded, high - low, 1.0)
+    return np.where(bounded, 2 * (actions - np.where(bounded, low, 0.0)) / width - 1, actions).astype(np.float32)
 
 
 def to_env(actions: Array, space: spaces.Space[object], config: RolloutConfig) -> Array:

@@ -26,6 +26,7 @@ class Round:
 
     batch: MultiAgentBatch
     episodes: EpisodeStats
+    decisions_lost: int = 0
     notes: list[str] = field(default_factory=list)
 
 
@@ -93,6 +94,7 @@ def together(rollouts: Sequence[Rollout]) -> Round:
     return Round(
         MultiAgentBatch.concat([rollout.batch for rollout in rollouts]),
         EpisodeStats.concat([rollout.episodes for rollout in rollouts]),
+        sum(rollout.decisions_lost for rollout in rollouts),
         [note for rollout in rollouts for note in rollout.notes],
     )
 

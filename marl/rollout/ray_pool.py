@@ -33,8 +33,8 @@ class RayPool(WorkerPool):
         self._local = RolloutWorker(spec, 0, policies)
         self.states: dict[int, State] = {}
         self.weights: Any = None  # reference to the newest weights in the object store
-        self.actors = {index: self._start(index) for index in self.indices}
         self.replaced = 0
+        self.actors = {index: self._start(index) for index in self.indices}
         self.sync_weights()
 
     def _start(self, index: int) -> Any:
@@ -59,8 +59,11 @@ class RayPool(WorkerPool):
     def _answer(self, index: int, reference: Any, send: Callable[[Any, int], Any]) -> Any:
         import ray
 
-        for _ in range(TRIES):
+        for attempt in range(TRIES):
             try:
+                if attempt:
+                    self._replace(index)
+                    reference = send(self.actors[index], index)
                 return ray.get(reference)
             except ray.exceptions.RayTaskError as error:
                 raise _original(error, index) from None
@@ -69,8 +72,6 @@ class RayPool(WorkerPool):
                     raise TrainingError(
                         f"worker {index} died ({_first_line(error)}) and recreate_failed_workers is false."
                     ) from None
-                self._replace(index)
-                reference = send(self.actors[index], index)
         raise TrainingError(
             f"worker {index} died {TRIES} times in a row. Look at the last lines of Ray's logs; usual reasons are a "
             "crash in the world's "
@@ -78,12 +79,14 @@ class RayPool(WorkerPool):
         )
 
     def _replace(self, index: int) -> None:
+        """A new actor with the newest weights and the state that the last rollout brought along."""
+        import ray
+
         self.replaced += 1
-        self.actors[index] = self._start(index)
-        if self.weights is not None:
-            self.actors[index].set_weights.remote(self.weights)
+        actor = self.actors[index] = self._start(index)
+        ray.get(actor.set_weights.remote(self.weights))
         if index in self.states:
-            self.actors[index].load_state_dict.remote(self.states[index])
+            ray.get(actor.load_state_dict.remote(self.states[index]))
 
     # -- the verbs -------------------------------------------------------------------------------------------------
 

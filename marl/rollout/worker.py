@@ -32,6 +32,7 @@ class Rollout:
     batch: MultiAgentBatch
     episodes: EpisodeStats
     state: State = None
+    decisions_lost: int = 0
     notes: list[str] = field(default_factory=list)
 
 
@@ -73,7 +74,9 @@ class RolloutWorker:
         batch = self.grid.batch()
         self.grid.keep_tail()
         notes, self._notes = self._notes, []
-        return Rollout(batch, player.ledger.pop(), self.state_dict() if with_state else None, notes)
+        lost, self.grid.lost_decisions = self.grid.lost_decisions, 0
+        state = self.state_dict() if with_state else None
+        return Rollout(batch, player.ledger.pop(), state, lost, notes)
 
     @property
     def player(self) -> Player:
@@ -153,10 +156,11 @@ class RolloutWorker:
 
     def state_dict(self) -> State:
         """Everything but the weights: generators, episodes in flight, open decisions."""
+        player = self.player.state_dict()  # first: the first episodes may only begin now, and draw seeds
         return {
             "rng": self.rng.bit_generator.state,
             "seeds": self._seeds.bit_generator.state,
-            "player": self.player.state_dict(),
+            "player": player,
             "grid": self.grid.state_dict(),
         }
 
@@ -189,6 +193,7 @@ def play_episodes(player: Player, seeds: Sequence[int], explore: bool) -> Episod
     queue = lanes
     rng = np.random.default_rng([int(seeds[0]), len(seeds)])
     player.ledger.pop()
+    player.episodes_begun = 0  # what a mapper sees of an episode does not depend on earlier evaluations
     player.begin(np.arange(lanes), np.array([seeds[i % len(seeds)] for i in playing.tolist()]))
     results: dict[int, EpisodeStats] = {}
     while len(results) < len(seeds):

@@ -28,9 +28,10 @@ class MultiAgentConfig(Config):
         description='shared, per_agent, by_group, levels, patterns {"car_*": [car1, car2]}, or package.module:function. '
         "Default: agents with equal spaces share a policy.",
     )
-    policies_to_train: list[str] | Callable[..., Any] | None = Field(
+    policies_to_train: list[str] | str | Callable[..., Any] | None = Field(
         None,
-        description="Policies that learn; the others stay as they are, bit for bit. Default: all that can.",
+        description="Policies that learn; the others stay as they are, bit for bit. Default: all that can. Also "
+        "package.module:function of a function (policy_id, batch) -> true/false, asked in each round.",
     )
 
     @field_validator("policies", mode="before")

@@ -33,9 +33,7 @@ def can_be_replayed(described: Any) -> bool:
 def to_plain(value: Any) -> Any:
     """Numbers, strings, lists and dicts only."""
     if hasattr(value, "model_fields"):
-        return {
-            key: to_plain(getattr(value, key)) for key in type(value).model_fields if getattr(value, key) is not None
-        }
+        return {key: to_plain(getattr(value, key)) for key in type(value).model_fields}
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import ValidationError
@@ -32,6 +32,8 @@ def load_scenario(path: Path, sets: Iterable[str] = (), changes: Mapping[str, An
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML mapping from a file; broken or hostile files are a ``ConfigError`` with the place."""
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; expected a scenario file, such as scenarios/two_step_game.yaml.")
     if not path.is_file():
         nearby = [str(p) for p in sorted(path.parent.glob("*.yaml"))] if path.parent.is_dir() else []
         hint = did_you_mean(path, nearby) or (f" There is: {', '.join(nearby[:8])}." if nearby else "")
@@ -56,6 +58,8 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":  # `<<: *defaults`
+                continue
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, str) and key in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is given twice", key_node.start_mark)
@@ -87,6 +91,8 @@ def parse_set(text: str) -> tuple[str, Any]:
 def apply(raw: dict[str, Any], key: str, value: Any) -> None:
     """Put a value under a dotted key; a flat key is put into its section."""
     *parents, last = key.split(".")
+    if parents and parents[0] in ("goal", "stop"):  # names of result fields have dots of their own
+        parents, last = parents[:1], key.partition(".")[2]
     if not parents and section_of(last) is not None:
         parents = [str(section_of(last))]
     place = raw
@@ -152,13 +158,19 @@ def check_algo_keys(scenario: Scenario, where: str) -> None:
         raise explain(error, f"{where}: algo {preset.name}", preset.family.config.model_fields) from None
 
 
+def _section(annotation: Any) -> Any:
+    """The config class behind ``Section`` or ``Section | None``."""
+    choices = [annotation, *get_args(annotation)]
+    return next((choice for choice in choices if hasattr(choice, "model_fields")), annotation)
+
+
 def _known_at(error: ValidationError, top: list[str]) -> list[str]:
     """Names of the place where the first unknown key stands."""
     for problem in error.errors():
         place: Any = Scenario
         for part in problem["loc"][:-1]:
             field = getattr(place, "model_fields", {}).get(part)
-            place = field.annotation if field is not None else None
+            place = _section(field.annotation) if field is not None else None
         if place is not Scenario and hasattr(place, "model_fields"):
             return list(place.model_fields)
     return top

@@ -122,7 +122,7 @@ def seats_of_policies(
     seat = 0
     for kind in kinds:
         for name in kind.agents:
-            for policy in _candidates(mapper, example_agent(name)):
+            for policy in candidates(mapper, example_agent(name)):
                 check_known(mapper, name, policy, policies)
                 found[policy].add(seat)
             seat += 1
@@ -133,7 +133,8 @@ def seats_of_policies(
     return {policy: frozenset(seats) for policy, seats in found.items()}
 
 
-def _candidates(mapper: Mapper, agent: AgentID) -> Sequence[PolicyID]:
+def candidates(mapper: Mapper, agent: AgentID) -> Sequence[PolicyID]:
+    """Policies that the mapper may send the agent to; a user's function is tried out."""
     if not isinstance(mapper, UserFunction):
         return mapper.candidates(agent)
     return list(dict.fromkeys(mapper(agent, Episode(probe, probe)) for probe in range(PROBES)))

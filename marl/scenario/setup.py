@@ -15,12 +15,13 @@ from marl.config import explain
 from marl.data.task import GroupID, Kind, PolicyID, Task
 from marl.envs.groups import AgentGroups
 from marl.envs.registry import ENVS, make_world
-from marl.errors import ConfigError, did_you_mean
+from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
+from marl.mappers.mapper import Mapper, check_known
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
 from marl.registry import import_module
 from marl.rollout.config import RolloutConfig, RolloutSpec
 from marl.scenario.config import MODEL_KEYS, Overrides, Scenario
-from marl.scenario.routing import build_mapper, choose, seats_of_policies
+from marl.scenario.routing import build_mapper, candidates, choose, example_agent, seats_of_policies
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,11 @@ def set_up(scenario: Scenario) -> Setup:
         seed=scenario.seed,
         config=RolloutConfig(**{key: getattr(scenario, key) for key in RolloutConfig.model_fields}),
         complete_episodes=complete,
-        evaluation_mapper=_evaluation_mapper(scenario, policies, kinds),
+        evaluation_mapper=_evaluation_mapper(scenario, specs, kinds),
         evaluation_env_config=scenario.evaluation.env_config or {},
         imports=tuple(scenario.imports),
         torch_threads=scenario.torch_threads,
-        registered={name: ENVS[name] for name in ENVS}
-        if isinstance(scenario.env, str) and scenario.env in ENVS
-        else {},
+        registered={str(scenario.env): ENVS[str(scenario.env)]} if scenario.env in ENVS else {},
     )
     fragment, iteration = _lengths(scenario, roles)
     header = _header(scenario, task, mapper.name, seats, plans, groups, bool(scenario.multiagent.groups))
@@ -105,7 +104,7 @@ def _parse(scenario: Scenario, name: PolicyID) -> _Parsed:
         preset, algo_keys = scenario.preset, scenario.algo_keys
         other = given.pop("algo", None)
         if other is not None:
-            other = {"name": other} if isinstance(other, str) else dict(other)
+            other = _as_map(f"{where}.algo", {"name": other} if isinstance(other, str) else other)
             preset = ALGOS[str(other.pop("name", preset.name))]
             algo_keys = other if preset.name != scenario.preset.name else {**algo_keys, **other}
         explore = given.pop("exploration_config", None)
@@ -113,11 +112,21 @@ def _parse(scenario: Scenario, name: PolicyID) -> _Parsed:
         model = ModelConfig(**{**scenario.model.model_dump(), **model_keys})
         algo_keys = {**algo_keys, **given}
         preset.configure(**algo_keys)
-        exploration = ExplorationConfig(**explore) if explore else _inherited(scenario, preset)
+        exploration = (
+            ExplorationConfig(**_as_map(f"{where}.exploration_config", explore))
+            if explore
+            else _inherited(scenario, preset)
+        )
         return _Parsed(preset, algo_keys, model, exploration, None)
     except ValidationError as error:
         known = {*preset.family.config.model_fields, *MODEL_KEYS, "algo", "scripted", "exploration_config"}
         raise explain(error, where, known) from None
+
+
+def _as_map(where: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ConfigError(f"{where} = {value!r} ({type(value).__name__}) does not fit: expected keys and values.")
+    return dict(value)
 
 
 def _inherited(scenario: Scenario, preset: Preset) -> ExplorationConfig | None:
@@ -140,7 +149,7 @@ def _scripted(where: str, scripted: object, rest: Overrides) -> _Parsed:
         raise ConfigError(
             f"{where} is scripted, so it cannot have {', '.join(rest)}. Put these under `scripted:` or drop them."
         )
-    keys = dict(scripted) if isinstance(scripted, Mapping) else {"name": scripted}
+    keys = _as_map(f"{where}.scripted", scripted if isinstance(scripted, Mapping) else {"name": scripted})
     try:
         config = ScriptedConfig(**keys)
     except ValidationError as error:
@@ -199,17 +208,21 @@ def _complete_episodes(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> bo
     return bool(needy) or scenario.batch_mode == "complete_episodes"
 
 
-def _evaluation_mapper(scenario: Scenario, policies: list[PolicyID], kinds: tuple[Kind, ...]) -> Any:
+def _evaluation_mapper(
+    scenario: Scenario, specs: Mapping[PolicyID, PolicySpec], kinds: tuple[Kind, ...]
+) -> Mapper | None:
+    """Who plays during evaluation; every policy must be sent the kind of agents that it plays in training."""
     if scenario.evaluation.policy_mapping_fn is None:
         return None
-    mapper = build_mapper(scenario.evaluation.policy_mapping_fn, policies, AgentGroups(scenario.multiagent.groups))
-    for kind in kinds:
+    mapper = build_mapper(scenario.evaluation.policy_mapping_fn, list(specs), AgentGroups(scenario.multiagent.groups))
+    for k, kind in enumerate(kinds):
         for name in kind.agents:
-            for policy in mapper.candidates(name.split("[")[0].replace("*", "0")):
-                if policy not in policies:
-                    raise ConfigError(
-                        f"evaluation.policy_mapping_fn sends {name!r} to {policy!r}, which does not "
-                        f"exist.{did_you_mean(policy, policies)}"
+            for policy in candidates(mapper, example_agent(name)):
+                check_known(mapper, name, policy, list(specs))
+                if specs[policy].kind != k:
+                    raise SpaceMismatchError(
+                        f"evaluation.policy_mapping_fn sends {name!r} to policy {policy!r}, which plays agents like "
+                        f"{kinds[specs[policy].kind].agents[0]!r} in training. Send it agents of the same kind."
                     )
     return mapper
 
@@ -220,7 +233,7 @@ def _lengths(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> tuple[int, i
     copies = max(1, scenario.num_workers) * scenario.num_envs_per_worker
     fragment = scenario.rollout_fragment_length
     if fragment == "auto":
-        fragment = -(-max(batches) // copies) if batches else 4
+        fragment = -(-min(batches) // copies) if batches else 4
     return fragment, scenario.timesteps_per_iteration or max(batches, default=1_000)
 
 

@@ -38,7 +38,8 @@ def act_once(
         ) from error
     inputs = Inputs(row, legal, np.array([_seat(policy, agent)]))
     decision = policy.act(inputs, np.zeros((1, policy.carry_size), np.float32), rng, explore=explore)
-    stored = to_env(decision.actions, kind.action_space, config)
+    actions = decision.actions
+    stored = actions if policy.world_units else to_env(actions, kind.action_space, config)
     return decoder(kind.action_space)(stored[0].tolist())
 
 

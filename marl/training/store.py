@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,12 +25,15 @@ from marl.training.checkpoint import (
     write_checkpoint,
 )
 from marl.training.files import RunFiles, new_run_directory, run_name
+from marl.training.result import without_wall_clock
+from marl.training.same_run import check_same
 
 if TYPE_CHECKING:
     from marl.training.trainer import Trainer
 
 TO_PLAY = ("run", "policies")  # parts that are enough to play; older checkpoints and `best` hold only these
 COUNTERS = (
+    "decisions_lost",
     "iteration",
     "timesteps_total",
     "agent_timesteps_total",
@@ -115,7 +119,8 @@ class Store:
         target = write_checkpoint(folder / checkpoint_name(self.trainer.iteration), self._parts())
         for older in folder.glob("checkpoint_*"):
             if older != target:
-                strip(older, TO_PLAY)
+                with suppress(CheckpointError):  # a damaged older one must not end the run
+                    strip(older, TO_PLAY)
         keep_newest(folder, self.trainer.scenario.keep_checkpoints, None)
         return target
 
@@ -132,6 +137,7 @@ class Store:
 
     def _run_part(self) -> dict[str, Any]:
         trainer = self.trainer
+        last = without_wall_clock(trainer.last_result)
         return {
             "version": VERSION,
             "scenario": describe(trainer.scenario),
@@ -139,6 +145,7 @@ class Store:
             "recent": vars(trainer.recent),
             "last_metrics": trainer.last_metrics,
             "last_evaluation": trainer.last_evaluation,
+            "last_result": {k: v for k, v in last.items() if k not in ("config", "hist_stats")},
             "policies_to_train": sorted(trainer.policies_to_train),
         }
 
@@ -154,13 +161,9 @@ class Store:
                     "cannot go on from it. "
                     f"Use the newest checkpoint of the run, or start a new run with `load: {{POLICY: {folder}}}`."
                 )
+        check_same(folder, run["scenario"], describe(trainer.scenario))
+        workers = read_part(folder, "workers")
         policies = read_part(folder, "policies")
-        if set(policies) != set(trainer.policies):
-            raise CheckpointError(
-                f"{folder} holds the policies {', '.join(policies)}; this trainer has {', '.join(trainer.policies)}. "
-                "Restore into a "
-                "trainer of the same scenario, or load single policies with `load:`."
-            )
         for name, weights in policies.items():
             set_weights(trainer.policies[name], weights, f"{folder}, policy {name!r}")
         for learner, state in zip(trainer.learners, read_part(folder, "learners"), strict=True):
@@ -169,8 +172,6 @@ class Store:
             learner.load_replay_state(state)
         self._adopt(run)
         trainer.workers.sync_weights()
-        workers = read_part(folder, "workers")
-        _check_workers(folder, workers, trainer)
         trainer.workers.load_state_dict(workers)
         if self.files is not None:
             self.go_on()
@@ -182,7 +183,9 @@ class Store:
         trainer.recent = EpisodeStats(**run["recent"])
         trainer.last_metrics = run["last_metrics"]
         trainer.last_evaluation = run["last_evaluation"]
-        trainer.set_policies_to_train(run["policies_to_train"])
+        trainer.last_result = run["last_result"]
+        if trainer.scenario.multiagent.policies_to_train == run["scenario"]["multiagent"]["policies_to_train"]:
+            trainer.set_policies_to_train(run["policies_to_train"])  # else the new scenario decides
 
     @staticmethod
     def rebuild(cls: type[Trainer], path: Path, allow: frozenset[str], changes: Mapping[str, Any]) -> Trainer:
@@ -196,24 +199,13 @@ class Store:
                 "and call restore, or give them again: Trainer.from_checkpoint(path, env=...)."
             )
         with only_modules(allow):
-            trainer = cls(scenario=compose({**described, **changes}, str(folder)))
+            trainer = cls(scenario=compose({**described, **changes}, str(folder)), fresh=False)
             trainer.restore(folder)
         return trainer
 
     def close(self) -> None:
         if self.files is not None:
             self.files.close()
-
-
-def _check_workers(folder: Path, saved: Mapping[str, Any], trainer: Trainer) -> None:
-    """Episodes in flight belong to a number of workers and copies."""
-    copies = [len(worker["player"]["t"]) for worker in saved["workers"]]
-    here = [trainer.scenario.num_envs_per_worker] * max(1, trainer.scenario.num_workers)
-    if copies != here:
-        raise CheckpointError(
-            f"{folder} was written with {len(copies)} worker(s) of {copies[0]} env copies; this run has {len(here)} of "
-            f"{here[0]}. Keep num_workers and num_envs_per_worker to go on, or start a new run with `load:`."
-        )
 
 
 def load_policy(policy: Policy, name: PolicyID, source: str) -> None:

@@ -23,6 +23,7 @@ from marl.envs.base import Action, Obs
 from marl.errors import ConfigError, did_you_mean
 from marl.policies.build import build_policy
 from marl.policies.policy import Policy
+from marl.registry import load_object
 from marl.rollout.pool import InProcessPool, WorkerPool
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
@@ -40,13 +41,22 @@ class Trainer:
     """Trains the policies of one scenario.
 
     ``Trainer("qmix", env="two_step_game", config={"lr": 1e-3})`` or ``Trainer(scenario=...)``. Nothing is written to
-    disk unless ``run`` or ``save`` is called, or a ``directory`` is given.
+    disk unless ``run`` or ``save`` is called, or a ``directory`` is given. With ``fresh=False`` a checkpoint will be
+    restored, so ``load`` is not followed.
     """
 
     def __init__(
-        self, algo: str | None = None, env: str | Callable[..., Any] | None = None, config: Mapping[str, Any] | None = None,
-        *, scenario: Scenario | None = None, directory: Path | str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        algo: str | None = None,
+        env: str | Callable[..., Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+        *,
+        scenario: Scenario | None = None,
+        directory: Path | str | None = None,
+        fresh: bool = True,
+    ) -> None:
+        if scenario is not None and (algo is not None or env is not None or config):
+            raise ConfigError("give Trainer a scenario, or algo, env and config, not both.")
         keys = dict(config or {})
         if env is not None:
             keys["env"] = env
@@ -57,7 +67,7 @@ class Trainer:
         self.setup: Setup = set_up(self.scenario)
         check_fields(self.scenario, list(self.setup.policies))
         self.device = choose_device(self.scenario)
-        self.policies = self._build_policies()
+        self.policies = self._build_policies(fresh)
         self.learners: list[Learner] = [
             build_learner(plan, self.setup.roles, self.policies, self.setup.task, self.scenario.seed + 7919 * i)
             for i, plan in enumerate(self.setup.plans)
@@ -71,6 +81,7 @@ class Trainer:
         self.agent_timesteps_total = 0
         self.episodes_total = 0
         self.time_total_s = 0.0
+        self.decisions_lost = 0  # truncated without a last observation
         self.recent = EpisodeStats.empty()
         self.last_metrics: dict[PolicyID, dict[str, float]] = {}
         self.last_evaluation: Result | None = None
@@ -80,20 +91,27 @@ class Trainer:
         self.notes: list[str] = []
         self.store = Store(self, Path(directory) if directory is not None else None)
 
-    def _build_policies(self) -> dict[PolicyID, Policy]:
+    def _build_policies(self, fresh: bool) -> dict[PolicyID, Policy]:
         policies = {}
         for name, spec in self.setup.policies.items():
             policies[name] = build_policy(spec, self.setup.task.kinds[spec.kind]).to(self.device)
-        for name, path in self.scenario.load.items():
+        for name, path in self.scenario.load.items() if fresh else ():  # a restored run has its own weights
             load_policy(policies[name], name, path)
         return policies
 
     def _set_initial_trained(self) -> None:
         wanted = self.scenario.multiagent.policies_to_train
-        if callable(wanted):
+        if isinstance(wanted, str):
+            found = load_object(wanted, "policies_to_train")
+            if not callable(found):
+                raise ConfigError(f"policies_to_train {wanted!r} is a {type(found).__name__}; expected a function.")
+            self.choose_trained = found
+        elif callable(wanted):
             self.choose_trained = wanted
         elif wanted is not None:
             self.set_policies_to_train(wanted)
+        for name in self.policies_to_train & set(self.scenario.load):  # a loaded policy that learns explores anew
+            self.policies[name].anneal(0)
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
@@ -134,6 +152,7 @@ class Trainer:
         with self.timers("sample"):
             collected = self.workers.collect(self.setup.fragment)
         self.notes += collected.notes
+        self.decisions_lost += collected.decisions_lost
         if self.choose_trained is not None:
             choose = self.choose_trained
             self.set_policies_to_train([n for n in self.setup.roles if choose(n, collected.batch)])
@@ -189,7 +208,7 @@ class Trainer:
         """Whether a stop condition was met before this moment, as after resuming a run that had ended."""
         counted = ("training_iteration", "timesteps_total", "episodes_total", "time_total_s")
         values = (self.iteration, self.timesteps_total, self.episodes_total, self.time_total_s)
-        return self.should_stop(dict(zip(counted, values, strict=True)))
+        return self.should_stop({**self.last_result, **dict(zip(counted, values, strict=True))})
 
     @property
     def goal_met(self) -> bool | None:
@@ -216,6 +235,7 @@ class Trainer:
                 "num_steps_sampled": self.timesteps_total,
                 "num_agent_steps_sampled": self.agent_timesteps_total,
                 **counters,
+                "num_decisions_lost": self.decisions_lost,
             },
             "agent_timesteps_this_iter": agent_steps,
             "policies_to_train": sorted(trained),

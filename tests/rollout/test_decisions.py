@@ -104,9 +104,9 @@ def test_the_same_holds_where_ids_are_not_known_in_advance() -> None:
 def test_a_decision_truncated_without_a_last_observation_is_left_out_and_counted() -> None:
     steps = [Step(["a_0"]), Step([], {"a_0": 1}, truncated=["a_0"], last=[])]
     worker = worker_for(lambda _: Scripted(["a_0"], steps, agents=["a_0"]))
-    batch = worker.collect(2).batch
-    assert [d[1] for d in decisions([batch])] == [0]
-    assert worker.grid.lost_decisions == 1
+    rollout = worker.collect(2)
+    assert [d[1] for d in decisions([rollout.batch])] == [0]
+    assert rollout.decisions_lost == 1
 
 
 def test_an_open_decision_is_carried_with_its_context_and_trained_in_the_next_grid() -> None:

@@ -79,23 +79,33 @@ class CentralCriticLearner(Learner):
         self._count_steps(batch.env_steps)
         metrics: Metrics = {}
         for name in sorted(self.trained):
-            self.gathered[name].append(self._rows(name, batch))
+            rows = self._rows(name, batch)
+            if len(rows):  # a round may close no decision of a policy
+                self.gathered[name].append(rows)
             self.steps_gathered[name] += batch.env_steps
             if self.steps_gathered[name] >= self.configs[name].train_batch_size:
-                rows = SampleBatch.concat_samples(self.gathered[name])
-                self.gathered[name], env_steps, self.steps_gathered[name] = [], self.steps_gathered[name], 0
-                if len(rows):
-                    metrics[name] = self._improve(name, rows)
-                    self.counters["num_agent_steps_trained"] += len(rows)
-                self.counters["num_steps_trained"] += env_steps
-        self._anneal()
+                metrics |= self._improve_on_gathered(name)
+                self.policies[name].anneal(
+                    self.timesteps[name]
+                )  # not between rounds of one batch: it is part of the policy
         return metrics
+
+    def _improve_on_gathered(self, name: PolicyID) -> Metrics:
+        """Train on the rounds since the last update; nothing happens where the policy decided nothing."""
+        gathered, self.gathered[name] = self.gathered[name], []
+        self.counters["num_steps_trained"] += self.steps_gathered[name]
+        self.steps_gathered[name] = 0
+        if not gathered:
+            return {}
+        rows = SampleBatch.concat_samples(gathered)
+        self.counters["num_agent_steps_trained"] += len(rows)
+        return {name: self._improve(name, rows)}
 
     def _rows(self, name: PolicyID, batch: MultiAgentBatch) -> SampleBatch:
         """The policy's decisions with their advantages and value targets."""
         config = self.configs[name]
         rewards = self._team_rewards(batch) if config.share_reward else None
-        rows = batch.for_policy(name)
+        rows = batch.for_policy(name, kind=self.views[name].k)
         t, e, a = rows["row"], rows["lane"], rows["seat"]
         values, next_values = np.zeros_like(batch.rewards), np.zeros_like(batch.rewards)
         features = torch.zeros(len(rows), 0)

@@ -205,7 +205,8 @@ class QmixLearner(Learner):
                 self._tensor(obs.reshape(len(obs) * n, -1)),
                 self._tensor(np.ascontiguousarray(index).reshape(-1)),
             )
-            found.append((k, self._by_player(players, flat, networks).view(len(obs), n, -1)))
+            able = {name: net for name, net in networks.items() if net.kind.first_seat == self.task.kinds[k].first_seat}
+            found.append((k, self._by_player(players, flat, able).view(len(obs), n, -1)))
             at += n
         return found
 
@@ -215,7 +216,7 @@ class QmixLearner(Learner):
         flat: tuple[Tensor, Tensor],
         networks: Mapping[PolicyID, ValuePolicy],
     ) -> Tensor:
-        """Values of rows that different policies play."""
+        """Values of rows that different policies of one kind play; zeros where none of them does."""
         mine = [name for name in networks if (players == self.index[name]).any()]
         if len(mine) == 1 and (players == self.index[mine[0]]).all():
             return networks[mine[0]].values(networks[mine[0]].features(*flat))

@@ -1,0 +1,46 @@
+"""Whether a run may go on from a checkpoint: what must not change in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from marl.errors import CheckpointError
+from marl.scenario.describe import can_be_replayed
+
+FREE = frozenset(
+    {
+        "name", "stop", "goal", "evaluation", "checkpoint_freq", "keep_checkpoints", "pool", "address", "ray_num_cpus",
+        "num_cpus_per_worker", "num_gpus_per_worker", "custom_resources_per_worker", "recreate_failed_workers",
+        "env_timeout_s", "device", "num_gpus", "torch_threads", "imports", "load", "multiagent.policies_to_train",
+        "algo.lr", "algo.lr_schedule", "algo.grad_clip", "algo.entropy_coeff", "algo.entropy_coeff_schedule", "algo.kl_target",
+    }
+)  # fmt: skip
+"""Keys that may change; everything else decides what the saved numbers mean."""
+
+
+def check_same(folder: Path, saved: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    """Refuse to go on where a key changed that the saved state depends on."""
+    changed = [key for key in _differences(saved, here) if key not in FREE and key.split(".")[0] not in FREE]
+    if changed:
+        shown = ", ".join(f"{key} ({_at(saved, key)!r} -> {_at(here, key)!r})" for key in changed[:4])
+        raise CheckpointError(
+            f"{folder} cannot be continued with other values of {shown}. Keep them as they were, or start a new run from its "
+            f"weights with `load: {{POLICY: {folder}}}`."
+        )
+
+
+def _differences(a: Any, b: Any, path: str = "") -> list[str]:
+    if path.count(".") < 2 and isinstance(a, Mapping) and isinstance(b, Mapping):
+        keys = list(dict.fromkeys([*a, *b]))
+        return [d for key in keys for d in _differences(a.get(key), b.get(key), f"{path}.{key}" if path else str(key))]
+    if a == b or not (can_be_replayed(a) and can_be_replayed(b)):  # Python objects are given anew by the user
+        return []
+    return [path]
+
+
+def _at(tree: Any, path: str) -> Any:
+    for key in path.split("."):
+        tree = tree.get(key) if isinstance(tree, Mapping) else None
+    return tree
