@@ -183,6 +183,9 @@ def corrupt(directory: Path) -> Path:
         (["run", "{file}", "--set", "goal={evaluation.reward: 1}"], "no result has a field 'evaluation.reward'"),
         (["run", "{file}", "--nonsense"], "nonsense"),
         (["run", "{file}", "--set", "env_config={one_hot: 1}"], "unknown key 'one_hot'"),
+        (["run", "{file}", "--set", "stop=5"], "stop = 5"),
+        (["run", "{file}", "--set", "policies={p: {algo: 5}}"], "policies.p.algo = 5"),
+        (["run", "{tmp}"], "is a folder"),
         (["train", "--run", "ppo"], "no world was given"),
         (["train", "--run", "ppo", "--env", "CartPole-v1"], "when should it stop"),
         (["train", "--run", "ppo", "--env", "CartPole-v1", "--stop-iters", "1", "--config", "{lr: 1"], "line 1, column 2"),
@@ -194,7 +197,7 @@ def corrupt(directory: Path) -> Path:
 def test_a_mistake_ends_with_code_2_one_message_and_no_half_written_run(
     arguments: list[str], text: str, scenario: Path, tmp_path: Path
 ) -> None:
-    arguments = [a.format(file=scenario) if a == "{file}" else a for a in arguments]
+    arguments = [a.format(file=scenario, tmp=tmp_path) if a in ("{file}", "{tmp}") else a for a in arguments]
     if arguments[0] in ("run", "train"):
         arguments += ["--local-dir", str(tmp_path / "out")]
     done = marl(*arguments)
@@ -231,6 +234,19 @@ def test_a_world_that_fails_at_its_first_reset_leaves_nothing_behind(scenario: P
     assert done.returncode == 2
     assert "no road" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_resume_that_fails_keeps_the_run(scenario: Path, tmp_path: Path) -> None:
+    from marl.training.trainer import Trainer
+
+    with Trainer("qmix", env="two_step_game", config={"learning_starts": 8, "timesteps_per_iteration": 40}) as trainer:
+        trainer.train()
+        trainer.save(tmp_path / "run" / "checkpoints" / "checkpoint_000001")
+    done = marl("run", "--resume", tmp_path / "run", "--set", "lr=1e30", "--set", "grad_clip=null", "--stop-iters", 9)
+    assert done.returncode == 2
+    assert "became" in done.stderr
+    assert (tmp_path / "run" / "checkpoints" / "checkpoint_000001" / "manifest.json").exists()
 
 
 def test_results_that_cannot_be_written_are_said(scenario: Path, tmp_path: Path) -> None:

@@ -359,7 +359,6 @@ def test_rewards_may_be_shared_in_a_group() -> None:
         "env": paying,
         "groups": {"g": ["a_*"]},
         "share_reward": True,
-        "objective": "a2c",
         "gae_lambda": 1.0,
         "gamma": 1.0,
     }
