@@ -24,13 +24,14 @@ from marl.errors import ConfigError, did_you_mean
 from marl.policies.build import build_policy
 from marl.policies.policy import Policy
 from marl.registry import load_object
-from marl.rollout.pool import InProcessPool, WorkerPool
+from marl.rollout.pool import WorkerPool
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import compose
 from marl.scenario.setup import Setup, set_up
 from marl.training.acting import act_once
-from marl.training.result import Result, check_field, episode_numbers, look_up, reached
+from marl.training.build import check_fields, choose_device, make_pool
+from marl.training.result import Result, episode_numbers, look_up, reached
 from marl.training.store import Store, load_policy
 from marl.training.timers import Timers
 
@@ -335,46 +336,6 @@ class Trainer:
         """What the policy does for one observation as the world gives it."""
         policy, config = self.get_policy(policy_id), self.setup.rollout.config
         return act_once(policy, obs, agent, explore, np.random.default_rng(), config)
-
-
-def check_fields(scenario: Scenario, policies: Sequence[PolicyID]) -> None:
-    """Goal, stop condition and metric must name numbers that results will have."""
-    for field in scenario.goal:
-        check_field(field, policies, "goal")
-        if field.startswith("evaluation.") and not scenario.evaluation.interval:
-            raise ConfigError(f"goal: {field} needs evaluations, but evaluation.interval is 0. Set it to 1 or more.")
-    for field in scenario.stop:
-        if field != "goal":
-            check_field(field, policies, "stop")
-    if scenario.stop.get("goal") and not scenario.goal:
-        raise ConfigError("stop: {goal: true} needs a goal, for instance goal: {evaluation.episode_reward_mean: 8.0}.")
-    check_field(f"evaluation.{scenario.evaluation.metric}", policies, "evaluation.metric")
-
-
-def make_pool(setup: Setup, policies: Mapping[PolicyID, Policy]) -> WorkerPool:
-    """Workers in this process, or on Ray actors."""
-    config = setup.rollout.config
-    if config.pool == "in_process" or (config.pool == "auto" and config.num_workers == 0):
-        return InProcessPool(setup.rollout, policies)
-    if config.num_workers == 0:
-        raise ConfigError("pool: ray needs num_workers of at least 1.")
-    from marl.rollout.ray_pool import RayPool
-
-    return RayPool(setup.rollout, policies)
-
-
-def choose_device(scenario: Scenario) -> torch.device:
-    """Where the learners compute."""
-    there = torch.cuda.is_available()
-    if scenario.device == "cuda" and not there:
-        raise ConfigError("device: cuda, but torch finds no GPU here. Use device: cpu, or auto.")
-    if scenario.num_gpus > 0 and (scenario.device == "cpu" or not there):
-        raise ConfigError(
-            f"num_gpus is {scenario.num_gpus:g}, but the learners run on "
-            f"{'the CPU (device: cpu)' if there else 'a machine without a GPU'}. "
-            "Set num_gpus: 0, or device: auto on a machine with a GPU."
-        )
-    return torch.device("cuda" if scenario.device != "cpu" and there else "cpu")
 
 
 def _seed(*numbers: int) -> int:
