@@ -43,8 +43,8 @@ class FlatOptimiser:
         if not torch.isfinite(norm):
             raise TrainingError(
                 f"the gradient of {self.name} became {float(norm)}, so training stopped before it could spoil the "
-                "weights. "
-                "Usual remedies: a smaller lr, a smaller grad_clip, and a look at the world's rewards and observations."
+                "weights. Usual remedies: a smaller lr, a smaller grad_clip, and a look at the world's rewards and "
+                "observations."
             )
         if max_norm is not None:
             self.grad.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))

@@ -75,15 +75,14 @@ def _check_mixable(group: str, joined: Sequence[PolicyID], roles: Mapping[Policy
         if a.preset.family != b.preset.family:
             raise ConfigError(
                 f"group {group!r} is looked at by {a.preset.name} (policy {first!r}) and by {b.preset.name} (policy "
-                f"{second!r}). One "
-                "group takes one algorithm: split the group, or give both policies the same algo."
+                f"{second!r}). One group takes one algorithm: split the group, or give both policies the same algo."
             )
         if isinstance(a.config, QmixConfig) and a.config != b.config:
             different = [key for key in type(a.config).model_fields if getattr(a.config, key) != getattr(b.config, key)]
             raise ConfigError(
                 f"policies {first!r} and {second!r} are mixed in group {group!r} but differ in "
-                f"{', '.join(different)}. Mixed "
-                "policies share one learner: set these keys under algo, not per policy."
+                f"{', '.join(different)}. Mixed policies share one learner: set these keys under algo, not per "
+                "policy."
             )
 
 
@@ -118,15 +117,13 @@ def _teams(
     if alone and teams:
         raise ConfigError(
             f"policy {alone[0]!r} plays agents inside and outside of the mixed groups ({', '.join(teams)}). Give the "
-            "agents outside "
-            "a policy of their own, or put them into a group."
+            "agents outside a policy of their own, or put them into a group."
         )
     outside = [m for m in grouped if m not in seats]
     if outside:
         names = ", ".join(task.seat_names[seat] for seat in outside)
         raise ConfigError(
             f"group {next(iter(teams))!r} is mixed by {plan.algo}, but {names} is played by another algorithm or a "
-            "scripted policy. "
-            "Take it out of the group, or give it a policy of the same algo."
+            "scripted policy. Take it out of the group, or give it a policy of the same algo."
         )
     return teams, alone

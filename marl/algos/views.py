@@ -61,10 +61,9 @@ def team_rows(batch: MultiAgentBatch, seats: Sequence[int], gamma: float) -> Sam
     """One row per step in which any member of the team decided.
 
     A team's decision is closed when any member is asked again, or when all of its open decisions have ended. Its
-    reward is
-    the sum of the members' rewards in between. Members that do not decide are masked by ``present``/``new_present``; a
-    truncated member still counts in the outcome, because its value goes on. A team that was cut off without any last
-    observation is left out.
+    reward is the sum of the members' rewards in between. Members that do not decide are masked by
+    ``present``/``new_present``; a truncated member still counts in the outcome, because its value goes on. A team
+    that was cut off without any last observation is left out.
     """
     seats = seats_in_order(batch.task, seats)
     present, asked = batch.present[:, :, seats], batch.new_present[:, :, seats]

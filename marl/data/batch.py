@@ -7,9 +7,8 @@ and the view *after* it (``new_obs``, ``new_legal``, ``new_state``, ``new_presen
 agents are aligned by construction, so a joint view is a slice.
 
 A decision made in row ``t`` lasts ``elapsed`` steps: until its agent is asked again or has ended. What it led to
-stands in
-row ``t + elapsed - 1``. ``active`` marks the decisions to train on in this grid; each decision is active in exactly
-one.
+stands in row ``t + elapsed - 1``. ``active`` marks the decisions to train on in this grid; each decision is active in
+exactly one.
 """
 
 from __future__ import annotations

@@ -45,9 +45,8 @@ def gae(
         A[t]  = delta[t] + d * trace * A[next decision]        (0 where the life ended before it)
 
     Rows where the agent did not decide hand the running sum through, so a manager that decides every tenth step needs
-    no
-    treatment of its own. A truncated decision bootstraps, a terminated one does not, and neither looks into the next
-    life of its seat. Values on inactive cells are meaningless.
+    no treatment of its own. A truncated decision bootstraps, a terminated one does not, and neither looks into the
+    next life of its seat. Values on inactive cells are meaningless.
     """
     done = batch.outcome_rows()
     terminated = np.take_along_axis(batch.terminateds, done, axis=0)

@@ -48,8 +48,7 @@ def _pack(tree: Any, path: str, arrays: dict[str, Array]) -> Any:
         return tree
     raise TypeError(
         f"state at {path or 'top'} is a {type(tree).__name__}; a checkpoint holds numbers, strings, None, lists, "
-        "tuples, "
-        "dicts and numpy arrays. Turn it into one of these in get_state()."
+        "tuples, dicts and numpy arrays. Turn it into one of these in get_state()."
     )
 
 

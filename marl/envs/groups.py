@@ -26,8 +26,7 @@ class AgentGroups:
                 if seat in taken:
                     raise ConfigError(
                         f"agent {names[seat]!r} is in the groups {taken[seat]!r} and {group!r}; an agent belongs to "
-                        "one group "
-                        "at most. Take it out of one."
+                        "one group at most. Take it out of one."
                     )
                 taken[seat] = group
         return found

@@ -65,7 +65,6 @@ def _module(path: str) -> ModuleType:
     except Exception as error:
         raise ConfigError(
             f"pettingzoo:{path} cannot be loaded ({type(error).__name__}: {error}). Expected "
-            "pettingzoo:FAMILY/NAME_vN, "
-            "for instance pettingzoo:mpe2/simple_spread_v3; the family's own packages must be installed "
-            "(pip install 'pettingzoo[FAMILY]', or mpe2 for the MPE games)."
+            "pettingzoo:FAMILY/NAME_vN, for instance pettingzoo:mpe2/simple_spread_v3; the family's own packages "
+            "must be installed (pip install 'pettingzoo[FAMILY]', or mpe2 for the MPE games)."
         ) from error

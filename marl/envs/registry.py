@@ -109,8 +109,7 @@ def as_world(env: object, name: str) -> MultiAgentEnv:
         return ParallelWorld(env)
     raise ConfigError(
         f"env {name!r} gave an object of type {type(env).__name__}. Expected a marl.MultiAgentEnv, a marl.BatchedEnv "
-        "class, "
-        "a gymnasium.Env or a PettingZoo parallel env."
+        "class, a gymnasium.Env or a PettingZoo parallel env."
     )
 
 

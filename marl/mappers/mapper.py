@@ -125,8 +125,7 @@ def check_known(mapper: Mapper, agent: AgentID, policy: object, known: Sequence[
     if policy not in known:
         raise UnknownPolicyError(
             f"mapper {mapper.name!r} sent agent {agent!r} to policy {policy!r}, which does not exist. Known: "
-            f"{', '.join(known)}."
-            f"{did_you_mean(policy, known)}"
+            f"{', '.join(known)}.{did_you_mean(policy, known)}"
         )
 
 

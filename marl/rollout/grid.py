@@ -17,9 +17,8 @@ class Grid:
     """Columns of ``rows`` steps. The first ``context`` rows repeat the steps since the oldest open decision.
 
     ``open[e, a]`` is the row of the decision of this seat that still waits for its outcome, or -1. It is closed in
-    the row
-    after which its agent is asked again or has ended. Under ``complete_episodes`` decisions become active only when
-    their whole episode has ended; until then their rows are carried on as context.
+    the row after which its agent is asked again or has ended. Under ``complete_episodes`` decisions become active
+    only when their whole episode has ended; until then their rows are carried on as context.
     """
 
     def __init__(self, task: Task, policy_ids: Sequence[PolicyID], copies: int, complete_episodes: bool) -> None:

@@ -108,9 +108,8 @@ class Player:
         if not kind.seats.start <= seat < kind.seats.stop:
             raise SpaceMismatchError(
                 f"policy {policy!r} plays agents like {kind.agents[0]!r} ({kind.observation_space}, "
-                f"{kind.action_space}), but "
-                f"{self.mapper.name!r} sent it agent {agent!r}, whose spaces differ. Give {agent!r} a policy of its "
-                "own."
+                f"{kind.action_space}), but {self.mapper.name!r} sent it agent {agent!r}, whose spaces differ. Give "
+                f"{agent!r} a policy of its own."
             )
         return index
 
@@ -201,8 +200,7 @@ class Player:
         def ring(*_: object) -> None:
             raise EnvTimeoutError(
                 f"env {self.world.name!r}, worker {self.worker_index}: {verb} took longer than env_timeout_s = "
-                f"{seconds} s. Raise "
-                "env_timeout_s, or find out where the world hangs."
+                f"{seconds} s. Raise env_timeout_s, or find out where the world hangs."
             )
 
         before = signal.signal(signal.SIGALRM, ring)

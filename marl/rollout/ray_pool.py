@@ -23,9 +23,8 @@ TRIES = 3  # replacements of one worker in one call before the run gives up
 
 class RayPool(WorkerPool):
     """One actor per worker. Weights go out once per round through the object store; fragments come back in the order
-    of the
-    workers' index. Every rollout carries its worker's state, so an actor that dies is replaced and repeats the same
-    numbers."""
+    of the workers' index. Every rollout carries its worker's state, so an actor that dies is replaced and repeats the
+    same numbers."""
 
     def __init__(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy]) -> None:
         super().__init__(spec, policies)
@@ -74,8 +73,7 @@ class RayPool(WorkerPool):
                     ) from None
         raise TrainingError(
             f"worker {index} died {TRIES} times in a row. Look at the last lines of Ray's logs; usual reasons are a "
-            "crash in the world's "
-            "own code and too little memory (fewer num_workers or num_envs_per_worker help)."
+            "crash in the world's own code and too little memory (fewer num_workers or num_envs_per_worker help)."
         )
 
     def _replace(self, index: int) -> None:

@@ -174,8 +174,7 @@ class RolloutWorker:
         if lost.size:
             self._notes.append(
                 f"worker {self.index}: {lost.size} episode(s) were too long to be replayed and were started anew; "
-                "give the world "
-                "get_state() and set_state() for an exact resume."
+                "give the world get_state() and set_state() for an exact resume."
             )
             self.grid.forget(lost)
             self._player.begin(lost, self._draw_seeds(lost.size))

@@ -152,6 +152,5 @@ def _check_spaces(policy: PolicyID, seats: set[int], kinds: Sequence[Kind], mapp
         raise SpaceMismatchError(
             f"{mapper.name!r} sends {a.agents[0]!r} ({a.observation_space}, {a.action_space}) and {b.agents[0]!r} "
             f"({b.observation_space}, {b.action_space}) to the same policy {policy!r}, but one policy plays agents "
-            "with equal spaces. "
-            "Give them a policy each."
+            "with equal spaces. Give them a policy each."
         )

@@ -201,9 +201,8 @@ def _complete_episodes(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> bo
     needy = [name for name, role in roles.items() if getattr(role.config, "objective", "") == "pg"]
     if needy and scenario.batch_mode == "truncate_episodes":
         raise ConfigError(
-            f"policy {needy[0]!r} learns by pg, which needs whole episodes, but batch_mode is truncate_episodes. Drop "
-            "batch_mode, or "
-            "use a2c or ppo."
+            f"policy {needy[0]!r} learns by pg, which needs whole episodes, but batch_mode is truncate_episodes. "
+            "Drop batch_mode, or use a2c or ppo."
         )
     return bool(needy) or scenario.batch_mode == "complete_episodes"
 

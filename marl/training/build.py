@@ -49,7 +49,7 @@ def choose_device(scenario: Scenario) -> torch.device:
     if scenario.num_gpus > 0 and (scenario.device == "cpu" or not there):
         raise ConfigError(
             f"num_gpus is {scenario.num_gpus:g}, but the learners run on "
-            f"{'the CPU (device: cpu)' if there else 'a machine without a GPU'}. "
-            "Set num_gpus: 0, or device: auto on a machine with a GPU."
+            f"{'the CPU (device: cpu)' if there else 'a machine without a GPU'}. Set num_gpus: 0, or device: auto on "
+            "a machine with a GPU."
         )
     return torch.device("cuda" if scenario.device != "cpu" and there else "cpu")

@@ -65,8 +65,7 @@ class Store:
         if not can_be_replayed(described):
             self.trainer.notes.append(
                 "this run was given Python objects that cannot be found by name, so it cannot be replayed from its "
-                "files alone; "
-                "restore needs the same objects again."
+                "files alone; restore needs the same objects again."
             )
 
     def go_on(self) -> None:
@@ -158,8 +157,8 @@ class Store:
             if not has_part(folder, part):
                 raise CheckpointError(
                     f"{folder} holds only what is needed to play (older checkpoints and `best` do), so training "
-                    "cannot go on from it. "
-                    f"Use the newest checkpoint of the run, or start a new run with `load: {{POLICY: {folder}}}`."
+                    "cannot go on from it. Use the newest checkpoint of the run, or start a new run with `load: "
+                    f"{{POLICY: {folder}}}`."
                 )
         check_same(folder, run["scenario"], describe(trainer.scenario))
         workers = read_part(folder, "workers")
@@ -195,8 +194,7 @@ class Store:
         if not can_be_replayed({**described, **changes}):
             raise CheckpointError(
                 f"{folder} comes from a run that was given Python objects which cannot be found by name. Build the "
-                "trainer as before "
-                "and call restore, or give them again: Trainer.from_checkpoint(path, env=...)."
+                "trainer as before and call restore, or give them again: Trainer.from_checkpoint(path, env=...)."
             )
         with only_modules(allow):
             trainer = cls(scenario=compose({**described, **changes}, str(folder)), fresh=False)
@@ -217,8 +215,7 @@ def load_policy(policy: Policy, name: PolicyID, source: str) -> None:
     if wanted not in policies:
         raise CheckpointError(
             f"load: {folder} has no policy {wanted!r}. It has {', '.join(policies)}.{did_you_mean(wanted, policies)} "
-            "Name one: "
-            f"load: {{{name}: {path}#ID}}."
+            f"Name one: load: {{{name}: {path}#ID}}."
         )
     set_weights(policy, policies[wanted], f"load: {folder}, policy {wanted!r}")
 
@@ -231,7 +228,7 @@ def set_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> None:
         wrong = next(k for k in [*mine, *theirs] if mine.get(k) != theirs.get(k))
         raise CheckpointError(
             f"{where} does not fit: {wrong} has shape {theirs.get(wrong, 'none')}, expected "
-            f"{mine.get(wrong, 'none')}. The model keys "
-            "(fcnet_hiddens, dueling, ...) and the spaces must be the same."
+            f"{mine.get(wrong, 'none')}. The model keys (fcnet_hiddens, dueling, ...) and the spaces must be the "
+            "same."
         )
     policy.set_weights(dict(weights))

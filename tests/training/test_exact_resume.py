@@ -95,9 +95,9 @@ import sys
 from pathlib import Path
 from marl.training.trainer import Trainer
 from tests.training.test_exact_resume import config, TWO_STEP, CARTPOLE
-algo, world, directory, resume = sys.argv[1:5]
+algo, world, directory, resume, workers = sys.argv[1:6]
 world = {"two_step": TWO_STEP, "cartpole": CARTPOLE}[world]
-trainer = Trainer(algo, config={**config(algo, world), "checkpoint_freq": 5}, directory=directory)
+trainer = Trainer(algo, config={**config(algo, world, int(workers)), "checkpoint_freq": 5}, directory=directory)
 if resume == "resume":
     trainer.restore(directory)
 while trainer.iteration < 10:
@@ -107,9 +107,9 @@ trainer.stop()
 """
 
 
-def start(algo: str, world: str, directory: Path, how: str) -> subprocess.Popen[str]:
+def start(algo: str, world: str, directory: Path, how: str, workers: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, algo, world, str(directory), how],
+        [sys.executable, "-c", SCRIPT, algo, world, str(directory), how, str(workers)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
@@ -126,18 +126,19 @@ def read_everything(directory: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(("algo", "world"), [("ppo", "cartpole"), ("qmix", "two_step")])
 def test_a_run_killed_by_signal_9_and_resumed_in_a_new_process_equals_one_that_was_not(
-    algo: str, world: str, tmp_path: Path
+    algo: str, world: str, workers: int, tmp_path: Path
 ) -> None:
-    assert start(algo, world, tmp_path / "straight", "new").wait(300) == 0
-    victim = start(algo, world, tmp_path / "killed", "new")
+    assert start(algo, world, tmp_path / "straight", "new", workers).wait(300) == 0
+    victim = start(algo, world, tmp_path / "killed", "new", workers)
     assert victim.stdout is not None
     while int(victim.stdout.readline()) < 7:
         time.sleep(0.01)
     victim.send_signal(signal.SIGKILL)
     victim.wait()
-    assert start(algo, world, tmp_path / "killed", "resume").wait(300) == 0
+    assert start(algo, world, tmp_path / "killed", "resume", workers).wait(300) == 0
     assert differences(read_everything(tmp_path / "killed"), read_everything(tmp_path / "straight")) == []
     lines = [[without_wall_clock(r) for r in RunFiles(tmp_path / d).results()] for d in ("killed", "straight")]
     assert [line["training_iteration"] for line in lines[0]] == list(range(1, 11))

@@ -197,9 +197,9 @@ class CentralCriticLearner(Learner):
             kl = (part["action_logp"] - logp).mean()  # an estimate from the sampled actions
         if not torch.isfinite(loss):
             raise TrainingError(
-                f"the loss of policy {name!r} became {float(loss.detach())} after {self.counters['num_updates']} updates. "
-                "Usual remedies: a "
-                "smaller lr, a smaller grad_clip, and a look at the world's rewards and observations."
+                f"the loss of policy {name!r} became {float(loss.detach())} after {self.counters['num_updates']} "
+                "updates. Usual remedies: a smaller lr, a smaller grad_clip, and a look at the world's rewards and "
+                "observations."
             )
         optimiser.zero()
         loss.backward()  # type: ignore[no-untyped-call]

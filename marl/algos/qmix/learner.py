@@ -5,9 +5,8 @@
     loss   = (chosen - target)^2
 
 Details that matter for results: double Q over each member's own argmax; targets copied every ``target_update_every``
-updates;
-legal-action masks in every maximum; absent members count as zero; the state of the mixer is the world's own state or,
-where it has none, the members' observations side by side.
+updates; legal-action masks in every maximum; absent members count as zero; the state of the mixer is the world's own
+state or, where it has none, the members' observations side by side.
 """
 
 from __future__ import annotations
@@ -160,9 +159,9 @@ class QmixLearner(Learner):
         loss = torch.stack(losses).sum()
         if not torch.isfinite(loss):
             raise TrainingError(
-                f"the loss of {', '.join(self.policies)} became {float(loss.detach())} after {self.counters['num_updates']} "
-                "updates. Usual "
-                "remedies: a smaller lr, and a look at the world's rewards and observations."
+                f"the loss of {', '.join(self.policies)} became {float(loss.detach())} after "
+                f"{self.counters['num_updates']} updates. Usual remedies: a smaller lr, and a look at the world's "
+                "rewards and observations."
             )
         q = torch.cat(chosen_values)
         return loss, {
