@@ -22,6 +22,7 @@ _WHERE = {
     "AgentGroups": "marl.envs.groups",
     "register_env": "marl.envs.registry",
     "make_env": "marl.envs.registry",
+    "register_pettingzoo": "marl.envs.registry",
     "check_env": "marl.envs.check",
     "Policy": "marl.policies.policy",
     "SampleBatch": "marl.data.batch",
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from marl.envs.batched import BatchedEnv, Frame, NativeEnv
     from marl.envs.check import check_env
     from marl.envs.groups import AgentGroups
-    from marl.envs.registry import make_env, register_env
+    from marl.envs.registry import make_env, register_env, register_pettingzoo
     from marl.policies.policy import Policy
     from marl.rollout.worker import RolloutWorker
     from marl.scenario.load import load_scenario
@@ -66,6 +67,7 @@ __all__ = [
     "make_env",
     "pretty_print",
     "register_env",
+    "register_pettingzoo",
 ]
 
 

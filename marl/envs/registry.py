@@ -13,11 +13,11 @@ from marl.config import Config, explain
 from marl.envs.base import EnvContext, MultiAgentEnv
 from marl.envs.batched import BatchedEnv
 from marl.envs.gymnasium import GymnasiumWorld
-from marl.envs.pettingzoo import ParallelWorld, make_pettingzoo
+from marl.envs.pettingzoo import from_pettingzoo, is_pettingzoo, make_pettingzoo, pettingzoo_creator
 from marl.envs.single_lane import SingleLane
 from marl.envs.vector import DictVector
 from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean
-from marl.registry import Registry, load_object
+from marl.registry import Registry, import_module, load_object
 
 EnvCreator: TypeAlias = Callable[..., Any]
 """A class or function that takes the ``env_config`` and gives a ``MultiAgentEnv``, Gymnasium or PettingZoo env;
@@ -29,6 +29,30 @@ ENVS: Registry[EnvCreator] = Registry("env")
 def register_env(name: str, creator: EnvCreator | str) -> None:
     """Make ``env: name`` work. ``creator`` may also be ``package.module:name``, which Ray workers load by themselves."""
     ENVS.register(name, creator if callable(creator) else _ByName(creator))
+
+
+def register_pettingzoo(name: str, creator: EnvCreator | str) -> None:
+    """Make ``env: name`` a PettingZoo env, parallel or turn-based.
+
+    ``creator`` is a function of keyword arguments (``tictactoe_v3.env``), which get the ``env_config``, or its path
+    ``pettingzoo.classic.tictactoe_v3`` (then ``parallel_env`` is taken where there is one) or ``package.module:function``.
+    """
+    ENVS.register(name, _PettingZoo(creator))
+
+
+class _PettingZoo:
+    """Builds a PettingZoo env from a module, a path or a function."""
+
+    def __init__(self, creator: EnvCreator | str) -> None:
+        self.creator = creator
+
+    def __call__(self, config: EnvContext) -> MultiAgentEnv:
+        creator = self.creator
+        if isinstance(creator, str):
+            creator = (
+                _callable(creator) if ":" in creator else pettingzoo_creator(import_module(creator, "env"), creator)
+            )
+        return from_pettingzoo(creator(**config))
 
 
 class _ByName:
@@ -105,8 +129,8 @@ def as_world(env: object, name: str) -> MultiAgentEnv:
         return env
     if isinstance(env, gym.Env):
         return GymnasiumWorld(env)
-    if hasattr(env, "possible_agents") and hasattr(env, "step") and not hasattr(env, "agent_iter"):
-        return ParallelWorld(env)
+    if is_pettingzoo(env):
+        return from_pettingzoo(env)
     raise ConfigError(
         f"env {name!r} gave an object of type {type(env).__name__}. Expected a marl.MultiAgentEnv, a marl.BatchedEnv "
         "class, a gymnasium.Env or a PettingZoo parallel env."
