@@ -25,6 +25,10 @@ _WHERE = {
     "register_pettingzoo": "marl.envs.registry",
     "check_env": "marl.envs.check",
     "Policy": "marl.policies.policy",
+    "Inputs": "marl.policies.policy",
+    "Decision": "marl.policies.policy",
+    "Kind": "marl.data.task",
+    "number_seats": "marl.data.task",
     "SampleBatch": "marl.data.batch",
     "MultiAgentBatch": "marl.data.batch",
     "Learner": "marl.algos.learner",
@@ -36,12 +40,13 @@ _WHERE = {
 if TYPE_CHECKING:
     from marl.algos.learner import Learner
     from marl.data.batch import MultiAgentBatch, SampleBatch
+    from marl.data.task import Kind, number_seats
     from marl.envs.base import ENV_STATE, EnvContext, MultiAgentEnv, StepResult
     from marl.envs.batched import BatchedEnv, Frame, NativeEnv
     from marl.envs.check import check_env
     from marl.envs.groups import AgentGroups
     from marl.envs.registry import make_env, register_env, register_pettingzoo
-    from marl.policies.policy import Policy
+    from marl.policies.policy import Decision, Inputs, Policy
     from marl.rollout.worker import RolloutWorker
     from marl.scenario.load import load_scenario
     from marl.training.result import pretty_print
@@ -51,8 +56,11 @@ __all__ = [
     "ENV_STATE",
     "AgentGroups",
     "BatchedEnv",
+    "Decision",
     "EnvContext",
     "Frame",
+    "Inputs",
+    "Kind",
     "Learner",
     "MultiAgentBatch",
     "MultiAgentEnv",
@@ -65,6 +73,7 @@ __all__ = [
     "check_env",
     "load_scenario",
     "make_env",
+    "number_seats",
     "pretty_print",
     "register_env",
     "register_pettingzoo",

@@ -37,7 +37,9 @@ app.command()(run)
 
 @app.command()
 def train(
-    algo: Annotated[Optional[str], typer.Option("--run", metavar="ALGO", help="The algorithm, e.g. PPO.")] = None,  # noqa: UP045
+    algo: Annotated[
+        str | None, typer.Option("--run", metavar="ALGO", help="The algorithm, e.g. DQN. Default: PPO.")
+    ] = None,
     env: Annotated[Optional[str], typer.Option(help="The world, e.g. CartPole-v1.")] = None,  # noqa: UP045
     file: Annotated[Optional[Path], typer.Option("-f", "--file", help="A scenario file to start from.")] = None,  # noqa: UP045
     config: Annotated[Optional[str], typer.Option(help="More keys as JSON, or @file.json.")] = None,  # noqa: UP045
@@ -87,7 +89,10 @@ def read_json(text: str | None) -> dict[str, Any]:
         path = Path(text[1:])
         if not path.is_file():
             raise ConfigError(f"--config {text}: there is no file {path}.")
-        text = path.read_text(encoding="utf-8")
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"--config {text}: cannot be read as text ({error}).") from error
     try:
         loaded = json.loads(text)
     except json.JSONDecodeError as error:
@@ -126,6 +131,8 @@ def config(
     """Print every key with its type, default and meaning."""
     from marl.scenario.reference import algorithm_keys, everything, scenario_keys
 
+    if algo and all_keys:
+        raise ConfigError("give an algorithm, or --all, not both.")
     print(everything() if all_keys else algorithm_keys(algo) if algo else scenario_keys())
 
 

@@ -38,6 +38,10 @@ class EnvTimeoutError(EnvError):
     """A world did not answer in time."""
 
 
+class PolicyError(UserError):
+    """A policy could not act."""
+
+
 class CheckpointError(UserError):
     """A checkpoint is missing, damaged or does not fit."""
 

@@ -57,12 +57,6 @@ def only_modules(allowed: frozenset[str]) -> Iterator[None]:
 def load_object(name: str, what: str) -> object:
     """The object behind ``package.module:name``; modules in the working directory are found as well."""
     module_name, _, attribute = name.partition(":")
-    allowed = _allowed.get()
-    if allowed is not None and not _is_allowed(module_name, allowed):
-        raise ConfigError(
-            f"{what} {name!r} comes from a checkpoint and would import the module {module_name!r}, which was not "
-            f"allowed. If you trust it, allow it: --allow {module_name.split('.')[0]} (or allow=[...] in Python)."
-        )
     module = import_module(module_name, f"{what} {name!r}")
     found: object = module
     for part in attribute.split("."):
@@ -71,11 +65,14 @@ def load_object(name: str, what: str) -> object:
                 f"{what} {name!r}: module {module_name!r} has no {attribute!r}.{did_you_mean(part, dir(found))}"
             )
         found = getattr(found, part)
+    home = getattr(found, "__module__", None) or module_name
+    _check_allowed(str(home), f"{what} {name!r}")  # not what the module itself has imported from elsewhere
     return found
 
 
 def import_module(module_name: str, what: str) -> object:
-    """Import a module, also from the working directory; a missing one is a ``ConfigError``."""
+    """Import a module, also from the working directory; a missing or forbidden one is a ``ConfigError``."""
+    _check_allowed(module_name, what)
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -87,5 +84,11 @@ def import_module(module_name: str, what: str) -> object:
         ) from error
 
 
-def _is_allowed(module: str, allowed: frozenset[str]) -> bool:
-    return any(module == name or module.startswith(name + ".") for name in (*allowed, "marl"))
+def _check_allowed(module: str, what: str) -> None:
+    allowed = _allowed.get()
+    if allowed is None or any(module == name or module.startswith(name + ".") for name in (*allowed, "marl")):
+        return
+    raise ConfigError(
+        f"{what} comes from a checkpoint and would use the module {module!r}, which was not allowed. If you trust it, allow "
+        f"it: --allow {module.split('.')[0]} (or allow=[...] in Python)."
+    )

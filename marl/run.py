@@ -34,7 +34,7 @@ Resume = Annotated[
 AsTest = Annotated[bool, typer.Option("--as-test", help="Exit with 1 if the goal is missed.")]
 Allow = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--allow", metavar="MODULE", help="With --resume: a module that the checkpoint may import."),
+    typer.Option("--allow", metavar="MODULE", help="A module that the checkpoint may import; repeatable."),
 ]
 NumCpus = Annotated[
     Optional[int],  # noqa: UP045
@@ -149,7 +149,7 @@ def execute(
     if from_checkpoint:
         with only_modules(allow):
             return _train(compose(keys, str(resume)), local_dir, resume, as_test, index)
-    return _train(compose(keys), local_dir, resume, as_test, index)
+    return _train(compose(keys, str(raw.get("name", "config"))), local_dir, resume, as_test, index)
 
 
 def _train(scenario: Any, local_dir: Path | None, resume: Path | None, as_test: bool, index: int) -> int:
@@ -176,7 +176,7 @@ def _train(scenario: Any, local_dir: Path | None, resume: Path | None, as_test: 
         display = make_display()
         try:
             outcome = run_to_the_end(trainer, display)
-        except UserError:
+        except Exception:
             display.finish(_after_failure(trainer.store.directory, fresh=folder is None))
             raise
         except KeyboardInterrupt:  # the second Ctrl-C

@@ -49,6 +49,14 @@ def looks_at_groups(config: LearnerConfig) -> bool:
     return config.critic_sees != "own" or config.share_reward
 
 
+def needs_state(config: LearnerConfig) -> bool:
+    """Whether the algorithm looks at the world's global state."""
+    if isinstance(config, QmixConfig):
+        return config.mixer == "monotonic"
+    assert isinstance(config, CentralCriticConfig)
+    return config.critic_sees == "state"
+
+
 def plan_learners(roles: Mapping[PolicyID, Role], task: Task) -> list[LearnerPlan]:
     """Policies of one algorithm are joined when their agents meet in a group that it looks at; others learn alone."""
     leader = {name: name for name in roles}

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from marl.data.task import AgentID, Array
-from marl.envs.base import ALL, MultiAgentEnv, StepResult
-from marl.envs.batched import BatchedEnv
+from marl.envs.base import ALL, MultiAgentEnv, Obs, StepResult
+from marl.envs.batched import BatchedEnv, Frame
 from marl.envs.episode_log import fingerprint
 from marl.envs.registry import EnvCreator, make_world
 from marl.envs.vector import DictVector
@@ -50,6 +50,10 @@ def check_env(
             )
     except EnvError as error:
         _add(found, str(error))
+    except Exception as error:
+        _add(found, f"the world raised {type(error).__name__}: {error}")
+    finally:
+        world.close()
     return list(found.values())
 
 
@@ -57,7 +61,7 @@ def _play(world: BatchedEnv, steps: int, found: dict[str, Problem]) -> list[str]
     """Fingerprints of everything that the world showed."""
     rng = np.random.default_rng(0)
     shown = []
-    frame = world.reset(np.array([0]), np.array([1]))
+    frame = _reset(world, 1, found)
     seed = 2
     for step in range(steps):
         legal = [column.copy() for column in frame.legal]
@@ -76,9 +80,34 @@ def _play(world: BatchedEnv, steps: int, found: dict[str, Problem]) -> list[str]
                 False,
             )
         if frame.over[0]:
-            frame = world.reset(np.array([0]), np.array([seed]))
+            frame = _reset(world, seed, found)
             seed += 1
     return shown
+
+
+def _reset(world: BatchedEnv, seed: int, found: dict[str, Problem]) -> Frame:
+    frame = world.reset(np.array([0]), np.array([seed]))
+    _check_shapes(world, frame, found)
+    if isinstance(world, DictVector):
+        _check_observations(world, world.last_obs[0], found)
+    return frame
+
+
+def _check_shapes(world: BatchedEnv, frame: Frame, found: dict[str, Problem]) -> None:
+    """A frame's arrays have the sizes that the kinds announce."""
+    seats = sum(kind.size for kind in world.kinds)
+    wanted = {
+        "present": (world.num_envs, seats),
+        "rewards": (world.num_envs, seats),
+        "state": (world.num_envs, world.state_size),
+    }
+    for name, shape in wanted.items():
+        if getattr(frame, name).shape != shape:
+            _add(found, f"frame.{name} has shape {getattr(frame, name).shape}, expected {shape}.")
+    for k, kind in enumerate(world.kinds):
+        width = (world.num_envs, kind.size, kind.obs_width)
+        if frame.obs[k].shape != width:
+            _add(found, f"frame.obs[{k}] has shape {frame.obs[k].shape}, expected {width} for kind {kind.name!r}.")
 
 
 def _random_actions(world: BatchedEnv, legal: list[Array], rng: np.random.Generator) -> list[Array]:
@@ -125,18 +154,20 @@ def _check_numbers(world: BatchedEnv, obs: Any, rewards: Array, found: dict[str,
             )
 
 
-def _check_dicts(world: DictVector, found: dict[str, Problem]) -> None:
-    env, result = world.envs[0], world.last_results[0]
-    for agent, value in result.obs.items():
+def _check_observations(world: DictVector, obs: Mapping[AgentID, Obs], found: dict[str, Problem]) -> None:
+    env = world.envs[0]
+    for agent, value in obs.items():
         space = env.observation_space(agent)
         if not space.contains(value):
             _add(found, f"the observation of agent {agent!r} is not in its space {space}: got {_short(value)}.")
         if space is not env.observation_space(agent):
-            _add(
-                found,
-                f"observation_space({agent!r}) gives a new object each time. Build it once and return the same one.",
-                False,
-            )
+            again = f"observation_space({agent!r}) gives a new object each time. Build it once and return the same one."
+            _add(found, again, severe=False)
+
+
+def _check_dicts(world: DictVector, found: dict[str, Problem]) -> None:
+    result = world.last_results[0]
+    _check_observations(world, result.obs, found)
     for name in ("rewards", "terminated", "truncated"):
         strangers = [a for a in getattr(result, name) if a != ALL and not _known(world, a)]
         if strangers:

@@ -88,6 +88,14 @@ def inner_space(space: AnySpace) -> tuple[AnySpace, bool]:
     return space, False
 
 
+def state_width(given: Sequence[AnySpace]) -> int:
+    """Size of the global state that comes inside the observations; 0 where it does not."""
+    for space in given:
+        if obs_key(space) is not None and isinstance(space, spaces.Dict) and ENV_STATE in space.spaces:
+            return int(spaces.flatdim(space.spaces[ENV_STATE]))
+    return 0
+
+
 def obs_key(space: AnySpace) -> str | None:
     """Key of the observation proper inside an envelope, or None."""
     inner, _ = inner_space(space)

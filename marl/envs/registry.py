@@ -10,6 +10,7 @@ import gymnasium as gym
 from pydantic import ValidationError
 
 from marl.config import Config, explain
+from marl.data.task import number_seats
 from marl.envs.base import EnvContext, MultiAgentEnv
 from marl.envs.batched import BatchedEnv
 from marl.envs.gymnasium import GymnasiumWorld
@@ -61,8 +62,8 @@ class _ByName:
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def __call__(self, *args: Any) -> Any:
-        return _call(_callable(self.path), args[-1])
+    def __call__(self, config: EnvContext) -> Any:
+        return _call(_callable(self.path), config)
 
 
 def resolve_env(env: str | EnvCreator) -> EnvCreator:
@@ -72,7 +73,8 @@ def resolve_env(env: str | EnvCreator) -> EnvCreator:
     import marl.envs.catalog  # noqa: F401  (the built-in games register themselves)
 
     if env in ENVS:
-        return ENVS[env]
+        found = ENVS[env]
+        return _callable(found.path) if isinstance(found, _ByName) else found
     if env.startswith("pettingzoo:"):
         return lambda config: make_pettingzoo(env.removeprefix("pettingzoo:"), config)
     if ":" in env:
@@ -94,14 +96,16 @@ def make_world(
     worker_index: int = 0,
     num_workers: int = 0,
     fresh_env_per_episode: bool = False,
+    with_state: bool = True,
 ) -> BatchedEnv:
-    """``num_envs`` copies of the world behind the array API."""
+    """``num_envs`` copies of the world behind the array API; dict worlds are not asked for a state that nobody needs."""
     creator = resolve_env(env)
     name = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
     if isinstance(creator, type) and issubclass(creator, BatchedEnv):
         native: Callable[..., BatchedEnv] = creator
         context = EnvContext(env_config, worker_index, 0, num_workers)
         world: BatchedEnv = _guard(name, lambda: native(num_envs, context))
+        world.kinds = number_seats(world.kinds)
         return world
 
     def create(lane: int) -> MultiAgentEnv:
@@ -109,7 +113,7 @@ def make_world(
         return as_world(_guard(name, lambda: _call(creator, context)), name)
 
     envs = [create(lane) for lane in range(num_envs)]
-    return DictVector(envs, name, create if fresh_env_per_episode else None, worker_index)
+    return DictVector(envs, name, create if fresh_env_per_episode else None, worker_index, with_state)
 
 
 def make_env(env: str | EnvCreator, env_config: Mapping[str, Any] | None = None) -> MultiAgentEnv:

@@ -38,8 +38,8 @@ class Seating:
         for seat, name in enumerate(self.seat_names):
             self.free[_pattern(name)].append(seat)
 
-    def take(self, agent: AgentID, where: str) -> int:
-        """A seat for an agent that has none."""
+    def check_known(self, agent: AgentID, where: str) -> str:
+        """The pattern of an agent; an agent that the world never named is an error."""
         pattern = None if self.fixed else pattern_of(agent, list(self.max_agents))
         if pattern is None:
             known = list(self.seat_of) if self.fixed else list(self.max_agents)
@@ -48,6 +48,11 @@ class Seating:
                 f"{where}: agent {agent!r} is not in {listed} ({', '.join(map(str, known))}).{did_you_mean(agent, known)} Add "
                 "it there."
             )
+        return pattern
+
+    def take(self, agent: AgentID, where: str) -> int:
+        """A seat for an agent that has none."""
+        pattern = self.check_known(agent, where)
         if not self.free[pattern]:
             raise EnvError(
                 f"{where}: agent {agent!r} appeared while all {self.max_agents[pattern]} seats of {pattern!r} were taken. An "

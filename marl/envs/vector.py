@@ -9,10 +9,10 @@ import numpy as np
 
 from marl.data.task import AgentID, Array, Ints
 from marl.envs.answers import guarded, reset_pair, step_result
-from marl.envs.base import ALL, Action, MultiAgentEnv, Obs, StepResult, state_vector
+from marl.envs.base import ALL, ENV_STATE, Action, MultiAgentEnv, Obs, StepResult, state_vector
 from marl.envs.batched import BatchedEnv, Frame, State
 from marl.envs.episode_log import LONGEST_REPLAY, EpisodeLog, fingerprint
-from marl.envs.layout import MASK, decoder, encoder, kinds_of, obs_key
+from marl.envs.layout import MASK, decoder, encoder, kinds_of, obs_key, state_width
 from marl.envs.seating import Seating
 from marl.errors import EnvError
 
@@ -22,14 +22,23 @@ LONGEST_EMPTY = 1_000  # steps without anybody alive before a world is told off
 class DictVector(BatchedEnv):
     """``E`` objects of a ``MultiAgentEnv`` behind the array API."""
 
-    def __init__(self, envs: Sequence[MultiAgentEnv], name: str, fresh: Any = None, worker_index: int = 0) -> None:
+    def __init__(
+        self,
+        envs: Sequence[MultiAgentEnv],
+        name: str,
+        fresh: Any = None,
+        worker_index: int = 0,
+        with_state: bool = True,
+    ) -> None:
         first = envs[0]
         self.envs, self.name, self.worker_index = list(envs), name, worker_index
         self.num_envs = len(self.envs)
         self.kinds = kinds_of(first)
         self.fixed_seats = bool(first.possible_agents)
+        self.with_state = with_state  # asking a world for its state may cost as much as a step
         self.fresh = fresh  # makes a new env object for a lane, for worlds that a reset does not clean
         self.infos: list[Mapping[AgentID, Any]] = [{} for _ in self.envs]
+        self.last_obs: list[Mapping[AgentID, Obs]] = [{} for _ in self.envs]
         self.last_results: list[StepResult] = [StepResult({}, {}, {}, {}, {})] * self.num_envs
         self.logs = [EpisodeLog(env) for env in self.envs]
         self.seating = [Seating(self.seat_names, first.max_agents, self.fixed_seats) for _ in self.envs]
@@ -37,7 +46,9 @@ class DictVector(BatchedEnv):
         self._encode = [encoder(kind.observation_space) for kind in self.kinds]
         self._decode = [decoder(kind.action_space) for kind in self.kinds]
         examples = [kind.agents[0].split("[")[0].replace("*", "0") for kind in self.kinds]
-        self._key = [obs_key(first.observation_space(agent)) for agent in examples]
+        spaces_given = [first.observation_space(agent) for agent in examples]
+        self._key = [obs_key(space) for space in spaces_given]
+        self._state_in_obs = state_width(spaces_given)  # where the state comes inside the observations
         self._masked = any(kind.masked for kind in self.kinds)
         self._plain = self.fixed_seats and len(self.kinds) == 1 and self._key[0] is None and not self._masked
         self._prepare_arrays()
@@ -61,6 +72,8 @@ class DictVector(BatchedEnv):
 
     def _ask_state_size(self) -> int:
         """A world may need a reset before it can tell its state."""
+        if not self.with_state or self._state_in_obs:
+            return self._state_in_obs if self.with_state else 0
         try:
             return state_vector(self.envs[0]).size
         except Exception:
@@ -108,11 +121,16 @@ class DictVector(BatchedEnv):
             self.envs[lane] = self.fresh(lane)
             self.logs[lane] = EpisodeLog(self.envs[lane])
         self._alive[lane] = self._present[lane] = False
+        for column in self._obs:  # nothing of the episode before may show through
+            column[lane] = 0
+        for mask in self._legal:
+            mask[lane] = True
         self._empty_steps[lane] = 0
         self.seating[lane].clear()
         self.logs[lane].start(seed)
         answer = guarded(lambda: self.envs[lane].reset(seed=seed), "reset", self._where(lane))
         obs, self.infos[lane] = reset_pair(answer, self._where(lane))
+        self.last_obs[lane] = obs
         self._see_all(lane, obs, self.infos[lane])
         self._finish_lane(lane)
 
@@ -121,6 +139,7 @@ class DictVector(BatchedEnv):
         answer = guarded(lambda: self.envs[lane].step(actions), "step", self._where(lane))
         result = self.last_results[lane] = step_result(answer, self._where(lane))
         obs, rewards, terminated, truncated, self.infos[lane] = result
+        self.last_obs[lane] = obs
         self.seating[lane].release()
         all_seen = self._see_all(lane, obs, self.infos[lane])
         self._pay_all(lane, rewards)
@@ -132,7 +151,15 @@ class DictVector(BatchedEnv):
         if self._masked:
             self._check_masks(lane)
         if self.state_size:
-            self._state[lane] = state_vector(self.envs[lane])
+            self._state[lane] = self._look_at_state(lane)
+
+    def _look_at_state(self, lane: int) -> Array:
+        """The world's ``state()``, or the state that came with the observations."""
+        if not self._state_in_obs:
+            return state_vector(self.envs[lane])
+        obs = self.last_obs[lane]
+        found = next((value[ENV_STATE] for value in obs.values() if ENV_STATE in value), None)
+        return self._state[lane] if found is None else np.asarray(found, np.float32).reshape(-1)
 
     def _actions_of(self, lane: int, asked: list[bool], lists: list[Any]) -> dict[AgentID, Action]:
         chosen: dict[AgentID, Action] = {}
@@ -148,10 +175,11 @@ class DictVector(BatchedEnv):
         if self._plain and len(obs) == self.kinds[0].size:
             encode = self._encode[0]
             try:
-                self._obs[0][lane] = [encode(obs[agent]) for agent in self.kinds[0].agents]
+                rows = np.asarray([encode(obs[agent]) for agent in self.kinds[0].agents])
             except (KeyError, ValueError, TypeError):
-                pass  # the slow path below finds out which agent it was
-            else:
+                rows = np.zeros(0)  # the slow path below finds out which agent it was
+            if rows.shape == self._obs[0].shape[1:]:
+                self._obs[0][lane] = rows
                 self._present[lane] = self._alive[lane] = True
                 return True
         for agent, value in obs.items():
@@ -168,16 +196,30 @@ class DictVector(BatchedEnv):
         if self._key[k] is not None:
             mask = value.get(MASK, mask)
             value = value[self._key[k]]
+        self._obs[k][lane, i] = self._encoded(lane, agent, k, value)
+        if mask is not None:
+            self._mask(lane, agent, k, i, mask)
+        self._present[lane, seat] = self._alive[lane, seat] = True
+
+    def _encoded(self, lane: int, agent: AgentID, k: int, value: Obs) -> Array:
         try:
-            self._obs[k][lane, i] = self._encode[k](value)
-        except (ValueError, TypeError) as error:
+            row = np.asarray(self._encode[k](value))
+        except (ValueError, TypeError):
+            row = np.zeros(0)
+        if row.shape != (self.kinds[k].obs_width,):
             raise EnvError(
                 f"{self._where(lane)}: the observation of agent {agent!r} has shape {np.shape(value)}, its space says "
-                f"{self.kinds[k].observation_space}. Make the two agree ({error})."
-            ) from error
-        if mask is not None and self.kinds[k].masked:
-            self._legal[k][lane, i] = mask
-        self._present[lane, seat] = self._alive[lane, seat] = True
+                f"{self.kinds[k].observation_space}. Make the two agree."
+            )
+        return row
+
+    def _mask(self, lane: int, agent: AgentID, k: int, i: int, mask: Array) -> None:
+        if not self.kinds[k].masked:
+            raise EnvError(
+                f"{self._where(lane)}: the info of agent {agent!r} holds an action_mask, which its observation space does not "
+                "announce. Make the space Dict(observation=..., action_mask=MultiBinary(n)) and give both in the observation."
+            )
+        self._legal[k][lane, i] = mask
 
     def _check_masks(self, lane: int) -> None:
         for k, kind in enumerate(self.kinds):
@@ -199,6 +241,7 @@ class DictVector(BatchedEnv):
         for agent, reward in rewards.items():
             seat = self.seating[lane].seat_of.get(agent)
             if seat is None:
+                self.seating[lane].check_known(agent, self._where(lane))
                 self._late.append((lane, agent, float(reward)))
             else:
                 self._rewards[lane, seat] += reward

@@ -65,31 +65,65 @@ class FixedPolicy(Policy):
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         del rng, explore
         actions = np.broadcast_to(self.action, (len(inputs), *self.kind.action_shape)).copy()
+        _check_legal("fixed", actions, inputs)
         return Decision(actions, np.zeros(len(inputs), np.float32), carry)
 
 
 class RulePolicy(Policy):
-    """A function ``(obs)`` or ``(obs, rng)`` from one agent's observation to its action."""
+    """A function from one agent's observation to its action: ``(obs)``, ``(obs, rng)`` or ``(obs, rng, legal)``.
+
+    Observation and action are as the world has them; ``legal`` is the agent's action mask (width 0: everything is legal).
+    """
 
     world_units = True
 
     def __init__(self, kind: Kind, rule: Callable[..., Any]) -> None:
         super().__init__(kind)
         self.rule = rule
-        self.takes_rng = len(inspect.signature(rule).parameters) > 1
+        self.name = getattr(rule, "__name__", "rule")
+        self.takes = min(3, len(inspect.signature(rule).parameters))
         self.start = getattr(kind.action_space, "start", 0)
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         del explore
-        shape = self.kind.observation_space.shape
-        rows = [obs.reshape(shape) if shape else obs[0] for obs in inputs.obs] if shape is not None else inputs.obs
-        chosen = [self.rule(obs, rng) if self.takes_rng else self.rule(obs) for obs in rows]
-        actions = (np.asarray(chosen) - self.start).reshape(len(inputs), *self.kind.action_shape)
-        return Decision(actions.astype(self.kind.action_dtype), np.zeros(len(inputs), np.float32), carry)
+        rows = [self._as_shown(obs) for obs in inputs.obs]
+        given = [(obs, rng, legal)[: self.takes] for obs, legal in zip(rows, inputs.legal, strict=True)]
+        actions = np.stack([self._checked(self.rule(*arguments)) for arguments in given])
+        _check_legal(self.name, actions, inputs)
+        return Decision(actions, np.zeros(len(inputs), np.float32), carry)
+
+    def _as_shown(self, obs: Array) -> Any:
+        space = self.kind.observation_space
+        if isinstance(space, spaces.Discrete):
+            return int(obs[0]) + int(space.start)
+        return obs.reshape(space.shape) if space.shape is not None else obs
+
+    def _checked(self, chosen: object) -> Array:
+        kind = self.kind
+        try:
+            action = (np.asarray(chosen) - self.start).reshape(kind.action_shape).astype(kind.action_dtype)
+        except (ValueError, TypeError):
+            action = None
+        if action is None or not _contains(kind, action):
+            raise ConfigError(
+                f"scripted policy {self.name!r} returned {chosen!r}, which is not in {kind.action_space}."
+            )
+        return action
+
+
+def _check_legal(name: str, actions: Array, inputs: Inputs) -> None:
+    if inputs.legal.shape[1] and not inputs.legal[np.arange(len(actions)), actions].all():
+        row = int(np.flatnonzero(~inputs.legal[np.arange(len(actions)), actions])[0])
+        raise ConfigError(
+            f"scripted policy {name!r} plays {int(actions[row])}, which the action mask forbids there (legal: "
+            f"{np.flatnonzero(inputs.legal[row]).tolist()}). A rule may take the mask: (obs, rng, legal)."
+        )
 
 
 def build_scripted(kind: Kind, config: ScriptedConfig) -> Policy:
     """The policy behind ``scripted:``."""
+    if config.action is not None and config.name != "fixed":
+        raise ConfigError(f"scripted: `action` means nothing to {config.name!r}; only fixed has it.")
     if config.name == "random":
         return RandomPolicy(kind)
     if config.name == "fixed":
@@ -117,4 +151,6 @@ def _contains(kind: Kind, action: Array) -> bool:
         return bool(0 <= action < space.n)
     if isinstance(space, spaces.MultiDiscrete):
         return bool(((action >= 0) & (action < space.nvec.reshape(-1))).all())
-    return bool(np.isfinite(action).all())
+    assert isinstance(space, spaces.Box)
+    inside = (action >= space.low.reshape(-1)) & (action <= space.high.reshape(-1))
+    return bool(np.isfinite(action).all() and inside.all())

@@ -13,10 +13,11 @@ from gymnasium import spaces
 
 from marl.data.episode import Episode
 from marl.data.task import Array, Bools, Floats, Ints, PolicyID
+from marl.envs.answers import guarded
 from marl.envs.batched import BatchedEnv, Frame, State
-from marl.errors import EnvTimeoutError, SpaceMismatchError
+from marl.errors import EnvTimeoutError, PolicyError, SpaceMismatchError, UserError
 from marl.mappers.mapper import Mapper, check_known
-from marl.policies.policy import Inputs, Policy
+from marl.policies.policy import Decision, Inputs, Policy
 from marl.rollout.config import RolloutConfig
 from marl.rollout.ledger import Ledger
 
@@ -47,6 +48,7 @@ class Player:
             np.zeros((lanes, kind.size, self._carry_size(k)), np.float32) for k, kind in enumerate(world.kinds)
         ]
         self._column = [np.tile(np.arange(kind.size), lanes) for kind in world.kinds]  # seat within the kind, per row
+        self.alive = np.zeros((lanes, seats), bool)  # has been asked and has not ended
         self.t = np.zeros(lanes, np.int64)
         self.eps_id = np.zeros(lanes, np.int64)
         self.episodes_begun = 0
@@ -65,8 +67,9 @@ class Player:
     def begin(self, lanes: Ints, seeds: Ints) -> None:
         """Start new episodes in these lanes."""
         with self._time_limit("reset"):
-            self.view = self.world.reset(lanes, seeds)
+            self.view = guarded(lambda: self.world.reset(lanes, seeds), "reset", self._where)
         self.ledger.begin(lanes)
+        self.alive[lanes] = self.view.present[lanes]
         self.t[lanes] = 0
         # Unique over all workers of a run; only the order within a worker matters.
         first = self.worker_index * 2**40 + self.episodes_begun
@@ -128,13 +131,30 @@ class Player:
             carry = self.carry[k].reshape(len(flat), self.carry[k].shape[2])
             for rows, policy in self._deciding(k, view.present[:, kind.seats]):
                 inputs = Inputs(obs[rows].copy(), legal[rows], self._column[k][rows])
-                decision = policy.act(inputs, carry[rows, : policy.carry_size], rng, explore=explore)
+                decision = self._act(policy, inputs, carry[rows, : policy.carry_size], rng, explore)
                 flat[rows], kind_logp[rows] = self._stored(policy, decision.actions), decision.logp
                 if policy.carry_size:
                     carry[rows, : policy.carry_size] = decision.carry
             actions.append(flat.reshape(world.num_envs, kind.size, *kind.action_shape))
             logp[:, kind.seats] = kind_logp.reshape(world.num_envs, kind.size)
         return Choices(actions, logp)
+
+    def _act(self, policy: Policy, inputs: Inputs, carry: Floats, rng: np.random.Generator, explore: bool) -> Decision:
+        try:
+            return policy.act(inputs, carry, rng, explore=explore)
+        except UserError:
+            raise
+        except Exception as error:
+            name = self.policy_ids[self.policies.index(policy)]
+            raise PolicyError(
+                f"policy {name!r} failed to act on {len(inputs)} observation(s) of {self.world.name!r}: "
+                f"{type(error).__name__}: {error}. Check that observations lie in their space, "
+                "and the policy's own code if it is yours."
+            ) from error
+
+    @property
+    def _where(self) -> str:
+        return f"env {self.world.name!r}, worker {self.worker_index}"
 
     def _stored(self, policy: Policy, actions: Array) -> Array:
         return from_env(actions, policy.kind.action_space, self.config) if policy.world_units else actions
@@ -154,7 +174,7 @@ class Player:
         pairs = zip(self.world.kinds, choices.actions, strict=True)
         actions = [to_env(column, kind.action_space, self.config) for kind, column in pairs]
         with self._time_limit("step"):
-            frame = self.world.step(actions)
+            frame: Frame = guarded(lambda: self.world.step(actions), "step", self._where)
         self.t += 1
         if self.config.horizon is not None:
             self._cut_at_horizon(frame, self.config.horizon)
@@ -166,6 +186,7 @@ class Player:
 
     def settle(self, frame: Frame) -> Ints:
         """After the step was recorded: seat new agents, close the books of ended episodes. Gives the lanes to start anew."""
+        self.alive = (self.alive | frame.present) & ~(frame.terminated | frame.truncated)
         self._forget_ended(frame)
         self._welcome(frame.born)
         self.ledger.seen |= frame.present | frame.terminated | frame.truncated
@@ -184,7 +205,7 @@ class Player:
         lanes = np.flatnonzero((self.t >= horizon) & ~frame.over)
         if not lanes.size:
             return
-        alive = self.ledger.seen[lanes] & ~(frame.terminated[lanes] | frame.truncated[lanes])
+        alive = self.alive[lanes] & ~(frame.terminated[lanes] | frame.truncated[lanes])
         frame.truncated[lanes] |= alive
         frame.blind[lanes] |= alive & ~frame.present[lanes]  # between two decisions: no up-to-date observation
         frame.present[lanes] = False
@@ -218,6 +239,7 @@ class Player:
             "world": self.world.get_state(),
             "ledger": self.ledger.state_dict(),
             "policy_of": self.policy_of.copy(),
+            "alive": self.alive.copy(),
             "carry": [column.copy() for column in self.carry],
             "t": self.t.copy(),
             "eps_id": self.eps_id.copy(),
@@ -230,6 +252,7 @@ class Player:
         self.view = self.world.set_state(state["world"])
         self.ledger.load_state_dict(state["ledger"])
         self.policy_of[:], self.t[:], self.eps_id[:] = state["policy_of"], state["t"], state["eps_id"]
+        self.alive[:] = state["alive"]
         for column, saved in zip(self.carry, state["carry"], strict=True):
             column[:] = saved
         self.episodes_begun = state["episodes_begun"]

@@ -92,12 +92,19 @@ class RolloutWorker:
         _ = self.player
 
     def _new_player(self) -> Player:
-        config = self.spec.config
-        world = make_world(
-            self.spec.env, config.num_envs_per_worker, self.spec.env_config, worker_index=self.index,
-            num_workers=config.num_workers, fresh_env_per_episode=config.fresh_env_per_episode,
-        )  # fmt: skip
-        return Player(world, self.policy_map, self._kinds, self.spec.mapper, config, self.index)
+        world = self._make_world(self.spec.config.num_envs_per_worker, self.spec.env_config)
+        return Player(world, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index)
+
+    def _make_world(self, copies: int, env_config: Mapping[str, Any]) -> BatchedEnv:
+        return make_world(
+            self.spec.env,
+            copies,
+            env_config,
+            worker_index=self.index,
+            num_workers=self.spec.config.num_workers,
+            fresh_env_per_episode=self.spec.config.fresh_env_per_episode,
+            with_state=self.spec.task.state_size > 0,
+        )
 
     def _draw_seeds(self, count: int) -> Ints:
         return self._seeds.integers(0, 2**31 - 1, count)
@@ -114,11 +121,8 @@ class RolloutWorker:
 
     def _new_evaluator(self, episodes: int) -> Player:
         config = self.spec.config
-        world = make_world(
-            self.spec.env, min(episodes, max(config.num_envs_per_worker, 4)),
-            {**self.spec.env_config, **self.spec.evaluation_env_config},
-            worker_index=self.index, num_workers=config.num_workers, fresh_env_per_episode=config.fresh_env_per_episode,
-        )  # fmt: skip
+        copies = min(episodes, max(config.num_envs_per_worker, 4))
+        world = self._make_world(copies, {**self.spec.env_config, **self.spec.evaluation_env_config})
         mapper = self.spec.evaluation_mapper or self.spec.mapper
         return Player(world, self.policy_map, self._kinds, mapper, config, self.index)
 

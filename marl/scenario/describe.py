@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from marl.scenario.config import Scenario
 
 CANNOT_REPLAY = "<python object>"
@@ -38,6 +40,8 @@ def to_plain(value: Any) -> Any:
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
     if callable(value):
         return _name(value)
     return value

@@ -104,10 +104,15 @@ def apply(raw: dict[str, Any], key: str, value: Any) -> None:
             raise ConfigError(f"{key}: {parent!r} is {inner!r}, which has no keys of its own.")
         place[parent] = dict(inner or {})
         place = place[parent]
-    if not parents and last == "algo" and isinstance(value, str) and isinstance(place.get("algo"), dict):
-        place["algo"] = {**place["algo"], "name": value}
+    if not parents and last == "algo" and place.get("algo"):  # a name or some keys: the rest of the section stays
+        before, now = (_algo_section(part) for part in (place["algo"], value))
+        place["algo"] = {**before, **now} if isinstance(before, dict) and isinstance(now, dict) else value
         return
     place[last] = value
+
+
+def _algo_section(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
 
 
 def section_of(key: str) -> str | None:

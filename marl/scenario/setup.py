@@ -9,12 +9,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from marl.algos.plan import LearnerPlan, Role, looks_at_groups, plan_learners
+from marl.algos.plan import LearnerPlan, Role, looks_at_groups, needs_state, plan_learners
 from marl.algos.presets import ALGOS, Preset
 from marl.config import explain
 from marl.data.task import GroupID, Kind, PolicyID, Task
 from marl.envs.groups import AgentGroups
 from marl.envs.registry import ENVS, make_world
+from marl.envs.vector import DictVector
 from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
 from marl.mappers.mapper import Mapper, check_known
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
@@ -22,6 +23,9 @@ from marl.registry import import_module
 from marl.rollout.config import RolloutConfig, RolloutSpec
 from marl.scenario.config import MODEL_KEYS, Overrides, Scenario
 from marl.scenario.routing import build_mapper, candidates, choose, example_agent, seats_of_policies
+
+FITTING = {"value": ("EpsilonGreedy",), "stochastic": ("StochasticSampling", "GaussianNoise")}
+"""Which exploration fits which way of acting."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ def set_up(scenario: Scenario) -> Setup:
         for name, p in parsed.items() if p.preset is not None
     }  # fmt: skip
     groups = AgentGroups(scenario.multiagent.groups).seats(kinds) or _default_groups(roles)
+    if isinstance(world, DictVector) and not any(needs_state(role.config) for role in roles.values()):
+        state_size = 0
     task = Task(kinds, state_size, groups)
     specs = {name: _spec(scenario, name, p, roles.get(name), seats[name], task) for name, p in parsed.items()}
     _check_trainable(scenario, roles, policies)
@@ -110,13 +116,15 @@ def _parse(scenario: Scenario, name: PolicyID) -> _Parsed:
         explore = given.pop("exploration_config", None)
         model_keys = {key: given.pop(key) for key in list(given) if key in MODEL_KEYS}
         model = ModelConfig(**{**scenario.model.model_dump(), **model_keys})
+        for key in ("lr", "entropy_coeff"):  # a constant of its own replaces an inherited schedule
+            if key in given and f"{key}_schedule" not in given:
+                algo_keys = {k: v for k, v in algo_keys.items() if k != f"{key}_schedule"}
         algo_keys = {**algo_keys, **given}
         preset.configure(**algo_keys)
-        exploration = (
-            ExplorationConfig(**_as_map(f"{where}.exploration_config", explore))
-            if explore
-            else _inherited(scenario, preset)
-        )
+        exploration = _inherited(scenario, preset)
+        if explore is not None:
+            exploration = ExplorationConfig(**_as_map(f"{where}.exploration_config", explore))
+            _check_fits(exploration, preset, f"{where}.exploration_config")
         return _Parsed(preset, algo_keys, model, exploration, None)
     except ValidationError as error:
         known = {*preset.family.config.model_fields, *MODEL_KEYS, "algo", "scripted", "exploration_config"}
@@ -134,14 +142,17 @@ def _inherited(scenario: Scenario, preset: Preset) -> ExplorationConfig | None:
     config = scenario.exploration_config
     if config is None:
         return None
-    fits = {"value": ("EpsilonGreedy",), "stochastic": ("StochasticSampling", "GaussianNoise")}[preset.family.acts]
-    if config.type in fits:
+    if config.type in FITTING[preset.family.acts]:
         return config
     if preset.name == scenario.preset.name:
-        raise ConfigError(
-            f"exploration_config.type {config.type} does not fit {preset.name}; expected {' or '.join(fits)}."
-        )
+        _check_fits(config, preset, "exploration_config")
     return None
+
+
+def _check_fits(config: ExplorationConfig, preset: Preset, where: str) -> None:
+    fits = FITTING[preset.family.acts]
+    if config.type not in fits:
+        raise ConfigError(f"{where}.type {config.type} does not fit {preset.name}; expected {' or '.join(fits)}.")
 
 
 def _scripted(where: str, scripted: object, rest: Overrides) -> _Parsed:

@@ -7,7 +7,7 @@ from gymnasium import spaces
 
 from marl.data.task import AgentID
 from marl.envs.base import Action, Obs
-from marl.envs.layout import MASK, decoder, encoder
+from marl.envs.layout import MASK, decoder, encoder, pattern_of
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.policy import Inputs, Policy
 from marl.rollout.config import RolloutConfig
@@ -29,9 +29,8 @@ def act_once(
         if kind.masked and MASK in obs:
             legal[0] = obs[MASK]
         obs = obs["observation"] if "observation" in obs else obs["obs"]
-    row = np.zeros((1, kind.obs_width), kind.obs_dtype)
     try:
-        row[0] = encoder(kind.observation_space)(obs)
+        row = np.asarray(encoder(kind.observation_space)(obs), kind.obs_dtype).reshape(1, kind.obs_width)
     except (ValueError, TypeError) as error:
         raise SpaceMismatchError(
             f"compute_action got an observation of shape {np.shape(obs)}; the policy plays {kind.observation_space}."
@@ -53,6 +52,7 @@ def _seat(policy: Policy, agent: AgentID | None) -> int:
                 f"{', '.join(policy.kind.agents)}."
             )
         return 0
-    if agent not in policy.kind.agents:
+    seats = [name for name in policy.kind.agents if name == agent or pattern_of(agent, [name.split("[")[0]])]
+    if not seats:
         raise ConfigError(f"agent {agent!r} is not played by this policy. Its agents: {', '.join(policy.kind.agents)}.")
-    return policy.kind.agents.index(agent)
+    return policy.kind.agents.index(seats[0])

@@ -195,12 +195,7 @@ class Trainer:
     def should_stop(self, result: Mapping[str, Any]) -> bool:
         """Whether any stop condition is met."""
         stop = dict(self.scenario.stop)
-        if (
-            stop.pop("goal", False)
-            and self.scenario.goal
-            and "evaluation" in result
-            and reached(result, self.scenario.goal)
-        ):
+        if stop.pop("goal", False) and self.scenario.goal and reached(result, self.scenario.goal):
             return True
         return any(reached(result, {field: float(value)}) for field, value in stop.items())
 

@@ -12,6 +12,7 @@ from gymnasium import spaces
 import marl
 from marl.envs.base import ENV_STATE, EnvContext
 from marl.envs.games.traffic import TrafficGames
+from marl.envs.games.two_step import TwoStepGames
 from marl.envs.registry import make_env, make_world, register_env
 from marl.envs.single_lane import SingleLane
 from marl.envs.vector import DictVector
@@ -235,15 +236,93 @@ class Bad(Scripted):
 
 
 def test_the_checker_names_what_is_wrong() -> None:
-    steps = [Step(["a_0", "a_1"], {"ghost": 1.0}), Step(["a_0"], {"a_0": float("nan")}, truncated=["a_1"], last=[])]
+    steps = [Step(["a_0", "a_1"]), Step(["a_0"], {"a_0": float("nan")}, truncated=["a_1"], last=[])]
     problems = marl.check_env(Bad(["a_0", "a_1"], [*steps, Step([], {}, ["__all__"])], agents=["a_0", "a_1"]), steps=3)
     text = "\n".join(map(str, problems))
     for part in (
         "holds NaN",
         "not in its space",
-        "'ghost'",
         "same array object",
         "without a last observation",
         "reward of agent 'a_0' is nan",
     ):
         assert part in text, part
+
+
+def test_a_reward_for_somebody_unknown_is_an_error_with_the_nearest_name() -> None:
+    env = Scripted(["a_0"], [Step(["a_0"], {"A_0": 1.0})], agents=["a_0"])
+    assert "agent 'A_0' is not in possible_agents (a_0). Did you mean 'a_0'?" in str(marl.check_env(env, steps=1)[0])
+
+
+class Late(Scripted):
+    """The second agent comes late, and the world has no state of its own."""
+
+    get_state = None  # type: ignore[assignment]
+
+
+def test_an_episode_with_late_agents_is_replayed_in_a_new_object() -> None:
+    def make(_: Any) -> Late:
+        steps = [Step(["a_0"]), Step(["a_0", "a_1"]), Step([], {}, ["__all__"])]
+        return Late(["a_0"], steps, agents=["a_0", "a_1"])
+
+    old, new = (make_world(make, 1, {}) for _ in range(2))
+    for _ in range(2):
+        old.reset(np.array([0]), np.array([0]))
+        for _ in range(2):
+            old.step([np.zeros((1, 2), np.int64)])
+    old.reset(np.array([0]), np.array([0]))
+    assert new.set_state(old.get_state()).obs[0].tolist() == [[[0.0, 0.0], [0.0, 0.0]]]
+    assert marl.check_env(make(None)) == []
+
+
+def test_the_state_may_come_inside_the_observations() -> None:
+    world = DictVector([make_env("two_step_game", {"separate_state_space": True})], "two_step")
+    assert world.state_size == 3
+    assert world.reset(np.array([0]), np.array([0])).state.tolist() == [[1, 0, 0]]
+    assert world.step([np.array([[1, 0]])]).state.tolist() == [[0, 0, 1]]
+
+
+def test_an_observation_of_another_width_is_not_stretched() -> None:
+    class Narrow(Scripted):
+        def _obs(self, agents: Any) -> dict[str, Any]:
+            return {a: np.zeros(1, np.float32) for a in agents}
+
+    for agents in (["a_0"], ["a_0", "a_1"]):
+        world = DictVector([Narrow(agents, [], agents=agents)], "narrow")
+        with pytest.raises(EnvError, match=r"agent 'a_0' has shape \(1,\), its space says"):
+            world.reset(np.array([0]), np.array([0]))
+
+
+def test_a_mask_that_the_space_does_not_announce_is_an_error_with_the_remedy() -> None:
+    class Sneaky(Scripted):
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            return super().reset()[0], {"a_0": {"action_mask": np.ones(3)}}
+
+    world = DictVector([Sneaky(["a_0"], [], agents=["a_0", "a_1"])], "sneaky")
+    with pytest.raises(EnvError, match=r"action_mask=MultiBinary"):
+        world.reset(np.array([0]), np.array([0]))
+
+
+def test_the_checker_looks_at_resets_and_at_native_worlds() -> None:
+    class Far(Scripted):
+        def observation_space(self, agent: str) -> Any:
+            return FAR
+
+    assert "not in its space" in str(
+        marl.check_env(Far(["a_0"], [Step([], {}, ["__all__"])], agents=["a_0"]), steps=0)[0]
+    )
+
+    class Wide(TwoStepGames):
+        def _view(self) -> Any:
+            obs, legal, present, state = super()._view()
+            return (obs[0][..., :2],), legal, present, state
+
+    assert "frame.obs[0] has shape (1, 2, 2), expected (1, 2, 4)" in str(marl.check_env(Wide)[0])
+
+
+FAR = spaces.Box(5, 9, (2,), np.float32)
+
+
+def test_a_native_world_is_registered_by_its_path_too() -> None:
+    register_env("native_by_path", "marl.envs.games.two_step:TwoStepGames")
+    assert make_world("native_by_path", 3, {}).num_envs == 3

@@ -170,6 +170,14 @@ def test_a_pettingzoo_env_is_registered_in_one_line() -> None:
     assert make_world("spread", 1, {"N": 2}).kinds[0].size == 2
 
 
+def test_the_global_state_is_asked_for_only_where_somebody_needs_it() -> None:
+    sizes = {}
+    for algo, keys in (("ppo", {}), ("qmix", {}), ("mappo", {"critic_sees": "state"})):
+        with Trainer(algo, env="pettingzoo:mpe2/simple_spread_v3", config={**keys, "fcnet_hiddens": [4]}) as trainer:
+            sizes[algo] = trainer.workers.collect(2).batch.state.shape[2]
+    assert sizes == {"ppo": 0, "qmix": 54, "mappo": 54}
+
+
 def test_the_checker_passes_pettingzoos_own_games() -> None:
     assert marl.check_env("pettingzoo:classic/tictactoe_v3") == []
     assert marl.check_env("pettingzoo:mpe2/simple_tag_v3") == []

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from marl.algos.presets import ALGOS
 from marl.algos.views import team_rows
 from marl.data.returns import gae
+from marl.envs.games.two_step import TwoStepGames
 from marl.envs.vector import DictVector
 from marl.errors import CheckpointError, ConfigError, EnvError, SpaceMismatchError, UserError
 from marl.scenario.describe import describe
@@ -275,3 +276,130 @@ def test_anchors_and_merges_in_a_scenario_work(tmp_path: Path) -> None:
         "env: two_step_game\nmultiagent:\n  policies:\n    a: &base {gamma: 0.5}\n    b: {<<: *base, lr: 0.1}\n"
     )
     assert load_scenario(path).multiagent.policies["b"] == {"gamma": 0.5, "lr": 0.1}
+
+
+def test_a_checkpoint_imports_and_calls_nothing_that_was_not_allowed(tmp_path: Path) -> None:
+    from marl.registry import import_module, load_object, only_modules
+
+    with only_modules(frozenset()):
+        with pytest.raises(ConfigError, match="--allow json"):
+            import_module("json", "imports")
+        with pytest.raises(ConfigError, match="not allowed"):
+            load_object("marl.training.atomic:os.system", "policy_mapping_fn")
+        assert load_object("marl.training.atomic:write_atomically", "x")
+    with only_modules(frozenset({"json"})):
+        import_module("json", "imports")
+
+
+def test_keys_of_an_algorithm_do_not_change_which_one_it_is() -> None:
+    from marl.scenario.load import apply
+
+    raw: dict[str, Any] = {"algo": "dqn"}
+    apply(raw, "algo", {"lr": 0.1})
+    assert raw["algo"] == {"name": "dqn", "lr": 0.1}
+    apply(raw, "algo", "vdn")
+    assert raw["algo"] == {"name": "vdn", "lr": 0.1}
+
+
+def test_a_goal_on_the_training_reward_stops_without_evaluations() -> None:
+    keys = {**PPO, "env": "two_step_game", "goal": {"episode_reward_mean": 1}, "stop": {"goal": True}}
+    with Trainer("ppo", config=keys) as trainer:
+        assert trainer.train()["done"]
+
+
+def test_the_horizon_does_not_cut_agents_that_had_ended_before() -> None:
+    steps = [
+        Step(["a_0", "a_1"], {"a_1": 1}),
+        Step(["a_1"], {"a_1": 1}, terminated=["a_0"]),
+        Step(["a_1"], {"a_1": 1}),
+        Step([], {"a_1": 40}, terminated=["a_1"]),
+    ]
+    make = lambda _: Scripted(["a_0", "a_1"], steps, agents=["a_0", "a_1"])  # noqa: E731
+    rows = team_rows(worker_for(make, horizon=4).collect(4).batch, [0, 1], 1.0)
+    assert sorted(zip(rows["t"].tolist(), rows["rewards"].tolist(), rows["terminateds"].tolist(), strict=True)) == [
+        (0, 1.0, False),
+        (1, 1.0, False),
+        (2, 1.0, False),
+        (3, 40.0, True),
+    ]
+
+
+@pytest.mark.parametrize(("algo", "wrong"), [("ppo", "EpsilonGreedy"), ("dqn", "StochasticSampling")])
+def test_a_policys_own_exploration_must_fit_its_algorithm(algo: str, wrong: str) -> None:
+    with pytest.raises(ConfigError, match=f"policies.p.exploration_config.type {wrong} does not fit {algo}"):
+        Trainer(algo, env="two_step_game", config={"policies": {"p": {"exploration_config": {"type": wrong}}}})
+
+
+def test_a_constant_of_a_policy_replaces_an_inherited_schedule() -> None:
+    keys = {"env": "two_step_game", "algo": {"name": "ppo", "lr_schedule": [[0, 0.1]]}, "policies": {"p": {"lr": 0.5}}}
+    with Trainer(config={**PPO, **keys}) as trainer:
+        assert trainer.setup.roles["p"].config.lr_schedule is None
+        assert trainer.train()["info"]["learner"]["p"]["learner_stats"]["cur_lr"] == 0.5
+
+
+def test_numpy_values_in_env_config_survive_save_and_restore(tmp_path: Path) -> None:
+    make = lambda config: blind_world(None)  # noqa: E731
+    with Trainer("ppo", env=make, config={**PPO, "env_config": {"m": np.eye(2)}}) as trainer:
+        trainer.save(tmp_path / "here")
+        trainer.restore(tmp_path / "here")
+
+
+def rule_outside(obs: Any) -> int:
+    return 7
+
+
+def rule_with_mask(obs: Any, rng: np.random.Generator, legal: Any) -> int:
+    return int(np.flatnonzero(legal)[-1])
+
+
+def failing_rule(obs: Any) -> int:
+    return 1 // 0
+
+
+@pytest.mark.parametrize(
+    ("scripted", "text"),
+    [
+        (rule_outside, "returned 7, which is not in Discrete"),
+        (failing_rule, "policy 'p' failed to act.*ZeroDivisionError"),
+    ],
+)
+def test_what_a_rule_does_wrong_is_said_with_its_name(scripted: Any, text: str) -> None:
+    with Trainer("ppo", env="two_step_game", config={**PPO, "policies": {"p": {"scripted": scripted}}}) as trainer:
+        with pytest.raises(UserError, match=text):
+            trainer.train()
+
+
+class Choosy(Scripted):
+    """Only the last action is legal."""
+
+    space = spaces.Dict({"observation": OBS, "action_mask": spaces.MultiBinary(3)})
+
+    def observation_space(self, agent: str) -> Any:
+        return self.space
+
+    def _obs(self, agents: Any) -> dict[str, Any]:
+        return {
+            a: {"observation": o, "action_mask": np.array([0, 0, 1], np.int8)} for a, o in super()._obs(agents).items()
+        }
+
+
+def test_scripted_policies_respect_masks_or_are_told() -> None:
+    make = lambda _: Choosy(["a_0"], [Step([], {"a_0": 1}, ["__all__"])], agents=["a_0"])  # noqa: E731
+    keys = {**PPO, "env": make, "timesteps_per_iteration": 8}
+    with Trainer("ppo", config={**keys, "policies": {"p": {"scripted": rule_with_mask}}}) as trainer:
+        assert trainer.train()["episode_reward_mean"] == 1.0
+    with Trainer("ppo", config={**keys, "policies": {"p": {"scripted": {"name": "fixed", "action": 1}}}}) as trainer:
+        with pytest.raises(ConfigError, match=r"plays 1, which the action mask forbids there \(legal: \[2\]\)"):
+            trainer.train()
+
+
+def test_a_native_world_that_crashes_is_named() -> None:
+    class Crash(TwoStepGames):
+        def _play(self, actions: Any) -> Any:
+            raise RuntimeError("out of dice")
+
+    with (
+        Trainer("ppo", env=Crash, config=PPO) as trainer,
+        pytest.raises(EnvError, match="step raised RuntimeError: out of dice"),
+    ):
+        trainer.train()
