@@ -46,8 +46,14 @@ def _seats(env: MultiAgentEnv) -> list[tuple[AgentID, AgentID]]:
     """Name of each seat and an agent id to ask the spaces with."""
     if env.possible_agents:
         return [(agent, agent) for agent in env.possible_agents]
+    crowded = [pattern for pattern, count in env.max_agents.items() if "*" not in pattern and count != 1]
+    if crowded:
+        raise EnvError(
+            f"max_agents gives {crowded[0]!r} {env.max_agents[crowded[0]]} seats, but without a * it is the id of one agent. "
+            f"Write {crowded[0] + '_*'!r}, or 1."
+        )
     return [
-        (f"{pattern}[{i}]", pattern.replace("*", "0"))
+        (f"{pattern}[{i}]" if "*" in pattern else pattern, pattern.replace("*", "0"))
         for pattern, count in env.max_agents.items()
         for i in range(count)
     ]

@@ -323,6 +323,20 @@ def test_the_checker_looks_at_resets_and_at_native_worlds() -> None:
 FAR = spaces.Box(5, 9, (2,), np.float32)
 
 
+def test_an_id_without_a_star_is_one_agent_among_those_that_come_and_go() -> None:
+    def make(count: int) -> Scripted:
+        steps = [Step(["boss_1", "car_1"]), Step([], {"boss_1": 1.0}, ["__all__"])]
+        return Scripted(["boss_1"], steps, patterns={"boss_1": count, "car_*": 2})
+
+    assert DictVector([make(1)], "boss").seat_names == ("boss_1", "car_*[0]", "car_*[1]")
+    assert marl.check_env(make(1)) == []
+    keys = {"policy_mapping_fn": {"boss_1": "boss", "car_*": "cars"}, "train_batch_size": 8, "fcnet_hiddens": [4]}
+    with marl.Trainer("ppo", env=lambda _: make(1), config={**keys, "evaluation": {"interval": 0}}) as trainer:
+        assert trainer.train()["policy_reward_mean"] == {"boss": 1.0, "cars": 0.0}
+    with pytest.raises(EnvError, match=r"without a \* it is the id of one agent"):
+        DictVector([make(2)], "boss")
+
+
 def test_a_native_world_is_registered_by_its_path_too() -> None:
     register_env("native_by_path", "marl.envs.games.two_step:TwoStepGames")
     assert make_world("native_by_path", 3, {}).num_envs == 3
