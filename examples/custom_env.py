@@ -50,15 +50,16 @@ class Museum(marl.MultiAgentEnv):
         return obs, {"guide": paid, visitor: paid}, {visitor: True, "__all__": over}, {}, {}
 
 
-def main(iterations: int = 15) -> float:
+def main(iterations: int = 20) -> float:
     marl.register_env("museum", Museum)
     assert marl.check_env("museum") == []
     config = {
-        "train_batch_size": 500,
-        "sgd_minibatch_size": 100,
-        "lr": 0.003,
+        "train_batch_size": 1_000,
+        "sgd_minibatch_size": 200,
+        "lr": 0.005,
+        "entropy_coeff": 0.03,
         "fcnet_hiddens": [32],
-        "num_envs_per_worker": 5,
+        "num_envs_per_worker": 10,
         "evaluation": {"interval": iterations, "episodes": 20},
         "policy_mapping_fn": {"guide": "guide", "visitor_*": "visitor"},
     }
