@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import marl
 from marl.scenario.load import compose
 from marl.scenario.setup import set_up
 
@@ -19,7 +20,10 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
 def test_a_python_block_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+    names: dict[str, object] = {"__name__": "readme"}
+    exec(compile(block, "README.md", "exec"), names)
+    assert isinstance(names["trainer"], marl.Trainer)
+    assert names["trainer"].iteration > 0
 
 
 def test_the_yaml_block_is_a_scenario() -> None:

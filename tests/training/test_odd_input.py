@@ -13,25 +13,9 @@ from marl.errors import CheckpointError, ConfigError, SpaceMismatchError, UserEr
 from marl.scenario.describe import describe
 from marl.scenario.load import compose, load_scenario
 from marl.training.trainer import Trainer
+from tests.training.test_odd_worlds import PPO, QMIX
 from tests.training.trees import differences
 from tests.worlds import Scripted, Step
-
-PPO = {
-    "train_batch_size": 200,
-    "sgd_minibatch_size": 64,
-    "num_sgd_iter": 1,
-    "fcnet_hiddens": [8],
-    "evaluation": {"interval": 0},
-}
-
-
-QMIX = {
-    "learning_starts": 8,
-    "train_batch_size": 8,
-    "timesteps_per_iteration": 40,
-    "fcnet_hiddens": [8],
-    "evaluation": {"interval": 0},
-}
 
 
 def test_null_values_survive_the_complete_form() -> None:
@@ -197,4 +181,8 @@ def test_numpy_values_in_env_config_survive_save_and_restore(tmp_path: Path) -> 
     make = lambda config: Scripted(["a_0"], [Step([], {}, ["__all__"])], agents=["a_0"])  # noqa: E731
     with Trainer("ppo", env=make, config={**PPO, "env_config": {"m": np.eye(2)}}) as trainer:
         trainer.save(tmp_path / "here")
+        saved = trainer.get_weights()
+        trainer.set_weights({name: {k: v * 0 for k, v in arrays.items()} for name, arrays in saved.items()})
+        assert differences(trainer.get_weights(), saved)
         trainer.restore(tmp_path / "here")
+        assert differences(trainer.get_weights(), saved) == []
