@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from gymnasium import Space, spaces
+from gymnasium import spaces
 from numpy.typing import DTypeLike, NDArray
 
+from marl.data.actions import AnySpace, Array, Columns, action_storage, columns_of
 from marl.errors import SpaceMismatchError
 
 AgentID: TypeAlias = str
 PolicyID: TypeAlias = str
 GroupID: TypeAlias = str
-Array: TypeAlias = NDArray[Any]
 Floats: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
-AnySpace: TypeAlias = "Space[object]"
+
+__all__ = [
+    "AgentID", "AnySpace", "Array", "Bools", "Floats", "GroupID", "Ints", "Kind", "PolicyID", "Task", "number_seats",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,16 +67,21 @@ class Kind:
         return action_storage(self.action_space)[1]
 
     @cached_property
+    def columns(self) -> Columns:
+        """What a stored action holds."""
+        return columns_of(self.action_space)
+
+    @cached_property
     def legal_width(self) -> int:
-        """Number of actions in a legal-action mask; 0 where every action is always legal."""
+        """Number of options in a legal-action mask, of all choices side by side; 0 where everything is always legal."""
         if not self.masked:
             return 0
-        if not isinstance(self.action_space, spaces.Discrete):
+        if not self.columns.choices:
             raise SpaceMismatchError(
                 f"agents {self.agents[0]!r}, ... have an action_mask, but their actions are {self.action_space}. Masks "
-                "work with Discrete actions: drop the mask, or make the actions Discrete."
+                "work with Discrete choices: drop the mask, or make the actions Discrete."
             )
-        return int(self.action_space.n)
+        return self.columns.options
 
 
 @dataclass(frozen=True)
@@ -119,17 +127,3 @@ def obs_storage(space: AnySpace) -> tuple[int, DTypeLike]:
         dtype = np.dtype(np.float32) if space.dtype == np.float64 else np.dtype(space.dtype)
         return int(np.prod(space.shape)), dtype
     return int(spaces.flatdim(space)), np.float32
-
-
-def action_storage(space: AnySpace) -> tuple[tuple[int, ...], DTypeLike]:
-    """Shape and type of one action as stored: a number, some numbers, or a flat vector of floats."""
-    if isinstance(space, spaces.Discrete):
-        return (), np.int64
-    if isinstance(space, spaces.MultiDiscrete):
-        return (int(np.prod(space.shape)),), np.int64
-    if isinstance(space, spaces.Box):
-        return (int(np.prod(space.shape)),), np.float32
-    raise SpaceMismatchError(
-        f"action space {space} is not supported. Expected Discrete, MultiDiscrete or Box: wrap the world so that it "
-        "takes one of these."
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -102,6 +102,21 @@ class MultiAgentEnv(ABC):
 
     def close(self) -> None:
         """Free what the world holds."""
+
+    def with_agent_groups(
+        self,
+        groups: Mapping[str, Sequence[AgentID]],
+        obs_space: AnySpace | None = None,
+        act_space: AnySpace | None = None,
+    ) -> MultiAgentEnv:
+        """This world with each group as one agent that plays all its members.
+
+        Its Tuple spaces are inferred; given ones are compared. Algorithms that mix a group's values or show a critic more
+        than one agent see the members all the same.
+        """
+        from marl.envs.joint import GroupedWorld  # a MultiAgentEnv itself
+
+        return GroupedWorld(self, groups, obs_space, act_space)
 
 
 def state_vector(env: MultiAgentEnv) -> Array:

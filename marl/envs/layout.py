@@ -9,13 +9,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
-from marl.data.task import AgentID, AnySpace, Array, Kind, number_seats
-from marl.envs.base import ENV_STATE, Action, MultiAgentEnv, Obs
+from marl.data.task import AgentID, AnySpace, Kind, number_seats
+from marl.envs.base import ENV_STATE, MultiAgentEnv, Obs
 from marl.errors import EnvError
 
 MASK = "action_mask"
 Encoder: TypeAlias = Callable[[Obs], Any]
-Decoder: TypeAlias = Callable[[Any], Action]
 
 
 def kinds_of(env: MultiAgentEnv) -> tuple[Kind, ...]:
@@ -120,14 +119,20 @@ def encoder(space: AnySpace) -> Encoder:
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
         return lambda obs: (int(obs) - start,)
+    if isinstance(space, spaces.Tuple):
+        return _joined([_flattener(part) for part in space.spaces])
     return lambda obs: spaces.flatten(space, obs)
 
 
-def decoder(space: AnySpace) -> Decoder:
-    """From a stored action (an int, or a list of numbers) to what the world's action space contains."""
+def _joined(parts: Sequence[Encoder]) -> Encoder:
+    return lambda obs: np.concatenate([flatten(value) for flatten, value in zip(parts, obs, strict=True)])
+
+
+def _flattener(space: AnySpace) -> Encoder:
+    """One part of a Tuple as floats, choices as one-hot: what ``spaces.flatten`` gives, without its look-ups."""
     if isinstance(space, spaces.Discrete):
-        start = int(space.start)
-        return (lambda a: a + start) if start else (lambda a: a)
-    shape, dtype = space.shape, space.dtype
-    offset: Array | int = space.start.reshape(-1) if isinstance(space, spaces.MultiDiscrete) else 0
-    return lambda a: (np.asarray(a, dtype) + offset).astype(dtype, copy=False).reshape(shape or ())
+        rows, start = np.eye(int(space.n), dtype=np.float32), int(space.start)
+        return lambda obs: rows[int(obs) - start]
+    if isinstance(space, spaces.Box | spaces.MultiBinary):
+        return lambda obs: np.asarray(obs, np.float32).reshape(-1)
+    return lambda obs: spaces.flatten(space, obs)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from marl.data.actions import action_encoder
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import ALL, ENV_STATE, Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.batched import BatchedEnv, Frame, State
@@ -28,6 +29,7 @@ class SingleLane(MultiAgentEnv):
         else:
             names = [name.split("[")[0] for name in self.world.seat_names]
             self.max_agents = {pattern: names.count(pattern) for pattern in dict.fromkeys(names)}
+        self._encode = [action_encoder(kind.action_space) for kind in self.world.kinds]
         self._state: Array = np.zeros(self.world.state_size, np.float32)
         self._obs_spaces = [self._observation_space(k) for k in range(len(self.world.kinds))]
 
@@ -80,9 +82,7 @@ class SingleLane(MultiAgentEnv):
         columns = [np.zeros((1, k.size, *k.action_shape), k.action_dtype) for k in self.world.kinds]
         for agent, action in actions.items():
             k, i = self._place[self._seat_of[agent]]
-            space = self.world.kinds[k].action_space
-            start = getattr(space, "start", 0) if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else 0
-            columns[k][0, i] = np.asarray(action).reshape(self.world.kinds[k].action_shape) - start
+            columns[k][0, i] = self._encode[k](action)
         return columns
 
     def _observations(self, frame: Frame, asked_only: bool) -> dict[AgentID, Obs]:

@@ -15,6 +15,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from marl.data.actions import Columns, columns_of
 from marl.data.task import AnySpace, Array, Floats, Ints
 
 ILLEGAL = -1e9  # logit of an action that may not be played
@@ -24,6 +25,8 @@ class Distribution(ABC):
     """A family of distributions over actions; ``size`` numbers per row pick one member."""
 
     size: int
+    numbers = 0
+    """Coordinates among the actions: their log standard deviations are the last ``numbers`` of the ``size`` numbers."""
 
     @abstractmethod
     def sample(self, params: Floats, rng: np.random.Generator, explore: bool) -> tuple[Array, Floats]:
@@ -96,7 +99,7 @@ class DiagGaussian(Distribution):
     """Independent normal numbers; ``params`` are means followed by log standard deviations."""
 
     def __init__(self, width: int) -> None:
-        self.width = width
+        self.width = self.numbers = width
         self.size = 2 * width
 
     def sample(self, params: Floats, rng: np.random.Generator, explore: bool) -> tuple[Floats, Floats]:
@@ -119,6 +122,42 @@ class DiagGaussian(Distribution):
         return (s1 - s0 + ((2 * s0).exp() + (m0 - m1).square()) / (2 * (2 * s1).exp()) - 0.5).sum(1)
 
 
+class Mixed(Distribution):
+    """Choices and coordinates in one action: logits, then means, then log standard deviations."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.choices, self.coordinates = list(columns.choices), list(columns.numbers)
+        self.discrete = MultiCategorical([columns.sizes[c] for c in self.choices])
+        self.gaussian = DiagGaussian(len(self.coordinates))
+        self.numbers = self.gaussian.width
+        self.size = self.discrete.size + self.gaussian.size
+
+    def sample(self, params: Floats, rng: np.random.Generator, explore: bool) -> tuple[Floats, Floats]:
+        cut = self.discrete.size
+        chosen, logp = self.discrete.sample(params[:, :cut], rng, explore)
+        drawn, more = self.gaussian.sample(params[:, cut:], rng, explore)
+        actions = np.empty((len(params), len(self.choices) + self.numbers), np.float32)
+        actions[:, self.choices], actions[:, self.coordinates] = chosen, drawn
+        return actions, logp + more
+
+    def logp(self, params: Tensor, actions: Tensor) -> Tensor:
+        logits, rest = self._parts(params)
+        return self.discrete.logp(logits, actions[:, self.choices]) + self.gaussian.logp(
+            rest, actions[:, self.coordinates]
+        )
+
+    def entropy(self, params: Tensor) -> Tensor:
+        logits, rest = self._parts(params)
+        return self.discrete.entropy(logits) + self.gaussian.entropy(rest)
+
+    def kl(self, old: Tensor, new: Tensor) -> Tensor:
+        (logits, rest), (new_logits, new_rest) = self._parts(old), self._parts(new)
+        return self.discrete.kl(logits, new_logits) + self.gaussian.kl(rest, new_rest)
+
+    def _parts(self, params: Tensor) -> tuple[Tensor, Tensor]:
+        return params[:, : self.discrete.size], params[:, self.discrete.size :]
+
+
 def race(weights: Floats, rng: np.random.Generator) -> Ints:
     """One index per row with chance proportional to its weight: the fastest of exponential clocks wins.
 
@@ -132,7 +171,7 @@ def distribution_for(space: AnySpace) -> Distribution:
     """The distribution that fits an action space (stored form)."""
     if isinstance(space, spaces.Discrete):
         return Categorical(int(space.n))
-    if isinstance(space, spaces.MultiDiscrete):
-        return MultiCategorical(space.nvec.reshape(-1).tolist())
-    assert isinstance(space, spaces.Box)
-    return DiagGaussian(int(np.prod(space.shape)))
+    columns = columns_of(space)
+    if not columns.numbers:
+        return MultiCategorical(columns.sizes)
+    return Mixed(columns) if columns.choices else DiagGaussian(len(columns))

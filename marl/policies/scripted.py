@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from marl.data.actions import action_encoder
 from marl.data.task import Array, Floats, Kind
 from marl.errors import ConfigError
 from marl.policies.config import ScriptedConfig
@@ -24,24 +25,22 @@ class RandomPolicy(Policy):
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         del explore
-        rows, space = len(inputs), self.kind.action_space
-        actions: Array
-        if isinstance(space, spaces.Discrete):
-            weights = inputs.legal if inputs.legal.shape[1] else np.ones((rows, int(space.n)))
-            actions = race(weights.astype(np.float32), rng)
-        elif isinstance(space, spaces.MultiDiscrete):
-            actions = rng.integers(0, space.nvec.reshape(-1), (rows, *self.kind.action_shape))
-        else:
-            actions = self._in_the_box(rows, rng)
-        return Decision(actions, np.zeros(rows, np.float32), carry)
+        rows, columns = len(inputs), self.kind.columns
+        actions = self._numbers(rows, rng).astype(columns.dtype)
+        legal = inputs.legal if inputs.legal.shape[1] else np.ones((rows, columns.options))
+        for column, options in columns.options_of(legal.astype(np.float32)):
+            actions[:, column] = race(options, rng)
+        return Decision(actions.reshape(rows, *self.kind.action_shape), np.zeros(rows, np.float32), carry)
 
-    def _in_the_box(self, rows: int, rng: np.random.Generator) -> Floats:
-        space = self.kind.action_space
-        assert isinstance(space, spaces.Box)
-        low, high = space.low.reshape(-1), space.high.reshape(-1)
-        bounded = np.isfinite(low) & np.isfinite(high)
-        uniform = rng.uniform(np.where(bounded, low, 0), np.where(bounded, high, 1), (rows, len(low)))
-        return np.where(bounded, uniform, rng.standard_normal((rows, len(low)))).astype(np.float32)
+    def _numbers(self, rows: int, rng: np.random.Generator) -> Array:
+        """Uniform within the bounds of a Box; choices are overwritten."""
+        columns = self.kind.columns
+        if not columns.numbers:
+            return np.zeros((rows, len(columns)))
+        bounded = columns.bounded
+        low, high = np.where(bounded, columns.low, 0), np.where(bounded, columns.high, 1)
+        uniform = rng.uniform(low, high, (rows, len(columns)))
+        return np.where(bounded, uniform, rng.standard_normal((rows, len(columns))))
 
 
 class FixedPolicy(Policy):
@@ -51,12 +50,12 @@ class FixedPolicy(Policy):
 
     def __init__(self, kind: Kind, action: Any) -> None:
         super().__init__(kind)
-        start = getattr(kind.action_space, "start", 0)
+        starts = np.array(kind.columns.starts).reshape(kind.action_shape)
         try:
-            self.action = np.broadcast_to(np.asarray(action), kind.action_shape).astype(kind.action_dtype) - start
+            self.action = np.broadcast_to(np.asarray(action), kind.action_shape).astype(kind.action_dtype) - starts
         except (ValueError, TypeError):
             self.action = None
-        if self.action is None or not _contains(kind, self.action):
+        if self.action is None or not kind.columns.contains(self.action):
             raise ConfigError(
                 f"scripted fixed: action {action!r} does not fit the action space {kind.action_space} of agents "
                 f"{kind.agents[0]!r}, ... Give `action: ` a member of it."
@@ -65,7 +64,7 @@ class FixedPolicy(Policy):
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         del rng, explore
         actions = np.broadcast_to(self.action, (len(inputs), *self.kind.action_shape)).copy()
-        _check_legal("fixed", actions, inputs)
+        _check_legal("fixed", self.kind, actions, inputs)
         return Decision(actions, np.zeros(len(inputs), np.float32), carry)
 
 
@@ -82,14 +81,14 @@ class RulePolicy(Policy):
         self.rule = rule
         self.name = getattr(rule, "__name__", "rule")
         self.takes = min(3, len(inspect.signature(rule).parameters))
-        self.start = getattr(kind.action_space, "start", 0)
+        self.encode = action_encoder(kind.action_space)
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         del explore
         rows = [self._as_shown(obs) for obs in inputs.obs]
         given = [(obs, rng, legal)[: self.takes] for obs, legal in zip(rows, inputs.legal, strict=True)]
         actions = np.stack([self._checked(self.rule(*arguments)) for arguments in given])
-        _check_legal(self.name, actions, inputs)
+        _check_legal(self.name, self.kind, actions, inputs)
         return Decision(actions, np.zeros(len(inputs), np.float32), carry)
 
     def _as_shown(self, obs: Array) -> Any:
@@ -101,23 +100,28 @@ class RulePolicy(Policy):
     def _checked(self, chosen: object) -> Array:
         kind = self.kind
         try:
-            action = (np.asarray(chosen) - self.start).reshape(kind.action_shape).astype(kind.action_dtype)
-        except (ValueError, TypeError):
+            action = self.encode(chosen)
+        except (ValueError, TypeError, KeyError):
             action = None
-        if action is None or not _contains(kind, action):
+        if action is None or not kind.columns.contains(action):
             raise ConfigError(
                 f"scripted policy {self.name!r} returned {chosen!r}, which is not in {kind.action_space}."
             )
         return action
 
 
-def _check_legal(name: str, actions: Array, inputs: Inputs) -> None:
-    if inputs.legal.shape[1] and not inputs.legal[np.arange(len(actions)), actions].all():
-        row = int(np.flatnonzero(~inputs.legal[np.arange(len(actions)), actions])[0])
-        raise ConfigError(
-            f"scripted policy {name!r} plays {int(actions[row])}, which the action mask forbids there (legal: "
-            f"{np.flatnonzero(inputs.legal[row]).tolist()}). A rule may take the mask: (obs, rng, legal)."
-        )
+def _check_legal(name: str, kind: Kind, actions: Array, inputs: Inputs) -> None:
+    if not inputs.legal.shape[1]:
+        return
+    rows, table = np.arange(len(actions)), actions.reshape(len(actions), -1)
+    for column, legal in kind.columns.options_of(inputs.legal):
+        forbidden = ~legal[rows, table[:, column].astype(np.int64)]
+        if forbidden.any():
+            row = int(forbidden.argmax())
+            raise ConfigError(
+                f"scripted policy {name!r} plays {int(table[row, column])}, which the action mask forbids there (legal: "
+                f"{np.flatnonzero(legal[row]).tolist()}). A rule may take the mask: (obs, rng, legal)."
+            )
 
 
 def build_scripted(kind: Kind, config: ScriptedConfig) -> Policy:
@@ -143,14 +147,3 @@ def build_scripted(kind: Kind, config: ScriptedConfig) -> Policy:
             f"scripted policy {config.name!r} is a {type(found).__name__}; expected a function or Policy class."
         )
     return RulePolicy(kind, found)
-
-
-def _contains(kind: Kind, action: Array) -> bool:
-    space = kind.action_space
-    if isinstance(space, spaces.Discrete):
-        return bool(0 <= action < space.n)
-    if isinstance(space, spaces.MultiDiscrete):
-        return bool(((action >= 0) & (action < space.nvec.reshape(-1))).all())
-    assert isinstance(space, spaces.Box)
-    inside = (action >= space.low.reshape(-1)) & (action <= space.high.reshape(-1))
-    return bool(np.isfinite(action).all() and inside.all())

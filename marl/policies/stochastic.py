@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from gymnasium import spaces
 from torch import Tensor, nn
 
 from marl.data.task import Floats, Kind
@@ -21,25 +20,25 @@ class StochasticPolicy(Policy):
 
     def __init__(self, kind: Kind, spec: PolicySpec) -> None:
         super().__init__(kind)
-        self.continuous = isinstance(kind.action_space, spaces.Box)
+        self.distribution = distribution_for(kind.action_space)
         config = spec.exploration or ExplorationConfig(type="StochasticSampling")
         self.noise_sets_std = config.type == "GaussianNoise"
-        if self.noise_sets_std and not self.continuous:
+        if self.noise_sets_std and not self.distribution.numbers:
             raise SpaceMismatchError(
                 f"GaussianNoise needs Box actions, but agents {kind.agents[0]!r}, ... have {kind.action_space}. Use "
                 "StochasticSampling."
             )
-        self.distribution = distribution_for(kind.action_space)
         self.features = Features(kind, spec.agent_id)
         self.exploration = sampling(config)
         self._build(spec)
 
     def _build(self, spec: PolicySpec) -> None:
         generator = seeded(spec.seed)
-        width = self.distribution.size // 2 if self.continuous else self.distribution.size
-        own_std = self.continuous and not self.noise_sets_std
-        self.log_std = nn.Parameter(torch.zeros(width)) if own_std and spec.model.free_log_std else None
-        outputs = width * 2 if own_std and self.log_std is None else width
+        numbers = self.distribution.numbers
+        own_std = numbers > 0 and not self.noise_sets_std
+        self.log_std = nn.Parameter(torch.zeros(numbers)) if own_std and spec.model.free_log_std else None
+        from_network = own_std and self.log_std is None
+        outputs = self.distribution.size - (0 if from_network else numbers)
         self.shares_value = spec.model.vf_share_layers  # then the value comes out of the same last layer
         outputs += int(self.shares_value)
         self.network = build_mlp(self.features.size, outputs, spec.model, generator, last_gain=0.01)
@@ -64,17 +63,25 @@ class StochasticPolicy(Policy):
         """The distribution's part of the network's output; illegal actions get no chance."""
         params = out[:, :-1] if self.shares_value else out
         if self.noise_sets_std:
-            params = torch.cat([params, self.exploration.value.clamp(min=1e-6).log().expand_as(params)], dim=1)
+            scale = self.exploration.value.clamp(min=1e-6).log()
+            params = torch.cat([params, scale.expand(len(params), self.distribution.numbers)], dim=1)
         elif self.log_std is not None:
-            params = torch.cat([params, self.log_std.expand_as(params)], dim=1)
-        if legal.shape[1]:
-            params = params.masked_fill(~legal, ILLEGAL)
-        return params
+            params = torch.cat([params, self.log_std.expand(len(params), -1)], dim=1)
+        return forbid(params, legal)
 
     def anneal(self, timesteps: int) -> None:
         self.exploration.anneal(timesteps)
 
     def _uniform(self, params: Tensor, legal: Tensor) -> Tensor:
         """Equal chances for all legal actions; standard normal for continuous ones."""
-        flat = torch.zeros_like(params)
-        return flat.masked_fill(~legal, ILLEGAL) if legal.shape[1] else flat
+        return forbid(torch.zeros_like(params), legal)
+
+
+def forbid(params: Tensor, legal: Tensor) -> Tensor:
+    """No chance for illegal options, whose logits come first."""
+    width = legal.shape[1]
+    if not width:
+        return params
+    if width == params.shape[1]:
+        return params.masked_fill(~legal, ILLEGAL)
+    return torch.cat([params[:, :width].masked_fill(~legal, ILLEGAL), params[:, width:]], dim=1)

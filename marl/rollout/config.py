@@ -11,6 +11,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 from marl.config import Config
 from marl.data.task import PolicyID, Task
 from marl.envs.registry import EnvCreator
+from marl.envs.wrappers import Wrapper, Wrapping
 from marl.mappers.mapper import Mapper
 from marl.policies.config import PolicySpec
 
@@ -101,3 +102,5 @@ class RolloutSpec:
     imports: tuple[str, ...] = ()
     torch_threads: int = 1
     registered: Mapping[str, EnvCreator] = field(default_factory=dict)
+    wrappers: tuple[Wrapping, ...] = ()
+    registered_wrappers: Mapping[str, Wrapper] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Ints, PolicyID
 from marl.envs.batched import BatchedEnv, State
 from marl.envs.registry import make_world, register_env
+from marl.envs.wrappers import register_wrapper
 from marl.policies.build import build_policy
 from marl.policies.policy import Policy
 from marl.registry import import_module
@@ -46,6 +47,8 @@ class RolloutWorker:
         torch.set_num_threads(spec.torch_threads)
         for name, creator in spec.registered.items():
             register_env(name, creator)
+        for name, wrapper in spec.registered_wrappers.items():
+            register_wrapper(name, wrapper)
         for module in spec.imports:
             import_module(module, "imports")
         self.spec, self.index = spec, index
@@ -104,6 +107,7 @@ class RolloutWorker:
             num_workers=self.spec.config.num_workers,
             fresh_env_per_episode=self.spec.config.fresh_env_per_episode,
             with_state=self.spec.task.state_size > 0,
+            wrappers=self.spec.wrappers,
         )
 
     def _draw_seeds(self, count: int) -> Ints:

@@ -19,6 +19,9 @@ class MultiAgentConfig(Config):
     """Who plays whom, and who learns."""
 
     groups: dict[str, list[str]] = Field({}, description="Teams: group name to agent ids or patterns such as car_*.")
+    joint: list[str] = Field(
+        [], description="Groups that are played as one agent, with Tuple spaces: one policy sees and moves all members."
+    )
     policies: dict[str, Overrides] = Field(
         {},
         description="Policy id to overrides: any algo or model key, another algo, exploration_config, or scripted.",
@@ -51,6 +54,11 @@ class Scenario(RolloutConfig):
         description="Registered name, pettingzoo:family/name_vN, package.module:Class, or a Gymnasium id."
     )
     env_config: dict[str, Any] = Field({}, description="Handed to the world.")
+    wrappers: list[str | dict[str, dict[str, Any] | None]] = Field(
+        [],
+        description="Put around the world, the last one outermost: names of ours (hierarchy, with_agent_groups), of "
+        "SuperSuit ({frame_stack_v1: {stack_size: 2}}), or package.module:function, each with its keys.",
+    )
     algo: dict[str, Any] = Field({"name": "ppo"}, description="Name of the algorithm and its keys (marl config NAME).")
     multiagent: MultiAgentConfig = Field(MultiAgentConfig(), description="Groups, policies, mapping.")
     model: ModelConfig = Field(ModelConfig(), description="Networks.")

@@ -15,7 +15,7 @@ CANNOT_REPLAY = "<python object>"
 def describe(scenario: Scenario) -> dict[str, Any]:
     """Every key with its value, sections in order; Python objects become ``module:name`` where that finds them again."""
     plain: dict[str, Any] = {}
-    first = ("name", "env", "env_config", "algo", "multiagent", "model", "exploration_config")
+    first = ("name", "env", "env_config", "wrappers", "algo", "multiagent", "model", "exploration_config")
     for key in [*first, *(k for k in type(scenario).model_fields if k not in first)]:
         plain[key] = to_plain(getattr(scenario, key))
     preset = scenario.preset

@@ -31,9 +31,8 @@ def example_agent(seat_name: str) -> AgentID:
     return seat_name.split("[")[0].replace("*", "0") if "*" in seat_name else seat_name
 
 
-def choose(config: MultiAgentConfig, kinds: Sequence[Kind]) -> tuple[list[PolicyID], Mapper]:
+def choose(config: MultiAgentConfig, groups: AgentGroups, kinds: Sequence[Kind]) -> tuple[list[PolicyID], Mapper]:
     """Policy ids and the mapper, filled in where the scenario leaves one or both out."""
-    groups = AgentGroups(config.groups)
     policies = list(config.policies)
     if config.policy_mapping_fn is None:
         return _default(policies, kinds, groups)
@@ -115,21 +114,34 @@ def _default(policies: list[PolicyID], kinds: Sequence[Kind], groups: AgentGroup
 
 
 def seats_of_policies(
+    mapper: Mapper,
+    policies: Sequence[PolicyID],
+    kinds: Sequence[Kind],
+    evaluated: Mapping[PolicyID, frozenset[int]],
+) -> dict[PolicyID, frozenset[int]]:
+    """The seats that each policy may play in training; none for one that plays in evaluation alone (``evaluated``).
+
+    Checks, before any step, that each policy's agents have equal spaces.
+    """
+    found = possible_seats(mapper, policies, kinds)
+    for policy, seats in found.items():
+        if seats or not evaluated.get(policy):
+            _check_spaces(policy, seats, kinds, mapper)
+    return found
+
+
+def possible_seats(
     mapper: Mapper, policies: Sequence[PolicyID], kinds: Sequence[Kind]
 ) -> dict[PolicyID, frozenset[int]]:
-    """The seats that each policy may play. Checks, before any step, that each policy's agents have equal spaces."""
+    """The seats to which the mapper may send each policy; every policy that it names has to exist."""
     found: dict[PolicyID, set[int]] = {policy: set() for policy in policies}
-    seat = 0
     for kind in kinds:
-        for name in kind.agents:
+        for seat, name in zip(range(kind.seats.start, kind.seats.stop), kind.agents, strict=True):
             for policy in candidates(mapper, example_agent(name)):
                 check_known(mapper, name, policy, policies)
                 found[policy].add(seat)
-            seat += 1
     if len(kinds) == 1 and isinstance(mapper, UserFunction):  # any policy may turn up for any agent
-        return {policy: frozenset(range(seat)) for policy in policies}
-    for policy, seats in found.items():
-        _check_spaces(policy, seats, kinds, mapper)
+        return {policy: frozenset(range(kinds[0].size)) for policy in policies}
     return {policy: frozenset(seats) for policy, seats in found.items()}
 
 
@@ -140,11 +152,11 @@ def candidates(mapper: Mapper, agent: AgentID) -> Sequence[PolicyID]:
     return list(dict.fromkeys(mapper(agent, Episode(probe, probe)) for probe in range(PROBES)))
 
 
-def _check_spaces(policy: PolicyID, seats: set[int], kinds: Sequence[Kind], mapper: Mapper) -> None:
+def _check_spaces(policy: PolicyID, seats: frozenset[int], kinds: Sequence[Kind], mapper: Mapper) -> None:
     if not seats:
         raise ConfigError(
             f"policy {policy!r} plays nobody: {mapper.name!r} never chooses it. Take it out of policies, or map an "
-            "agent to it."
+            "agent to it, here or in evaluation.policy_mapping_fn."
         )
     played = [kind for kind in kinds if any(kind.seats.start <= s < kind.seats.stop for s in seats)]
     if len(played) > 1:

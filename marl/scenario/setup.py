@@ -12,17 +12,18 @@ from pydantic import ValidationError
 from marl.algos.plan import LearnerPlan, Role, looks_at_groups, needs_state, plan_learners
 from marl.algos.presets import ALGOS, Preset
 from marl.config import explain
-from marl.data.task import GroupID, Kind, PolicyID, Task
+from marl.data.task import GroupID, PolicyID, Task
 from marl.envs.groups import AgentGroups
-from marl.envs.registry import ENVS, make_world
-from marl.envs.vector import DictVector
+from marl.envs.registry import ENVS
+from marl.envs.wrappers import WRAPPERS
 from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
-from marl.mappers.mapper import Mapper, check_known
+from marl.mappers.mapper import Mapper
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
 from marl.registry import import_module
 from marl.rollout.config import RolloutConfig, RolloutSpec
 from marl.scenario.config import MODEL_KEYS, Overrides, Scenario
-from marl.scenario.routing import build_mapper, candidates, choose, example_agent, seats_of_policies
+from marl.scenario.routing import build_mapper, choose, possible_seats, seats_of_policies
+from marl.scenario.world import Look, look_at_world
 
 FITTING = {"value": ("EpsilonGreedy",), "stochastic": ("StochasticSampling", "GaussianNoise")}
 """Which exploration fits which way of acting."""
@@ -50,41 +51,49 @@ def set_up(scenario: Scenario) -> Setup:
     """Resolve names, spaces, groups, policies, mapper and learners; raises a ``UserError`` for anything that does not fit."""
     for module in scenario.imports:
         import_module(module, "imports")
-    world = make_world(scenario.env, 1, scenario.env_config)
-    kinds, state_size = world.kinds, world.state_size
-    world.close()
-    policies, mapper = choose(scenario.multiagent, kinds)
-    seats = seats_of_policies(mapper, policies, kinds)
+    look = look_at_world(scenario)
+    kinds, state_size, teams = look.kinds, look.state_size, AgentGroups(look.groups)
+    policies, mapper = choose(scenario.multiagent, teams, kinds)
+    evaluation = _evaluation_mapper(scenario, policies, teams)
+    evaluated = possible_seats(evaluation, policies, kinds) if evaluation is not None else {}
+    seats = seats_of_policies(mapper, policies, kinds, evaluated)
     parsed = {name: _parse(scenario, name) for name in policies}
-    roles = {
-        name: Role(p.preset, p.preset.configure(**p.algo_keys), p.model, seats[name])
+    actors = {
+        name: Role(p.preset, p.preset.configure(**p.algo_keys), p.model, seats[name] or evaluated[name])
         for name, p in parsed.items() if p.preset is not None
     }  # fmt: skip
-    groups = AgentGroups(scenario.multiagent.groups).seats(kinds) or _default_groups(roles)
-    if isinstance(world, DictVector) and not any(needs_state(role.config) for role in roles.values()):
+    roles = {name: role for name, role in actors.items() if seats[name]}  # who only plays in evaluation never learns
+    groups = teams.seats(kinds) or _default_groups(roles)
+    if look.state_costs and not any(needs_state(role.config) for role in roles.values()):
         state_size = 0
     task = Task(kinds, state_size, groups)
-    specs = {name: _spec(scenario, name, p, roles.get(name), seats[name], task) for name, p in parsed.items()}
+    specs = {
+        name: _spec(scenario, name, p, actors.get(name), seats[name] or evaluated[name], task)
+        for name, p in parsed.items()
+    }
+    _check_evaluation(evaluated, specs, task)
     _check_trainable(scenario, roles, policies)
     plans = tuple(plan_learners(roles, task))
     complete = _complete_episodes(scenario, roles)
     rollout = RolloutSpec(
         env=scenario.env,
         env_config=scenario.env_config,
+        wrappers=look.wrappers,
         task=task,
         policies=specs,
         mapper=mapper,
         seed=scenario.seed,
         config=RolloutConfig(**{key: getattr(scenario, key) for key in RolloutConfig.model_fields}),
         complete_episodes=complete,
-        evaluation_mapper=_evaluation_mapper(scenario, specs, kinds),
+        evaluation_mapper=evaluation,
         evaluation_env_config=scenario.evaluation.env_config or {},
         imports=tuple(scenario.imports),
         torch_threads=scenario.torch_threads,
         registered={str(scenario.env): ENVS[str(scenario.env)]} if scenario.env in ENVS else {},
+        registered_wrappers={w.name: WRAPPERS[w.name] for w in look.wrappers if w.name in WRAPPERS},
     )
     fragment, iteration = _lengths(scenario, roles)
-    header = _header(scenario, task, mapper.name, seats, plans, groups, bool(scenario.multiagent.groups))
+    header = _header(scenario, task, mapper.name, seats, plans, groups, look)
     return Setup(scenario, task, roles, plans, rollout, fragment, iteration, header)
 
 
@@ -199,7 +208,10 @@ def _check_trainable(scenario: Scenario, roles: Mapping[PolicyID, Role], policie
                 f"{', '.join(policies)}.{did_you_mean(name, policies)}"
             )
         if name not in roles:
-            raise ConfigError(f"policies_to_train names {name!r}, which is scripted and cannot learn. Take it out.")
+            raise ConfigError(
+                f"policies_to_train names {name!r}, which is scripted or plays in evaluation alone, so it cannot learn. "
+                "Take it out."
+            )
     for name in scenario.load:
         if name not in policies:
             raise ConfigError(
@@ -218,23 +230,23 @@ def _complete_episodes(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> bo
     return bool(needy) or scenario.batch_mode == "complete_episodes"
 
 
-def _evaluation_mapper(
-    scenario: Scenario, specs: Mapping[PolicyID, PolicySpec], kinds: tuple[Kind, ...]
-) -> Mapper | None:
-    """Who plays during evaluation; every policy must be sent the kind of agents that it plays in training."""
-    if scenario.evaluation.policy_mapping_fn is None:
-        return None
-    mapper = build_mapper(scenario.evaluation.policy_mapping_fn, list(specs), AgentGroups(scenario.multiagent.groups))
-    for k, kind in enumerate(kinds):
-        for name in kind.agents:
-            for policy in candidates(mapper, example_agent(name)):
-                check_known(mapper, name, policy, list(specs))
-                if specs[policy].kind != k:
-                    raise SpaceMismatchError(
-                        f"evaluation.policy_mapping_fn sends {name!r} to policy {policy!r}, which plays agents like "
-                        f"{kinds[specs[policy].kind].agents[0]!r} in training. Send it agents of the same kind."
-                    )
-    return mapper
+def _evaluation_mapper(scenario: Scenario, policies: list[PolicyID], teams: AgentGroups) -> Mapper | None:
+    """Who plays during evaluation; None: the same as in training."""
+    mapping = scenario.evaluation.policy_mapping_fn
+    return None if mapping is None else build_mapper(mapping, policies, teams)
+
+
+def _check_evaluation(
+    evaluated: Mapping[PolicyID, frozenset[int]], specs: Mapping[PolicyID, PolicySpec], task: Task
+) -> None:
+    """Every policy must be sent the kind of agents that it plays in training, or else one kind alone."""
+    for policy, seats in evaluated.items():
+        for seat in sorted(seats):
+            if task.kind_of(seat) != specs[policy].kind:
+                raise SpaceMismatchError(
+                    f"evaluation.policy_mapping_fn sends {task.seat_names[seat]!r} to policy {policy!r}, which plays "
+                    f"agents like {task.kinds[specs[policy].kind].agents[0]!r}. Send it agents of the same kind."
+                )
 
 
 def _lengths(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> tuple[int, int]:
@@ -249,15 +261,16 @@ def _lengths(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> tuple[int, i
 
 def _header(
     scenario: Scenario, task: Task, mapper: str, seats: Mapping[PolicyID, frozenset[int]], plans: tuple[LearnerPlan, ...],
-    groups: Mapping[GroupID, tuple[int, ...]], given: bool,
+    groups: Mapping[GroupID, tuple[int, ...]], look: Look,
 ) -> tuple[str, ...]:  # fmt: skip
     env = scenario.env if isinstance(scenario.env, str) else getattr(scenario.env, "__name__", "env")
     kinds = ", ".join(f"{kind.size} {kind.name}" for kind in task.kinds)
-    played = "; ".join(f"{name} plays {_names(task, s)}" for name, s in seats.items())
+    played = "; ".join(f"{name} plays {_names(task, s) or 'in evaluation alone'}" for name, s in seats.items())
     lines = [f"env: {env} ({kinds}; state of {task.state_size})", f"policies ({mapper}): {played}"]
     if groups:
-        teams = "; ".join(f"{name} = {_names(task, frozenset(s))}" for name, s in groups.items())
-        lines.append(f"groups{'' if given else ' (none given)'}: {teams}")
+        members = {name: _names(task, frozenset(seats)) for name, seats in groups.items()}
+        teams = [f"{name} = {names}" for name, names in members.items() if names != name]
+        lines.append(f"groups{'' if look.groups else ' (none given)'}: {'; '.join([*teams, *look.notes])}")
     lines.append(f"learners: {'; '.join(map(str, plans)) or 'none'}")
     return tuple(lines)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
+from marl.data.actions import decoder
 from marl.data.task import AgentID
 from marl.envs.base import Action, Obs
-from marl.envs.layout import MASK, decoder, encoder, pattern_of
+from marl.envs.layout import MASK, encoder, pattern_of
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.policy import Inputs, Policy
 from marl.rollout.config import RolloutConfig
@@ -38,7 +39,7 @@ def act_once(
     inputs = Inputs(row, legal, np.array([_seat(policy, agent)]))
     decision = policy.act(inputs, np.zeros((1, policy.carry_size), np.float32), rng, explore=explore)
     actions = decision.actions
-    stored = actions if policy.world_units else to_env(actions, kind.action_space, config)
+    stored = actions if policy.world_units else to_env(actions, kind.columns, config)
     return decoder(kind.action_space)(stored[0].tolist())
 
 

@@ -56,7 +56,8 @@ def load_player(folder: Path, allow: frozenset[str]) -> Player:
         policies = {name: build_policy(spec, setup.task.kinds[spec.kind]) for name, spec in setup.policies.items()}
         for name, policy in policies.items():
             set_weights(policy, weights[name], f"{folder}, policy {name!r}")
-        world = make_world(setup.rollout.env, 1, setup.rollout.env_config, with_state=False)
+        spec = setup.rollout
+        world = make_world(spec.env, 1, spec.env_config, with_state=False, wrappers=spec.wrappers)
     kinds = {name: spec.kind for name, spec in setup.policies.items()}
     return Player(world, policies, kinds, setup.rollout.mapper, setup.rollout.config)
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from marl.data.actions import columns_of
 from marl.data.task import Kind
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.build import build_policy
@@ -143,10 +144,10 @@ def test_gaussian_noise_sets_the_deviation_of_box_actions() -> None:
 def test_box_actions_are_stretched_to_the_bounds_or_cut_or_left_alone() -> None:
     space = spaces.Box(np.array([0.0, -np.inf], np.float32), np.array([4.0, np.inf], np.float32))
     raw = np.array([[[-1.0, 9.0], [0.0, -9.0], [3.0, 1.0]]], np.float32)
-    assert to_env(raw, space, RolloutConfig())[0].tolist() == [[0, 9], [2, -9], [4, 1]]
+    assert to_env(raw, columns_of(space), RolloutConfig())[0].tolist() == [[0, 9], [2, -9], [4, 1]]
     cut = RolloutConfig(normalize_actions=False, clip_actions=True)
-    assert to_env(raw, space, cut)[0].tolist() == [[0, 9], [0, -9], [3, 1]]
-    assert to_env(raw, space, RolloutConfig(normalize_actions=False)) is raw
+    assert to_env(raw, columns_of(space), cut)[0].tolist() == [[0, 9], [0, -9], [3, 1]]
+    assert to_env(raw, columns_of(space), RolloutConfig(normalize_actions=False)) is raw
 
 
 def test_a_policy_that_is_shown_the_seat_tells_agents_apart() -> None:

@@ -1,0 +1,201 @@
+"""How actions are stored: a number, or a row of numbers with one column per choice or coordinate.
+
+Tuple, Dict, MultiDiscrete, MultiBinary and Box actions all become such rows, so nobody else has to know the shapes of
+action spaces. A *choice* column holds ``0 .. size - 1``, a *number* column a coordinate of a Box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from gymnasium import Space, spaces
+from numpy.typing import DTypeLike, NDArray
+
+from marl.errors import SpaceMismatchError
+
+Array: TypeAlias = NDArray[Any]
+AnySpace: TypeAlias = "Space[object]"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of one stored action, in the order of the leaves of its space."""
+
+    sizes: tuple[int, ...]  # number of options of a choice; 0: a coordinate
+    starts: tuple[int, ...]  # the world's name of option 0
+    low: tuple[float, ...]  # bounds of a coordinate
+    high: tuple[float, ...]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @cached_property
+    def choices(self) -> tuple[int, ...]:
+        """Columns that hold choices."""
+        return tuple(c for c, size in enumerate(self.sizes) if size)
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """Columns that hold coordinates."""
+        return tuple(c for c, size in enumerate(self.sizes) if not size)
+
+    @property
+    def dtype(self) -> DTypeLike:
+        return np.float32 if self.numbers else np.int64
+
+    @property
+    def options(self) -> int:
+        """All options of all choices: the width of a legal-action mask."""
+        return sum(self.sizes)
+
+    @cached_property
+    def bounds(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Lowest and highest value per column; no bounds for choices."""
+        low, high = np.array(self.low, np.float32), np.array(self.high, np.float32)
+        low[list(self.choices)], high[list(self.choices)] = -np.inf, np.inf
+        return low, high
+
+    @cached_property
+    def bounded(self) -> NDArray[np.bool_]:
+        """Coordinates with two finite bounds."""
+        low, high = self.bounds
+        return np.asarray(np.isfinite(low) & np.isfinite(high))
+
+    def stretched(self, actions: Array) -> Array:
+        """Bounded coordinates from -1..1 to their bounds; everything else as it is."""
+        low, high = self.bounds
+        with np.errstate(invalid="ignore", over="ignore"):
+            stretched = low + (np.clip(actions, -1, 1) + 1) * 0.5 * (high - low)
+        return np.where(self.bounded, stretched, actions).astype(np.float32)
+
+    def squeezed(self, actions: Array) -> Array:
+        """The inverse of ``stretched``."""
+        low, high = self.bounds
+        with np.errstate(invalid="ignore", over="ignore"):
+            moves = self.bounded & (high > low)
+            squeezed = 2 * (actions - low) / np.where(moves, high - low, 1.0) - 1
+        return np.where(moves, squeezed, actions).astype(np.float32)
+
+    def cut(self, actions: Array) -> Array:
+        """Coordinates cut to their bounds."""
+        return np.clip(actions, *self.bounds)
+
+    def contains(self, row: Array) -> bool:
+        """Whether a stored row (without starts) is an action."""
+        row = row.reshape(-1)
+        sizes, low, high = np.array(self.sizes), np.array(self.low, np.float32), np.array(self.high, np.float32)
+        whole = (row >= 0) & (row < sizes) & (row == np.floor(row))
+        inside = (row >= low) & (row <= high) & np.isfinite(row)
+        return bool(np.where(sizes > 0, whole, inside).all())
+
+    def options_of(self, flat: Array) -> Iterator[tuple[int, Array]]:
+        """Column and its part ``[N, size]`` of something with one entry per option ``[N, options]``."""
+        at = 0
+        for column in self.choices:
+            yield column, flat[:, at : at + self.sizes[column]]
+            at += self.sizes[column]
+
+
+def columns_of(space: AnySpace) -> Columns:
+    """The columns of a space's actions."""
+    found: list[tuple[int, int, float, float]] = []
+    for leaf in _leaves(space):
+        if isinstance(leaf, spaces.Discrete):
+            found.append((int(leaf.n), int(leaf.start), 0.0, 0.0))
+        elif isinstance(leaf, spaces.MultiDiscrete):
+            pairs = zip(leaf.nvec.reshape(-1).tolist(), leaf.start.reshape(-1).tolist(), strict=True)
+            found += [(int(n), int(start), 0.0, 0.0) for n, start in pairs]
+        elif isinstance(leaf, spaces.MultiBinary):
+            found += [(2, 0, 0.0, 0.0)] * int(np.prod(leaf.shape))
+        elif isinstance(leaf, spaces.Box):
+            bounds = zip(leaf.low.reshape(-1).tolist(), leaf.high.reshape(-1).tolist(), strict=True)
+            found += [(0, 0, low, high) for low, high in bounds]
+    sizes, starts, lows, highs = zip(*found, strict=True) if found else ((), (), (), ())
+    return Columns(sizes, starts, lows, highs)
+
+
+def _leaves(space: AnySpace) -> Iterator[AnySpace]:
+    if isinstance(space, spaces.Tuple):
+        for part in space.spaces:
+            yield from _leaves(part)
+    elif isinstance(space, spaces.Dict):
+        for part in space.spaces.values():
+            yield from _leaves(part)
+    elif isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary | spaces.Box):
+        yield space
+    else:
+        raise SpaceMismatchError(
+            f"action space {space} is not supported. Expected Discrete, MultiDiscrete, MultiBinary, Box, or a Tuple or Dict "
+            "of these: wrap the world so that it takes one of them."
+        )
+
+
+def action_storage(space: AnySpace) -> tuple[tuple[int, ...], DTypeLike]:
+    """Shape and type of one action as stored."""
+    if isinstance(space, spaces.Discrete):
+        return (), np.int64
+    columns = columns_of(space)
+    return (len(columns),), columns.dtype
+
+
+def decoder(space: AnySpace) -> Callable[[Any], Any]:
+    """From a stored action (an int, or a list of numbers) to what the world's action space contains."""
+    if isinstance(space, spaces.Discrete):
+        start = int(space.start)
+        return (lambda a: a + start) if start else (lambda a: a)
+    if isinstance(space, spaces.Tuple | spaces.Dict):
+        return _nested_decoder(space)
+    shape, dtype = space.shape, space.dtype
+    offset: Array | int = space.start.reshape(-1) if isinstance(space, spaces.MultiDiscrete) else 0
+    return lambda a: (np.asarray(a, dtype) + offset).astype(dtype, copy=False).reshape(shape or ())
+
+
+def _nested_decoder(space: AnySpace) -> Callable[[Any], Any]:
+    assert isinstance(space, spaces.Tuple | spaces.Dict)
+    parts: list[AnySpace] = list(space.spaces.values()) if isinstance(space, spaces.Dict) else list(space.spaces)
+    widths = [len(columns_of(part)) for part in parts]
+    ends = np.cumsum(widths).tolist()
+    pieces = list(zip([_row_decoder(part) for part in parts], [0, *ends[:-1]], ends, strict=True))
+
+    def decode(row: Sequence[float]) -> tuple[Any, ...]:
+        return tuple(read(row[first:last]) for read, first, last in pieces)
+
+    if isinstance(space, spaces.Tuple):
+        return decode
+    names = list(space.spaces)
+    return lambda row: dict(zip(names, decode(row), strict=True))
+
+
+def _row_decoder(space: AnySpace) -> Callable[[Any], Any]:
+    """Like ``decoder``, but a Discrete comes as a row of one number."""
+    read = decoder(space)
+    return (lambda row: read(int(row[0]))) if isinstance(space, spaces.Discrete) else read
+
+
+def action_encoder(space: AnySpace) -> Callable[[Any], Array]:
+    """From an action as the world takes it to its stored form: the inverse of ``decoder``."""
+    shape, dtype = action_storage(space)
+    starts = np.array(columns_of(space).starts).reshape(shape)
+
+    def encode(action: Any) -> Array:
+        flat = action
+        if isinstance(space, spaces.Tuple | spaces.Dict):
+            flat = np.concatenate([np.asarray(value, np.float64).reshape(-1) for value in _values(space, action)])
+        return np.asarray((np.asarray(flat).reshape(shape) - starts).astype(dtype))
+
+    return encode
+
+
+def _values(space: AnySpace, action: Any) -> Iterator[Any]:
+    if isinstance(space, spaces.Tuple):
+        for part, value in zip(space.spaces, action, strict=True):
+            yield from _values(part, value)
+    elif isinstance(space, spaces.Dict):
+        for name, part in space.spaces.items():
+            yield from _values(part, action[name])
+    else:
+        yield action
