@@ -23,6 +23,10 @@ _WHERE = {
     "register_env": "marl.envs.registry",
     "make_env": "marl.envs.registry",
     "register_pettingzoo": "marl.envs.registry",
+    "register_wrapper": "marl.envs.wrappers",
+    "to_pettingzoo": "marl.envs.export",
+    "HierarchicalEnv": "marl.envs.hierarchy",
+    "Goals": "marl.envs.goals",
     "check_env": "marl.envs.check",
     "Policy": "marl.policies.policy",
     "Inputs": "marl.policies.policy",
@@ -44,8 +48,12 @@ if TYPE_CHECKING:
     from marl.envs.base import ENV_STATE, EnvContext, MultiAgentEnv, StepResult
     from marl.envs.batched import BatchedEnv, Frame, NativeEnv
     from marl.envs.check import check_env
+    from marl.envs.export import to_pettingzoo
+    from marl.envs.goals import Goals
     from marl.envs.groups import AgentGroups
+    from marl.envs.hierarchy import HierarchicalEnv
     from marl.envs.registry import make_env, register_env, register_pettingzoo
+    from marl.envs.wrappers import register_wrapper
     from marl.policies.policy import Decision, Inputs, Policy
     from marl.rollout.worker import RolloutWorker
     from marl.scenario.load import load_scenario
@@ -59,6 +67,8 @@ __all__ = [
     "Decision",
     "EnvContext",
     "Frame",
+    "Goals",
+    "HierarchicalEnv",
     "Inputs",
     "Kind",
     "Learner",
@@ -77,6 +87,8 @@ __all__ = [
     "pretty_print",
     "register_env",
     "register_pettingzoo",
+    "register_wrapper",
+    "to_pettingzoo",
 ]
 
 

@@ -11,6 +11,7 @@ import torch
 
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import Array, PolicyID
+from marl.errors import ConfigError
 from marl.policies.policy import Policy
 
 Metrics: TypeAlias = dict[PolicyID, dict[str, float]]
@@ -21,6 +22,7 @@ class Learner(ABC):
 
     def __init__(self, policies: Mapping[PolicyID, Policy], seed: int) -> None:
         self.policies = dict(policies)
+        self.sharing = sharing(policies)
         self.trained: frozenset[PolicyID] = frozenset(policies)
         self.rng = np.random.default_rng([seed, 3])
         self.timesteps = dict.fromkeys(policies, 0)  # env steps that each policy has learned from
@@ -32,7 +34,15 @@ class Learner(ABC):
 
     def set_trained(self, policies: Collection[PolicyID]) -> None:
         """Train only these from now on. A frozen policy changes by nothing; a thawed one goes on where it stopped."""
-        self.trained = frozenset(policies) & frozenset(self.policies)
+        trained = frozenset(policies) & frozenset(self.policies)
+        for layers, sharers in self.sharing.items():
+            if trained & set(sharers) and not trained >= set(sharers):
+                raise ConfigError(
+                    f"policies {', '.join(sharers)} share the layers {layers!r}, but only "
+                    f"{', '.join(sorted(trained & set(sharers)))} would be trained, which would change the others. Train all "
+                    "of them or none, or give them layers of their own."
+                )
+        self.trained = trained
 
     @abstractmethod
     def learn(self, batch: MultiAgentBatch) -> Metrics:
@@ -69,6 +79,15 @@ class Learner(ABC):
         self.rng.bit_generator.state = state["rng"]
         self.timesteps = dict(state["timesteps"])
         self.counters = dict(state["counters"])
+
+
+def sharing(policies: Mapping[PolicyID, Policy]) -> dict[str, list[PolicyID]]:
+    """Names of shared layers to the policies that have them."""
+    found: dict[str, list[PolicyID]] = {}
+    for name, policy in policies.items():
+        for layers in policy.shared:
+            found.setdefault(layers, []).append(name)
+    return found
 
 
 def to_numpy(state: Mapping[str, torch.Tensor]) -> dict[str, Array]:

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from marl.algos.config import OptimizerConfig
+from marl.data.task import PolicyID
 from marl.errors import TrainingError
+from marl.policies.policy import Policy
 
 
 class FlatOptimiser:
@@ -63,6 +65,16 @@ class FlatOptimiser:
             tensors = {name: torch.from_numpy(np.array(value)) for name, value in state.items()}
             moved = {n: t if n == "step" else t.to(self.flat.device) for n, t in tensors.items()}
             self.optimiser.state[self.whole].update(moved)
+
+
+def shared_optimisers(
+    policies: Mapping[PolicyID, Policy], config: OptimizerConfig, lr: float
+) -> dict[str, FlatOptimiser]:
+    """One optimiser per set of layers that several policies share."""
+    blocks = {layers: parameters for policy in policies.values() for layers, parameters in policy.shared.items()}
+    return {
+        layers: FlatOptimiser(parameters, config, lr, f"layers {layers!r}") for layers, parameters in blocks.items()
+    }
 
 
 def _build(whole: nn.Parameter, config: OptimizerConfig, lr: float) -> torch.optim.Optimizer:

@@ -69,11 +69,47 @@ def plan_learners(roles: Mapping[PolicyID, Role], task: Task) -> list[LearnerPla
             leader = {n: new if le == old else le for n, le in leader.items()}
         for name in joined:
             met[name] = f"group {group}"
+    for layers, sharers in _sharers(roles).items():
+        _check_sharing(layers, sharers, roles)
+        for first, second in pairwise(sharers):
+            old, new = leader[second], leader[first]
+            leader = {n: new if le == old else le for n, le in leader.items()}
+        for name in sharers:
+            met.setdefault(name, f"shared layers {layers}")
     plans = []
     for head in dict.fromkeys(leader.values()):
         members = tuple(name for name in roles if leader[name] == head)
         plans.append(LearnerPlan(members, roles[head].preset.name, met.get(head, "")))
     return plans
+
+
+def _sharers(roles: Mapping[PolicyID, Role]) -> dict[str, list[PolicyID]]:
+    """Names of shared layers to the policies that have them."""
+    found: dict[str, list[PolicyID]] = {}
+    for name, role in roles.items():
+        for layers in role.model.shared.values():
+            found.setdefault(layers, []).append(name)
+    return found
+
+
+STEP_KEYS = (
+    "objective", "lr", "lr_schedule", "train_batch_size", "num_sgd_iter", "sgd_minibatch_size", "grad_clip", "optimizer",
+)  # fmt: skip
+
+
+def _check_sharing(layers: str, sharers: Sequence[PolicyID], roles: Mapping[PolicyID, Role]) -> None:
+    """Shared layers take one gradient step for all their policies, so these must agree on when and how."""
+    for first, second in pairwise(sharers):
+        a, b = roles[first], roles[second]
+        keys = list(type(a.config).model_fields) if isinstance(a.config, QmixConfig) else STEP_KEYS
+        different = [key for key in keys if getattr(a.config, key, None) != getattr(b.config, key, None)]
+        if a.preset.family != b.preset.family:
+            different = [f"the algorithm ({a.preset.name}, {b.preset.name})"]
+        if different:
+            raise ConfigError(
+                f"policies {first!r} and {second!r} share the layers {layers!r}, which take one gradient step for both, but "
+                f"they differ in {', '.join(different)}. Make these equal, or do not share."
+            )
 
 
 def _check_mixable(group: str, joined: Sequence[PolicyID], roles: Mapping[PolicyID, Role]) -> None:

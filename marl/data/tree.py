@@ -12,9 +12,9 @@ ARRAY, TUPLE, MAP = "__array__", "__tuple__", "__map__"
 
 
 def pack(tree: Any) -> tuple[Any, dict[str, Array]]:
-    """The tree as plain JSON values, with every array moved into a dict under the path where it stood."""
-    arrays: dict[str, Array] = {}
-    return _pack(tree, "", arrays), arrays
+    """The tree as plain JSON values, with every array moved into a dict under the path where it first stood."""
+    arrays = _Arrays()
+    return _pack(tree, "", arrays), arrays.by_path
 
 
 def unpack(plain: Any, arrays: dict[str, Array]) -> Any:
@@ -32,10 +32,23 @@ def unpack(plain: Any, arrays: dict[str, Array]) -> Any:
     return {key: unpack(value, arrays) for key, value in plain.items()}
 
 
-def _pack(tree: Any, path: str, arrays: dict[str, Array]) -> Any:
+class _Arrays:
+    """Arrays by the path where they first stood; one array that stands in several places is kept once."""
+
+    def __init__(self) -> None:
+        self.by_path: dict[str, Array] = {}
+        self._path_of: dict[int, str] = {}
+
+    def keep(self, array: Array, path: str) -> str:
+        if id(array) not in self._path_of:
+            self._path_of[id(array)] = path
+            self.by_path[path] = array if array.flags.c_contiguous else array.copy()  # one without axes stays as it is
+        return self._path_of[id(array)]
+
+
+def _pack(tree: Any, path: str, arrays: _Arrays) -> Any:
     if isinstance(tree, np.ndarray):
-        arrays[path or "."] = tree if tree.flags.c_contiguous else tree.copy()  # keeps arrays without axes as they are
-        return {ARRAY: path or "."}
+        return {ARRAY: arrays.keep(tree, path or ".")}
     if isinstance(tree, np.generic):
         return tree.item()
     if isinstance(tree, dict):
@@ -52,10 +65,10 @@ def _pack(tree: Any, path: str, arrays: dict[str, Array]) -> Any:
     )
 
 
-def _pack_dict(tree: dict[Any, Any], path: str, arrays: dict[str, Array]) -> Any:
+def _pack_dict(tree: dict[Any, Any], path: str, arrays: _Arrays) -> Any:
     if all(isinstance(key, str) and not key.startswith("__") for key in tree):
         return {key: _pack(value, f"{path}/{_escaped(key)}", arrays) for key, value in tree.items()}
-    return {MAP: [[_pack(k, "", {}), _pack(v, f"{path}/{i}", arrays)] for i, (k, v) in enumerate(tree.items())]}
+    return {MAP: [[_pack(k, "", _Arrays()), _pack(v, f"{path}/{i}", arrays)] for i, (k, v) in enumerate(tree.items())]}
 
 
 def _escaped(key: str) -> str:

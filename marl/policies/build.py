@@ -1,8 +1,11 @@
-"""From a recipe to a policy."""
+"""From recipes to policies."""
 
 from __future__ import annotations
 
-from marl.data.task import Kind
+from collections.abc import Mapping, Sequence
+
+from marl.data.task import Array, Kind, PolicyID
+from marl.errors import SpaceMismatchError
 from marl.policies.config import PolicySpec
 from marl.policies.policy import Policy
 from marl.policies.scripted import build_scripted
@@ -18,3 +21,56 @@ def build_policy(spec: PolicySpec, kind: Kind) -> Policy:
         return StochasticPolicy(kind, spec)
     assert spec.scripted is not None
     return build_scripted(kind, spec.scripted)
+
+
+def build_policies(specs: Mapping[PolicyID, PolicySpec], kinds: Sequence[Kind]) -> dict[PolicyID, Policy]:
+    """Fresh policies. Encoders of one name are the same tensors: the first policy that has it gives them."""
+    policies = {name: build_policy(spec, kinds[spec.kind]) for name, spec in specs.items()}
+    donors: dict[str, PolicyID] = {}
+    for name, policy in policies.items():
+        layers = specs[name].model.shared.get("encoder")
+        if layers is None or not isinstance(policy, ValuePolicy | StochasticPolicy):
+            continue
+        depth = len(specs[name].model.fcnet_hiddens)
+        donor = policies[donors.setdefault(layers, name)]
+        assert isinstance(donor, ValuePolicy | StochasticPolicy)
+        _check_fit(layers, (name, policy), (donors[layers], donor), specs)
+        if donor is not policy:
+            policy.network.share(donor.network, depth)
+        policy.shared = {layers: donor.network.first(depth)}
+    return policies
+
+
+Networked = ValuePolicy | StochasticPolicy
+
+
+def _check_fit(
+    layers: str,
+    mine: tuple[PolicyID, Networked],
+    theirs: tuple[PolicyID, Networked],
+    specs: Mapping[PolicyID, PolicySpec],
+) -> None:
+    """Equal layers need equal inputs, widths and activations."""
+    (name, policy), (other, donor) = mine, theirs
+    a, b = specs[name].model, specs[other].model
+    same = (a.fcnet_hiddens, a.fcnet_activation) == (b.fcnet_hiddens, b.fcnet_activation)
+    if policy.features.size == donor.features.size and same:
+        return
+    raise SpaceMismatchError(
+        f"policies {other!r} and {name!r} share the encoder {layers!r}, but their layers differ: "
+        f"{donor.features.size} inputs, {b.fcnet_hiddens} {b.fcnet_activation} and {policy.features.size} inputs, "
+        f"{a.fcnet_hiddens} {a.fcnet_activation}. Make them equal, or give the encoders two names."
+    )
+
+
+def weights_of(policies: Mapping[PolicyID, Policy]) -> dict[PolicyID, dict[str, Array]]:
+    """Weights of several policies as numpy arrays; what they share is one and the same array."""
+    copies: dict[int, Array] = {}
+    found: dict[PolicyID, dict[str, Array]] = {}
+    for policy_id, policy in policies.items():
+        tensors = policy.state_dict(keep_vars=True)  # the parameters themselves, so that identity tells what is shared
+        for tensor in tensors.values():
+            if id(tensor) not in copies:
+                copies[id(tensor)] = tensor.detach().cpu().numpy().copy()
+        found[policy_id] = {name: copies[id(tensor)] for name, tensor in tensors.items()}
+    return found

@@ -16,6 +16,14 @@ class ModelConfig(Config):
 
     fcnet_hiddens: list[PositiveInt] = Field([256, 256], description="Sizes of the hidden layers.")
     fcnet_activation: Literal["tanh", "relu"] = Field("tanh", description="Activation after each hidden layer.")
+    post_fcnet_hiddens: list[PositiveInt] = Field(
+        [], description="Sizes of more hidden layers after these; they stay a policy's own where the encoder is shared."
+    )
+    post_fcnet_activation: Literal["tanh", "relu"] = Field("relu", description="Activation after each of them.")
+    shared: dict[Literal["encoder"], str] = Field(
+        {},
+        description="encoder: NAME makes the layers of fcnet_hiddens the same tensors in all policies with this NAME.",
+    )
     vf_share_layers: bool = Field(
         False, description="The value head shares the policy's layers (only where critic_sees is own)."
     )

@@ -21,18 +21,34 @@ class MLP(nn.Module):
     """Fully connected layers, written flat: half the call overhead of a ``Sequential`` at the size of a rollout step."""
 
     def __init__(
-        self, sizes: Sequence[int], activation: str, generator: torch.Generator, last_gain: float = 1.0
+        self, sizes: Sequence[int], activations: Sequence[str], generator: torch.Generator, last_gain: float = 1.0
     ) -> None:
         super().__init__()
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        self.activation = torch.tanh_ if activation == "tanh" else torch.relu_
+        self.activations = tuple(activations)
         for i, (wide, narrow) in enumerate(itertools.pairwise(sizes)):
             gain = last_gain if i == len(sizes) - 2 else math.sqrt(2)
             weight = torch.empty(narrow, wide)
             nn.init.orthogonal_(weight, gain, generator=generator)
             self.weights.append(nn.Parameter(weight))
             self.biases.append(nn.Parameter(torch.zeros(narrow)))
-        self._pairs = list(zip(self.weights, self.biases, strict=True))  # outside nn.Module's slow attribute look-up
+        self._look_up()
+
+    def _look_up(self) -> None:
+        """Layers outside of nn.Module's slow attribute look-up."""
+        functions = [torch.tanh_ if name == "tanh" else torch.relu_ for name in self.activations]
+        self._pairs = list(zip(self.weights, self.biases, strict=True))
+        self._hidden = [(w, b, f) for (w, b), f in zip(self._pairs[:-1], functions, strict=True)]
+
+    def share(self, donor: MLP, layers: int) -> None:
+        """From now on the first ``layers`` layers are the donor's own tensors."""
+        for i in range(layers):
+            self.weights[i], self.biases[i] = donor.weights[i], donor.biases[i]
+        self._look_up()
+
+    def first(self, layers: int) -> tuple[nn.Parameter, ...]:
+        """Parameters of the first ``layers`` layers."""
+        return tuple(parameter for pair in self._pairs[:layers] for parameter in pair)
 
     @property
     def device(self) -> torch.device:
@@ -40,8 +56,8 @@ class MLP(nn.Module):
         return device
 
     def forward(self, x: Tensor) -> Tensor:
-        for weight, bias in self._pairs[:-1]:
-            x = self.activation(F.linear(x, weight, bias))
+        for weight, bias, activation in self._hidden:
+            x = activation(F.linear(x, weight, bias))
         return F.linear(x, *self._pairs[-1])
 
 
@@ -84,7 +100,10 @@ def one_hot_sizes(space: AnySpace) -> list[int]:
 
 
 def build_mlp(inputs: int, outputs: int, model: ModelConfig, generator: torch.Generator, last_gain: float = 1.0) -> MLP:
-    return MLP([inputs, *model.fcnet_hiddens, outputs], model.fcnet_activation, generator, last_gain)
+    sizes = [inputs, *model.fcnet_hiddens, *model.post_fcnet_hiddens, outputs]
+    activations = [model.fcnet_activation] * len(model.fcnet_hiddens)
+    activations += [model.post_fcnet_activation] * len(model.post_fcnet_hiddens)
+    return MLP(sizes, activations, generator, last_gain)
 
 
 def seeded(*numbers: int) -> torch.Generator:

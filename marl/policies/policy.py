@@ -44,6 +44,7 @@ class Policy(nn.Module, ABC):
     def __init__(self, kind: Kind) -> None:
         super().__init__()
         self.kind = kind
+        self.shared: dict[str, tuple[nn.Parameter, ...]] = {}  # name to parameters that other policies have as well
         self._anchor: tuple[nn.Parameter, ...] | None = None
 
     @abstractmethod
@@ -56,6 +57,11 @@ class Policy(nn.Module, ABC):
     def get_weights(self) -> dict[str, Array]:
         """Parameters and buffers as numpy arrays (copies)."""
         return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.state_dict().items()}
+
+    def own_parameters(self) -> list[nn.Parameter]:
+        """Parameters that no other policy has."""
+        elsewhere = {id(p) for parameters in self.shared.values() for p in parameters}
+        return [p for p in self.parameters() if id(p) not in elsewhere]
 
     def set_weights(self, weights: dict[str, Array]) -> None:
         self.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.items()})

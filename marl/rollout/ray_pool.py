@@ -12,6 +12,7 @@ from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.envs.batched import State
 from marl.errors import ResourceError, TrainingError, UserError
+from marl.policies.build import weights_of
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutConfig, RolloutSpec
 from marl.rollout.pool import Round, WorkerPool, share, together
@@ -117,7 +118,7 @@ class RayPool(WorkerPool):
     def sync_weights(self) -> None:
         import ray
 
-        self.weights = ray.put({name: policy.get_weights() for name, policy in self.policies.items()})
+        self.weights = ray.put(weights_of(self.policies))
         for actor in self.actors.values():
             actor.set_weights.remote(self.weights)
 

@@ -15,7 +15,7 @@ from marl.data.task import Array, Ints, PolicyID
 from marl.envs.batched import BatchedEnv, State
 from marl.envs.registry import make_world, register_env
 from marl.envs.wrappers import register_wrapper
-from marl.policies.build import build_policy
+from marl.policies.build import build_policies, weights_of
 from marl.policies.policy import Policy
 from marl.registry import import_module
 from marl.rollout.config import RolloutSpec
@@ -52,7 +52,7 @@ class RolloutWorker:
         for module in spec.imports:
             import_module(module, "imports")
         self.spec, self.index = spec, index
-        self.policy_map = policies or {n: build_policy(s, spec.task.kinds[s.kind]) for n, s in spec.policies.items()}
+        self.policy_map = policies or build_policies(spec.policies, spec.task.kinds)
         self._kinds = {name: recipe.kind for name, recipe in spec.policies.items()}
         self.rng = np.random.default_rng([spec.seed, index, 1])
         self._seeds = np.random.default_rng([spec.seed, index, 2])
@@ -75,6 +75,8 @@ class RolloutWorker:
             if over.size:
                 player.begin(over, self._draw_seeds(over.size))
         batch = self.grid.batch()
+        if self.spec.config.check_bounds:
+            player.bounds.look(batch, self.index)
         self.grid.keep_tail()
         notes, self._notes = self._notes, []
         lost, self.grid.lost_decisions = self.grid.lost_decisions, 0
@@ -158,7 +160,7 @@ class RolloutWorker:
             self.policy_map[name].set_weights(arrays)
 
     def get_weights(self) -> dict[PolicyID, dict[str, Array]]:
-        return {name: policy.get_weights() for name, policy in self.policy_map.items()}
+        return weights_of(self.policy_map)
 
     # -- state -----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from marl.data.episode import EpisodeStats
 from marl.envs.registry import make_world
-from marl.policies.build import build_policy
+from marl.policies.build import build_policies
 from marl.registry import only_modules
 from marl.rollout.player import Player
 from marl.scenario.load import compose
@@ -53,7 +53,7 @@ def load_player(folder: Path, allow: frozenset[str]) -> Player:
     weights = read_part(folder, "policies")
     with only_modules(allow):
         setup = set_up(compose({**described, "num_workers": 0, "load": {}}, str(folder)))
-        policies = {name: build_policy(spec, setup.task.kinds[spec.kind]) for name, spec in setup.policies.items()}
+        policies = build_policies(setup.policies, setup.task.kinds)
         for name, policy in policies.items():
             set_weights(policy, weights[name], f"{folder}, policy {name!r}")
         spec = setup.rollout

@@ -21,7 +21,7 @@ from marl.data.episode import EpisodeStats
 from marl.data.task import AgentID, Array, PolicyID
 from marl.envs.base import Action, Obs
 from marl.errors import ConfigError, did_you_mean
-from marl.policies.build import build_policy
+from marl.policies.build import build_policies, weights_of
 from marl.policies.policy import Policy
 from marl.registry import load_object
 from marl.rollout.pool import WorkerPool
@@ -93,9 +93,9 @@ class Trainer:
         self.store = Store(self, Path(directory) if directory is not None else None)
 
     def _build_policies(self, fresh: bool) -> dict[PolicyID, Policy]:
-        policies = {}
-        for name, spec in self.setup.policies.items():
-            policies[name] = build_policy(spec, self.setup.task.kinds[spec.kind]).to(self.device)
+        policies = build_policies(self.setup.policies, self.setup.task.kinds)
+        for policy in policies.values():
+            policy.to(self.device)
         for name, path in self.scenario.load.items() if fresh else ():  # a restored run has its own weights
             load_policy(policies[name], name, path)
         return policies
@@ -312,7 +312,7 @@ class Trainer:
         return self.policies[policy_id]
 
     def get_weights(self, policies: Sequence[PolicyID] | None = None) -> dict[PolicyID, dict[str, Array]]:
-        return {name: self.get_policy(name).get_weights() for name in policies or self.policies}
+        return weights_of({name: self.get_policy(name) for name in policies or self.policies})
 
     def set_weights(self, weights: Mapping[PolicyID, dict[str, Array]]) -> None:
         """Change policies and bring them to the workers."""

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from marl.algos.config import scheduled
 from marl.algos.learner import Learner, Metrics, load_numpy, mean_metrics, to_numpy
-from marl.algos.optimiser import FlatOptimiser
+from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.losses import best_legal, td_loss, td_target
 from marl.algos.qmix.mixers import MIXERS
@@ -64,9 +64,10 @@ class QmixLearner(Learner):
         self.values: dict[PolicyID, ValuePolicy] = {n: p for n, p in policies.items() if isinstance(p, ValuePolicy)}
         self.targets = {name: deepcopy(policy) for name, policy in self.values.items()}
         self.optimisers = {
-            name: FlatOptimiser(policy.parameters(), config.optimizer, config.lr, f"policy {name!r}")
+            name: FlatOptimiser(policy.own_parameters(), config.optimizer, config.lr, f"policy {name!r}")
             for name, policy in self.values.items()
         }
+        self.shared = shared_optimisers(policies, config.optimizer, config.lr)
         self.teams = [self._team(name, seats, seed) for name, seats in teams.items()]
         self.teams += [self._single(name) for name in alone]
         self.update_debt = 0.0
@@ -129,6 +130,7 @@ class QmixLearner(Learner):
     def _update(self) -> Metrics:
         """One gradient step on a batch of every team that has rows."""
         blocks = [self.optimisers[name] for name in sorted(self.trained)]
+        blocks += [self.shared[layers] for layers, users in self.sharing.items() if users[0] in self.trained]
         blocks += [team.optimiser for team in self.teams if team.optimiser is not None]
         for block in blocks:
             block.zero()
@@ -258,6 +260,7 @@ class QmixLearner(Learner):
             "update_debt": self.update_debt,
             "targets": {name: policy.get_weights() for name, policy in self.targets.items()},
             "optimisers": {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()},
+            "shared": {name: optimiser.state_dict() for name, optimiser in self.shared.items()},
             "mixers": {
                 team.name: {
                     "mixer": to_numpy(team.mixer.state_dict()),
@@ -275,6 +278,8 @@ class QmixLearner(Learner):
             self.targets[name].set_weights(weights)
         for name, saved in state["optimisers"].items():
             self.optimisers[name].load_state_dict(saved)
+        for layers, saved in state["shared"].items():
+            self.shared[layers].load_state_dict(saved)
         for team in self.teams:
             saved = state["mixers"][team.name]
             load_numpy(team.mixer, saved["mixer"])
