@@ -47,7 +47,7 @@ def test_shared_layers_are_the_same_tensors_and_stay_so_while_the_heads_part(alg
 
 def test_the_gradient_of_shared_layers_is_the_sum_over_their_policies():
     keys = {
-        "optimizer": {"type": "sgd"}, "lr": 0.1, "grad_clip": None, "normalize_advantages": False, "post_fcnet_hiddens": [],
+        "optimizer": {"type": "sgd"}, "lr": 10.0, "grad_clip": None, "normalize_advantages": False, "post_fcnet_hiddens": [],
     }  # fmt: skip
     first_layer = "network.weights.0"
     with trainer("pg", **keys) as run:  # no critic, so the losses of the two runs are the same
@@ -60,8 +60,8 @@ def test_the_gradient_of_shared_layers_is_the_sum_over_their_policies():
         for learner in apart.learners:
             learner.learn(batch)
         alone = [apart.get_weights()[name][first_layer] - start[name][first_layer] for name in ("p0", "p1")]
-    assert min(np.abs(step).max() for step in alone) > 1e-4
-    np.testing.assert_allclose(together, alone[0] + alone[1], atol=1e-6)
+    assert min(np.abs(step).max() for step in alone) > 1e-3
+    np.testing.assert_allclose(together, alone[0] + alone[1], atol=1e-5)
 
 
 def test_shared_layers_are_saved_once_and_come_back_shared(tmp_path):
