@@ -23,6 +23,7 @@ _WHERE = {
     "register_env": "marl.envs.registry",
     "make_env": "marl.envs.registry",
     "register_pettingzoo": "marl.envs.registry",
+    "make_multi_agent": "marl.envs.copies",
     "register_wrapper": "marl.envs.wrappers",
     "to_pettingzoo": "marl.envs.export",
     "HierarchicalEnv": "marl.envs.hierarchy",
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from marl.envs.base import ENV_STATE, EnvContext, MultiAgentEnv, StepResult
     from marl.envs.batched import BatchedEnv, Frame, NativeEnv
     from marl.envs.check import check_env
+    from marl.envs.copies import make_multi_agent
     from marl.envs.export import to_pettingzoo
     from marl.envs.goals import Goals
     from marl.envs.groups import AgentGroups
@@ -83,6 +85,7 @@ __all__ = [
     "check_env",
     "load_scenario",
     "make_env",
+    "make_multi_agent",
     "number_seats",
     "pretty_print",
     "register_env",
