@@ -191,13 +191,16 @@ def _train(scenario: Any, local_dir: Path | None, resume: Path | None, as_test: 
 
 
 def _closing_lines(trainer: Any, outcome: Any) -> list[str]:
+    from marl.training.result import look_up
+
     lines = []
     if trainer.scenario.goal:
         wanted = ", ".join(f"{field} {value:g}" for field, value in trainer.scenario.goal.items())
         lines.append(f"goal {'met' if trainer.goal_met else 'missed'}: {wanted}")
-    evaluation = trainer.last_evaluation
-    if evaluation is not None and evaluation["episode_reward_mean"] is not None:
-        lines.append(f"last evaluation: episode_reward_mean {evaluation['episode_reward_mean']:.4g}")
+    metric = trainer.scenario.evaluation.metric
+    value = look_up(trainer.last_evaluation or {}, metric)
+    if value is not None:
+        lines.append(f"last evaluation: {metric} {value:.4g}")
     if outcome.interrupted:
         lines.append(f"stopped at iteration {trainer.iteration}. Go on with: marl run --resume {outcome.directory}")
     lines += [f"checkpoint: {outcome.checkpoint}", f"results: {outcome.directory}"]

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from marl.envs.copies import GymnasiumCopies
 from marl.envs.games.matrix import MatrixGames
+from marl.envs.games.particles.speaker_listener import SpeakerListenerGames
+from marl.envs.games.particles.spread import SpreadGames
+from marl.envs.games.particles.tag import TagGames
 from marl.envs.games.traffic import TrafficGames
 from marl.envs.games.two_step import TwoStepGames
+from marl.envs.games.windy_maze import WindyMaze
 from marl.envs.registry import register_env
 
 register_env("two_step_game", TwoStepGames)
 register_env("matrix_game", MatrixGames)
 register_env("traffic", TrafficGames)
+register_env("fast:simple_spread", SpreadGames)
+register_env("fast:simple_tag", TagGames)
+register_env("fast:simple_speaker_listener", SpeakerListenerGames)
+register_env("windy_maze", WindyMaze)
+register_env("copies", GymnasiumCopies)

@@ -240,13 +240,12 @@ def _check_evaluation(
     evaluated: Mapping[PolicyID, frozenset[int]], specs: Mapping[PolicyID, PolicySpec], task: Task
 ) -> None:
     """Every policy must be sent the kind of agents that it plays in training, or else one kind alone."""
-    for policy, seats in evaluated.items():
-        for seat in sorted(seats):
-            if task.kind_of(seat) != specs[policy].kind:
-                raise SpaceMismatchError(
-                    f"evaluation.policy_mapping_fn sends {task.seat_names[seat]!r} to policy {policy!r}, which plays "
-                    f"agents like {task.kinds[specs[policy].kind].agents[0]!r}. Send it agents of the same kind."
-                )
+    for seat, policy in sorted((seat, policy) for policy, seats in evaluated.items() for seat in seats):
+        if task.kind_of(seat) != specs[policy].kind:
+            raise SpaceMismatchError(
+                f"evaluation.policy_mapping_fn sends {task.seat_names[seat]!r} to policy {policy!r}, which plays "
+                f"agents like {task.kinds[specs[policy].kind].agents[0]!r}. Send it agents of the same kind."
+            )
 
 
 def _lengths(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> tuple[int, int]:

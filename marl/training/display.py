@@ -15,6 +15,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from marl.training.result import look_up
+
 Result: TypeAlias = Mapping[str, Any]
 
 NEWEST_ROWS = 12
@@ -215,8 +217,10 @@ def _policy_rewards(result: Result) -> Mapping[str, float | None]:
 
 
 def _evaluated(result: Result) -> float | None:
-    reward: float | None = (result.get("evaluation") or {}).get("episode_reward_mean")
-    return reward
+    """What the run is measured by (``evaluation.metric``): the sum over all agents says nothing in a zero-sum game."""
+    config = result.get("config") or {}
+    metric = config.get("evaluation", {}).get("metric", "episode_reward_mean")
+    return look_up(result.get("evaluation") or {}, metric)
 
 
 def _speed(result: Result) -> float | None:

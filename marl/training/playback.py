@@ -57,7 +57,10 @@ def load_player(folder: Path, allow: frozenset[str]) -> Player:
         for name, policy in policies.items():
             set_weights(policy, weights[name], f"{folder}, policy {name!r}")
         spec = setup.rollout
-        world = make_world(spec.env, 1, spec.env_config, with_state=False, wrappers=spec.wrappers)
+        fresh = spec.config.fresh_env_per_episode
+        world = make_world(
+            spec.env, 1, spec.env_config, fresh_env_per_episode=fresh, with_state=False, wrappers=spec.wrappers
+        )
     kinds = {name: spec.kind for name, spec in setup.policies.items()}
     return Player(world, policies, kinds, setup.rollout.mapper, setup.rollout.config)
 

@@ -70,6 +70,13 @@ def test_the_plain_display_prints_these_lines() -> None:
     )
 
 
+def test_the_evaluation_is_shown_by_the_metric_of_the_run() -> None:
+    evaluation = {"episode_reward_mean": 0.0, "policy_reward_mean": {"shared": 0.85, "random": -0.85}}
+    measured = {"evaluation": {"metric": "policy_reward_mean.shared"}}
+    assert "eval 0.85 " in plain_line(result(1, evaluation=evaluation, config=measured))
+    assert "eval 0.00 " in plain_line(result(1, evaluation=evaluation))
+
+
 def test_plain_lines_come_once_a_second_except_the_first_the_last_and_evaluations() -> None:
     now = 0.0
     stream = io.StringIO()

@@ -1,0 +1,204 @@
+"""What the particle games share: moves, the clock, observations as one sheet, saving, placing, drawing."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike
+from pydantic import Field, PositiveInt
+
+from marl.config import Config
+from marl.data.task import AgentID, AnySpace, Array, Bools, Floats, Ints, Kind, number_seats
+from marl.envs.batched import Frame, NativeEnv, State
+from marl.envs.games.particles.bodies import Bodies
+from marl.envs.games.particles.drawing import MARGIN, Colour, Disc, camera_range, draw
+from marl.envs.games.particles.luck import Doubles, uniform
+from marl.errors import ConfigError, EnvError
+
+# Moves: nothing, left, right, down, up.
+DIRECTIONS = np.array([[0.0, -1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, -1.0, 1.0]])
+NUM_MOVES = DIRECTIONS.shape[1]
+
+
+class ParticleConfig(Config):
+    """Keys of ``env_config`` that all particle games know."""
+
+    max_cycles: PositiveInt = Field(25, description="Env steps after which an episode is truncated.")
+    continuous_actions: bool = Field(
+        False, description="Moves are five numbers 0..1 (nothing, left, right, down, up) instead of one of five."
+    )
+    dynamic_rescaling: bool = Field(
+        True, description="Pictures: bodies shrink when the view has to widen; false: they keep their size in pixels."
+    )
+
+
+class ParticleGames(NativeEnv):
+    """``num_envs`` copies of a particle game. Global state: everybody's observations in a row.
+
+    A game says what its bodies, seats and rewards are and fills in ``sights``: per kind ``[A_k, obs_width, E]``, parts of one
+    sheet whose transpose is the global state. ``position`` ``[E, bodies, 2]`` and ``velocity`` ``[E, agents, 2]`` are views
+    of the arrays of ``bodies``.
+    """
+
+    state_arrays: tuple[str, ...] = ("position", "velocity", "clock", "stage", "next_stage")
+    stages = 1
+    """How many difficulties there are; a lane's is set by ``set_task`` and counts from its next reset on."""
+
+    def __init__(
+        self, num_envs: int, config: ParticleConfig, bodies: Bodies, kinds: Sequence[Kind], curriculum: bool = False
+    ) -> None:
+        self.num_envs, self.config, self.bodies = num_envs, config, bodies
+        self.kinds = number_seats(kinds)
+        self.curriculum = curriculum
+        self.state_size = sum(kind.size * kind.obs_width for kind in kinds)
+        self.position = bodies.position.transpose(2, 1, 0)
+        self.velocity = bodies.velocity.transpose(2, 1, 0)
+        self.clock = np.zeros(num_envs, np.int64)
+        self.stage = np.full(num_envs, 0 if curriculum else self.stages - 1)
+        self.next_stage = self.stage.copy()
+        self._sheet = np.zeros((self.state_size, num_envs), np.float32)
+        self.sights = self._parts()
+        self._legal = [np.ones((num_envs, kind.size, 0), bool) for kind in kinds]
+        self.starts_within: Doubles = np.ones((bodies.num_bodies, 1))  # distance from the middle, along each axis
+
+    def _parts(self) -> list[Floats]:
+        ends = np.cumsum([kind.size * kind.obs_width for kind in self.kinds])[:-1]
+        blocks = zip(self.kinds, np.split(self._sheet, ends), strict=True)
+        return [block.reshape(kind.size, kind.obs_width, self.num_envs) for kind, block in blocks]
+
+    # -- what a game says ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _pay(self) -> Floats:
+        """Rewards ``[E, A]`` for where everybody is now."""
+
+    @abstractmethod
+    def _look(self) -> None:
+        """Fill ``sights``."""
+
+    @abstractmethod
+    def colours(self, lane: int) -> Sequence[Colour]:
+        """Of all bodies, for pictures."""
+
+    def _signs(self, lane: int, reach: float) -> Sequence[Disc]:
+        """What a picture shows besides the bodies."""
+        del lane, reach
+        return ()
+
+    def _won(self) -> Bools:
+        """``[E]``: the episode terminates now, if it is not truncated."""
+        return np.zeros(self.num_envs, bool)
+
+    def _set_stage(self, lanes: Ints) -> None:
+        """Make ``stage`` count in these lanes."""
+
+    def _directions(self, actions: Sequence[Array]) -> Doubles:
+        """``[2, movers, E]``: where everybody accelerates to."""
+        return self._moves(np.concatenate(actions, axis=1) if len(actions) > 1 else actions[0])
+
+    # -- playing ---------------------------------------------------------------------------------------------------
+
+    def _moves(self, actions: Array) -> Doubles:
+        """Directions ``[2, n, E]`` of moves ``[E, n]`` or, continuous, ``[E, n, 5]``."""
+        if not self.config.continuous_actions:
+            return DIRECTIONS[:, actions.T]
+        share = np.clip(actions, 0, 1).T  # [5, n, E]
+        directions: Doubles = np.subtract(share[2::2], share[1::2]).astype(np.float64)
+        return directions
+
+    def _start(self, lanes: Ints, seeds: Ints) -> None:
+        count = self.bodies.num_bodies
+        luck = uniform(seeds, 2 * count + 1)
+        self._begin(lanes, (luck[:, :-1].reshape(-1, count, 2) * 2 - 1) * self.starts_within)
+        self._draw_secret(lanes, luck[:, -1])
+
+    def _begin(self, lanes: Ints, positions: Doubles) -> None:
+        self.position[lanes] = positions
+        self.velocity[lanes] = 0.0
+        self.clock[lanes] = 0
+        self.stage[lanes] = self.next_stage[lanes]
+        self._set_stage(lanes)
+        self.bodies.measure()
+
+    def _draw_secret(self, lanes: Ints, luck: Doubles) -> None:
+        """Choose what is hidden from some agents, by one number in [0, 1) per lane."""
+
+    def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
+        self.bodies.move(self._directions(actions))
+        self.clock += 1
+        late = self.clock >= self.config.max_cycles
+        won = self._won() & ~late
+        rewards = self._pay()
+        seats = rewards.shape[1]
+        return rewards, np.repeat(won[:, None], seats, axis=1), np.repeat(late[:, None], seats, axis=1), late | won
+
+    def _view(self) -> tuple[Sequence[Array], Sequence[Bools], Bools, Floats]:
+        self._look()
+        state = np.ascontiguousarray(self._sheet.T)
+        obs, column = [], 0
+        for kind in self.kinds:
+            width = kind.size * kind.obs_width
+            obs.append(state[:, column : column + width].reshape(self.num_envs, kind.size, kind.obs_width))
+            column += width
+        seats = sum(kind.size for kind in self.kinds)
+        return obs, self._legal, np.ones((self.num_envs, seats), bool), state
+
+    # -- placing, saving, tasks ------------------------------------------------------------------------------------
+
+    def place(self, lane: int, agents: ArrayLike, landmarks: ArrayLike) -> Frame:
+        """Start the lane's episode anew with agents and landmarks, one (x, y) each, at these places, everybody at rest."""
+        wanted = self.bodies.num_movers, self.bodies.num_bodies - self.bodies.num_movers
+        given = [np.asarray(rows, np.float64) for rows in (agents, landmarks)]
+        for what, rows, count in zip(("agents", "landmarks"), given, wanted, strict=True):
+            if rows.shape != (count, 2) and not rows.size == count == 0:
+                raise EnvError(
+                    f"{self.name}: {what} to place have shape {rows.shape}; expected ({count}, 2), an x and a y each."
+                )
+        self._begin(np.array([lane]), np.concatenate([rows.reshape(-1, 2) for rows in given])[None])
+        return self._still()
+
+    def set_state(self, state: State) -> Frame:
+        for name in self.state_arrays:
+            getattr(self, name)[...] = state[name]
+        self.bodies.measure()
+        self._set_stage(np.arange(self.num_envs))
+        return self._still()
+
+    def set_task(self, lane: int, task: object) -> None:
+        """With ``curriculum``: the lane's stage, from 0 (easiest), from its next reset on."""
+        if not self.curriculum:
+            raise ConfigError(
+                f"{self.name}: set_task({lane}, {task!r}), but stages are off. Set env_config.curriculum to true in a game "
+                "that has stages."
+            )
+        if not isinstance(task, int) or not 0 <= task < self.stages:
+            raise ConfigError(f"{self.name}: no stage {task!r}. Expected a whole number from 0 to {self.stages - 1}.")
+        self.next_stage[lane] = task
+
+    # -- drawing ---------------------------------------------------------------------------------------------------
+
+    def render(self, lane: int) -> Array:
+        """Height x width x 3, uint8: landmarks first, agents over them."""
+        reach = camera_range(self.position[lane])
+        size = reach if self.config.dynamic_rescaling else MARGIN
+        places = zip(self.position[lane], self.bodies.radius, self.colours(lane), strict=True)
+        discs = [Disc(float(x), float(y), float(radius) * reach / size, colour) for (x, y), radius, colour in places]
+        movers = self.bodies.num_movers
+        return draw([*discs[movers:], *discs[:movers], *self._signs(lane, reach)], reach)
+
+
+def sees(width: int) -> AnySpace:
+    """An observation of so many numbers."""
+    return spaces.Box(-np.inf, np.inf, (width,), np.float32)
+
+
+def chooses(count: int, continuous: bool) -> AnySpace:
+    """One of ``count`` actions, or as many numbers from 0 to 1."""
+    return spaces.Box(0.0, 1.0, (count,), np.float32) if continuous else spaces.Discrete(count)
+
+
+def ids(pattern: str, count: int) -> tuple[AgentID, ...]:
+    return tuple(f"{pattern}_{i}" for i in range(count))

@@ -1,0 +1,94 @@
+"""Speaker and listener: one knows which of three landmarks is the goal and speaks, the other one hears it and moves.
+
+Both pay the squared distance between the listener and the goal. The speaker sees the goal's colour and cannot move. The
+listener sees its own velocity, the landmarks as seen from itself, and the word that the speaker said last (0 at first).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from marl.data.task import Array, Floats, Ints, Kind
+from marl.envs.batched import Frame
+from marl.envs.games.particles.bodies import Bodies, Body
+from marl.envs.games.particles.drawing import Colour, Disc
+from marl.envs.games.particles.games import NUM_MOVES, ParticleConfig, ParticleGames, chooses, sees
+from marl.envs.games.particles.luck import Doubles
+from marl.errors import EnvError
+
+SPEAKER, LISTENER = 0, 1
+COLOURS = np.array([[0.65, 0.15, 0.15], [0.15, 0.65, 0.15], [0.15, 0.15, 0.65]])  # of the landmarks
+GREY = (0.25, 0.25, 0.25)
+BRIGHTER = 0.45  # the listener is painted like the goal, only brighter
+NUM_LANDMARKS = NUM_WORDS = 3
+
+
+class SpeakerListenerConfig(ParticleConfig):
+    """Keys of ``env_config``."""
+
+
+class SpeakerListenerGames(ParticleGames):
+    """``num_envs`` games of speaker and listener. ``goal`` ``[E]`` is the number of the landmark to go to."""
+
+    name = "fast:simple_speaker_listener"
+    state_arrays = (*ParticleGames.state_arrays, "goal", "word")
+
+    def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
+        config = SpeakerListenerConfig(**env_config)
+        bodies = Bodies(num_envs, [Body(0.075)] * 2, [Body(0.04)] * NUM_LANDMARKS)
+        continuous = config.continuous_actions
+        kinds = [
+            Kind("speaker", ("speaker_0",), sees(3), chooses(NUM_WORDS, continuous)),
+            Kind("listener", ("listener_0",), sees(2 + 2 * NUM_LANDMARKS + NUM_WORDS), chooses(NUM_MOVES, continuous)),
+        ]
+        super().__init__(num_envs, config, bodies, kinds)
+        self.goal = np.zeros(num_envs, np.int64)
+        self.word = np.zeros((num_envs, NUM_WORDS), np.float32)
+
+    def _directions(self, actions: Sequence[Array]) -> Doubles:
+        if self.config.continuous_actions:
+            self.word[:] = np.clip(actions[SPEAKER][:, 0], 0, 1)
+        else:
+            self.word[:] = np.eye(NUM_WORDS, dtype=np.float32)[actions[SPEAKER][:, 0]]
+        directions = np.zeros_like(self.bodies.velocity)
+        directions[:, LISTENER:] = self._moves(actions[LISTENER])
+        return directions
+
+    def _begin(self, lanes: Ints, positions: Doubles) -> None:
+        self.word[lanes] = 0.0
+        super()._begin(lanes, positions)
+
+    def _draw_secret(self, lanes: Ints, luck: Doubles) -> None:
+        self.goal[lanes] = (luck * NUM_LANDMARKS).astype(np.int64)
+
+    def place(self, lane: int, agents: ArrayLike, landmarks: ArrayLike, goal: int = 0) -> Frame:
+        """As in all particle games (agents: speaker, listener), with the landmark ``goal`` to go to."""
+        if goal not in range(NUM_LANDMARKS):
+            raise EnvError(f"{self.name}: goal {goal!r} to place; expected a landmark, 0 to {NUM_LANDMARKS - 1}.")
+        self.goal[lane] = goal
+        return super().place(lane, agents, landmarks)
+
+    def _look(self) -> None:
+        speaker, listener = self.sights[SPEAKER][0], self.sights[LISTENER][0]
+        speaker[:] = COLOURS[self.goal].T
+        listener[0:2] = self.bodies.velocity[:, LISTENER]
+        landmarks = listener[2 : 2 + 2 * NUM_LANDMARKS].reshape(NUM_LANDMARKS, 2, self.num_envs)
+        landmarks[:] = self.bodies.offset[:, LISTENER, 2:].swapaxes(0, 1)
+        listener[2 + 2 * NUM_LANDMARKS :] = self.word.T
+
+    def _pay(self) -> Floats:
+        distance = self.bodies.distance[LISTENER, 2 + self.goal, np.arange(self.num_envs)]
+        return np.repeat(-(distance**2)[:, None], 2, axis=1).astype(np.float32)
+
+    def colours(self, lane: int) -> Sequence[Colour]:
+        red, green, blue = np.minimum(COLOURS[self.goal[lane]] + BRIGHTER, 1.0)
+        return [GREY, (red, green, blue), *((r, g, b) for r, g, b in COLOURS)]
+
+    def _signs(self, lane: int, reach: float) -> Sequence[Disc]:
+        """The last word as three lamps in the lower left corner: the darker, the louder."""
+        shades = [1.0 - float(strength) for strength in self.word[lane]]
+        return [Disc((0.1 * i - 0.92) * reach, -0.92 * reach, 0.04 * reach, (c, c, c)) for i, c in enumerate(shades)]

@@ -1,0 +1,219 @@
+"""All that a VMAS scenario remembers, as a tree of numbers and arrays, and back.
+
+VMAS has no call for its state: it is spread over attributes of the scenario, its world, agents, landmarks, sensors and
+controllers. ``Memory`` walks over these objects once when the world is new, and again whenever the state is asked for; the
+state is what differs from the beginning. Attributes may hold numbers, strings, tensors, lists, tuples and dicts of these, and
+references to other such objects (a goal landmark). Anything else (functions, devices, colours) is taken as fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import copy
+from enum import Enum
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from marl.data.task import Array
+from marl.envs.batched import State
+from marl.errors import EnvError
+
+Path: TypeAlias = str
+FIXED: State = {"fixed": 1}
+MISSING: State = {}
+
+
+class Memory:
+    """Saves and restores the attributes of all VMAS objects that can be reached from ``root``."""
+
+    def __init__(self, root: object, device: object) -> None:
+        self.root, self.device = root, device
+        self.objects: dict[Path, Any] = {}  # what there was at the beginning; kept, so that ids stay theirs
+        self.objects = dict(self._walk())
+        self.first = self._read()
+
+    def save(self) -> State:
+        """Attributes that are not as they were at the beginning, and those that are gone."""
+        now = self._read()
+        return {
+            "changed": {path: value for path, value in now.items() if not _same(value, self.first.get(path, MISSING))},
+            "gone": [path for path in self.first if path not in now],
+        }
+
+    def restore(self, state: State) -> None:
+        """Bring every attribute to what it was at ``save``."""
+        wanted = {**self.first, **state["changed"]}
+        for path in state["gone"]:
+            del wanted[path]
+        now = self._read()
+        for path in now.keys() - wanted.keys():
+            owner, attribute = self._place(path)
+            del vars(owner)[attribute]
+        tensors: dict[Path, torch.Tensor] = {}
+        for path, value in wanted.items():
+            owner, attribute = self._place(path)
+            tensors |= self._tensors(path, value, now.get(path), vars(owner).get(attribute))
+        for path, value in wanted.items():
+            owner, attribute = self._place(path)
+            if _aliased(value) or not _same(value, now.get(path, MISSING)):
+                # Past the setters of VMAS, which check shapes and tell observers.
+                vars(owner)[attribute] = self._decode(path, value, vars(owner).get(attribute), tensors)
+
+    def _place(self, path: Path) -> tuple[Any, str]:
+        owner, attribute = path.rsplit("/", 1)
+        if owner not in self.objects:
+            raise EnvError(
+                f"the VMAS scenario made the object {owner!r} during play, which cannot be brought back from a checkpoint. "
+                "Start the run anew."
+            )
+        return self.objects[owner], attribute
+
+    def _walk(self) -> Iterator[tuple[Path, Any]]:
+        """Every object once, under its name of the beginning or else the first path that leads to it."""
+        names = {id(found): path for path, found in self.objects.items()}
+        seen = {id(self.root)}
+        waiting: list[tuple[Path, Any]] = [("", self.root)]
+        while waiting:
+            path, found = waiting.pop(0)
+            yield path, found
+            for attribute, value in vars(found).items():
+                for child_path, child in _members(f"{path}/{attribute}", value):
+                    if id(child) not in seen:
+                        seen.add(id(child))
+                        waiting.append((names.get(id(child), child_path), child))
+
+    def _read(self) -> dict[Path, State]:
+        objects = list(self._walk())
+        names = {id(found): path for path, found in objects}
+        tensors: dict[int, Path] = {}
+        return {
+            f"{path}/{attribute}": _encode(value, f"{path}/{attribute}", names, tensors)
+            for path, found in objects
+            for attribute, value in vars(found).items()
+        }
+
+    def _tensors(self, path: Path, value: State, now: State, held: Any) -> dict[Path, torch.Tensor]:
+        """The tensors of one attribute by their paths: those that are right already, and new ones."""
+        if _same(value, now) and not _aliased(value):
+            return dict(_held_tensors(path, held))
+        return {
+            place: torch.from_numpy(np.array(array)).to(self.device)  # type: ignore[call-overload]
+            for place, array in _arrays(path, value)
+        }
+
+    def _decode(self, path: Path, value: State, held: Any, tensors: Mapping[Path, torch.Tensor]) -> Any:
+        if not isinstance(value, dict):
+            return value
+        if "array" in value:
+            return tensors[path]
+        if "same" in value:
+            return tensors[value["same"]]
+        if "object" in value:
+            return self._place(value["object"] + "/")[0]
+        if "keys" in value:
+            keys = [self._decode(f"{path}/{i}k", k, None, tensors) for i, k in enumerate(value["keys"])]
+            old = list(held.values()) if isinstance(held, dict) else []
+            return dict(zip(keys, self._decode_items(path, value, old, tensors), strict=True))
+        if "fields" in value:
+            again = copy(held)
+            items = self._decode_items(path, value, [vars(held)[name] for name in value["fields"]], tensors)
+            vars(again).update(zip(value["fields"], items, strict=True))
+            return again
+        if "items" in value:
+            items = self._decode_items(path, value, list(held) if isinstance(held, list | tuple) else [], tensors)
+            return tuple(items) if value["tuple"] else items
+        return held
+
+    def _decode_items(
+        self, path: Path, value: State, old: list[Any], tensors: Mapping[Path, torch.Tensor]
+    ) -> list[Any]:
+        old += [None] * len(value["items"])
+        return [self._decode(f"{path}/{i}", v, old[i], tensors) for i, v in enumerate(value["items"])]
+
+
+def _encode(value: Any, path: Path, names: dict[int, Path], tensors: dict[int, Path]) -> State:
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, torch.Tensor):
+        if id(value) in tensors:
+            return {"same": tensors[id(value)]}
+        tensors[id(value)] = path
+        return {"array": value.detach().cpu().numpy().copy()}
+    if id(value) in names:
+        return {"object": names[id(value)]}
+    if isinstance(value, dict):
+        keys = [_encode(k, f"{path}/{i}k", names, tensors) for i, k in enumerate(value)]
+        items = [_encode(v, f"{path}/{i}", names, tensors) for i, v in enumerate(value.values())]
+        return {"keys": keys, "items": items}
+    if type(value) in (list, tuple):
+        items = [_encode(v, f"{path}/{i}", names, tensors) for i, v in enumerate(value)]
+        return {"items": items, "tuple": type(value) is tuple}
+    if _is_distribution(value):
+        items = [_encode(v, f"{path}/{i}", names, tensors) for i, v in enumerate(vars(value).values())]
+        return {"fields": list(vars(value)), "items": items}
+    return FIXED
+
+
+def _members(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+    """VMAS objects in a value, also within lists and dicts."""
+    if isinstance(value, dict):
+        for i, (key, item) in enumerate(value.items()):
+            yield from _members(f"{path}/{i}k", key)
+            yield from _members(f"{path}/{i}", item)
+    elif type(value) in (list, tuple):
+        for i, item in enumerate(value):
+            yield from _members(f"{path}/{i}", item)
+    elif _is_vmas_object(value):
+        yield path, value
+
+
+def _held_tensors(path: Path, value: Any) -> Iterator[tuple[Path, torch.Tensor]]:
+    if isinstance(value, torch.Tensor):
+        yield path, value
+        return
+    if _is_distribution(value):
+        value = vars(value)
+    if isinstance(value, dict) or type(value) in (list, tuple):
+        for i, item in enumerate(value.values() if isinstance(value, dict) else value):
+            yield from _held_tensors(f"{path}/{i}", item)
+
+
+def _arrays(path: Path, value: State) -> Iterator[tuple[Path, Array]]:
+    """Arrays in an encoded value, by their paths."""
+    if isinstance(value, dict) and "array" in value:
+        yield path, value["array"]
+    elif isinstance(value, dict) and "items" in value:
+        for i, item in enumerate(value["items"]):
+            yield from _arrays(f"{path}/{i}", item)
+
+
+def _aliased(value: State) -> bool:
+    """Whether a tensor that another attribute holds as well is in it."""
+    if not isinstance(value, dict):
+        return False
+    return "same" in value or any(_aliased(item) for item in value.get("items", ()))
+
+
+def _is_distribution(value: Any) -> bool:
+    """Torch's distributions, which a scenario may make anew at every reset: told by their tensors."""
+    return isinstance(value, torch.distributions.Distribution)
+
+
+def _is_vmas_object(value: Any) -> bool:
+    """Scenario files are loaded by VMAS as modules without a name."""
+    module = type(value).__module__
+    if isinstance(value, type | Enum | torch.Tensor) or module.startswith("vmas.simulator.rendering"):
+        return False
+    return (module == "" or module.startswith("vmas.")) and hasattr(value, "__dict__")
+
+
+def _same(a: State, b: State) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    return type(a) is type(b) and bool(a == b or (a != a and b != b))

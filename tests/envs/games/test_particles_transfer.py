@@ -1,0 +1,76 @@
+"""What is learned on the fast world is worth the same on mpe2's own, and the benchmark of both runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from marl.data.task import Array
+from marl.training.trainer import Trainer
+
+ROOT = Path(__file__).parents[3]
+FAST, ORIGINAL = "fast:simple_spread", "pettingzoo:mpe2/simple_spread_v3"
+PPO = {
+    "lr": 1e-3,
+    "gamma": 0.95,
+    "train_batch_size": 6400,
+    "sgd_minibatch_size": 3200,
+    "num_sgd_iter": 8,
+    "fcnet_hiddens": [64, 64],
+    "evaluation": {"interval": 0},
+}
+EPISODES = {FAST: 4000, ORIGINAL: 500}
+
+
+def returns(trainer: Trainer) -> Array:
+    """Sums over the three agents, of many greedy episodes."""
+    seeds = range(1000, 1000 + EPISODES[str(trainer.scenario.env)])
+    return np.asarray(trainer.workers.evaluate(seeds, False).rewards)
+
+
+def error(*samples: Array) -> float:
+    """Standard error of the difference of the means."""
+    return float(np.sqrt(sum(sample.var(ddof=1) / len(sample) for sample in samples)))
+
+
+@pytest.mark.slow
+def test_a_policy_trained_on_the_fast_world_earns_the_same_on_mpe2(tmp_path: Path) -> None:
+    with Trainer("ppo", env=FAST, config={**PPO, "num_envs_per_worker": 256}) as trainer:
+        for _ in range(10):
+            trainer.train()
+        trained_on = returns(trainer)
+        checkpoint = trainer.save(tmp_path / "trained")
+    loaded = {**PPO, "num_envs_per_worker": 8, "load": {"default_policy": str(checkpoint)}}
+    with Trainer("ppo", env=ORIGINAL, config=loaded) as other:
+        played_on = returns(other)
+    scripted = {"random": {"scripted": {"name": "random"}}}
+    keys = {**PPO, "num_envs_per_worker": 256, "policies": scripted, "policy_mapping_fn": "shared"}
+    with Trainer("ppo", env=FAST, config=keys) as at_random:
+        randomly = returns(at_random)
+
+    assert abs(trained_on.mean() - played_on.mean()) < 3 * error(trained_on, played_on)
+    assert played_on.mean() - randomly.mean() > 6 * error(played_on, randomly)
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_fast_worlds_reports_rates_and_ratios(tmp_path: Path) -> None:
+    target = tmp_path / "fast_worlds.json"
+    command = [sys.executable, "benchmarks/fast_worlds.py", "--quick", "--json", str(target)]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    numbers = json.loads(target.read_text())
+    assert numbers["quick"] is True
+    assert set(numbers["worlds"]) == {FAST, "fast:simple_tag", "fast:simple_speaker_listener"}
+    for rows in numbers["worlds"].values():
+        assert list(rows) == ["mpe2", "256 copies", "1024 copies"]
+        for row in rows.values():
+            assert row["ratio"] == pytest.approx(row["rate"] / rows["mpe2"]["rate"])
+    assert numbers["bar"]["value"] == numbers["worlds"][FAST]["256 copies"]["ratio"]
