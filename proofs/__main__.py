@@ -1,4 +1,4 @@
-"""``python -m proofs``: run what is not proven yet, then write the report. Exit codes: 0 all hold, 1 some do not."""
+"""``python -m proofs``: run what is not proven yet, then write the reports. Exit codes: 0 all hold, 1 some do not."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from proofs.declaration import Places, Proof, choose, read_proofs
 from proofs.report import write_report
 from proofs.results import Results, SeedResult, Verdict, fingerprint_of, package_hash, read_results
 from proofs.runner import run_proof
+from proofs.sweep import sweep
+from proofs.worlds import Case, CaseResult, read_sweep, verdict_of
+from proofs.worlds_page import write_worlds_page
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -24,15 +27,19 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     given = _parser().parse_args(arguments)
     console, places = Console(highlight=False), Places(root)
     try:
-        proofs = read_proofs(places)
-        chosen = choose(proofs, given.only)
+        proofs, worlds = read_proofs(places), read_sweep(places)
+        everything: list[Proof | Case] = [*proofs, *worlds.cases]
+        chosen = choose(everything, given.only)
         package = package_hash()
         if given.list:
             return _list(chosen, places, package, console)
         try:
-            held = [_prove(proof, places, package, given, console) for proof in chosen]
+            held = [_prove(proof, places, package, given, console) for proof in chosen if isinstance(proof, Proof)]
+            cases = [case for case in chosen if isinstance(case, Case)]
+            held += _sweep(cases, places, package, given.force, console)
         finally:
             console.print(f"report: {write_report(proofs, places, package)}", soft_wrap=True)
+            write_worlds_page(worlds, places)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -52,8 +59,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _list(proofs: Sequence[Proof], places: Places, package: str, console: Console) -> int:
+def _list(proofs: Sequence[Proof | Case], places: Places, package: str, console: Console) -> int:
     for proof in proofs:
+        if isinstance(proof, Case):
+            text = "is checked, trained and played without user code"
+            console.print(f"{proof.name:<38} {verdict_of(proof, places, package):<11} {text}", soft_wrap=True)
+            continue
         verdict = _verdict(proof, places, package)
         size = f"{len(proof.all_seeds):>2} seeds  {proof.budget:>9,} steps"
         console.print(f"{proof.name:<28} {verdict:<11} {size}  {proof.goal}", soft_wrap=True)
@@ -77,6 +88,21 @@ def _prove(proof: Proof, places: Places, package: str, given: argparse.Namespace
     verdict = results.verdict(proof, fingerprint)
     console.print(f"{proof.name}: {verdict}, {results.held(proof)} of {len(proof.all_seeds)} seeds hold")
     return verdict == "ok"
+
+
+def _sweep(cases: Sequence[Case], places: Places, package: str, force: bool, console: Console) -> list[bool]:
+    """Run the envs that are not up to date; gives which of them hold."""
+
+    def told(case: Case, result: CaseResult) -> None:
+        complaints = result.complaints(case)
+        text = "; ".join(complaints) or f"ok, {result.env_steps} env steps, {result.rollout}"
+        console.print(f"{case.name}: {text} ({result.seconds:.1f} s, {result.peak_mb} MB)", soft_wrap=True)
+
+    due = [case for case in cases if force or verdict_of(case, places, package) not in ("ok", "miss")]
+    if len(due) < len(cases):
+        console.print(f"{len(cases) - len(due)} envs are up to date, skipped")
+    sweep(due, places, package, told)
+    return [verdict_of(case, places, package) == "ok" for case in cases]
 
 
 def _run_shown(proof: Proof, places: Places, fingerprint: str, given: argparse.Namespace, console: Console) -> Results:
@@ -104,6 +130,9 @@ def _told(proof: Proof, result: SeedResult) -> str:
         words.append("never reached" if reached is None else f"reached by {reached:,} steps")
     if proof.tables:
         words.append(f"largest error {result.table_error(proof.tables):.3f}")
+    for tally in result.matches:
+        if tally.play == "greedy":
+            words.append(f"{tally.seat} won {tally.won} drawn {tally.drawn} lost {tally.lost}")
     words += [f"best {result.best(main):.4g}", f"last {result.last(main):.4g}", f"{result.wall_time_s:.1f} s"]
     return ", ".join(words)
 

@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, ValidationError, model_validator
 
@@ -14,6 +14,7 @@ from marl.config import Config, explain
 from marl.errors import ConfigError, did_you_mean
 from marl.scenario.config import Scenario
 from marl.scenario.load import load_scenario, read_yaml
+from proofs.matches import MatchGoal
 
 Table: TypeAlias = list[list[float]]
 EXACT = 1e-6  # tolerance where a proof names none: games with few outcomes are met exactly
@@ -39,13 +40,14 @@ class Proof(Config):
         {},
         description="joint_values: the team's value by the two agents' actions, in the states first, safe and risky.",
     )
+    matches: MatchGoal | None = Field(None, description="Games against random play that follow the training.")
     tolerance: NonNegativeFloat = Field(EXACT, description="For ends_at and tables.")
     stop_when_reached: bool = Field(False, description="End a seed with the evaluation that meets `reaches`.")
 
     @model_validator(mode="after")
     def _has_a_goal(self) -> Proof:
-        if not (self.reaches or self.ends_at or self.tables):
-            raise ValueError("a proof needs reaches, ends_at or tables")
+        if not (self.reaches or self.ends_at or self.tables or self.matches):
+            raise ValueError("a proof needs reaches, ends_at, tables or matches")
         if bool(self.tables) != (self.kind == "joint_values"):
             raise ValueError("tables belong to kind: joint_values, and only to it")
         if unknown := sorted(self.tables.keys() - {"first", "safe", "risky"}):
@@ -73,6 +75,7 @@ class Proof(Config):
         parts = [f"{_short(field)} reaches {value:g}" for field, value in self.reaches.items()]
         parts += [f"{_short(field)} ends at {value:g}" for field, value in self.ends_at.items()]
         parts += [f"joint values within {self.tolerance:g}"] if self.tables else []
+        parts += [str(self.matches)] if self.matches else []
         return ", ".join(parts)
 
 
@@ -120,8 +123,18 @@ def read_proofs(places: Places) -> list[Proof]:
     return proofs
 
 
-def choose(proofs: Sequence[Proof], only: Sequence[str]) -> list[Proof]:
-    """The proofs that the names or patterns (``two_step_*``) pick; all of them without any."""
+class Named(Protocol):
+    """What can be picked by its name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=Named)
+
+
+def choose(proofs: Sequence[N], only: Sequence[str]) -> list[N]:
+    """Those that the names or patterns (``two_step_*``) pick; all of them without any."""
     names = [proof.name for proof in proofs]
     for pattern in only:
         if not fnmatch.filter(names, pattern):

@@ -16,6 +16,8 @@ INTRO = """\
 Written by `python -m proofs` (`make proofs`) from `proofs/results/`; what is proven stands in `proofs/proofs.yaml`.
 Every number is the mean of the greedy evaluation episodes of one evaluation. *Reached by* is the number of env steps at
 the first evaluation that met the goal, *best* and *last* are over all evaluations of a seed; seeds are in their order.
+Matches follow the training, on PettingZoo's own env, against an opponent that draws from its legal moves; goals look at
+greedy play, and *illegal moves* counts the moves of both sides that the env's mask forbids.
 *stale*: measured with an earlier version of the package, the scenario or the declaration.
 """
 
@@ -74,7 +76,23 @@ def _section(proof: Proof, results: Results, picture: str) -> str:
                 for state, table in proof.tables.items()
             ]
         lines.append("")
+    if proof.matches:
+        lines += _match_table(seeds)
     return "\n".join([*lines, f"![learning curves of {proof.name}]({picture})", ""])
+
+
+def _match_table(seeds: Sequence[SeedResult]) -> list[str]:
+    rows = [
+        f"| {seed.seed} | {t.seat} | {t.play} | {t.won} | {t.drawn} | {t.lost} | {t.illegal} of {t.moves:,} |"
+        for seed in seeds
+        for t in seed.matches
+    ]
+    return [
+        "| seed | plays as | how | won | drawn | lost | illegal moves |",
+        "|---|---|---|---|---|---|---|",
+        *rows,
+        "",
+    ]
 
 
 def _numbers(table: Table) -> str:

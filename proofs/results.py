@@ -14,18 +14,20 @@ import marl
 from marl.errors import ConfigError
 from marl.training.atomic import write_atomically
 from proofs.declaration import EXACT, Places, Proof, Table
+from proofs.matches import Tally
 
 Verdict = Literal["ok", "miss", "unfinished", "stale"]
 
 
 @dataclass
 class SeedResult:
-    """One run: every evaluation (env steps and the recorded fields), and the learned tables where asked for."""
+    """One run: every evaluation (env steps and the recorded fields), learned tables and matches where asked for."""
 
     seed: int
     evaluations: list[tuple[int, dict[str, float]]]
     wall_time_s: float
     tables: dict[str, Table] = field(default_factory=dict)
+    matches: list[Tally] = field(default_factory=list)
 
     def reached_at(self, goal: dict[str, float], budget: int) -> int | None:
         """Env steps of the first evaluation within the budget that meets every field; None if none did."""
@@ -49,7 +51,8 @@ class SeedResult:
         reached = not proof.reaches or self.reached_at(proof.reaches, proof.budget) is not None
         ended = all(abs(self.last(name) - wanted) <= proof.tolerance for name, wanted in proof.ends_at.items())
         fits = not proof.tables or self.table_error(proof.tables) <= proof.tolerance
-        return reached and ended and fits
+        played = proof.matches is None or proof.matches.met(self.matches)
+        return reached and ended and fits and played
 
 
 @dataclass
@@ -101,7 +104,13 @@ def read_results(path: Path) -> Results | None:
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
         seeds = [
-            SeedResult(row["seed"], [(s, v) for s, v in row["evaluations"]], row["wall_time_s"], row["tables"])
+            SeedResult(
+                row["seed"],
+                [(s, v) for s, v in row["evaluations"]],
+                row["wall_time_s"],
+                row["tables"],
+                [Tally(**tally) for tally in row.get("matches", [])],
+            )
             for row in raw["seeds"]
         ]
         return Results(raw["fingerprint"], {result.seed: result for result in seeds})

@@ -11,6 +11,7 @@ from marl.errors import ConfigError
 from marl.training.result import Result, look_up
 from marl.training.trainer import Trainer
 from proofs.declaration import Places, Proof
+from proofs.matches import play_matches
 from proofs.results import Results, SeedResult, read_results, write_results
 from proofs.tables import joint_values
 
@@ -58,6 +59,8 @@ def run_seed(proof: Proof, places: Places, seed: int, directory: Path | None, pr
                 break
         if proof.tables:
             outcome.tables = joint_values(trainer)
+        if proof.matches:
+            outcome.matches = play_matches(trainer, proof.matches)
     outcome.wall_time_s = round(time.perf_counter() - started, 2)
     return outcome
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -13,43 +15,68 @@ from gymnasium import spaces
 
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
-from marl.envs.layout import MASK
-from marl.errors import ConfigError
+from marl.envs.layout import MASK, inner_space
+from marl.errors import ConfigError, did_you_mean
 
 APART = ("mpe2",)  # families that are packages of their own
 
 
 class PettingZooWorld(MultiAgentEnv):
-    """What both kinds share: spaces, masks, rendering.
+    """What both kinds share: spaces, masks, the global state, rendering.
 
     Some envs give legal-action masks in ``info["action_mask"]`` instead of the observation. They are found by one reset and
-    put beside the observation, where every algorithm sees them.
+    put beside the observation, where every algorithm sees them. Agents with equal spaces are treated alike, also where only
+    the one whose turn it is has a mask.
     """
 
     def __init__(self, env: Any) -> None:
         self.env = env
         self.possible_agents = tuple(env.possible_agents)
-        first_infos = self._first_infos()
-        self.masks_in_info = {a for a in self.possible_agents if MASK in (first_infos.get(a) or {})}
-        self._observation_spaces: dict[AgentID, AnySpace] = {a: self._space(a) for a in self.possible_agents}
         self._action_spaces: dict[AgentID, AnySpace] = {a: env.action_space(a) for a in self.possible_agents}
+        self._observation_spaces: dict[AgentID, AnySpace] = {a: env.observation_space(a) for a in self.possible_agents}
+        self.mask_sizes = self._masks_in_infos(self._first_infos())
+        for agent, size in self.mask_sizes.items():
+            both = {"observation": self._observation_spaces[agent], MASK: spaces.MultiBinary(size)}
+            self._observation_spaces[agent] = spaces.Dict(both)
+        self._finished = False
+        self._state: Array | None = self._first_state()
 
     @abstractmethod
     def _first_infos(self) -> Mapping[AgentID, Info]:
         """Infos after a reset."""
 
-    def _space(self, agent: AgentID) -> AnySpace:
-        space: AnySpace = self.env.observation_space(agent)
-        if agent not in self.masks_in_info:
-            return space
-        mask = spaces.MultiBinary(int(self.env.action_space(agent).n))
-        return spaces.Dict({"observation": space, MASK: mask})
+    def _masks_in_infos(self, infos: Mapping[AgentID, Info]) -> dict[AgentID, int]:
+        """Size of the mask of each agent whose mask comes in the infos, and not in the observation already."""
+        found: list[tuple[AnySpace, AnySpace, int]] = []
+        for agent in self.possible_agents:
+            mask = (infos.get(agent) or {}).get(MASK)
+            if mask is not None and not inner_space(self._observation_spaces[agent])[1]:
+                found.append((self._observation_spaces[agent], self._action_spaces[agent], int(np.size(mask))))
+        return {
+            agent: size
+            for agent in self.possible_agents
+            for seen, acts, size in found
+            if self._observation_spaces[agent] == seen and self._action_spaces[agent] == acts
+        }
+
+    def _first_state(self) -> Array | None:
+        """The global state after the first reset; None where the env has none."""
+        if getattr(self.env, "state_space", None) is None:
+            return None
+        try:
+            return np.asarray(self.env.state(), np.float32)
+        except (NotImplementedError, AttributeError):
+            return None
+
+    def _all_terminated(self, truncated: Mapping[AgentID, bool]) -> bool:
+        return not getattr(self.env, "agents", True) and not any(truncated.values())
 
     def _seen(self, agent: AgentID, obs: Obs, info: Info) -> Obs:
-        if agent not in self.masks_in_info:
+        size = self.mask_sizes.get(agent)
+        if size is None:
             return obs
-        size = int(self.env.action_space(agent).n)
-        return {"observation": obs, MASK: np.asarray(info.get(MASK, np.ones(size)), np.int8)}
+        mask = info.get(MASK)
+        return {"observation": obs, MASK: np.ones(size, np.int8) if mask is None else np.asarray(mask, np.int8)}
 
     def observation_space(self, agent: AgentID) -> AnySpace:
         return self._observation_spaces[agent]
@@ -58,13 +85,18 @@ class PettingZooWorld(MultiAgentEnv):
         return self._action_spaces[agent]
 
     def state(self) -> Array | None:
-        """The env's own global state, where it has one."""
-        if getattr(self.env, "state_space", None) is None:
-            return None
-        try:
-            return np.asarray(self.env.state(), np.float32)
-        except (NotImplementedError, AttributeError):
-            return None
+        """The env's own global state, where it has one.
+
+        Some envs cannot tell it any more once everybody has terminated. Nothing is bootstrapped from there, so the state
+        before is as good.
+        """
+        if self._state is not None:
+            try:
+                self._state = np.asarray(self.env.state(), np.float32)
+            except Exception:
+                if not self._finished:
+                    raise
+        return self._state
 
     def render(self) -> Array | str | None:
         picture: Array | str | None = self.env.render()
@@ -85,12 +117,22 @@ class ParallelWorld(PettingZooWorld):
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
         obs, infos = self.env.reset(seed=seed, options=options)
-        return {a: self._seen(a, o, infos.get(a) or {}) for a, o in obs.items()}, infos
+        self._finished = False
+        seen = {a: self._seen(a, o, infos.get(a) or {}) for a, o in obs.items()}
+        return _asked(seen, infos), infos
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
         obs, rewards, terminated, truncated, infos = self.env.step(actions)
-        seen = {a: self._seen(a, o, infos.get(a) or {}) for a, o in obs.items()}
+        self._finished = self._all_terminated(truncated)
+        seen = {a: self._seen(a, o, infos.get(a) or {}) for a, o in obs.items()} if self.mask_sizes else obs
+        seen = _asked(seen, infos)
         return StepResult(seen, rewards, terminated, truncated, infos)
+
+
+def _asked(obs: dict[AgentID, Obs], infos: Mapping[AgentID, Info]) -> dict[AgentID, Obs]:
+    """Without those who are not asked and only see their latest observation again, as exported worlds of ours do."""
+    stale = [agent for agent, info in infos.items() if info and info.get("stale")]
+    return {agent: o for agent, o in obs.items() if agent not in stale} if stale else obs
 
 
 class TurnBasedWorld(PettingZooWorld):
@@ -114,13 +156,15 @@ class TurnBasedWorld(PettingZooWorld):
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
         self.env.reset(seed=seed, options=options)
         self._ended: set[AgentID] = set()
+        self._finished = False
         return self._turn(), self._infos()
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
         (action,) = actions.values()
         self.env.step(action)
-        rewards = {agent: float(reward) for agent, reward in self.env.rewards.items()}
+        rewards = dict(self.env.rewards)
         obs, (terminated, truncated) = self._skip_the_dead()
+        self._finished = self._all_terminated(truncated)
         return StepResult({**obs, **self._turn()}, rewards, terminated, truncated, self._infos())
 
     def _turn(self) -> dict[AgentID, Obs]:
@@ -151,7 +195,24 @@ class TurnBasedWorld(PettingZooWorld):
 
 def from_pettingzoo(env: Any) -> MultiAgentEnv:
     """The world around a PettingZoo env of either kind."""
-    return TurnBasedWorld(env) if hasattr(env, "agent_iter") else ParallelWorld(env)
+    bare = _without_guards(env)
+    return TurnBasedWorld(bare) if hasattr(bare, "agent_iter") else ParallelWorld(bare)
+
+
+def _without_guards(env: Any) -> Any:
+    """The env without PettingZoo's outer wrappers that only watch the caller.
+
+    They look for steps before a reset and for actions outside of the space, which our callers never send, and hand every
+    attribute through: without them the MPE games are 1.5 times as fast. Wrappers that change anything stay.
+    """
+    from pettingzoo.utils import wrappers
+    from pettingzoo.utils.conversions import aec_to_parallel, aec_to_parallel_wrapper
+
+    parallel = type(env) is aec_to_parallel_wrapper
+    inner = env.aec_env if parallel else env
+    while type(inner) in (wrappers.OrderEnforcingWrapper, wrappers.AssertOutOfBoundsWrapper):
+        inner = inner.env
+    return aec_to_parallel(inner) if parallel else inner
 
 
 def is_pettingzoo(env: object) -> bool:
@@ -180,7 +241,14 @@ def _module(path: str) -> ModuleType:
         return importlib.import_module(f"{package}.{name}")
     except Exception as error:
         raise ConfigError(
-            f"pettingzoo:{path} cannot be loaded ({type(error).__name__}: {error}). Expected "
+            f"pettingzoo:{path} cannot be loaded ({type(error).__name__}: {error}).{_hint(package, name)} Expected "
             "pettingzoo:FAMILY/NAME_vN, for instance pettingzoo:mpe2/simple_spread_v3; the family's own packages "
             "must be installed (pip install 'pettingzoo[FAMILY]', or mpe2 for the MPE games)."
         ) from error
+
+
+def _hint(package: str, name: str) -> str:
+    """A name of the family that is near the wrong one, for instance a newer version."""
+    folder = getattr(sys.modules.get(package), "__path__", [])
+    known = [module.name for module in pkgutil.iter_modules(folder) if "_v" in module.name]
+    return "" if name in known else did_you_mean(name, known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -13,10 +13,11 @@ from marl.config import Config, explain
 from marl.data.task import number_seats
 from marl.envs.base import EnvContext, MultiAgentEnv
 from marl.envs.batched import BatchedEnv
-from marl.envs.gymnasium import GymnasiumWorld
-from marl.envs.pettingzoo import from_pettingzoo, is_pettingzoo, make_pettingzoo, pettingzoo_creator
+from marl.envs.extras import optional_creator
+from marl.envs.pettingzoo import from_pettingzoo, make_pettingzoo, pettingzoo_creator
 from marl.envs.single_lane import SingleLane
 from marl.envs.vector import DictVector
+from marl.envs.wrappers import Wrapping, read_wrappers, wrap
 from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean
 from marl.registry import Registry, import_module, load_object
 
@@ -77,6 +78,8 @@ def resolve_env(env: str | EnvCreator) -> EnvCreator:
         return _callable(found.path) if isinstance(found, _ByName) else found
     if env.startswith("pettingzoo:"):
         return lambda config: make_pettingzoo(env.removeprefix("pettingzoo:"), config)
+    if (optional := optional_creator(env)) is not None:
+        return optional
     if ":" in env:
         return _callable(env)
     if env in gym.registry:
@@ -97,11 +100,12 @@ def make_world(
     num_workers: int = 0,
     fresh_env_per_episode: bool = False,
     with_state: bool = True,
+    wrappers: Sequence[Wrapping] = (),
 ) -> BatchedEnv:
     """``num_envs`` copies of the world behind the array API; dict worlds are not asked for a state that nobody needs."""
     creator = resolve_env(env)
     name = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
-    if isinstance(creator, type) and issubclass(creator, BatchedEnv):
+    if isinstance(creator, type) and issubclass(creator, BatchedEnv) and not wrappers:
         native: Callable[..., BatchedEnv] = creator
         context = EnvContext(env_config, worker_index, 0, num_workers)
         world: BatchedEnv = _guard(name, lambda: native(num_envs, context))
@@ -110,35 +114,26 @@ def make_world(
 
     def create(lane: int) -> MultiAgentEnv:
         context = EnvContext(env_config, worker_index, lane, num_workers)
-        return as_world(_guard(name, lambda: _call(creator, context)), name)
+        return wrap(_build(creator, name, context), wrappers, name)
 
     envs = [create(lane) for lane in range(num_envs)]
     return DictVector(envs, name, create if fresh_env_per_episode else None, worker_index, with_state)
 
 
-def make_env(env: str | EnvCreator, env_config: Mapping[str, Any] | None = None) -> MultiAgentEnv:
+def make_env(
+    env: str | EnvCreator, env_config: Mapping[str, Any] | None = None, wrappers: Sequence[object] = ()
+) -> MultiAgentEnv:
     """One world with the dict API, to play by hand; also for natively batched ones."""
-    creator = resolve_env(env)
+    name = env if isinstance(env, str) else getattr(env, "__name__", "env")
+    return wrap(_build(resolve_env(env), name, EnvContext(env_config)), read_wrappers(wrappers), name)
+
+
+def _build(creator: EnvCreator, name: str, context: EnvContext) -> Any:
+    """One env as its creator gives it; a natively batched world as one lane of it."""
     if isinstance(creator, type) and issubclass(creator, BatchedEnv):
         native: Callable[..., BatchedEnv] = creator
-        single: MultiAgentEnv = _guard(env, lambda: SingleLane(native, env_config))
-        return single
-    name = env if isinstance(env, str) else getattr(env, "__name__", "env")
-    return as_world(_guard(name, lambda: _call(creator, EnvContext(env_config))), name)
-
-
-def as_world(env: object, name: str) -> MultiAgentEnv:
-    """A ``MultiAgentEnv`` as it is, or the fitting wrapper around an env of another library."""
-    if isinstance(env, MultiAgentEnv):
-        return env
-    if isinstance(env, gym.Env):
-        return GymnasiumWorld(env)
-    if is_pettingzoo(env):
-        return from_pettingzoo(env)
-    raise ConfigError(
-        f"env {name!r} gave an object of type {type(env).__name__}. Expected a marl.MultiAgentEnv, a marl.BatchedEnv "
-        "class, a gymnasium.Env or a PettingZoo parallel env."
-    )
+        return _guard(name, lambda: SingleLane(native, context))
+    return _guard(name, lambda: _call(creator, context))
 
 
 def _callable(path: str) -> EnvCreator:
@@ -149,14 +144,30 @@ def _callable(path: str) -> EnvCreator:
 
 
 def _call(creator: EnvCreator, context: EnvContext) -> Any:
-    """Gymnasium classes take keywords; everything else takes the config, or nothing."""
+    """Give the config as one dict, or its entries as keywords, or nothing where the creator takes nothing.
+
+    Keywords: Gymnasium classes, and creators whose parameters all have defaults, such as PettingZoo's
+    ``env(render_mode=None, num_good=1)`` and ``parallel_env(**kwargs)``, unless the first one is a config by its looks.
+    """
     if _is_gymnasium(creator):
         return creator(**context)
     try:
-        takes_config = bool(inspect.signature(creator).parameters)
+        parameters = list(inspect.signature(creator).parameters.values())
     except (TypeError, ValueError):
-        takes_config = True
-    return creator(context) if takes_config else creator()
+        return creator(context)
+    if not parameters and not context:
+        return creator()
+    return creator(context) if parameters and _takes_config(parameters[0]) else creator(**context)
+
+
+def _takes_config(first: inspect.Parameter) -> bool:
+    """Whether a creator's first parameter stands for the whole config."""
+    if first.kind in (first.KEYWORD_ONLY, first.VAR_KEYWORD):
+        return False
+    if first.default is first.empty or isinstance(first.default, Mapping):
+        return True
+    named = first.name.strip("_") in ("config", "env_config", "cfg", "context")
+    return named or any(word in str(first.annotation) for word in ("dict", "Dict", "Mapping", "EnvContext"))
 
 
 def _is_gymnasium(creator: object) -> bool:
@@ -178,5 +189,10 @@ def _guard(name: object, build: Callable[[], Any]) -> Any:
 
 def _keys_of(error: ValidationError) -> list[str]:
     """Keys of the config class that complained."""
-    found = [cls for cls in Config.__subclasses__() if cls.__name__ == error.title]
+    found = [cls for cls in _below(Config) if cls.__name__ == error.title]
     return list(found[0].model_fields) if found else []
+
+
+def _below(config: type[Config]) -> list[type[Config]]:
+    """All classes that inherit from a config class, at any distance."""
+    return [found for cls in config.__subclasses__() for found in (cls, *_below(cls))]

@@ -19,8 +19,9 @@ MOST_VALUES = 100_000  # after aliases are followed: a small file can unfold to 
 SECTIONS = ("algo", "model", "multiagent")
 
 
-def load_scenario(path: Path, sets: Iterable[str] = (), changes: Mapping[str, Any] | None = None) -> Scenario:
+def load_scenario(path: Path | str, sets: Iterable[str] = (), changes: Mapping[str, Any] | None = None) -> Scenario:
     """The scenario of a file, with ``key=value`` texts and a dict of changes applied over it."""
+    path = Path(path)
     raw = read_yaml(path)
     raw.setdefault("name", path.stem)
     for text in sets:

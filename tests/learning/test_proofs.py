@@ -101,7 +101,7 @@ def test_a_proof_holds_when_at_least_so_many_seeds_hold_and_none_is_missing() ->
 
 
 def test_mistakes_in_a_declaration_are_named() -> None:
-    with pytest.raises(ValueError, match="needs reaches, ends_at or tables"):
+    with pytest.raises(ValueError, match="needs reaches, ends_at, tables or matches"):
         proof()
     with pytest.raises(ValueError, match="only 2 seeds"):
         proof(reaches={REWARD: 1.0}, at_least=3)
