@@ -120,6 +120,9 @@ class SingleLane(MultiAgentEnv):
     def render(self) -> Array | str | None:
         return self.world.render(0)
 
+    def close(self) -> None:
+        self.world.close()
+
     def get_state(self) -> State:
         return {
             "world": self.world.get_state(),
