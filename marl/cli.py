@@ -81,26 +81,26 @@ def train(
     raise typer.Exit(execute(raw, {}, stops, local_dir, None, as_test, frozenset(), False))
 
 
-def read_json(text: str | None) -> dict[str, Any]:
+def read_json(text: str | None, option: str = "--config") -> dict[str, Any]:
     """A JSON object given as text or as ``@file``."""
     if text is None:
         return {}
     if text.startswith("@"):
         path = Path(text[1:])
         if not path.is_file():
-            raise ConfigError(f"--config {text}: there is no file {path}.")
+            raise ConfigError(f"{option} {text}: there is no file {path}.")
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"--config {text}: cannot be read as text ({error}).") from error
+            raise ConfigError(f"{option} {text}: cannot be read as text ({error}).") from error
     try:
         loaded = json.loads(text)
     except json.JSONDecodeError as error:
         raise ConfigError(
-            f"--config is not readable JSON at line {error.lineno}, column {error.colno}: {error.msg}."
+            f"{option} is not readable JSON at line {error.lineno}, column {error.colno}: {error.msg}."
         ) from None
     if not isinstance(loaded, dict):
-        raise ConfigError(f'--config holds a {type(loaded).__name__}; expected an object such as {{"lr": 0.001}}.')
+        raise ConfigError(f'{option} holds a {type(loaded).__name__}; expected an object such as {{"lr": 0.001}}.')
     return loaded
 
 
@@ -148,15 +148,30 @@ def list_() -> None:
 def check(
     env: Annotated[str, typer.Argument(help="The world, as behind `env:` in a scenario.")],
     config_: Annotated[Optional[str], typer.Option("--config", help="env_config as JSON, or @file.json.")] = None,  # noqa: UP045
+    wrappers: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--wrapper", help="A wrapper by name, or as JSON with its keys; repeatable, innermost first."),
+    ] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes to play at most.")] = 10,
+    steps: Annotated[int, typer.Option(min=1, help="Env steps to play at most.")] = 1_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
 ) -> None:
-    """Look whether a world keeps its contract before training on it."""
-    from marl.envs.check import check_env
+    """Look whether a world keeps its contract before training on it, and how fast it is.
 
-    problems = check_env(env, read_json(config_))
-    for problem in problems:
-        print(problem)
-    print(f"{env}: {len(problems) or 'no'} problem(s) found")
-    raise typer.Exit(2 if any(p.severe for p in problems) else 0)
+    Exit codes: 0 when there are no errors (warnings may be), 2 otherwise.
+    """
+    from rich.console import Console
+
+    from marl.envs.check import examine
+
+    chosen = [read_json(text, "--wrapper") if text.startswith("{") else text for text in wrappers or []]
+    report = examine(env, read_json(config_), steps, episodes=episodes, seed=seed, wrappers=chosen)
+    if as_json:
+        print(json.dumps(report.as_json(), indent=2))
+    else:
+        report.print(Console(soft_wrap=True))
+    raise typer.Exit(0 if report.passed else 2)
 
 
 def main() -> None:

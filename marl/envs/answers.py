@@ -1,42 +1,80 @@
-"""What a user's world answers, checked before anybody relies on it."""
+"""What a user's world answers, checked before anybody relies on it. Every error names env, worker, copy and step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import sysconfig
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from marl.data.task import AgentID
 from marl.envs.base import Info, Obs, StepResult
 from marl.errors import EnvError
 
+Where: TypeAlias = Callable[[], str]
+"""Tells env, worker, copy and step; asked only when something is wrong."""
 
-def guarded(call: Callable[[], Any], verb: str, where: str) -> Any:
-    """Run the user's code; what goes wrong there names env, worker, copy and step."""
+PARTS = ("observations", "rewards", "terminated", "truncated", "infos")
+MARL = str(Path(__file__).parents[1])
+LIBRARIES = (sysconfig.get_paths()["stdlib"], "site-packages", "dist-packages", "<")
+
+
+def guarded(call: Callable[[], Any], verb: str, where: Where) -> Any:
+    """Run the user's code; what goes wrong there names env, worker, copy, step and the line of code."""
     try:
         return call()
     except EnvError:
         raise
     except Exception as error:
-        raise EnvError(f"{where}: {verb} raised {type(error).__name__}: {error}") from error
+        raise EnvError(f"{where()}: {verb} raised {type(error).__name__}: {error}{line_of_code(error)}") from error
 
 
-def reset_pair(answer: object, where: str) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
+def line_of_code(error: Exception) -> str:
+    """`` (at world.py:12, in step: x = 1 / 0)``: the last line of the user's own code, which is where to look first."""
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [frame for frame in frames if not frame.filename.startswith(MARL)]
+    own = [frame for frame in outside if not any(part in frame.filename for part in LIBRARIES)]
+    for frame in reversed(own or outside or frames):
+        code = f": {frame.line}" if frame.line else ""
+        return f" (at {frame.filename}:{frame.lineno}, in {frame.name}{code})"
+    return ""
+
+
+def reset_pair(answer: object, where: Where) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
     """Observations and infos by agent."""
-    if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], dict):
+    if isinstance(answer, tuple) and len(answer) == 2 and all(isinstance(part, Mapping) for part in answer):
         return answer
-    raise EnvError(
-        f"{where}: reset returned {type(answer).__name__}; expected the pair (observations by agent, infos by agent)."
-    )
+    raise EnvError(f"{where()}: {wrong_reset(answer)}")
 
 
-def step_result(answer: object, where: str) -> StepResult:
+def wrong_reset(answer: object) -> str:
+    """What is wrong with an answer of ``reset`` that is not a pair of dicts."""
+    got = type(answer).__name__
+    if isinstance(answer, tuple):
+        got = f"{len(answer)} values ({', '.join(type(part).__name__ for part in answer)})"
+    return f"reset returned {got}; expected the pair (observations by agent, infos by agent)."
+
+
+def step_result(answer: object, where: Where) -> StepResult:
     """Five dicts."""
-    if isinstance(answer, StepResult):
-        return answer
     if isinstance(answer, tuple) and len(answer) == 5:
-        return StepResult(*answer)
-    size = len(answer) if isinstance(answer, tuple) else type(answer).__name__
-    raise EnvError(
-        f"{where}: step returned {size} values; expected five dicts: observations, rewards, terminated, truncated, infos. A "
-        "world with one `done` dict: return it as terminated, and {} as truncated."
-    )
+        for part in answer:
+            if type(part) is not dict and not isinstance(part, Mapping):
+                break
+        else:
+            return answer if isinstance(answer, StepResult) else StepResult(*answer)
+    raise EnvError(f"{where()}: {wrong_step(answer)}")
+
+
+def wrong_step(answer: object) -> str:
+    """What is wrong with an answer of ``step`` that is not five dicts."""
+    expected = "expected five dicts: observations, rewards, terminated, truncated, infos."
+    if not isinstance(answer, tuple) or len(answer) != 5:
+        size = f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
+        return (
+            f"step returned {size}; {expected} A world with one `done` dict: return it as terminated, and {{}} as "
+            "truncated."
+        )
+    name, part = next((n, p) for n, p in zip(PARTS, answer, strict=True) if not isinstance(p, Mapping))
+    return f"step returned a {type(part).__name__} as {name}; {expected} Return {{agent: ...}}."

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from marl.data.actions import decoder
 from marl.data.task import AgentID, Array, Ints
 from marl.envs.answers import guarded, reset_pair, step_result
 from marl.envs.base import ALL, ENV_STATE, Action, MultiAgentEnv, Obs, StepResult, state_vector
 from marl.envs.batched import BatchedEnv, Frame, State
 from marl.envs.episode_log import LONGEST_REPLAY, EpisodeLog, fingerprint
-from marl.envs.layout import MASK, decoder, encoder, kinds_of, obs_key, state_width
+from marl.envs.layout import kinds_of, state_width
+from marl.envs.reader import Reader, can_act
 from marl.envs.seating import Seating
 from marl.errors import EnvError
 
@@ -43,14 +46,13 @@ class DictVector(BatchedEnv):
         self.logs = [EpisodeLog(env) for env in self.envs]
         self.seating = [Seating(self.seat_names, first.max_agents, self.fixed_seats) for _ in self.envs]
         self._place = [(k, i) for k, kind in enumerate(self.kinds) for i in range(kind.size)]  # seat -> kind, column
-        self._encode = [encoder(kind.observation_space) for kind in self.kinds]
         self._decode = [decoder(kind.action_space) for kind in self.kinds]
         examples = [kind.agents[0].split("[")[0].replace("*", "0") for kind in self.kinds]
         spaces_given = [first.observation_space(agent) for agent in examples]
-        self._key = [obs_key(space) for space in spaces_given]
+        self._readers = [Reader(kind, given) for kind, given in zip(self.kinds, spaces_given, strict=True)]
         self._state_in_obs = state_width(spaces_given)  # where the state comes inside the observations
         self._masked = any(kind.masked for kind in self.kinds)
-        self._plain = self.fixed_seats and len(self.kinds) == 1 and self._key[0] is None and not self._masked
+        self._plain = self.fixed_seats and len(self.kinds) == 1 and self._readers[0].key is None and not self._masked
         self._prepare_arrays()
 
     def _prepare_arrays(self) -> None:
@@ -77,7 +79,7 @@ class DictVector(BatchedEnv):
         try:
             return state_vector(self.envs[0]).size
         except Exception:
-            guarded(lambda: self.envs[0].reset(seed=0), "reset", self._where(0))
+            guarded(lambda: self.envs[0].reset(seed=0), "reset", lambda: self._where(0))
             return state_vector(self.envs[0]).size
 
     def _where(self, lane: int) -> str:
@@ -128,16 +130,18 @@ class DictVector(BatchedEnv):
         self._empty_steps[lane] = 0
         self.seating[lane].clear()
         self.logs[lane].start(seed)
-        answer = guarded(lambda: self.envs[lane].reset(seed=seed), "reset", self._where(lane))
-        obs, self.infos[lane] = reset_pair(answer, self._where(lane))
+        where = partial(self._where, lane)
+        answer = guarded(lambda: self.envs[lane].reset(seed=seed), "reset", where)
+        obs, self.infos[lane] = reset_pair(answer, where)
         self.last_obs[lane] = obs
         self._see_all(lane, obs, self.infos[lane])
         self._finish_lane(lane)
 
     def _step_lane(self, lane: int, actions: dict[AgentID, Action]) -> None:
         self.logs[lane].record(actions)
-        answer = guarded(lambda: self.envs[lane].step(actions), "step", self._where(lane))
-        result = self.last_results[lane] = step_result(answer, self._where(lane))
+        where = partial(self._where, lane)
+        answer = guarded(lambda: self.envs[lane].step(actions), "step", where)
+        result = self.last_results[lane] = step_result(answer, where)
         obs, rewards, terminated, truncated, self.infos[lane] = result
         self.last_obs[lane] = obs
         self.seating[lane].release()
@@ -155,11 +159,17 @@ class DictVector(BatchedEnv):
 
     def _look_at_state(self, lane: int) -> Array:
         """The world's ``state()``, or the state that came with the observations."""
-        if not self._state_in_obs:
-            return state_vector(self.envs[lane])
-        obs = self.last_obs[lane]
-        found = next((value[ENV_STATE] for value in obs.values() if ENV_STATE in value), None)
-        return self._state[lane] if found is None else np.asarray(found, np.float32).reshape(-1)
+        if self._state_in_obs:
+            envelopes = [value for value in self.last_obs[lane].values() if ENV_STATE in value]
+            state = np.asarray(envelopes[0][ENV_STATE], np.float32).reshape(-1) if envelopes else self._state[lane]
+        else:
+            state = guarded(lambda: state_vector(self.envs[lane]), "state", lambda: self._where(lane))
+        if state.size != self.state_size:
+            raise EnvError(
+                f"{self._where(lane)}: the global state has {state.size} numbers, expected {self.state_size} as at the start. "
+                "Give it the same size in every step."
+            )
+        return state
 
     def _actions_of(self, lane: int, asked: list[bool], lists: list[Any]) -> dict[AgentID, Action]:
         chosen: dict[AgentID, Action] = {}
@@ -173,12 +183,12 @@ class DictVector(BatchedEnv):
     def _see_all(self, lane: int, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Any]) -> bool:
         """Whether everybody was seen at once, so that nobody can be missing."""
         if self._plain and len(obs) == self.kinds[0].size:
-            encode = self._encode[0]
+            encode = self._readers[0].encode
             try:
                 rows = np.asarray([encode(obs[agent]) for agent in self.kinds[0].agents])
             except (KeyError, ValueError, TypeError):
                 rows = np.zeros(0)  # the slow path below finds out which agent it was
-            if rows.shape == self._obs[0].shape[1:]:
+            if rows.shape == self._obs[0].shape[1:] and rows.dtype.kind in self._readers[0].takes:
                 self._obs[0][lane] = rows
                 self._present[lane] = self._alive[lane] = True
                 return True
@@ -192,38 +202,18 @@ class DictVector(BatchedEnv):
             seat = self.seating[lane].take(agent, self._where(lane))
             self._born.append((lane, seat))
         k, i = self._place[seat]
-        mask = info.get(MASK)
-        if self._key[k] is not None:
-            mask = value.get(MASK, mask)
-            value = value[self._key[k]]
-        self._obs[k][lane, i] = self._encoded(lane, agent, k, value)
+        reader, where = self._readers[k], partial(self._where, lane)
+        value, mask = reader.opened(agent, value, info, where)
+        self._obs[k][lane, i] = reader.row(agent, value, where)
         if mask is not None:
-            self._mask(lane, agent, k, i, mask)
+            self._legal[k][lane, i] = reader.legal(agent, mask, where)
         self._present[lane, seat] = self._alive[lane, seat] = True
-
-    def _encoded(self, lane: int, agent: AgentID, k: int, value: Obs) -> Array:
-        try:
-            row = np.asarray(self._encode[k](value))
-        except (ValueError, TypeError):
-            row = np.zeros(0)
-        if row.shape != (self.kinds[k].obs_width,):
-            raise EnvError(
-                f"{self._where(lane)}: the observation of agent {agent!r} has shape {np.shape(value)}, its space says "
-                f"{self.kinds[k].observation_space}. Make the two agree."
-            )
-        return row
-
-    def _mask(self, lane: int, agent: AgentID, k: int, i: int, mask: Array) -> None:
-        if not self.kinds[k].masked:
-            raise EnvError(
-                f"{self._where(lane)}: the info of agent {agent!r} holds an action_mask, which its observation space does not "
-                "announce. Make the space Dict(observation=..., action_mask=MultiBinary(n)) and give both in the observation."
-            )
-        self._legal[k][lane, i] = mask
 
     def _check_masks(self, lane: int) -> None:
         for k, kind in enumerate(self.kinds):
-            stuck = self._present[lane, kind.seats] & ~self._legal[k][lane].any(axis=1) if kind.masked else ()
+            if not kind.masked:
+                continue
+            stuck = self._present[lane, kind.seats] & ~can_act(kind, self._legal[k][lane])
             for i in np.flatnonzero(stuck).tolist():
                 raise EnvError(
                     f"{self._where(lane)}: agent {self.agent_at(lane, kind.first_seat + i)!r} is asked to act, but its "
@@ -240,15 +230,23 @@ class DictVector(BatchedEnv):
                 return
         for agent, reward in rewards.items():
             seat = self.seating[lane].seat_of.get(agent)
+            try:
+                amount = float(reward)
+            except (TypeError, ValueError):
+                raise EnvError(
+                    f"{self._where(lane)}: the reward of agent {agent!r} is {reward!r}. Return a number."
+                ) from None
             if seat is None:
                 self.seating[lane].check_known(agent, self._where(lane))
-                self._late.append((lane, agent, float(reward)))
+                self._late.append((lane, agent, amount))
             else:
-                self._rewards[lane, seat] += reward
+                self._rewards[lane, seat] += amount
 
     def _end(self, lane: int, result: StepResult) -> None:
         """Flags of those who ended, and whether the episode is over."""
         terminated, truncated = result.terminated, result.truncated
+        self._check_flags(lane, terminated)
+        self._check_flags(lane, truncated)
         all_end, all_cut = bool(terminated.get(ALL, False)), bool(truncated.get(ALL, False))
         for agent, seat in self.seating[lane].seat_of.items():
             if not self._alive[lane, seat]:
@@ -269,6 +267,13 @@ class DictVector(BatchedEnv):
                 f"{self._where(lane)}: nobody has been alive for {LONGEST_EMPTY} steps, and '__all__' is not true. End the "
                 "episode with '__all__', or leave '__all__' out where all agents end by themselves."
             )
+
+    def _check_flags(self, lane: int, flags: Mapping[AgentID, bool]) -> None:
+        """A flag of somebody unknown is a mistyped id: the agent that was meant would never end."""
+        seat_of = self.seating[lane].seat_of
+        for agent, flag in flags.items():
+            if flag and agent not in seat_of and agent != ALL:
+                self.seating[lane].check_known(agent, self._where(lane))
 
     # -- frames and state ------------------------------------------------------------------------------------------
 

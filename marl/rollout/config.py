@@ -42,6 +42,11 @@ class RolloutConfig(Config):
         None,
         description="Seconds that one step or reset of the world may take before the run ends with an error.",
     )
+    check_bounds: bool = Field(
+        True,
+        description="An observation outside the bounds of its space ends the run with an error; false: it is learned from as "
+        "it is.",
+    )
     fresh_env_per_episode: bool = Field(
         False,
         description="Build the world anew for each episode: for worlds that remember something over resets.",

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
-from gymnasium import spaces
 
+from marl.data.actions import Columns
 from marl.data.episode import Episode
 from marl.data.task import Array, Bools, Floats, Ints, PolicyID
 from marl.envs.answers import guarded
 from marl.envs.batched import BatchedEnv, Frame, State
+from marl.envs.frames import FrameCheck
 from marl.errors import EnvTimeoutError, PolicyError, SpaceMismatchError, UserError
 from marl.mappers.mapper import Mapper, check_known
 from marl.policies.policy import Decision, Inputs, Policy
@@ -42,6 +43,8 @@ class Player:
         self.policies = [policies[name] for name in self.policy_ids]
         self.kind_of_policy = [kinds[name] for name in self.policy_ids]
         self.ledger = Ledger(world, self.policy_ids)
+        self._check = FrameCheck(world)
+        self.watchful = True  # looks at the numbers of every frame; a worker looks at those of a whole grid
         lanes, seats = world.num_envs, len(world.seat_names)
         self.policy_of = np.zeros((lanes, seats), np.int64)
         self.carry = [
@@ -68,9 +71,10 @@ class Player:
         """Start new episodes in these lanes."""
         with self._time_limit("reset"):
             self.view = guarded(lambda: self.world.reset(lanes, seeds), "reset", self._where)
+        self.t[lanes] = 0
+        self._look(self.view)
         self.ledger.begin(lanes)
         self.alive[lanes] = self.view.present[lanes]
-        self.t[lanes] = 0
         # Unique over all workers of a run; only the order within a worker matters.
         first = self.worker_index * 2**40 + self.episodes_begun
         self.eps_id[lanes] = first + np.arange(len(lanes))
@@ -145,6 +149,7 @@ class Player:
         except UserError:
             raise
         except Exception as error:
+            self._check.look(self.view, self._where_in)  # a NaN in the observations explains it better
             name = self.policy_ids[self.policies.index(policy)]
             raise PolicyError(
                 f"policy {name!r} failed to act on {len(inputs)} observation(s) of {self.world.name!r}: "
@@ -152,12 +157,21 @@ class Player:
                 "and the policy's own code if it is yours."
             ) from error
 
-    @property
+    def _look(self, frame: Frame) -> None:
+        (self._check.look if self.watchful else self._check.look_at_shapes)(frame, self._where_in)
+
     def _where(self) -> str:
-        return f"env {self.world.name!r}, worker {self.worker_index}"
+        """Where a call that is under way may have failed."""
+        if self.world.num_envs == 1:
+            return f"env {self.world.name!r}, worker {self.worker_index}, copy 0, step {self.t[0] + 1}"
+        steps = f"{self.t.min() + 1} to {self.t.max() + 1}"
+        return f"env {self.world.name!r}, worker {self.worker_index}, {self.world.num_envs} copies in step {steps}"
+
+    def _where_in(self, lane: int) -> str:
+        return f"env {self.world.name!r}, worker {self.worker_index}, copy {lane}, step {self.t[lane]}"
 
     def _stored(self, policy: Policy, actions: Array) -> Array:
-        return from_env(actions, policy.kind.action_space, self.config) if policy.world_units else actions
+        return from_env(actions, policy.kind.columns, self.config) if policy.world_units else actions
 
     def _deciding(self, k: int, present: Bools) -> Iterator[tuple[Ints | slice, Policy]]:
         """Rows (lane * seats + seat) per policy of this kind; a slice, which copies nothing, where it decides for all."""
@@ -172,10 +186,11 @@ class Player:
     def advance(self, choices: Choices) -> Frame:
         """Step all lanes; the frame shows how the step ended, before any episode is started anew."""
         pairs = zip(self.world.kinds, choices.actions, strict=True)
-        actions = [to_env(column, kind.action_space, self.config) for kind, column in pairs]
+        actions = [to_env(column, kind.columns, self.config) for kind, column in pairs]
         with self._time_limit("step"):
             frame: Frame = guarded(lambda: self.world.step(actions), "step", self._where)
         self.t += 1
+        self._look(frame)
         if self.config.horizon is not None:
             self._cut_at_horizon(frame, self.config.horizon)
         for lane, seat in frame.born:
@@ -267,24 +282,15 @@ def _rng_state(episode: Episode) -> State:
     return episode.rng.bit_generator.state if "rng" in vars(episode) else None
 
 
-def from_env(actions: Array, space: spaces.Space[object], config: RolloutConfig) -> Array:
+def from_env(actions: Array, columns: Columns, config: RolloutConfig) -> Array:
     """The inverse of ``to_env`` within the bounds, for policies that speak the world's units."""
-    if not isinstance(space, spaces.Box) or not config.normalize_actions:
-        return actions
-    low, high = space.low.reshape(-1), space.high.reshape(-1)
-    bounded = np.isfinite(low) & np.isfinite(high) & (high > low)
-    width = np.where(bounded, high - low, 1.0)
-    return np.where(bounded, 2 * (actions - np.where(bounded, low, 0.0)) / width - 1, actions).astype(np.float32)
+    return columns.squeezed(actions) if columns.numbers and config.normalize_actions else actions
 
 
-def to_env(actions: Array, space: spaces.Space[object], config: RolloutConfig) -> Array:
-    """Stored actions as the world takes them: Box actions stretched or cut to the bounds of the space."""
-    if not isinstance(space, spaces.Box):
+def to_env(actions: Array, columns: Columns, config: RolloutConfig) -> Array:
+    """Stored actions as the world takes them: coordinates stretched or cut to the bounds of their Box."""
+    if not columns.numbers:
         return actions
-    low, high = space.low.reshape(-1), space.high.reshape(-1)
-    bounded = np.isfinite(low) & np.isfinite(high)
-    if config.normalize_actions and bounded.any():
-        with np.errstate(invalid="ignore", over="ignore"):
-            stretched = low + (np.clip(actions, -1, 1) + 1) * 0.5 * (high - low)
-        return np.where(bounded, stretched, actions).astype(np.float32)
-    return np.clip(actions, low, high) if config.clip_actions else actions
+    if config.normalize_actions and columns.bounded.any():
+        return columns.stretched(actions)
+    return columns.cut(actions) if config.clip_actions else actions

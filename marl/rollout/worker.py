@@ -13,7 +13,9 @@ from marl.data.batch import MultiAgentBatch
 from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Ints, PolicyID
 from marl.envs.batched import BatchedEnv, State
+from marl.envs.grids import GridCheck
 from marl.envs.registry import make_world, register_env
+from marl.envs.vector import DictVector
 from marl.envs.wrappers import register_wrapper
 from marl.policies.build import build_policies, weights_of
 from marl.policies.policy import Policy
@@ -58,6 +60,7 @@ class RolloutWorker:
         self._seeds = np.random.default_rng([spec.seed, index, 2])
         self._player: Player | None = None
         self._evaluator: Player | None = None
+        self._check: GridCheck | None = None
         self.grid = Grid(spec.task, list(self.policy_map), spec.config.num_envs_per_worker, spec.complete_episodes)
         self._notes: list[str] = []
 
@@ -75,13 +78,21 @@ class RolloutWorker:
             if over.size:
                 player.begin(over, self._draw_seeds(over.size))
         batch = self.grid.batch()
-        if self.spec.config.check_bounds:
-            player.bounds.look(batch, self.index)
+        self._look_at(batch)
         self.grid.keep_tail()
         notes, self._notes = self._notes, []
         lost, self.grid.lost_decisions = self.grid.lost_decisions, 0
         state = self.state_dict() if with_state else None
         return Rollout(batch, player.ledger.pop(), state, lost, notes)
+
+    def _look_at(self, batch: MultiAgentBatch) -> None:
+        """Numbers that nobody can learn from end the run here."""
+        if self._check is None:
+            self._check = GridCheck(self.player.world, self.index)
+        if not self.player.watchful:
+            self._check.numbers(batch)
+        if self.spec.config.check_bounds:
+            self._check.bounds(batch)
 
     @property
     def player(self) -> Player:
@@ -98,7 +109,9 @@ class RolloutWorker:
 
     def _new_player(self) -> Player:
         world = self._make_world(self.spec.config.num_envs_per_worker, self.spec.env_config)
-        return Player(world, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index)
+        player = Player(world, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index)
+        player.watchful = isinstance(world, DictVector)  # the numbers of a native world are looked at grid by grid
+        return player
 
     def _make_world(self, copies: int, env_config: Mapping[str, Any]) -> BatchedEnv:
         return make_world(

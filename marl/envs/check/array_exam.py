@@ -1,0 +1,137 @@
+"""All that is tried with a natively batched world: episodes, repetitions, other lanes, other numbers of lanes, saving."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import numpy as np
+
+from marl.data.tree import pack, unpack
+from marl.envs.batched import BatchedEnv
+from marl.envs.check.array_play import ArrayPlay
+from marl.envs.check.dict_exam import FEWEST, LONG, PATIENCE_S, SECONDS
+from marl.envs.check.dict_play import Clock
+from marl.envs.check.findings import Broken, Findings
+from marl.envs.check.traces import REPEATED, Trace, View, digest
+
+ROUNDING = 1e-5  # sums over other numbers of lanes may be added up in another order
+LANES = 3  # copies side by side, of which the middle one is compared
+
+
+class ArrayExam:
+    """``first`` has one lane; ``make(n)`` gives a new world object with ``n`` lanes."""
+
+    def __init__(self, first: BatchedEnv, make: Callable[[int], BatchedEnv], findings: Findings, seed: int) -> None:
+        self.make, self.findings, self.seed = make, findings, seed
+        self.made = [first]
+        self.clock = Clock()
+        self.play = ArrayPlay(first, findings, self.clock)
+        self.episodes: list[Trace] = []
+        self.repeated = REPEATED  # steps to play again: fewer in slow worlds
+
+    def _new(self, lanes: int) -> BatchedEnv:
+        self.made.append(self.make(lanes))
+        return self.made[-1]
+
+    def run(self, episodes: int, steps: int) -> None:
+        with suppress(Broken):
+            self._play_episodes(episodes, steps)
+            self._look_who_was_asked()
+            self.findings.repeating = True
+            if steps and not self.findings.any_severe:
+                self._repeat()
+                self._save_and_go_on()
+        for world in self.made:
+            try:
+                world.close()
+            except Exception as error:
+                self.findings.add("close", f"close() raised {type(error).__name__}: {error}.")
+
+    def _play_episodes(self, episodes: int, steps: int) -> None:
+        started, played = time.perf_counter(), 0
+        while len(self.episodes) < episodes and (played < steps or not self.episodes):
+            trace = self.play.episode(self.seed + len(self.episodes), steps - played, started + SECONDS)
+            self.episodes.append(trace)
+            played += trace.length
+            if time.perf_counter() - started > SECONDS:
+                break
+        per_step = (time.perf_counter() - started) / max(played, 1)
+        self.repeated = min(REPEATED, max(FEWEST, int(PATIENCE_S / per_step)))
+        if not any(trace.over for trace in self.episodes) and trace.length >= LONG:
+            self.findings.add("no-end", f"the first episode did not end within {trace.length} steps.")
+
+    def _look_who_was_asked(self) -> None:
+        world = self.play.world
+        if world.fixed_seats and any(trace.over for trace in self.episodes):
+            for seat in np.flatnonzero(~self.play.asked_ever).tolist():
+                text = f"agent {world.seat_names[seat]!r} was never asked in {len(self.episodes)} episode(s)."
+                self.findings.add("never-asked", text)
+
+    def _repeat(self) -> None:
+        """The first episode once more: in a new object, in the old one, as one lane of several."""
+        first = self.episodes[0]
+        other = ArrayPlay(self._new(1), self.findings).episode(self.seed, self.repeated)
+        if parted := first.difference(other):
+            text = f"two worlds with the same seed and the same actions differ: {parted}."
+            self.findings.add("not-repeatable", text)
+            return
+        again = self.play.episode(self.seed, self.repeated)
+        if parted := first.difference(again):
+            text = f"the same seed and actions lead elsewhere after other episodes were played: {parted}."
+            self.findings.add("remembers", text)
+            return
+        crowd = ArrayPlay(self._new(LANES), self.findings)
+        crowd.begin(range(LANES), [self.seed + 7 + lane for lane in range(LANES)])
+        for _ in range(3):  # the lanes are in the middle of their episodes when the compared one begins
+            crowd.step()
+            crowd.restart()
+        parted = first.difference(crowd.episode(self.seed, self.repeated, lane=1), ROUNDING)
+        if parted and "reset-touches-others" not in self.findings:
+            text = f"an episode in lane 1 of {LANES} differs from the same episode in a world of one lane: {parted}."
+            self.findings.add("lanes-depend", text)
+
+    def _save_and_go_on(self) -> None:
+        play = ArrayPlay(self._new(LANES), self.findings)
+        play.begin(range(LANES), [self.seed + lane for lane in range(LANES)])
+        for _ in range(min(10, self.episodes[0].length // 2)):
+            play.step()
+            play.restart()
+        try:
+            state = play.world.get_state()
+            before = digest(state)
+            plain, arrays = pack(state)
+        except TypeError as error:
+            self.findings.add("state-type", f"get_state() cannot be kept in a checkpoint: {error}")
+            return
+        saved = unpack(plain, {path: array.copy() for path, array in arrays.items()})  # as if written and read
+        done, shown, actions = [trace.length for trace in play.traces], self._shown(play), []
+        for _ in range(self.repeated // 2):
+            play.step()
+            actions.append(play.actions)
+            shown += self._shown(play)
+            if any(trace.over for trace in play.traces):
+                break
+        if digest(state) != before:
+            self.findings.add("state-aliased", "what get_state() gave has changed while the world went on.")
+        if parted := self._go_on(saved, shown, actions):
+            text = f"a world that got the state after step {max(done)} by set_state() goes on differently: {parted}."
+            self.findings.add("state-roundtrip", text)
+
+    @staticmethod
+    def _shown(play: ArrayPlay) -> list[View]:
+        """What all lanes show, lane by lane."""
+        return [play.sight(lane) for lane in range(LANES)]
+
+    def _go_on(self, saved: object, shown: list[View], actions: list[list[np.ndarray]]) -> str:
+        restored = ArrayPlay(self._new(LANES), Findings())
+        try:
+            restored.frame = restored.world.set_state(saved)
+            again = self._shown(restored)
+            for chosen in actions:
+                restored.step(chosen)
+                again += self._shown(restored)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        return Trace(0, shown).difference(Trace(0, again))

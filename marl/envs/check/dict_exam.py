@@ -1,0 +1,207 @@
+"""All that is tried with a dict world: episodes, repetitions, copies side by side, saving and going on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import numpy as np
+
+from marl.data.tree import pack, unpack
+from marl.envs.base import MultiAgentEnv
+from marl.envs.check.dict_play import PATIENCE, Clock, DictPlay
+from marl.envs.check.dict_rules import DictRules
+from marl.envs.check.findings import Broken, Findings
+from marl.envs.check.traces import REPEATED, Trace, digest, draw
+from marl.envs.frames import FrameCheck
+from marl.envs.layout import kinds_of
+from marl.envs.vector import DictVector
+from marl.errors import EnvError
+
+ODD = 7  # more steps before that, so that a counter which goes on over resets does not stand at a round number
+LONG = 200  # steps after which an episode that has not ended is worth a word
+SECONDS = 30.0  # of playing, after which the episodes are cut
+PATIENCE_S, FEWEST = 3.0, 10  # seconds that one repetition may take, and how many steps it has all the same
+
+
+class DictExam:
+    """``make`` gives a new copy of the world; where there is only one object, ``alone``, it gives that one again."""
+
+    def __init__(
+        self,
+        first: MultiAgentEnv,
+        make: Callable[[], MultiAgentEnv],
+        name: str,
+        findings: Findings,
+        seed: int,
+        alone: bool,
+    ) -> None:
+        self.make, self.name, self.findings, self.seed, self.alone = make, name, findings, seed, alone
+        self.made = [first]
+        self.kinds = kinds_of(first)
+        self.rules = DictRules(first, self.kinds, findings)
+        self.clock = Clock()
+        self.play = DictPlay(first, self.rules, self.clock)
+        self.episodes: list[Trace] = []
+        self.repeated = REPEATED  # steps to play again: fewer in slow worlds
+
+    def _new(self) -> MultiAgentEnv:
+        self.made.append(self.make())
+        return self.made[-1]
+
+    def run(self, episodes: int, steps: int) -> None:
+        with suppress(Broken):
+            self._play_episodes(episodes, steps)
+            self._look_who_was_asked()
+            self.findings.repeating = True
+            if steps:
+                self._repeat()
+                self._save_and_go_on()
+                self._reset_without_seed()
+        if not self.findings.any_severe:
+            self._train_on_it(min(steps, 2 * self.repeated))
+        self._close()
+
+    def _play_episodes(self, episodes: int, steps: int) -> None:
+        started, played = time.perf_counter(), 0
+        while len(self.episodes) < episodes and (played < steps or not self.episodes):
+            self.play.trace = Trace(self.seed + len(self.episodes))
+            self.episodes.append(self.play.trace)
+            self.episodes[-1] = trace = self.play.episode(
+                self.seed + len(self.episodes) - 1, steps - played, started + SECONDS
+            )
+            played += trace.length
+            if time.perf_counter() - started > SECONDS:
+                break
+        per_step = (time.perf_counter() - started) / max(played, 1)
+        self.repeated = min(REPEATED, max(FEWEST, int(PATIENCE_S / per_step)))
+        if not any(trace.over for trace in self.episodes) and trace.length >= LONG:
+            self._tell_endless(trace.length)
+
+    def _tell_endless(self, length: int) -> None:
+        if self.play.empty_steps > PATIENCE:
+            text = f"nobody has been alive for {self.play.empty_steps} steps, and '__all__' is not true."
+            self.findings.add("nobody-left", text)
+        else:
+            self.findings.add("no-end", f"the first episode did not end within {length} steps.")
+
+    def _look_who_was_asked(self) -> None:
+        if not self.rules.fixed or not any(trace.over for trace in self.episodes):
+            return
+        for agent in self.rules.names:
+            if agent not in self.rules.asked_ever:
+                text = f"agent {agent!r} was never asked in {len(self.episodes)} episode(s)."
+                self.findings.add("never-asked", text)
+
+    # -- repeating -------------------------------------------------------------------------------------------------
+
+    def _repeat(self) -> None:
+        """The first episode once more: in a new object, in the old one, beside another copy."""
+        first = self.episodes[0]
+        if not self.alone:
+            other = DictPlay(self._new(), self.rules).episode(self.seed, self.repeated)
+            if parted := first.difference(other):
+                text = f"two copies with the same seed and the same actions differ: {parted}."
+                self.findings.add("not-repeatable", text)
+                return
+        self.play.episode(self.seed + 1, ODD)
+        again = self.play.episode(self.seed, self.repeated)
+        if parted := first.difference(again):
+            text = f"the same seed and actions lead elsewhere after other episodes were played: {parted}."
+            self.findings.add("not-repeatable" if self.alone else "remembers", text)
+        elif not self.alone:
+            self._play_side_by_side(first)
+
+    def _play_side_by_side(self, first: Trace) -> None:
+        mine, theirs = (DictPlay(self._new(), self.rules) for _ in range(2))
+        mine.begin(self.seed)
+        theirs.begin(self.seed + 1)
+        for _ in range(self.repeated):
+            for play in (theirs, mine):
+                if not play.trace.over:
+                    play.step()
+        if parted := first.difference(mine.trace):
+            text = f"a copy that is stepped in turns with another one differs from one that is alone: {parted}."
+            self.findings.add("copies-interfere", text)
+
+    # -- saving ----------------------------------------------------------------------------------------------------
+
+    def _save_and_go_on(self) -> None:
+        env = self._new()
+        offers = [callable(getattr(env, name, None)) for name in ("get_state", "set_state")]
+        if offers == [True, False]:
+            self.findings.add("state-half", "the world has get_state() but no set_state().")
+        if not all(offers):
+            return
+        play = DictPlay(env, self.rules)
+        play.episode(self.seed, min(10, self.episodes[0].length // 2))
+        state = env.get_state()  # type: ignore[attr-defined]
+        before = digest(state)
+        try:
+            plain, arrays = pack(state)
+        except TypeError as error:
+            self.findings.add("state-type", f"get_state() cannot be kept in a checkpoint: {error}")
+            return
+        saved = unpack(plain, {path: array.copy() for path, array in arrays.items()})  # as if written and read
+        done, actions = play.trace.length, []
+        while not play.trace.over and play.trace.length < done + self.repeated // 2:
+            play.step()
+            actions.append(play.actions)
+        if digest(state) != before:
+            self.findings.add("state-aliased", "what get_state() gave has changed while the world went on.")
+        self._go_on(saved, play.trace, done, actions)
+
+    def _go_on(self, saved: object, trace: Trace, done: int, actions: list[dict[str, object]]) -> None:
+        env = self._new()
+        restored = DictPlay(env, DictRules(env, self.kinds, Findings()))  # what it does wrong was found before
+        try:
+            env.set_state(saved)  # type: ignore[attr-defined]
+            restored.go_on_after(trace, done)
+            for chosen in actions:
+                restored.step(chosen)
+            parted = trace.difference(restored.trace)
+        except Exception as error:
+            parted = f"{type(error).__name__}: {error}"
+        if parted:
+            text = f"a copy that got the state after step {done} by set_state() goes on differently: {parted}."
+            self.findings.add("state-roundtrip", text)
+
+    # -- around it -------------------------------------------------------------------------------------------------
+
+    def _reset_without_seed(self) -> None:
+        try:
+            self._new().reset()
+        except Exception as error:
+            self.findings.add("unseeded-reset", f"reset() without a seed raised {type(error).__name__}: {error}.")
+
+    def _train_on_it(self, steps: int) -> None:
+        """The same path as in training, for anything that the rules above do not know."""
+        rng = np.random.default_rng(self.seed)
+        try:
+            world = DictVector([self._new()], self.name)
+            check = FrameCheck(world)
+            over, number = True, 0
+            for _ in range(steps):
+                if over:
+                    frame = world.reset(np.array([0]), np.array([self.seed + number]))
+                    number += 1
+                else:
+                    columns = [
+                        np.stack([draw(kind, frame.legal[k][0, i], rng) for i in range(kind.size)])[None]
+                        for k, kind in enumerate(world.kinds)
+                    ]
+                    frame = world.step(columns)
+                check.look(frame, world._where)
+                over = bool(frame.over[0])
+        except EnvError as error:
+            self.findings.add("unusable", str(error))
+        except Exception as error:
+            self.findings.add("unusable", f"training would stop with {type(error).__name__}: {error}.")
+
+    def _close(self) -> None:
+        for env in self.made[:1] if self.alone else self.made:
+            try:
+                env.close()
+            except Exception as error:
+                self.findings.add("close", f"close() raised {type(error).__name__}: {error}.")

@@ -1,0 +1,220 @@
+"""Plays one copy of a dict world, one episode at a time, and looks at every answer."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from marl.data.actions import decoder
+from marl.data.task import AgentID, Array
+from marl.envs.answers import line_of_code, wrong_reset, wrong_step
+from marl.envs.base import ALL, Action, MultiAgentEnv, Obs, StepResult, state_vector
+from marl.envs.check.dict_rules import DictRules, truth
+from marl.envs.check.findings import Broken
+from marl.envs.check.traces import Trace, View, arrays_in, digest, draw
+
+PATIENCE = 20  # steps with nobody left before a world that never ends is called empty
+
+
+@dataclass
+class Clock:
+    """Seconds that each reset and each step of the world itself took."""
+
+    resets: list[float] = field(default_factory=list)
+    steps: list[float] = field(default_factory=list)
+
+
+class DictPlay:
+    """One object of the world. ``begin`` starts an episode, ``step`` goes on with random (or given) actions."""
+
+    def __init__(self, env: MultiAgentEnv, rules: DictRules, clock: Clock | None = None) -> None:
+        self.env, self.rules, self.findings = env, rules, rules.findings
+        self.clock = clock or Clock()
+        self._decode = {id(kind): decoder(kind.action_space) for kind in rules.kinds}
+        self._state_size: int | None = None
+        self.trace = Trace(0)
+        self.actions: dict[AgentID, Action] = {}
+
+    def episode(self, seed: int, limit: int, deadline: float = math.inf) -> Trace:
+        """An episode from its seed, cut after ``limit`` steps or when the time is up."""
+        self.begin(seed)
+        while not self.trace.over and self.trace.length < limit and time.perf_counter() < deadline:
+            self.step()
+        return self.trace
+
+    def begin(self, seed: int) -> None:
+        self._open_books(seed)
+        answer = self._call("reset", lambda: self.env.reset(seed=seed), self.clock.resets)
+        if not (isinstance(answer, tuple) and len(answer) == 2 and all(isinstance(a, Mapping) for a in answer)):
+            self._break("wrong-answer", wrong_reset(answer))
+        obs, infos = answer
+        self._look_at_sights(obs, infos, 0)
+        self._ask(obs, infos, 0)
+        self._remember(obs, StepResult({}, {}, {}, {}, {}))
+
+    def go_on_after(self, trace: Trace, step: int) -> None:
+        """The world was put behind ``step`` of an episode by ``set_state``."""
+        self._open_books(trace.seed)
+        self.trace.views = list(trace.views[: step + 1])
+
+    def _open_books(self, seed: int) -> None:
+        self.trace, self.rng = Trace(seed), np.random.default_rng([seed, 1])
+        self.alive: set[AgentID] = set()
+        self.ended: dict[AgentID, int] = {}
+        self.empty_steps = 0
+        self._handed_out: list[tuple[AgentID, Array, Array]] = []
+
+    def step(self, actions: dict[AgentID, Action] | None = None) -> None:
+        step = self.trace.length + 1
+        self.actions = self._choose() if actions is None else actions
+        self.trace.decisions += len(self.actions)
+        answer = self._call("step", lambda: self.env.step(dict(self.actions)), self.clock.steps)
+        if not (isinstance(answer, tuple) and len(answer) == 5 and all(isinstance(a, Mapping) for a in answer)):
+            self._break("wrong-answer", wrong_step(answer))
+        result = StepResult(*answer)
+        self._look_for_changes(result.obs, step)
+        self._look_at_sights(result.obs, result.infos, step)
+        self.rules.crowd(self.alive | set(result.obs), step)
+        self.rules.flags(result, step)
+        self._look_at_rewards(result.rewards, step)
+        self._end(result, step)
+        self._ask({} if self.trace.over else result.obs, result.infos, step)
+        self._remember(result.obs, result)
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def _call(self, verb: str, call: Any, times: list[float]) -> Any:
+        started = time.perf_counter()
+        try:
+            return call()
+        except Exception as error:
+            sent = f" The actions were {self.actions}." if verb == "step" else ""
+            text = f"{verb} raised {type(error).__name__}: {error}{line_of_code(error)}.{sent}"
+            self._break("raised", text)
+        finally:
+            times.append(time.perf_counter() - started)
+
+    def _break(self, code: str, text: str) -> None:
+        step = max(self.trace.length + 1, 0)
+        self.findings.add(code, f"step {step}: {text}")
+        raise Broken(text)
+
+    def _choose(self) -> dict[AgentID, Action]:
+        chosen = {}
+        for agent in sorted(self.asked, key=str):
+            kind = self.rules.kind_of(agent)
+            chosen[agent] = self._decode[id(kind)](draw(kind, self.asked[agent], self.rng).tolist())
+        return chosen
+
+    # -- what an answer holds --------------------------------------------------------------------------------------
+
+    def _look_at_sights(self, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Any], step: int) -> None:
+        for agent, value in obs.items():
+            if self.rules.known(agent, "observations", step):
+                self.rules.observation(self.env, agent, value, step)
+        self.rules.sharing(obs, step)
+        self.rules.infos(infos, step)
+
+    def _look_for_changes(self, obs: Mapping[AgentID, Obs], step: int) -> None:
+        """Arrays that were given in the step before still hold what they held."""
+        given_now = {id(array) for value in obs.values() for array in arrays_in(value)}
+        for agent, array, copy in self._handed_out:
+            if array.shape != copy.shape or array.tobytes() != copy.tobytes():
+                again = " and given again" if id(array) in given_now else ""
+                text = (
+                    f"step {step}: the array that agent {agent!r} got in step {step - 1} was changed in place{again}."
+                )
+                self.findings.add("obs-mutated", text)
+
+    def _look_at_rewards(self, rewards: Mapping[AgentID, Any], step: int) -> None:
+        for agent, reward in rewards.items():
+            if not self.rules.known(agent, "rewards", step):
+                continue
+            amount = self.rules.reward(agent, reward, step)
+            self.trace.returns[agent] = self.trace.returns.get(agent, 0.0) + amount
+            if amount and agent not in self.alive:
+                why = (
+                    f"after its end in step {self.ended[agent]}" if agent in self.ended else "before it was ever asked"
+                )
+                text = f"step {step}: agent {agent!r} was rewarded while absent ({amount:g}, {why})."
+                self.findings.add("reward-absent", text)
+
+    def _end(self, result: StepResult, step: int) -> None:
+        """Who ended in this step, and whether the episode is over."""
+        terminated, truncated = result.terminated, result.truncated
+        all_end, all_cut = truth(terminated.get(ALL, False)), truth(truncated.get(ALL, False))
+        cut_here: set[AgentID] = set()
+        ended_here: set[AgentID] = set()
+        for agent in sorted(self.alive | {a for a in result.obs if self.rules.seat(a) is not None}, key=str):
+            ends, cut = truth(terminated.get(agent, False)), truth(truncated.get(agent, False))
+            if not (ends or cut):
+                ends, cut = all_end, all_cut and not all_end
+            if ends or cut:
+                (ended_here if ends else cut_here).add(agent)
+                if agent not in result.obs:
+                    self._look_at_ending(agent, ends, step)
+        if ended_here and cut_here:
+            self.findings.notes.setdefault(
+                "mixed endings", f"agents terminate and truncate in the same step (first in step {step})"
+            )
+        self.alive -= ended_here | cut_here
+        self.ended |= dict.fromkeys(ended_here | cut_here, step)
+        nobody = not self.alive and all(agent in self.ended for agent in result.obs)
+        self.trace.over = all_end or all_cut or (nobody and ALL not in terminated and ALL not in truncated)
+        self.empty_steps = self.empty_steps + 1 if nobody and not self.trace.over else 0
+
+    def _look_at_ending(self, agent: AgentID, ends: bool, step: int) -> None:
+        if ends:
+            self.findings.notes.setdefault(
+                "last observations", f"terminated agents get none (first in step {step}); nothing is lost by that"
+            )
+        else:
+            text = f"step {step}: agent {agent!r} was truncated without a last observation."
+            self.findings.add("no-last-obs", text)
+
+    def _ask(self, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Any], step: int) -> None:
+        """Those who act next, with their masks."""
+        self.asked: dict[AgentID, Array | None] = {}
+        for agent, value in obs.items():
+            if self.rules.seat(agent) is None or self.ended.get(agent) == step > 0:
+                continue
+            if agent in self.ended:
+                text = f"step {step}: agent {agent!r} is asked again after its end in step {self.ended.pop(agent)}."
+                self.findings.add("asked-after-end", text)
+            info = infos.get(agent)
+            legal = self.rules.mask(self.env, agent, value, info if isinstance(info, Mapping) else {}, step)
+            self.rules.choice(agent, legal, step)
+            self.asked[agent] = legal
+            self.alive.add(agent)
+
+    # -- keeping it ------------------------------------------------------------------------------------------------
+
+    def _remember(self, obs: Mapping[AgentID, Obs], result: StepResult) -> None:
+        view: View = {f"the observation of agent {agent!r}": digest(value) for agent, value in obs.items()}
+        view["the rewards"] = digest(sorted((str(a), repr(r)) for a, r in result.rewards.items()))
+        for name in ("terminated", "truncated"):
+            view[f"the {name} flags"] = digest(sorted(str(a) for a, f in getattr(result, name).items() if truth(f)))
+        view["state()"] = digest(self._state())
+        self.trace.views.append(view)
+        self._handed_out = [(a, array, array.copy()) for a, value in obs.items() for array in arrays_in(value)]
+
+    def _state(self) -> Array:
+        step = self.trace.length + 1
+        try:
+            state = state_vector(self.env)
+        except Exception as error:
+            text = f"step {step}: state() raised {type(error).__name__}: {error}{line_of_code(error)}."
+            self.findings.add("raised", text)
+            raise Broken(text) from error
+        if self._state_size not in (None, state.size):
+            text = f"step {step}: state() has {state.size} numbers, before it had {self._state_size}."
+            self.findings.add("state-size", text)
+        self._state_size = state.size
+        if not np.isfinite(state).all():
+            self.findings.add("state-nan", f"step {step}: state() holds NaN or infinity.")
+        return state

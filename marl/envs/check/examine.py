@@ -1,0 +1,122 @@
+"""The way in: builds the world, lets the fitting exam run, and gives the report."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]  # comes with gymnasium; Ray sends with its own copy
+
+from marl.envs.base import MultiAgentEnv
+from marl.envs.batched import BatchedEnv
+from marl.envs.check.array_exam import ArrayExam
+from marl.envs.check.dict_exam import DictExam
+from marl.envs.check.findings import Findings, Problem
+from marl.envs.check.report import Report
+from marl.envs.registry import ENVS, EnvCreator, make_world
+from marl.envs.vector import DictVector
+from marl.envs.wrappers import read_wrappers
+from marl.errors import EnvError, SpaceMismatchError
+
+EPISODES, STEPS = 10, 1_000
+DIALECTS = {
+    "GymnasiumWorld": "Gymnasium",
+    "ParallelWorld": "PettingZoo, parallel",
+    "TurnBasedWorld": "PettingZoo, turn-based",
+}
+
+
+def check_env(
+    env: str | EnvCreator | MultiAgentEnv,
+    env_config: Mapping[str, Any] | None = None,
+    steps: int = STEPS,
+    *,
+    episodes: int = EPISODES,
+    seed: int = 0,
+    wrappers: Sequence[object] = (),
+) -> list[Problem]:
+    """Play the world at random and look for breaches of its contract; an empty list is a clean bill, errors come first."""
+    return examine(env, env_config, steps, episodes=episodes, seed=seed, wrappers=wrappers).problems
+
+
+def examine(
+    env: str | EnvCreator | MultiAgentEnv,
+    env_config: Mapping[str, Any] | None = None,
+    steps: int = STEPS,
+    *,
+    episodes: int = EPISODES,
+    seed: int = 0,
+    wrappers: Sequence[object] = (),
+) -> Report:
+    """``check_env``, with all that was seen on the way.
+
+    At most ``steps`` env steps and ``episodes`` episodes are played; parts of the first episode are played several times.
+    """
+    findings = Findings()
+    creator, alone = _creator(env)
+    wrapping = read_wrappers(wrappers)
+
+    def make(lanes: int) -> BatchedEnv:
+        return make_world(creator, lanes, env_config or {}, wrappers=wrapping)
+
+    report = Report(env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__))
+    try:
+        world = make(1)
+        if isinstance(world, DictVector):
+            _examine_dicts(world, make, report, findings, seed, alone).run(episodes, steps)
+        else:
+            _examine_arrays(world, make, report, findings, seed).run(episodes, steps)
+    except (EnvError, SpaceMismatchError) as error:
+        findings.add("unusable", str(error))
+    _look_at_sending(env, findings)
+    report.problems, report.notes = findings.problems, findings.notes
+    return report
+
+
+def _creator(env: str | EnvCreator | MultiAgentEnv) -> tuple[str | EnvCreator, bool]:
+    """How to make copies, and whether there is only the one object that was given."""
+    if isinstance(env, str) or (callable(env) and not isinstance(env, MultiAgentEnv)):
+        return env, False
+    try:
+        copy.deepcopy(env)
+    except Exception:  # whatever the user's objects say when they cannot be copied
+        return lambda: env, True
+    return lambda: copy.deepcopy(env), False
+
+
+def _examine_dicts(
+    world: DictVector, make: Callable[[int], BatchedEnv], report: Report, findings: Findings, seed: int, alone: bool
+) -> DictExam:
+    def make_one() -> MultiAgentEnv:
+        made = make(1)
+        assert isinstance(made, DictVector)
+        return made.envs[0]
+
+    exam = DictExam(world.envs[0], make_one, world.name, findings, seed, alone)
+    report.api = DIALECTS.get(type(world.envs[0]).__name__, "dicts")
+    report.kinds, report.state_size, report.max_agents = world.kinds, world.state_size, dict(world.envs[0].max_agents)
+    report.episodes, report.clock = exam.episodes, exam.clock
+    return exam
+
+
+def _examine_arrays(
+    world: BatchedEnv, make: Callable[[int], BatchedEnv], report: Report, findings: Findings, seed: int
+) -> ArrayExam:
+    exam = ArrayExam(world, make, findings, seed)
+    report.api = "arrays"
+    report.kinds, report.state_size = world.kinds, world.state_size
+    report.episodes, report.clock = exam.episodes, exam.clock
+    return exam
+
+
+def _look_at_sending(env: str | EnvCreator | MultiAgentEnv, findings: Findings) -> None:
+    """Ray workers get the creator as bytes, unless they find it by its name."""
+    creator = ENVS[env] if isinstance(env, str) and env in ENVS else env
+    if isinstance(creator, str) or not callable(creator):
+        return
+    try:
+        cloudpickle.dumps(creator)
+    except Exception as error:  # pickling raises whatever the objects inside raise
+        text = f"the creator of the world cannot be sent to Ray workers ({type(error).__name__}: {error})."
+        findings.add("not-sendable", text)

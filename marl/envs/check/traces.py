@@ -1,0 +1,112 @@
+"""What a world showed in an episode, step by step, so that two episodes can be compared; and random actions for it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from marl.data.task import AgentID, Array, Kind
+
+REPEATED = 60  # steps of an episode that are played again to compare
+
+View: TypeAlias = dict[str, str | Array]
+"""What was shown in one step, as digests or as numbers: one entry per agent, one per thing that concerns everybody."""
+
+
+@dataclass
+class Trace:
+    """One episode, or its beginning."""
+
+    seed: int
+    views: list[View] = field(default_factory=list)
+    returns: dict[AgentID, float] = field(default_factory=dict)
+    decisions: int = 0
+    over: bool = False
+
+    @property
+    def length(self) -> int:
+        return len(self.views) - 1
+
+    def difference(self, other: Trace, tolerance: float = 0.0) -> str:
+        """Where two episodes part, as far as both were played; empty: they do not."""
+        for step, (mine, theirs) in enumerate(zip(self.views, other.views, strict=False)):
+            if parted := differs(mine, theirs, tolerance):
+                return f"{parted} in step {step}"
+        return ""
+
+
+def differs(mine: View, theirs: View, tolerance: float = 0.0) -> str:
+    """The first thing that two views show differently; empty: there is none."""
+    for what in dict.fromkeys([*mine, *theirs]):
+        one, other = mine.get(what), theirs.get(what)
+        if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+            same = one.shape == other.shape and np.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True)
+        else:
+            same = one is not None and other is not None and bool(one == other)
+        if not same:
+            return what
+    return ""
+
+
+def digest(value: Any) -> str:
+    """A short hash of nested dicts, lists, arrays and numbers."""
+    found = hashlib.sha256()
+    _feed(found, value)
+    return found.hexdigest()[:16]
+
+
+def _feed(found: Any, value: Any) -> None:
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            found.update(repr(key).encode())
+            _feed(found, part)
+    elif isinstance(value, list | tuple):
+        found.update(b"[")
+        for part in value:
+            _feed(found, part)
+    elif isinstance(value, np.ndarray) and value.dtype != object:
+        found.update(str(value.shape).encode() + np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, np.generic):
+        found.update(repr(value.item()).encode())
+    else:
+        found.update(repr(value).encode())
+
+
+def arrays_in(value: Any) -> Iterator[Array]:
+    """The arrays of a nested observation. A global state is shared by nature and left out."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            if key != "state":
+                yield from arrays_in(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from arrays_in(part)
+
+
+def draw(kind: Kind, legal: Array | None, rng: np.random.Generator) -> Array:
+    """A random stored action: a legal option of each choice; coordinates anywhere in their bounds, now and then at a bound."""
+    columns = kind.columns
+    row = np.zeros(len(columns), kind.action_dtype)
+    masks = {} if legal is None or not legal.size else dict(columns.options_of(legal.reshape(1, -1)))
+    for column in columns.choices:
+        allowed = np.flatnonzero(masks[column][0]) if column in masks else np.zeros(0, np.int64)
+        row[column] = rng.choice(allowed) if allowed.size else rng.integers(columns.sizes[column])
+    if columns.numbers:
+        low, high = (np.array(bounds) for bounds in columns.bounds)
+        row = np.where([size > 0 for size in columns.sizes], row, _numbers(low, high, rng)).astype(kind.action_dtype)
+    return row.reshape(kind.action_shape)
+
+
+def _numbers(low: Array, high: Array, rng: np.random.Generator) -> Array:
+    bounded = np.isfinite(low) & np.isfinite(high)
+    at_bound = rng.random() < 0.1
+    share = rng.integers(0, 2, low.shape) if at_bound else rng.random(low.shape)
+    with np.errstate(invalid="ignore", over="ignore"):
+        inside = low + share * (high - low)
+    return np.clip(np.where(bounded, inside, rng.normal(size=low.shape)), low, high)
