@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from examples import custom_env, policies_to_train, register_pettingzoo, two_algorithms
+from examples import (
+    agent_groups,
+    custom_env,
+    hierarchical_training,
+    multiagent_cartpole,
+    policies_to_train,
+    register_pettingzoo,
+    two_algorithms,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,6 +44,38 @@ def test_only_the_player_whose_turn_it_is_changes() -> None:
         ("player_1", False, True),
         ("player_0", True, False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "policies"),
+    [
+        (["--flat"], ["default_policy"]),
+        ([], ["low_level", "top_level"]),
+        (["--levels", "3"], ["low_level", "mid_level", "top_level"]),
+    ],
+    ids=["flat", "two", "three"],
+)
+def test_each_level_of_the_maze_is_a_policy_of_its_own(arguments: list[str], policies: list[str]) -> None:
+    rewards = hierarchical_training.main([*arguments, "--steps", "4096"])["policy_reward_mean"]
+    assert sorted(rewards) == policies
+
+
+@pytest.mark.slow
+def test_two_levels_find_the_exit_of_the_maze() -> None:
+    assert hierarchical_training.main([])["evaluation"]["policy_reward_mean"]["top_level"] >= 0.9
+
+
+@pytest.mark.slow
+def test_one_policy_over_the_team_and_qmix_find_the_risky_reward_and_strangers_the_safe_one() -> None:
+    assert agent_groups.main() == {"joint ppo": 8.0, "qmix": 8.0, "dqn": 7.0}
+
+
+@pytest.mark.slow
+def test_cartpoles_with_a_shared_layer_balance_for_200_steps() -> None:
+    trainer = multiagent_cartpole.main()
+    assert min(trainer.last_evaluation["agent_reward_mean"].values()) >= 200
+    first, second = (trainer.policies[name].network.weights[0] for name in ("policy_0", "policy_1"))
+    assert first is second
 
 
 def test_an_example_is_a_script() -> None:

@@ -21,9 +21,12 @@ from marl.envs.batched import BatchedEnv, Frame
 from marl.envs.games.matrix import MatrixGames
 from marl.envs.games.traffic import TrafficGames
 from marl.envs.games.two_step import TwoStepGames
+from marl.envs.games.windy_maze import WindyMaze
+from marl.envs.vector import DictVector
 
 FOLDER = Path(__file__).parent
 LANES, STEPS, DIGITS = 2, 14, 4
+SMALL_MAZE = {"rooms": (1, 2), "room_size": 1, "wind": 0.4, "turn": 0.5, "limit": 10}
 
 GAMES: dict[str, Callable[[], BatchedEnv]] = {
     "two_step_game": lambda: TwoStepGames(LANES, {}),
@@ -36,6 +39,7 @@ GAMES: dict[str, Callable[[], BatchedEnv]] = {
         {"max_cars": 3, "spare_names": 1, "arrival_rate": 0.5, "failure_rate": 0.4, "light_period": 2}
         | {"block_length": 2, "dark_periods": 1, "episode_length": 10},
     ),
+    "windy_maze": lambda: DictVector([WindyMaze(SMALL_MAZE) for _ in range(LANES)], "windy_maze"),
 }
 
 

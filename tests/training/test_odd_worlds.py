@@ -119,7 +119,7 @@ def test_scripted_box_actions_reach_the_world_as_they_were_said() -> None:
         assert seen == pytest.approx([expected] * len(seen))
 
 
-def test_a_mask_on_several_choices_is_refused_with_the_remedy() -> None:
+def test_a_mask_on_coordinates_is_refused_with_the_remedy() -> None:
     class Odd(Scripted):
         space = spaces.Dict({"observation": OBS, "action_mask": spaces.MultiBinary(2)})
 
@@ -127,9 +127,9 @@ def test_a_mask_on_several_choices_is_refused_with_the_remedy() -> None:
             return self.space
 
         def action_space(self, agent: str) -> Any:
-            return spaces.MultiDiscrete([2, 2])
+            return spaces.Box(-1, 1, (2,))
 
-    with pytest.raises(SpaceMismatchError, match="Masks work with Discrete actions"):
+    with pytest.raises(SpaceMismatchError, match="Masks work with Discrete choices"):
         DictVector([Odd(["a_0"], [], agents=["a_0"])], "odd")
 
 

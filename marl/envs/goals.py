@@ -1,0 +1,148 @@
+"""Goals that one level of a hierarchy sets for the level below."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from gymnasium import spaces
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, ValidationError
+
+from marl.config import Config, explain
+from marl.data.task import AnySpace, Array
+from marl.envs.base import Action
+from marl.errors import ConfigError
+from marl.registry import load_object
+
+Views: TypeAlias = Sequence[Array]
+"""Flat observations of the base agents below a subordinate, one array each."""
+
+
+class Goals(ABC):
+    """What a commander can ask for, when it has been reached, and what trying is worth.
+
+    ``sizes`` are the lengths of the flat observations of the base agents below the subordinate. All methods are pure:
+    ``choice`` is what the commander chose from ``space``, ``start`` what the base agents saw when it chose. Before and
+    after a base step only agents that were alive before it are looked at; ``shown`` always gets all of them.
+    """
+
+    space: AnySpace
+    """From this the commander chooses."""
+    width: int
+    """How many numbers tell the subordinate its goal."""
+
+    @abstractmethod
+    def __init__(self, sizes: Sequence[int], **keys: Any) -> None: ...
+
+    @abstractmethod
+    def shown(self, choice: Action, start: Views, now: Views) -> Array:
+        """The goal as the subordinate sees it: ``width`` numbers."""
+
+    @abstractmethod
+    def reached(self, choice: Action, start: Views, now: Views) -> bool:
+        """Whether the goal has been reached."""
+
+    @abstractmethod
+    def reward(self, choice: Action, start: Views, before: Views, after: Views, reached: bool) -> float:
+        """What the subordinate is paid for a base step that led from ``before`` to ``after``, perhaps to the goal."""
+
+
+class ChangeConfig(Config):
+    """Keys of ``goals:``."""
+
+    features: list[NonNegativeInt] = Field(
+        min_length=1, description="Entries of the flat base observation that are to be moved, such as a position."
+    )
+    changes: list[list[float]] = Field(
+        min_length=1, description="The choices: a wanted change of each feature, counted from when the goal is set."
+    )
+    tolerance: NonNegativeFloat = Field(1e-3, description="Reached when each feature is at most this far off.")
+    show: Literal["remaining", "one_hot"] = Field(
+        "remaining", description="How the subordinate sees its goal: the change that remains, or the choice as one-hot."
+    )
+    progress: NonNegativeFloat = Field(
+        1.0, description="Reward for the whole way, paid in proportion to what is gained."
+    )
+    bonus: float = Field(1.0, description="Reward for reaching the goal.")
+    step_cost: NonNegativeFloat = Field(0.01, description="Taken off in each step of the base world.")
+
+
+class Changes(Goals):
+    """Move some entries of the observation by a wanted amount.
+
+    Of several base agents each has to move that far. With ``d`` the Euclidean distance that remains (the mean over
+    base agents) and ``D`` the length of the change, a base step pays
+    ``progress * (d_before - d_after) / D + bonus * [reached] - step_cost``.
+    """
+
+    Keys: ClassVar = ChangeConfig
+
+    def __init__(self, sizes: Sequence[int], **keys: Any) -> None:
+        self.config = config = self.Keys(**keys)
+        wrong = [f for f in config.features if f >= min(sizes)]
+        if wrong:
+            raise ConfigError(
+                f"goals: feature {wrong[0]} does not exist: the flat base observation has {min(sizes)} entries. Use 0 to "
+                f"{min(sizes) - 1}."
+            )
+        uneven = [c for c in config.changes if len(c) != len(config.features)]
+        if uneven:
+            raise ConfigError(
+                f"goals: the change {uneven[0]} has {len(uneven[0])} numbers, but there are {len(config.features)} features "
+                f"({config.features}). Give one number for each."
+            )
+        self.wanted = [list(zip(config.features, change, strict=True)) for change in config.changes]
+        self.lengths = [math.hypot(*change) or 1.0 for change in config.changes]  # to stay where one is: 1
+        self.limit = config.tolerance + 1e-6  # a hair more: observations are float32
+        self.space = spaces.Discrete(len(self.wanted))
+        self.one_hot = np.eye(len(self.wanted), dtype=np.float32)
+        self.width = len(self.wanted) if config.show == "one_hot" else len(sizes) * len(config.features)
+
+    def shown(self, choice: Action, start: Views, now: Views) -> Array:
+        if self.config.show == "one_hot":
+            return self.one_hot[choice]
+        return np.array([self._remaining(choice, a, b) for a, b in zip(start, now, strict=True)], np.float32).reshape(
+            -1
+        )
+
+    def reached(self, choice: Action, start: Views, now: Views) -> bool:
+        return all(
+            -self.limit <= left <= self.limit
+            for a, b in zip(start, now, strict=True)
+            for left in self._remaining(choice, a, b)
+        )
+
+    def reward(self, choice: Action, start: Views, before: Views, after: Views, reached: bool) -> float:
+        gained = self._distance(choice, start, before) - self._distance(choice, start, after)
+        bonus = self.config.bonus if reached else 0.0
+        return self.config.progress * gained / self.lengths[choice] + bonus - self.config.step_cost
+
+    def _remaining(self, choice: Action, start: Array, now: Array) -> list[float]:
+        return [start.item(f) + change - now.item(f) for f, change in self.wanted[choice]]
+
+    def _distance(self, choice: Action, start: Views, now: Views) -> float:
+        left = [math.hypot(*self._remaining(choice, a, b)) for a, b in zip(start, now, strict=True)]
+        return sum(left) / len(left)
+
+
+def build_goals(given: Mapping[str, Any] | str, features: Sequence[int], sizes: Sequence[int], where: str) -> Goals:
+    """``Changes`` from its keys, or a user's class: ``package.module:Class``, or ``{class: ..., other keys}``.
+
+    ``features`` fill in for a ``Changes`` that names none.
+    """
+    keys = {"class": given} if isinstance(given, str) else dict(given)
+    path = keys.pop("class", None)
+    try:
+        if path is None:
+            return Changes(sizes, **{"features": list(features), **keys})
+        found = load_object(str(path), "goals")
+        if not (isinstance(found, type) and issubclass(found, Goals)):
+            raise ConfigError(f"{where}: goals {path!r} is {found!r}; expected a subclass of marl.envs.goals.Goals.")
+        return found(sizes, **keys)
+    except ValidationError as error:
+        raise explain(error, f"{where}: goals", ChangeConfig.model_fields) from None
+    except TypeError as error:
+        raise ConfigError(f"{where}: goals {path or 'of features'}: {error}") from error
