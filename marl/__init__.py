@@ -23,11 +23,11 @@ _WHERE = {
     "register_env": "marl.envs.registry",
     "make_env": "marl.envs.registry",
     "register_pettingzoo": "marl.envs.registry",
-    "make_multi_agent": "marl.envs.copies",
+    "make_multi_agent": "marl.envs.foreign.copies",
     "register_wrapper": "marl.envs.wrappers",
-    "to_pettingzoo": "marl.envs.export",
-    "HierarchicalEnv": "marl.envs.hierarchy",
-    "Goals": "marl.envs.goals",
+    "to_pettingzoo": "marl.envs.foreign.export",
+    "HierarchicalEnv": "marl.envs.hierarchy.world",
+    "Goals": "marl.envs.hierarchy.goals",
     "check_env": "marl.envs.check",
     "Policy": "marl.policies.policy",
     "Inputs": "marl.policies.policy",
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from marl.envs.base import ENV_STATE, EnvContext, MultiAgentEnv, StepResult
     from marl.envs.batched import BatchedEnv, Frame, NativeEnv
     from marl.envs.check import check_env
-    from marl.envs.copies import make_multi_agent
-    from marl.envs.export import to_pettingzoo
-    from marl.envs.goals import Goals
+    from marl.envs.foreign.copies import make_multi_agent
+    from marl.envs.foreign.export import to_pettingzoo
     from marl.envs.groups import AgentGroups
-    from marl.envs.hierarchy import HierarchicalEnv
+    from marl.envs.hierarchy.goals import Goals
+    from marl.envs.hierarchy.world import HierarchicalEnv
     from marl.envs.registry import make_env, register_env, register_pettingzoo
     from marl.envs.wrappers import register_wrapper
     from marl.policies.policy import Decision, Inputs, Policy

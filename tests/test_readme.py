@@ -27,7 +27,9 @@ def test_a_python_block_runs(block: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_yaml_block_is_a_scenario() -> None:
-    first, wrapped = (set_up(compose(yaml.safe_load(block))) for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL))
+    first, wrapped = (
+        set_up(compose(yaml.safe_load(block))) for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+    )
     assert first.scenario.preset.name == "qmix"
     assert [kind.obs_width for kind in wrapped.task.kinds] == [32]  # 16 numbers, twice
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marl.envs.copies import GymnasiumCopies
+from marl.envs.foreign.copies import GymnasiumCopies
 from marl.envs.games.matrix import MatrixGames
 from marl.envs.games.particles.speaker_listener import SpeakerListenerGames
 from marl.envs.games.particles.spread import SpreadGames

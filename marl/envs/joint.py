@@ -12,7 +12,7 @@ from gymnasium import spaces
 from marl.data.actions import columns_of
 from marl.data.task import AgentID, AnySpace, Array, GroupID
 from marl.envs.base import ALL, ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult
-from marl.envs.layout import MASK, inner_space, obs_key
+from marl.envs.lifting.layout import MASK, inner_space, obs_key
 from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
 
 

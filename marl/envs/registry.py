@@ -13,10 +13,10 @@ from marl.config import Config, explain
 from marl.data.task import number_seats
 from marl.envs.base import EnvContext, MultiAgentEnv
 from marl.envs.batched import BatchedEnv
-from marl.envs.extras import optional_creator
-from marl.envs.pettingzoo import from_pettingzoo, make_pettingzoo, pettingzoo_creator
-from marl.envs.single_lane import SingleLane
-from marl.envs.vector import DictVector
+from marl.envs.foreign.extras import optional_creator
+from marl.envs.foreign.pettingzoo import from_pettingzoo, make_pettingzoo, pettingzoo_creator
+from marl.envs.lifting.single_lane import SingleLane
+from marl.envs.lifting.vector import DictVector
 from marl.envs.wrappers import Wrapping, read_wrappers, wrap
 from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean
 from marl.registry import Registry, import_module, load_object

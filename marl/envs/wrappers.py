@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 from pydantic import ValidationError
 
 from marl.config import explain
-from marl.envs.adapt import as_foreign, as_world
 from marl.envs.base import MultiAgentEnv
+from marl.envs.foreign.adapt import as_foreign, as_world
 from marl.envs.joint import GroupedWorld
 from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean
 from marl.registry import Registry, load_object
@@ -102,7 +102,7 @@ def show_members(env: MultiAgentEnv) -> MultiAgentEnv:
 
 def hierarchy(env: MultiAgentEnv, **keys: Any) -> MultiAgentEnv:
     """Levels that set goals for each other."""
-    from marl.envs.hierarchy import HierarchicalEnv
+    from marl.envs.hierarchy.world import HierarchicalEnv
 
     return HierarchicalEnv(env, **keys)
 

@@ -13,9 +13,9 @@ import numpy as np
 from marl.data.actions import Columns
 from marl.data.episode import Episode
 from marl.data.task import Array, Bools, Floats, Ints, PolicyID
-from marl.envs.answers import guarded
 from marl.envs.batched import BatchedEnv, Frame, State
-from marl.envs.frames import FrameCheck
+from marl.envs.lifting.answers import guarded
+from marl.envs.lifting.frames import FrameCheck
 from marl.errors import EnvTimeoutError, PolicyError, SpaceMismatchError, UserError
 from marl.mappers.mapper import Mapper, check_known
 from marl.policies.policy import Decision, Inputs, Policy

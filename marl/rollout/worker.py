@@ -13,9 +13,9 @@ from marl.data.batch import MultiAgentBatch
 from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Ints, PolicyID
 from marl.envs.batched import BatchedEnv, State
-from marl.envs.grids import GridCheck
+from marl.envs.lifting.grids import GridCheck
+from marl.envs.lifting.vector import DictVector
 from marl.envs.registry import make_world, register_env
-from marl.envs.vector import DictVector
 from marl.envs.wrappers import register_wrapper
 from marl.policies.build import build_policies, weights_of
 from marl.policies.policy import Policy

@@ -9,8 +9,8 @@ from marl.algos.plan import looks_at_groups
 from marl.data.task import AgentID, GroupID, Kind
 from marl.envs.batched import BatchedEnv
 from marl.envs.joint import GroupedWorld
+from marl.envs.lifting.vector import DictVector
 from marl.envs.registry import make_world
-from marl.envs.vector import DictVector
 from marl.envs.wrappers import Wrapping, read_wrappers
 from marl.errors import ConfigError, did_you_mean
 from marl.scenario.config import Scenario

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from marl.data.actions import decoder
 from marl.data.task import AgentID
 from marl.envs.base import Action, Obs
-from marl.envs.layout import MASK, encoder, pattern_of
+from marl.envs.lifting.layout import MASK, encoder, pattern_of
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.policy import Inputs, Policy
 from marl.rollout.config import RolloutConfig

@@ -9,7 +9,7 @@ import pytest
 from mpe2 import simple_tag_v3
 
 from marl.envs.base import EnvContext, MultiAgentEnv
-from marl.envs.pettingzoo import ParallelWorld, TurnBasedWorld
+from marl.envs.foreign.pettingzoo import ParallelWorld, TurnBasedWorld
 from marl.envs.registry import make_env, make_world
 from marl.errors import ConfigError
 from marl.training.trainer import Trainer

@@ -22,7 +22,7 @@ from marl.envs.games.matrix import MatrixGames
 from marl.envs.games.traffic import TrafficGames
 from marl.envs.games.two_step import TwoStepGames
 from marl.envs.games.windy_maze import WindyMaze
-from marl.envs.vector import DictVector
+from marl.envs.lifting.vector import DictVector
 
 FOLDER = Path(__file__).parent
 LANES, STEPS, DIGITS = 2, 14, 4

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from marl.algos.views import team_rows
 from marl.data.returns import gae
 from marl.envs.games.two_step import TwoStepGames
-from marl.envs.vector import DictVector
+from marl.envs.lifting.vector import DictVector
 from marl.errors import ConfigError, EnvError, SpaceMismatchError, UserError
 from marl.training.trainer import Trainer
 from tests.training.trees import differences

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from marl.data.task import AgentID, Array
-from marl.envs.answers import line_of_code
 from marl.envs.batched import BatchedEnv, Frame
-from marl.envs.bounds import stored_bounds
 from marl.envs.check.dict_play import Clock
 from marl.envs.check.findings import Broken, Findings
 from marl.envs.check.traces import REPEATED, Trace, View, differs, digest, draw
-from marl.envs.frames import largest_choices, misshapen
-from marl.envs.reader import can_act
+from marl.envs.lifting.answers import line_of_code
+from marl.envs.lifting.bounds import stored_bounds
+from marl.envs.lifting.frames import largest_choices, misshapen
+from marl.envs.lifting.reader import can_act
 
 
 class ArrayPlay:

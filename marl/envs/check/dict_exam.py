@@ -14,9 +14,9 @@ from marl.envs.check.dict_play import PATIENCE, Clock, DictPlay
 from marl.envs.check.dict_rules import DictRules
 from marl.envs.check.findings import Broken, Findings
 from marl.envs.check.traces import REPEATED, Trace, digest, draw
-from marl.envs.frames import FrameCheck
-from marl.envs.layout import kinds_of
-from marl.envs.vector import DictVector
+from marl.envs.lifting.frames import FrameCheck
+from marl.envs.lifting.layout import kinds_of
+from marl.envs.lifting.vector import DictVector
 from marl.errors import EnvError
 
 ODD = 7  # more steps before that, so that a counter which goes on over resets does not stand at a round number

@@ -12,11 +12,11 @@ import numpy as np
 
 from marl.data.actions import decoder
 from marl.data.task import AgentID, Array
-from marl.envs.answers import line_of_code, wrong_reset, wrong_step
 from marl.envs.base import ALL, Action, MultiAgentEnv, Obs, StepResult, state_vector
 from marl.envs.check.dict_rules import DictRules, truth
 from marl.envs.check.findings import Broken
 from marl.envs.check.traces import Trace, View, arrays_in, digest, draw
+from marl.envs.lifting.answers import line_of_code, wrong_reset, wrong_step
 
 PATIENCE = 20  # steps with nobody left before a world that never ends is called empty
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import ALL, Action, Info, MultiAgentEnv, Obs, StepResult
-from marl.envs.extras import need, undrawable
+from marl.envs.foreign.extras import need, undrawable
 from marl.errors import ConfigError, UnknownNameError, did_you_mean
 
 

@@ -1,4 +1,4 @@
-"""An episode of a world under ids and rules that PettingZoo accepts; ``envs/export.py`` shows it to PettingZoo."""
+"""An episode of a world under ids and rules that PettingZoo accepts; ``envs/foreign/export.py`` shows it to PettingZoo."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from itertools import count, islice
 from typing import Any
 
 from marl.data.task import AgentID, AnySpace
-from marl.envs.answers import guarded, reset_pair, step_result
 from marl.envs.base import ALL, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult
-from marl.envs.exchange import as_shown, blank, shown_space
-from marl.envs.layout import kinds_of, pattern_of
-from marl.envs.vector import LONGEST_EMPTY
+from marl.envs.foreign.exchange import as_shown, blank, shown_space
+from marl.envs.lifting.answers import guarded, reset_pair, step_result
+from marl.envs.lifting.layout import kinds_of, pattern_of
+from marl.envs.lifting.vector import LONGEST_EMPTY
 from marl.errors import ConfigError, EnvError
 
 AGENT = "agent"

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from marl.data.task import AgentID, AnySpace, Array, Bools, Kind
-from marl.envs.answers import Where
 from marl.envs.base import Obs
-from marl.envs.layout import MASK, encoder, obs_key
+from marl.envs.lifting.answers import Where
+from marl.envs.lifting.layout import MASK, encoder, obs_key
 from marl.errors import EnvError
 
 BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)  # encoding what is not in a space

@@ -12,8 +12,8 @@ from gymnasium import spaces
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, MultiAgentEnv, Obs
 from marl.envs.batched import State
-from marl.envs.goals import Goals, build_goals
-from marl.envs.layout import MASK, inner_space, obs_key
+from marl.envs.hierarchy.goals import Goals, build_goals
+from marl.envs.lifting.layout import MASK, inner_space, obs_key
 from marl.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -16,15 +16,15 @@ def optional_creator(env: str) -> Callable[..., Any] | None:
     """What builds the world behind ``prefix:name``, or None where the prefix is none of ours."""
     prefix, _, name = env.partition(":")
     if prefix == "vmas":
-        from marl.envs.vmas import vmas_world
+        from marl.envs.foreign.vmas import vmas_world
 
         return vmas_world(name)
     if prefix == "openspiel":
-        from marl.envs.openspiel import openspiel_world
+        from marl.envs.foreign.openspiel import openspiel_world
 
         return openspiel_world(name)
     if prefix == "lbforaging":
-        from marl.envs.lbforaging import foraging_world
+        from marl.envs.foreign.lbforaging import foraging_world
 
         return foraging_world(name)
     return None

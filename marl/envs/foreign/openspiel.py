@@ -19,8 +19,8 @@ from gymnasium import spaces
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import ALL, Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.batched import State
-from marl.envs.extras import need
-from marl.envs.layout import MASK
+from marl.envs.foreign.extras import need
+from marl.envs.lifting.layout import MASK
 from marl.errors import ConfigError, EnvError, UnknownNameError, did_you_mean
 
 

@@ -12,7 +12,7 @@ from marl.data.actions import action_encoder
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import ALL, ENV_STATE, Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.batched import BatchedEnv, Frame, State
-from marl.envs.layout import MASK, pattern_of
+from marl.envs.lifting.layout import MASK, pattern_of
 
 
 class SingleLane(MultiAgentEnv):

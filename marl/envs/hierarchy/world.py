@@ -21,12 +21,12 @@ from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError, model_
 
 from marl.config import Config, explain
 from marl.data.task import AgentID, AnySpace, Array
-from marl.envs.answers import reset_pair, step_result
 from marl.envs.base import ALL, ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult
 from marl.envs.batched import State
-from marl.envs.command import command_graph, draw_graph
-from marl.envs.layout import MASK, state_width
-from marl.envs.posts import Flattener, Post, build_posts
+from marl.envs.hierarchy.command import command_graph, draw_graph
+from marl.envs.hierarchy.posts import Flattener, Post, build_posts
+from marl.envs.lifting.answers import reset_pair, step_result
+from marl.envs.lifting.layout import MASK, state_width
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -42,7 +42,8 @@ class LevelConfig(Config):
         None, description="How long a goal that it sets lasts at most, in decisions of the subordinate."
     )
     goals: dict[str, Any] | str | None = Field(
-        None, description="Goals that it can set: keys of marl.envs.goals.ChangeConfig, or package.module:Class."
+        None,
+        description="Goals that it can set: keys of marl.envs.hierarchy.goals.ChangeConfig, or package.module:Class.",
     )
     extrinsic: float = Field(0.0, description="Weight of the base world's reward in this level's own.")
 

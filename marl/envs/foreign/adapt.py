@@ -7,8 +7,8 @@ from typing import Any
 import gymnasium as gym
 
 from marl.envs.base import MultiAgentEnv
-from marl.envs.gymnasium import GymnasiumWorld
-from marl.envs.pettingzoo import PettingZooWorld, from_pettingzoo, is_pettingzoo
+from marl.envs.foreign.gymnasium import GymnasiumWorld
+from marl.envs.foreign.pettingzoo import PettingZooWorld, from_pettingzoo, is_pettingzoo
 from marl.errors import ConfigError
 
 
@@ -31,7 +31,9 @@ def as_foreign(env: object) -> Any:
     if isinstance(env, PettingZooWorld | GymnasiumWorld):
         return env.env
     if isinstance(env, MultiAgentEnv):
-        from marl.envs.export import to_pettingzoo  # which builds worlds by name, so it imports what imports this
+        from marl.envs.foreign.export import (
+            to_pettingzoo,  # which builds worlds by name, so it imports what imports this
+        )
 
         return to_pettingzoo(env)
     return env

@@ -10,13 +10,13 @@ import numpy as np
 
 from marl.data.actions import decoder
 from marl.data.task import AgentID, Array, Ints
-from marl.envs.answers import guarded, reset_pair, step_result
 from marl.envs.base import ALL, ENV_STATE, Action, MultiAgentEnv, Obs, StepResult, state_vector
 from marl.envs.batched import BatchedEnv, Frame, State
-from marl.envs.episode_log import LONGEST_REPLAY, EpisodeLog, fingerprint
-from marl.envs.layout import kinds_of, state_width
-from marl.envs.reader import Reader, can_act
-from marl.envs.seating import Seating
+from marl.envs.lifting.answers import guarded, reset_pair, step_result
+from marl.envs.lifting.episode_log import LONGEST_REPLAY, EpisodeLog, fingerprint
+from marl.envs.lifting.layout import kinds_of, state_width
+from marl.envs.lifting.reader import Reader, can_act
+from marl.envs.lifting.seating import Seating
 from marl.errors import EnvError
 
 LONGEST_EMPTY = 1_000  # steps without anybody alive before a world is told off

@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
-from marl.envs.layout import MASK, inner_space
+from marl.envs.lifting.layout import MASK, inner_space
 from marl.errors import ConfigError, did_you_mean
 
 APART = ("mpe2",)  # families that are packages of their own

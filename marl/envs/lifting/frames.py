@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from marl.data.task import Array, Bools, Kind
 from marl.envs.batched import BatchedEnv, Frame
-from marl.envs.vector import DictVector
+from marl.envs.lifting.vector import DictVector
 from marl.errors import EnvError
 
 FINITE = "Return finite numbers."

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from marl.data.task import AgentID
 from marl.envs.batched import State
-from marl.envs.layout import pattern_of
+from marl.envs.lifting.layout import pattern_of
 from marl.errors import EnvError, did_you_mean
 
 

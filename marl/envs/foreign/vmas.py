@@ -28,11 +28,11 @@ from pydantic import Field, PositiveInt
 
 from marl.config import Config
 from marl.data.task import AnySpace, Array, Bools, Floats, Ints, Kind, number_seats
-from marl.envs.answers import guarded
 from marl.envs.batched import BatchedEnv, Frame, State
-from marl.envs.extras import need, undrawable
-from marl.envs.layout import kind_names
-from marl.envs.vmas_state import Memory
+from marl.envs.foreign.extras import need, undrawable
+from marl.envs.foreign.vmas_state import Memory
+from marl.envs.lifting.answers import guarded
+from marl.envs.lifting.layout import kind_names
 from marl.errors import ConfigError, UnknownNameError, did_you_mean
 
 OURS = (

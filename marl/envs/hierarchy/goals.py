@@ -140,7 +140,9 @@ def build_goals(given: Mapping[str, Any] | str, features: Sequence[int], sizes: 
             return Changes(sizes, **{"features": list(features), **keys})
         found = load_object(str(path), "goals")
         if not (isinstance(found, type) and issubclass(found, Goals)):
-            raise ConfigError(f"{where}: goals {path!r} is {found!r}; expected a subclass of marl.envs.goals.Goals.")
+            raise ConfigError(
+                f"{where}: goals {path!r} is {found!r}; expected a subclass of marl.envs.hierarchy.goals.Goals."
+            )
         return found(sizes, **keys)
     except ValidationError as error:
         raise explain(error, f"{where}: goals", ChangeConfig.model_fields) from None

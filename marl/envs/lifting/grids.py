@@ -10,8 +10,8 @@ from gymnasium import spaces
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import AgentID, Array, Bools, Kind
 from marl.envs.batched import BatchedEnv
-from marl.envs.bounds import stored_bounds
-from marl.envs.frames import FINITE, finite, largest_choices
+from marl.envs.lifting.bounds import stored_bounds
+from marl.envs.lifting.frames import FINITE, finite, largest_choices
 from marl.errors import EnvError
 
 VIEWS = (("obs", 0), ("new_obs", 1))  # columns with observations, and how many steps after ``t`` they were shown

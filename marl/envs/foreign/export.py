@@ -26,12 +26,12 @@ from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
 
 from marl.data.task import AgentID, AnySpace, Array
-from marl.envs.adapt import as_world
 from marl.envs.base import Action, Flags, Info, MultiAgentEnv, Obs, Rewards
-from marl.envs.exchange import as_played
-from marl.envs.pettingzoo import is_pettingzoo
+from marl.envs.foreign.adapt import as_world
+from marl.envs.foreign.exchange import as_played
+from marl.envs.foreign.pettingzoo import is_pettingzoo
+from marl.envs.foreign.stage import Outcome, Stage
 from marl.envs.registry import EnvCreator, make_env
-from marl.envs.stage import Outcome, Stage
 from marl.errors import ConfigError, EnvError, did_you_mean
 
 RENDER_MODES = {"ansi": str, "rgb_array": np.ndarray}

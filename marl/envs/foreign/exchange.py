@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from marl.data.task import AgentID, AnySpace
 from marl.envs.base import Action, Obs
-from marl.envs.layout import MASK, obs_key
+from marl.envs.lifting.layout import MASK, obs_key
 from marl.errors import EnvError
 
 OBSERVATION = "observation"

@@ -1,0 +1,1 @@
+"""Envs of other libraries as worlds of ours, and ours as theirs."""

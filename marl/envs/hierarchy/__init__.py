@@ -1,0 +1,1 @@
+"""Levels that set goals for each other over a base world."""
