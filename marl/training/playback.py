@@ -10,6 +10,7 @@ import numpy as np
 
 from marl.data.episode import EpisodeStats
 from marl.envs.registry import make_world
+from marl.errors import ConfigError
 from marl.policies.build import build_policies
 from marl.registry import only_modules
 from marl.rollout.player import Player
@@ -39,12 +40,20 @@ def play(
         frame = player.advance(player.decide(rng, explore=explore))
         played += 1
         if render:
-            yield str(player.world.render(0))
+            yield _text(player)
         if player.settle(frame).size:
             ended.append(player.ledger.pop())
             yield f"episode {len(ended)}  {_episode(ended[-1], player.policy_ids)}"
             player.begin(np.array([0]), np.array([seed + len(ended)]))
     yield _summary(EpisodeStats.concat(ended), played, player.policy_ids)
+
+
+def _text(player: Player) -> str:
+    picture = player.world.render(0)
+    if isinstance(picture, str):
+        return picture
+    what = "draws nothing" if picture is None else f"draws pictures ({'x'.join(map(str, picture.shape))})"
+    raise ConfigError(f"--render prints texts, but env {player.world.name!r} {what}. Leave --render out.")
 
 
 def load_player(folder: Path, allow: frozenset[str]) -> Player:

@@ -2,129 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 from gymnasium import spaces
 
-from marl.data.task import AgentID, AnySpace, Task
-from marl.envs.base import Action, MultiAgentEnv, StepResult
-from marl.envs.check import check_env
-from marl.envs.games.windy_maze import WindyMaze
+from marl.data.task import AgentID
+from marl.envs.base import Action, StepResult
 from marl.envs.hierarchy.world import HierarchicalEnv
-from marl.envs.registry import make_env, make_world
-from marl.errors import EnvError
-from marl.mappers.mapper import ByTable, level_of
-from marl.policies.config import PolicySpec, ScriptedConfig
-from marl.rollout.config import RolloutConfig, RolloutSpec
-from marl.rollout.worker import RolloutWorker
-
-STAY, EAST, WEST = 0, 2, 4
-FORWARD, BACK = 0, 1
-ALL = "__all__"
-
-
-def corridor(cells: int = 5, limit: int = 50) -> WindyMaze:
-    """The walker starts in column 1 and leaves in column ``cells``."""
-    line = f"#S{'.' * (cells - 2)}E#"
-    return WindyMaze({"map": ["#" * len(line), line, "#" * len(line)], "wind": 0, "turn": 0, "limit": limit})
-
-
-def goals(cells: int, **keys: Any) -> dict[str, Any]:
-    """Move so many cells on, or back."""
-    return {"changes": [[cells / 10], [-cells / 10]], "tolerance": 0.02, **keys}
-
-
-def two_levels(base: MultiAgentEnv, horizon: int = 3, cells: int = 2, **keys: Any) -> HierarchicalEnv:
-    levels = [{"name": "top_level", "horizon": horizon, "goals": goals(cells)}, {"name": "low_level", **keys}]
-    return HierarchicalEnv(base, levels=levels, features=[1])
-
-
-def three_levels(base: MultiAgentEnv, top_cells: int = 4, mid_cells: int = 2) -> HierarchicalEnv:
-    levels = [
-        {"name": "top_level", "horizon": 2, "goals": goals(top_cells)},
-        {"name": "mid_level", "horizon": 3, "goals": goals(mid_cells)},
-        {"name": "low_level"},
-    ]
-    return HierarchicalEnv(base, levels=levels, features=[1])
-
-
-def play(env: HierarchicalEnv, choices: Sequence[Action | Mapping[AgentID, Action]]) -> list[StepResult]:
-    """Play an episode; a plain action is played by everybody who is asked."""
-    obs, _ = env.reset(seed=0)
-    results = [StepResult(obs, {}, {}, {}, {})]
-    for choice in choices:
-        asked = who_is_asked(results[-1])
-        results.append(env.step(dict(choice) if isinstance(choice, Mapping) else dict.fromkeys(asked, choice)))
-    return results
-
-
-def who_is_asked(result: StepResult) -> list[AgentID]:
-    return [a for a in result.obs if not (result.terminated.get(a) or result.truncated.get(a))]
-
-
-def asked(results: Sequence[StepResult]) -> list[list[AgentID]]:
-    return [who_is_asked(result) for result in results]
-
-
-def ended(flags: Mapping[AgentID, bool]) -> list[AgentID]:
-    return sorted(agent for agent, flag in flags.items() if flag)
-
-
-def paid(results: Sequence[StepResult], level: str) -> list[float]:
-    return [round(sum(r for a, r in result.rewards.items() if a.startswith(level)), 6) for result in results[1:]]
-
-
-class Line(MultiAgentEnv):
-    """Agents on a line of their own; action 1 moves one cell on. Agent ``x`` leaves after ``lengths[x]`` steps of play,
-    paid 1; ``late`` ones appear after two steps. Masks forbid to move where ``blocked``."""
-
-    def __init__(
-        self, lengths: Mapping[AgentID, int], late: Sequence[AgentID] = (), blocked: Sequence[int] = ()
-    ) -> None:
-        self.lengths, self.late, self.blocked = lengths, late, blocked
-        self.possible_agents = tuple(lengths)
-        self.box = spaces.Box(0, 10, (2,), np.float32)
-        self.masked = spaces.Dict({"observation": self.box, "action_mask": spaces.MultiBinary(2)})
-        self.moves = spaces.Discrete(2)
-
-    def observation_space(self, agent: AgentID) -> AnySpace:
-        return self.masked if self.blocked else self.box
-
-    def action_space(self, agent: AgentID) -> AnySpace:
-        return self.moves
-
-    def state(self) -> Any:
-        return np.array(list(self.at.values()), np.float32)
-
-    def _see(self, agent: AgentID) -> Any:
-        seen = np.array([self.clock / 10, self.at[agent] / 10], np.float32)
-        mask = np.array([1, self.at[agent] not in self.blocked], np.int8)
-        return {"observation": seen, "action_mask": mask} if self.blocked else seen
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        self.clock, self.at = 0, dict.fromkeys(self.lengths, 0)
-        self.left = [a for a in self.lengths if a not in self.late]
-        return {a: self._see(a) for a in self.left}, {}
-
-    def step(self, actions: dict[AgentID, Action]) -> StepResult:
-        assert sorted(actions) == sorted(self.left)
-        self.clock += 1
-        for agent, move in actions.items():
-            self.at[agent] += move
-        gone = [a for a in self.left if self.at[a] >= self.lengths[a]]
-        shown = [*self.left, *(self.late if self.clock == 2 else ())]
-        self.left = [a for a in shown if a not in gone]
-        rewards, flags = {a: float(a in gone) for a in actions}, {a: a in gone for a in shown}
-        waits = self.clock < 2 and bool(self.late)
-        if waits:
-            flags[ALL] = False
-        return StepResult(
-            {a: self._see(a) for a in shown}, rewards, flags, {}, {a: {"clock": self.clock} for a in shown}
-        )
-
+from tests.envs.small_hierarchies import (
+    ALL,
+    BACK,
+    EAST,
+    FORWARD,
+    STAY,
+    Line,
+    asked,
+    corridor,
+    ended,
+    goals,
+    paid,
+    play,
+    three_levels,
+    two_levels,
+)
 
 # -- two levels --------------------------------------------------------------------------------------------------------
 
@@ -334,100 +235,3 @@ def test_a_goal_counts_from_where_a_base_agent_appears() -> None:
     assert asked(results)[-1] == ["mid_level_0"]
     remaining = results[-1].obs["mid_level_0"][4:6]
     assert remaining == pytest.approx([0.5 - 0.2, 0.5])  # of a, and of b, which begins now
-
-
-# -- through the machinery that trains ---------------------------------------------------------------------------------
-
-
-def decisions_of(env: MultiAgentEnv, level: str, gamma: float = 0.5) -> list[tuple[Any, ...]]:
-    """What is trained on when everybody always goes forward: (step, reward, elapsed, terminated, truncated)."""
-    world = make_world(lambda _: env, 1, {})
-    levels = {level_of(kind.agents[0]): k for k, kind in enumerate(world.kinds)}
-    move = {name: EAST if name == "low_level" else FORWARD for name in levels}
-    spec = RolloutSpec(
-        env=lambda _: env,
-        env_config={},
-        task=Task(world.kinds, world.state_size),
-        policies={
-            name: PolicySpec("scripted", k, scripted=ScriptedConfig(name="fixed", action=move[name]))
-            for name, k in levels.items()
-        },
-        mapper=ByTable("levels", level_of, ""),
-        seed=0,
-        config=RolloutConfig(),
-        complete_episodes=True,
-    )
-    length = 14 if "mid_level" in levels else 6
-    rows = RolloutWorker(spec, 0).collect(length).batch.for_policy(level, gamma=gamma)
-    columns = zip(*(rows[k] for k in ("t", "rewards", "elapsed", "terminateds", "truncateds")), strict=True)
-    return [(int(t), round(float(r), 6), int(n), bool(e), bool(c)) for t, r, n, e, c in sorted(columns)]
-
-
-def test_a_decision_of_the_top_lasts_until_it_is_asked_again_and_is_discounted_by_the_steps_between() -> None:
-    assert decisions_of(two_levels(corridor()), "top_level") == [(0, 0, 3, False, False), (3, 0.5**2, 3, True, False)]
-    steps = decisions_of(two_levels(corridor()), "low_level")
-    assert steps == [(1, 0.49, 1, False, False), (2, 1.49, 1, True, False), (4, 0.49, 1, False, False), (5, 1.49, 1, True, False)]  # fmt: skip
-
-
-def test_the_same_with_three_levels() -> None:
-    env = three_levels(corridor(9))
-    assert decisions_of(env, "top_level") == [(0, 0, 7, False, False), (7, 0.5**6, 7, True, False)]
-    first = 0.5 * 0.24 + 0.25 * 0.24  # nothing in its own step, then two steps of the base world
-    second = 0.5 * 0.24 + 0.25 * 1.24
-    wanted = [(1, first, 3, False, False), (4, second, 3, True, False), (8, first, 3, False, False), (11, second, 3, True, False)]  # fmt: skip
-    assert decisions_of(env, "mid_level") == [pytest.approx(row) for row in wanted]
-
-
-# -- contract and resuming ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "env",
-    [
-        two_levels(WindyMaze({"rooms": [1, 2], "limit": 40})),
-        three_levels(corridor(9)),
-        two_levels(Line({"a": 9, "b": 4, "c": 6}, late=["c"], blocked=[20])),
-    ],
-    ids=["two", "three", "team"],
-)
-def test_the_shipped_checker_finds_nothing_wrong(env: HierarchicalEnv) -> None:
-    assert check_env(env, steps=300) == []
-
-
-def test_any_registered_world_can_be_commanded() -> None:
-    levels = [{"name": "top_level", "horizon": 2, "goals": {"changes": [[1.0], [0.0]]}}, {"name": "low_level"}]
-    env = make_env("two_step_game", wrappers=[{"hierarchy": {"levels": levels, "features": [2]}}])
-    assert dict(env.max_agents) == {"low_level_agent_0_*": 1, "low_level_agent_1_*": 1, "top_level_*": 2}
-    assert check_env(env) == []
-    cartpole = make_env("CartPole-v1", wrappers=[{"hierarchy": {"levels": levels, "features": [0]}}])
-    assert check_env(cartpole) == []
-    assert not hasattr(cartpole, "get_state")
-
-
-def test_an_episode_goes_on_from_the_middle_as_if_nothing_had_happened() -> None:
-    choices = [FORWARD, FORWARD, EAST, EAST, FORWARD, EAST, EAST, FORWARD, BACK, WEST, STAY, EAST]
-    whole = play(three_levels(corridor(9)), choices)
-    for cut in range(len(choices)):
-        first, second = three_levels(corridor(9)), three_levels(corridor(9))
-        play(first, choices[:cut])
-        second.reset(seed=5)
-        second.set_state(first.get_state())
-        rest = [second.step(dict.fromkeys(who_is_asked(whole[t]), choices[t])) for t in range(cut, len(choices))]
-        for went, wanted in zip(rest, whole[cut + 1 :], strict=True):
-            assert asked([went]) == asked([wanted])
-            assert went.rewards == wanted.rewards
-            assert (went.terminated, went.truncated) == (wanted.terminated, wanted.truncated)
-            for agent in wanted.obs:
-                np.testing.assert_array_equal(went.obs[agent], wanted.obs[agent])
-
-
-def test_a_base_world_that_answers_nonsense_is_named() -> None:
-    class Old(Line):
-        def step(self, actions: Any) -> Any:
-            return {}, {}, {}, {}
-
-    env = two_levels(Old({"a": 3}))
-    env.reset(seed=0)
-    env.step({"top_level_0": FORWARD})
-    with pytest.raises(EnvError, match="the base world of a hierarchy: step returned 4 values"):
-        env.step({"low_level_0": 0})
