@@ -284,16 +284,16 @@ def poisonous(_: Any) -> Scripted:
         def step(self, actions: Any) -> Any:
             Poison.total += 1
             result = super().step(actions)
-            return result._replace(rewards={"a_0": float("nan")}) if Poison.total > 200 else result
+            return result._replace(rewards={"a_0": 1e30}) if Poison.total > 200 else result
 
     return Poison(["a_0"], [Step(["a_0"], {"a_0": 1}), Step([], {"a_0": 1}, ["__all__"])], agents=["a_0"])
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
-def test_a_nan_loss_stops_the_run_and_the_last_checkpoint_is_kept(algo: str, tmp_path: Path) -> None:
+def test_a_loss_that_is_no_number_stops_the_run_and_the_last_checkpoint_is_kept(algo: str, tmp_path: Path) -> None:
     keys = {**(PPO if algo == "ppo" else QMIX), "env": poisonous, "checkpoint_freq": 1, "evaluation": {"interval": 0}}
     with Trainer(algo, config=keys, directory=tmp_path) as trainer:
-        with pytest.raises(TrainingError, match=r"became nan"):
+        with pytest.raises(TrainingError, match=r"became (nan|inf)"):
             for _ in range(20):
                 trainer.train()
         assert all(np.isfinite(a).all() for a in trainer.get_policy().get_weights().values())

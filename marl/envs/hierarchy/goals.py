@@ -141,7 +141,7 @@ def build_goals(given: Mapping[str, Any] | str, features: Sequence[int], sizes: 
         found = load_object(str(path), "goals")
         if not (isinstance(found, type) and issubclass(found, Goals)):
             raise ConfigError(
-                f"{where}: goals {path!r} is {found!r}; expected a subclass of marl.envs.hierarchy.goals.Goals."
+                f"{where}: goals {path!r} is {found!r}; expected a subclass of marl.Goals."
             )
         return found(sizes, **keys)
     except ValidationError as error:

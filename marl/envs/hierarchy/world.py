@@ -43,7 +43,7 @@ class LevelConfig(Config):
     )
     goals: dict[str, Any] | str | None = Field(
         None,
-        description="Goals that it can set: keys of marl.envs.hierarchy.goals.ChangeConfig, or package.module:Class.",
+        description="Goals that it can set: features, changes, ... (docs/hierarchy.md), or package.module:Class.",
     )
     extrinsic: float = Field(0.0, description="Weight of the base world's reward in this level's own.")
 

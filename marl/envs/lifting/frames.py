@@ -81,7 +81,7 @@ class FrameCheck:
 def finite(numbers: Array) -> bool:
     """Whether there is neither NaN nor infinity; a sum of squares tells it fastest, unless it overflows."""
     flat = numbers.ravel()
-    return math.isfinite(flat.dot(flat)) or bool(np.isfinite(flat).all())
+    return math.isfinite(np.vdot(flat, flat)) or bool(np.isfinite(flat).all())
 
 
 def misshapen(world: BatchedEnv, frame: object) -> Iterator[str]:
