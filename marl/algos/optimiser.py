@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from marl.algos.config import OptimizerConfig
+from marl.algos.config import LearnerConfig, OptimizerConfig
 from marl.data.task import PolicyID
 from marl.errors import TrainingError
 from marl.policies.policy import Policy
@@ -68,12 +68,13 @@ class FlatOptimiser:
 
 
 def shared_optimisers(
-    policies: Mapping[PolicyID, Policy], config: OptimizerConfig, lr: float
+    policies: Mapping[PolicyID, Policy], configs: Mapping[PolicyID, LearnerConfig]
 ) -> dict[str, FlatOptimiser]:
-    """One optimiser per set of layers that several policies share."""
-    blocks = {layers: parameters for policy in policies.values() for layers, parameters in policy.shared.items()}
+    """One optimiser per set of layers that several policies share; they agree on its keys."""
+    blocks = {layers: (name, params) for name, policy in policies.items() for layers, params in policy.shared.items()}
     return {
-        layers: FlatOptimiser(parameters, config, lr, f"layers {layers!r}") for layers, parameters in blocks.items()
+        layers: FlatOptimiser(params, configs[name].optimizer, configs[name].lr, f"layers {layers!r}")
+        for layers, (name, params) in blocks.items()
     }
 
 

@@ -29,6 +29,7 @@ class Columns:
     starts: tuple[int, ...]  # the world's name of option 0
     low: tuple[float, ...]  # bounds of a coordinate
     high: tuple[float, ...]
+    whole: tuple[bool, ...]  # columns of whole numbers
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -63,14 +64,15 @@ class Columns:
     def bounded(self) -> NDArray[np.bool_]:
         """Coordinates with two finite bounds."""
         low, high = self.bounds
-        return np.asarray(np.isfinite(low) & np.isfinite(high))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(np.isfinite(low) & np.isfinite(high) & np.isfinite(high - low))
 
     def stretched(self, actions: Array) -> Array:
-        """Bounded coordinates from -1..1 to their bounds; everything else as it is."""
+        """Bounded coordinates from -1..1 to their bounds; others are cut where they have one bound."""
         low, high = self.bounds
         with np.errstate(invalid="ignore", over="ignore"):
             stretched = low + (np.clip(actions, -1, 1) + 1) * 0.5 * (high - low)
-        return np.where(self.bounded, stretched, actions).astype(np.float32)
+            return np.clip(np.where(self.bounded, stretched, actions), low, high).astype(np.float32)
 
     def squeezed(self, actions: Array) -> Array:
         """The inverse of ``stretched``."""
@@ -102,20 +104,21 @@ class Columns:
 
 def columns_of(space: AnySpace) -> Columns:
     """The columns of a space's actions."""
-    found: list[tuple[int, int, float, float]] = []
+    found: list[tuple[int, int, float, float, bool]] = []
     for leaf in _leaves(space):
         if isinstance(leaf, spaces.Discrete):
-            found.append((int(leaf.n), int(leaf.start), 0.0, 0.0))
+            found.append((int(leaf.n), int(leaf.start), 0.0, 0.0, True))
         elif isinstance(leaf, spaces.MultiDiscrete):
             pairs = zip(leaf.nvec.reshape(-1).tolist(), leaf.start.reshape(-1).tolist(), strict=True)
-            found += [(int(n), int(start), 0.0, 0.0) for n, start in pairs]
+            found += [(int(n), int(start), 0.0, 0.0, True) for n, start in pairs]
         elif isinstance(leaf, spaces.MultiBinary):
-            found += [(2, 0, 0.0, 0.0)] * int(np.prod(leaf.shape))
+            found += [(2, 0, 0.0, 0.0, True)] * int(np.prod(leaf.shape))
         elif isinstance(leaf, spaces.Box):
             bounds = zip(leaf.low.reshape(-1).tolist(), leaf.high.reshape(-1).tolist(), strict=True)
-            found += [(0, 0, low, high) for low, high in bounds]
-    sizes, starts, lows, highs = zip(*found, strict=True) if found else ((), (), (), ())
-    return Columns(sizes, starts, lows, highs)
+            whole = bool(np.issubdtype(leaf.dtype, np.integer))
+            found += [(0, 0, low, high, whole) for low, high in bounds]
+    sizes, starts, lows, highs, wholes = zip(*found, strict=True) if found else ((), (), (), (), ())
+    return Columns(sizes, starts, lows, highs, wholes)
 
 
 def _leaves(space: AnySpace) -> Iterator[AnySpace]:
@@ -149,9 +152,28 @@ def decoder(space: AnySpace) -> Callable[[Any], Any]:
         return (lambda a: a + start) if start else (lambda a: a)
     if isinstance(space, spaces.Tuple | spaces.Dict):
         return _nested_decoder(space)
+    if isinstance(space, spaces.Box):
+        return _box_decoder(space)
     shape, dtype = space.shape, space.dtype
     offset: Array | int = space.start.reshape(-1) if isinstance(space, spaces.MultiDiscrete) else 0
     return lambda a: (np.asarray(a, dtype) + offset).astype(dtype, copy=False).reshape(shape or ())
+
+
+def _box_decoder(space: spaces.Box) -> Callable[[Any], Any]:
+    """Whole numbers are rounded; a double keeps to bounds that float32 rounding would just miss."""
+    shape, dtype = space.shape, space.dtype
+    if dtype == np.float32:
+        return lambda a: np.asarray(a, dtype).reshape(shape)
+    low, high = space.low, space.high
+    if np.issubdtype(dtype, np.integer):
+        return lambda a: np.clip(np.rint(np.asarray(a)).reshape(shape), low, high).astype(dtype)
+
+    def decode(a: Any) -> Array:
+        action = np.asarray(a, dtype).reshape(shape)
+        cut = np.clip(action, low, high)
+        return np.asarray(np.where(np.abs(action - cut) <= 1e-6 * np.maximum(np.abs(cut), 1), cut, action), dtype)
+
+    return decode
 
 
 def _nested_decoder(space: AnySpace) -> Callable[[Any], Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -20,8 +21,9 @@ class GroupedWorld(MultiAgentEnv):
     """A world in which each group is one agent of the group's name; agents outside of groups stay as they are.
 
     Its spaces are Tuples of the members' spaces, in their order. The group is asked when any member is asked; the part of
-    a member that is not there is zeros, and its part of the action is not played. The group's reward is the sum of its
-    members' rewards. It ends when its last living member ends: truncated if anyone was truncated in that step.
+    a member that is not there is zeros (or what its space has nearest to them), and its part of the action is not
+    played. The group's reward is the sum of its members' rewards. It ends when its last living member ends: truncated if
+    anyone was truncated in that step.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class GroupedWorld(MultiAgentEnv):
         self.possible_agents = tuple(dict.fromkeys(names))
         patterns = {self.group_of.get(p, p): 1 if p in self.group_of else n for p, n in env.max_agents.items()}
         self.max_agents = {} if self.possible_agents else patterns
+        self._parts = {group: [_part(env, member) for member in members] for group, members in self.groups.items()}
         self._spaces = {group: self._joined_spaces(group) for group in self.groups}
         self._alive: set[AgentID] = set()
         for what, given, own in (("obs_space", obs_space, 0), ("act_space", act_space, 1)):
@@ -116,23 +119,18 @@ class GroupedWorld(MultiAgentEnv):
 
     def _team_view(self, group: GroupID, obs: Mapping[AgentID, Obs]) -> Obs:
         views, masks, state = [], [], None
-        for member in self.groups[group]:
-            space = self.env.observation_space(member)
-            inner, masked = inner_space(space)
-            key = obs_key(space)
-            options = columns_of(self.env.action_space(member)).options
-            mask: Array = np.ones(options, np.int8)
-            if member in obs:
-                value = obs[member]
-                if masked:
-                    mask = np.asarray(value[MASK], np.int8)
-                if key is not None:
-                    state = value.get(ENV_STATE, state)
-                    value = value[key]
-                views.append(value)
-            else:
-                views.append(_nothing(inner))
-            masks.append(mask)
+        for part in self._parts[group]:
+            masks.append(part.everything)
+            if part.member not in obs:
+                views.append(part.nothing)
+                continue
+            value = obs[part.member]
+            if part.masked and part.member in self._asked:  # the mask of somebody who just ended may allow nothing
+                masks[-1] = np.asarray(value[MASK], np.int8)
+            if part.key is not None:
+                state = value.get(ENV_STATE, state)
+                value = value[part.key]
+            views.append(value)
         own = self._spaces[group][0]
         if not isinstance(own, spaces.Dict):
             return tuple(views)
@@ -246,4 +244,23 @@ def _nothing(space: AnySpace) -> Obs:
         return int(space.start)
     if isinstance(space, spaces.MultiDiscrete):
         return space.start
-    return np.zeros(space.shape or (), space.dtype)
+    nothing = np.zeros(space.shape or (), space.dtype)
+    return np.clip(nothing, space.low, space.high) if isinstance(space, spaces.Box) else nothing
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What has to be known of a member to show it in its group's view."""
+
+    member: AgentID
+    key: str | None
+    masked: bool
+    nothing: Obs
+    everything: Array
+
+
+def _part(env: MultiAgentEnv, member: AgentID) -> _Part:
+    space = env.observation_space(member)
+    inner, masked = inner_space(space)
+    options = columns_of(env.action_space(member)).options
+    return _Part(member, obs_key(space), masked, _nothing(inner), np.ones(options, np.int8))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from marl.data.task import Array, Kind, PolicyID
-from marl.errors import SpaceMismatchError
+from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import PolicySpec
 from marl.policies.policy import Policy
 from marl.policies.scripted import build_scripted
@@ -32,6 +32,11 @@ def build_policies(specs: Mapping[PolicyID, PolicySpec], kinds: Sequence[Kind]) 
         if layers is None or not isinstance(policy, ValuePolicy | StochasticPolicy):
             continue
         depth = len(specs[name].model.fcnet_hiddens)
+        if not depth:
+            raise ConfigError(
+                f"policy {name!r} shares the encoder {layers!r}, but fcnet_hiddens is empty, so it has none. Give it "
+                "layers, or drop shared."
+            )
         donor = policies[donors.setdefault(layers, name)]
         assert isinstance(donor, ValuePolicy | StochasticPolicy)
         _check_fit(layers, (name, policy), (donors[layers], donor), specs)

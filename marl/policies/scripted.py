@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from marl.registry import load_object
 
 
 class RandomPolicy(Policy):
-    """Uniform over the legal actions, or over the box; standard normal where the box has no bounds."""
+    """Uniform over the legal actions, or over the box; normal where the box has no bounds, half of that where it has one."""
 
     world_units = True
 
@@ -37,10 +37,16 @@ class RandomPolicy(Policy):
         columns = self.kind.columns
         if not columns.numbers:
             return np.zeros((rows, len(columns)))
-        bounded = columns.bounded
-        low, high = np.where(bounded, columns.low, 0), np.where(bounded, columns.high, 1)
-        uniform = rng.uniform(low, high, (rows, len(columns)))
-        return np.where(bounded, uniform, rng.standard_normal((rows, len(columns))))
+        bounded, shape = columns.bounded, (rows, len(columns))
+        low, high = columns.bounds
+        edge = 0.499 * np.array(columns.whole)  # rounding then gives the outermost whole numbers their full share
+        uniform = rng.uniform(np.where(bounded, low - edge, 0), np.where(bounded, high + edge, 1), shape)
+        free = rng.standard_normal(shape)
+        one_sided = np.where(
+            np.isfinite(low), low + np.abs(free), np.where(np.isfinite(high), high - np.abs(free), free)
+        )
+        drawn = np.where(bounded, uniform, one_sided)
+        return np.where(columns.whole, np.rint(drawn), drawn)
 
 
 class FixedPolicy(Policy):
@@ -95,12 +101,16 @@ class RulePolicy(Policy):
         space = self.kind.observation_space
         if isinstance(space, spaces.Discrete):
             return int(obs[0]) + int(space.start)
+        if isinstance(space, spaces.MultiDiscrete):
+            return obs.reshape(space.shape) + space.start
+        if isinstance(space, spaces.Tuple | spaces.Dict):
+            return spaces.unflatten(space, obs)
         return obs.reshape(space.shape) if space.shape is not None else obs
 
     def _checked(self, chosen: object) -> Array:
         kind = self.kind
         try:
-            action = self.encode(chosen)
+            action = self.encode(chosen) if kind.columns.numbers or _whole(chosen) else None
         except (ValueError, TypeError, KeyError):
             action = None
         if action is None or not kind.columns.contains(action):
@@ -108,6 +118,16 @@ class RulePolicy(Policy):
                 f"scripted policy {self.name!r} returned {chosen!r}, which is not in {kind.action_space}."
             )
         return action
+
+
+def _whole(chosen: Any) -> bool:
+    """Whether an action of choices holds no fractions, which storing it would cut off."""
+    if isinstance(chosen, Mapping):
+        return all(map(_whole, chosen.values()))
+    if isinstance(chosen, tuple):
+        return all(map(_whole, chosen))
+    numbers = np.asarray(chosen, np.float64)
+    return bool((numbers == np.floor(numbers)).all())
 
 
 def _check_legal(name: str, kind: Kind, actions: Array, inputs: Inputs) -> None:

@@ -221,6 +221,9 @@ class Player:
         if not lanes.size:
             return
         alive = self.alive[lanes] & ~(frame.terminated[lanes] | frame.truncated[lanes])
+        # The world may use one array for several of these, so they are not written into.
+        frame.truncated, frame.blind = frame.truncated.copy(), frame.blind.copy()
+        frame.present, frame.over = frame.present.copy(), frame.over.copy()
         frame.truncated[lanes] |= alive
         frame.blind[lanes] |= alive & ~frame.present[lanes]  # between two decisions: no up-to-date observation
         frame.present[lanes] = False
@@ -291,6 +294,6 @@ def to_env(actions: Array, columns: Columns, config: RolloutConfig) -> Array:
     """Stored actions as the world takes them: coordinates stretched or cut to the bounds of their Box."""
     if not columns.numbers:
         return actions
-    if config.normalize_actions and columns.bounded.any():
+    if config.normalize_actions:
         return columns.stretched(actions)
     return columns.cut(actions) if config.clip_actions else actions

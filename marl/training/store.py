@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.errors import CheckpointError, did_you_mean
@@ -208,6 +210,25 @@ class Store:
 
 def load_policy(policy: Policy, name: PolicyID, source: str) -> None:
     """Start a policy from a checkpoint of another run: ``PATH`` (same id, or its only policy) or ``PATH#id``."""
+    weights, where = _loadable(name, source)
+    set_weights(policy, weights, where)
+
+
+def check_loaded(policies: Mapping[PolicyID, Policy], sources: Mapping[PolicyID, str]) -> None:
+    """Layers that loaded policies share can only come from one of them: refuse where the others had different ones."""
+    for name, source in sources.items():
+        if not policies[name].shared:
+            continue
+        weights, _ = _loadable(name, source)
+        if any(not np.array_equal(array, weights[key]) for key, array in policies[name].get_weights().items()):
+            raise CheckpointError(
+                f"load: policy {name!r} shares the layers {', '.join(policies[name].shared)} with a policy that was loaded "
+                "after it and had different ones there. Load one of them, or give them layers of their own."
+            )
+
+
+def _loadable(name: PolicyID, source: str) -> tuple[Mapping[str, Any], str]:
+    """The weights that ``source`` means, and a text that says where they are."""
     path, _, wanted = source.partition("#")
     folder = find_checkpoint(Path(path).expanduser())
     policies = read_part(folder, "policies")
@@ -217,7 +238,7 @@ def load_policy(policy: Policy, name: PolicyID, source: str) -> None:
             f"load: {folder} has no policy {wanted!r}. It has {', '.join(policies)}.{did_you_mean(wanted, policies)} "
             f"Name one: load: {{{name}: {path}#ID}}."
         )
-    set_weights(policy, policies[wanted], f"load: {folder}, policy {wanted!r}")
+    return policies[wanted], f"load: {folder}, policy {wanted!r}"
 
 
 def set_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> None:

@@ -32,7 +32,7 @@ from marl.scenario.setup import Setup, set_up
 from marl.training.acting import act_once
 from marl.training.build import check_fields, choose_device, make_pool
 from marl.training.result import Result, episode_numbers, look_up, reached
-from marl.training.store import Store, load_policy
+from marl.training.store import Store, check_loaded, load_policy
 from marl.training.timers import Timers
 
 RECENT = 100  # episodes that a result covers when fewer ended in its iteration
@@ -98,6 +98,8 @@ class Trainer:
             policy.to(self.device)
         for name, path in self.scenario.load.items() if fresh else ():  # a restored run has its own weights
             load_policy(policies[name], name, path)
+        if fresh:
+            check_loaded(policies, self.scenario.load)
         return policies
 
     def _set_initial_trained(self) -> None:

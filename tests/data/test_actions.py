@@ -14,6 +14,8 @@ from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
 from marl.policies.distributions import Mixed, distribution_for
 from marl.policies.policy import Inputs
+from marl.rollout.config import RolloutConfig
+from marl.rollout.player import to_env
 
 LEAVES = st.one_of(
     st.builds(lambda n, start: spaces.Discrete(n, start=start), st.integers(1, 5), st.integers(-2, 3)),
@@ -112,3 +114,45 @@ def test_random_play_covers_every_column_and_obeys_masks_of_several_choices():
     inputs = Inputs(np.zeros((300, 1), np.int64), legal, np.zeros(300, np.int64))
     actions = policy.act(inputs, np.zeros((300, 0), np.float32), np.random.default_rng(0), explore=True).actions
     assert [sorted(set(column.tolist())) for column in actions.T] == [[0, 1], [1, 2], [1]]
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        spaces.Box(-0.3, 0.7, (2,), np.float64),
+        spaces.Box(-0.1, 0.1, (2,), np.float64),
+        spaces.Box(-0.3, 0.7, (2,), np.float32),
+        spaces.Box(np.array([-1, 0], np.float32), np.array([1, np.inf], np.float32)),
+        spaces.Box(0, np.inf, (2,), np.float32),
+        spaces.Box(-np.inf, 0, (2,), np.float32),
+        spaces.Box(-3e38, 3e38, (2,), np.float32),
+        spaces.Box(-2, 2, (2,), np.int8),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("acts", ["stochastic", "scripted"])
+def test_no_action_is_sent_outside_of_its_box(box, acts):
+    kind = Kind("agent", ("a",), spaces.Box(-1, 1, (4,)), box)
+    spec = PolicySpec(
+        acts, 0, ModelConfig(fcnet_hiddens=[8]), scripted=ScriptedConfig(name="random") if acts == "scripted" else None
+    )
+    inputs = Inputs(np.zeros((400, 4), np.float32), np.zeros((400, 0), bool), np.zeros(400, np.int64))
+    drawn = (
+        build_policy(spec, kind)
+        .act(inputs, np.zeros((400, 0), np.float32), np.random.default_rng(0), explore=True)
+        .actions
+    )
+    sent = to_env(drawn * 3, kind.columns, RolloutConfig()) if acts == "stochastic" else drawn
+    for row in sent.tolist():
+        assert box.contains(decoder(box)(row)), row
+
+
+def test_random_whole_numbers_are_uniform():
+    box = spaces.Box(-2, 2, (1,), np.int8)
+    kind = Kind("agent", ("a",), spaces.Box(-1, 1, (4,)), box)
+    policy = build_policy(PolicySpec("scripted", 0, scripted=ScriptedConfig(name="random")), kind)
+    inputs = Inputs(np.zeros((5000, 4), np.float32), np.zeros((5000, 0), bool), np.zeros(5000, np.int64))
+    drawn = policy.act(inputs, np.zeros((5000, 0), np.float32), np.random.default_rng(0), explore=True).actions
+    counts = np.bincount(drawn[:, 0].astype(int) + 2, minlength=5)
+    assert counts.min() > 900
+    assert counts.max() < 1100

@@ -202,3 +202,31 @@ def test_joint_of_an_unknown_group_is_refused():
         ConfigError, match=r"multiagent.joint names 'teem', which is no group. Groups: team. Did you mean"
     ):
         marl.Trainer(config=scenario("ppo", groups={"team": ["agent_0", "agent_1"]}, joint=["teem"]))
+
+
+class OneBased(Script):
+    """Members whose spaces do not hold 0."""
+
+    shown: ClassVar = {agent: spaces.Box(1, 2, (2,), np.float32) for agent in "abc"}
+
+
+def test_an_absent_member_is_shown_something_that_its_space_holds():
+    world = OneBased({"b": np.ones(2, np.float32)}).with_agent_groups({"team": ["a", "b"]})
+    obs, _ = world.reset()
+    assert world.observation_space("team").contains(obs["team"])
+    assert obs["team"][0].tolist() == [1.0, 1.0]
+
+
+class Masked(Script):
+    shown: ClassVar = {
+        agent: spaces.Dict({"observation": spaces.Discrete(2), "action_mask": spaces.MultiBinary(2)}) for agent in "abc"
+    }
+    moves: ClassVar = {agent: spaces.Discrete(2) for agent in "abc"}
+
+
+def test_the_mask_of_a_member_that_just_ended_forbids_nothing():
+    gone, there = ({"observation": 1, "action_mask": np.array(mask, np.int8)} for mask in ([0, 0], [0, 1]))
+    base = Masked({"a": there, "b": there}, StepResult({"a": gone, "b": there}, {}, {"a": True}, {}, {}))
+    world = base.with_agent_groups({"team": ["a", "b"]})
+    assert world.reset()[0]["team"]["action_mask"].tolist() == [0, 1, 0, 1]
+    assert world.step({"team": (1, 1)}).obs["team"]["action_mask"].tolist() == [1, 1, 0, 1]

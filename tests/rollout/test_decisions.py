@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marl.data.batch import MultiAgentBatch
+from marl.data.task import Kind, number_seats
+from marl.envs.batched import NativeEnv
 from marl.errors import EnvError
 from tests.worlds import Scripted, Step, decisions, worker_for
 
@@ -136,6 +139,40 @@ def test_a_horizon_truncates_and_bootstraps() -> None:
     rows = decisions(batches)
     assert [(d[1], d[7], d[8]) for d in rows[:3]] == [(0, False, False), (1, False, False), (2, False, True)]
     assert rollouts[0].episodes.lengths.tolist() == [3, 3]
+
+
+class Endless(NativeEnv):
+    """Returns one and the same array for both flags, as a quick world might."""
+
+    state_arrays = ("t",)
+
+    def __init__(self, num_envs: int, config: Any) -> None:
+        self.num_envs = num_envs
+        self.kinds = number_seats([Kind("agent", ("a_0",), spaces.Discrete(2), spaces.Discrete(2))])
+        self.t = np.zeros(num_envs, np.int64)
+
+    def _start(self, lanes: Any, seeds: Any) -> None:
+        self.t[lanes] = 0
+
+    def _play(self, actions: Any) -> Any:
+        self.t += 1
+        no = np.zeros((self.num_envs, 1), bool)
+        return np.ones((self.num_envs, 1), np.float32), no, no, no[:, 0]
+
+    def _view(self) -> Any:
+        shape = (self.num_envs, 1)
+        return (
+            [np.zeros((*shape, 1), np.int64)],
+            [np.zeros((*shape, 0), bool)],
+            np.ones(shape, bool),
+            np.zeros((self.num_envs, 0)),
+        )
+
+
+def test_a_horizon_truncates_a_native_world_that_has_one_array_for_both_flags() -> None:
+    worker = worker_for(Endless, horizon=5)
+    batch = worker.collect(10).batch
+    assert (int(batch.terminateds.sum()), int(batch.truncateds.sum())) == (0, 2)
 
 
 def test_complete_mode_never_cuts_an_episode() -> None:

@@ -6,7 +6,7 @@ import torch
 from safetensors.numpy import load_file
 
 from marl import Trainer
-from marl.errors import ConfigError, SpaceMismatchError
+from marl.errors import CheckpointError, ConfigError, SpaceMismatchError
 
 SHARED = {"model": {"fcnet_hiddens": [16], "post_fcnet_hiddens": [8], "shared": {"encoder": "trunk"}}}
 ALGOS = {
@@ -134,6 +134,7 @@ def test_freezing_one_of_two_sharers_is_refused():
             "share the encoder 'trunk', but their layers differ",
         ),
         ({"p0": {}, "p1": {"shared": {"head": "trunk"}}}, ConfigError, "shared"),
+        ({"p0": {"fcnet_hiddens": []}, "p1": {"fcnet_hiddens": []}}, ConfigError, "fcnet_hiddens is empty"),
     ],
 )
 def test_policies_that_cannot_share_are_refused_before_the_run(policies, error, message):
@@ -146,3 +147,29 @@ def test_a_policy_may_have_layers_of_its_own_beside_sharers():
         a, b = parts(run)
         assert a.weights[0] is not b.weights[0]
         run.train()
+
+
+def test_shared_layers_have_the_optimiser_of_their_policies_whoever_else_is_in_the_learner():
+    config = {
+        "env": "copies", "env_config": {"num_agents": 3}, "fcnet_hiddens": [8], "train_batch_size": 32, "sgd_minibatch_size": 32,
+        "policies": {"a": {}, "b": SGD, "c": SGD}, "policy_mapping_fn": {"agent_0": "a", "agent_1": "b", "agent_2": "c"},
+        "evaluation": {"interval": 0},
+    }  # fmt: skip
+    with Trainer("mappo", config=config) as run:
+        (learner,) = run.learners
+        assert type(learner.optimisers["a"].optimiser) is torch.optim.Adam
+        assert type(learner.shared["trunk"].optimiser) is torch.optim.SGD
+
+
+SGD = {"optimizer": {"type": "sgd"}, "shared": {"encoder": "trunk"}}
+
+
+def test_loading_different_shared_layers_into_two_policies_is_refused(tmp_path):
+    folders = []
+    for seed in (1, 2):
+        with trainer("ppo", seed=seed) as run:
+            folders.append(run.save(tmp_path / str(seed)))
+    with pytest.raises(CheckpointError, match="'p0' shares the layers trunk with a policy that was loaded after it"):
+        trainer("ppo", load={"p0": str(folders[0]), "p1": str(folders[1])})
+    with trainer("ppo", load={"p0": str(folders[0]), "p1": str(folders[0])}) as fine:
+        assert fine.policies["p0"].network.weights[0] is fine.policies["p1"].network.weights[0]

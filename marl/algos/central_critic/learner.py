@@ -68,8 +68,7 @@ class CentralCriticLearner(Learner):
             self.optimisers[name] = FlatOptimiser(
                 parameters, configs[name].optimizer, configs[name].lr, f"policy {name!r}"
             )
-        first = next(iter(configs.values()))
-        self.shared = shared_optimisers(policies, first.optimizer, first.lr)
+        self.shared = shared_optimisers(policies, configs)
         self.companies = _companies(policies, self.sharing)
         self.gathered: dict[PolicyID, list[SampleBatch]] = {name: [] for name in policies}
         self.steps_gathered = dict.fromkeys(policies, 0)

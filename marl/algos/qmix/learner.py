@@ -67,7 +67,7 @@ class QmixLearner(Learner):
             name: FlatOptimiser(policy.own_parameters(), config.optimizer, config.lr, f"policy {name!r}")
             for name, policy in self.values.items()
         }
-        self.shared = shared_optimisers(policies, config.optimizer, config.lr)
+        self.shared = shared_optimisers(policies, dict.fromkeys(policies, config))
         self.teams = [self._team(name, seats, seed) for name, seats in teams.items()]
         self.teams += [self._single(name) for name in alone]
         self.update_debt = 0.0

@@ -7,7 +7,7 @@ from gymnasium import spaces
 
 from marl.data.task import Array, Kind
 
-ROUNDING = 1e-6  # relative to the bound
+ROUNDING = 1e-6  # relative to the bound, and to 1 where it is smaller
 
 
 def stored_bounds(kind: Kind) -> tuple[Array, Array]:
@@ -21,4 +21,4 @@ def stored_bounds(kind: Kind) -> tuple[Array, Array]:
     if not isinstance(flat, spaces.Box):
         return np.full(kind.obs_width, -np.inf), np.full(kind.obs_width, np.inf)
     low, high = flat.low.reshape(-1).astype(np.float64), flat.high.reshape(-1).astype(np.float64)
-    return low - ROUNDING * np.abs(low), high + ROUNDING * np.abs(high)
+    return low - ROUNDING * np.maximum(np.abs(low), 1), high + ROUNDING * np.maximum(np.abs(high), 1)
