@@ -170,7 +170,7 @@ def check(
     if as_json:
         print(json.dumps(report.as_json(), indent=2))
     else:
-        report.print(Console(soft_wrap=True))
+        report.print(Console(soft_wrap=True, emoji=False))
     raise typer.Exit(0 if report.passed else 2)
 
 

@@ -31,5 +31,7 @@ def _line(problem: object, where: str, known: Iterable[str]) -> str:
         return f"{where}: unknown key {path!r}.{did_you_mean(last, known)}{listing}"
     if problem["type"] == "missing":
         return f"{where}: the key {path!r} is missing."
+    if problem["type"] == "value_error":  # a sentence of ours
+        return f"{where}: {path + ': ' if path else ''}{str(problem['msg']).removeprefix('Value error, ')}."
     got = problem["input"]
     return f"{where}: {path or 'value'} = {got!r} ({type(got).__name__}) does not fit: {problem['msg']}."

@@ -84,7 +84,17 @@ def import_module(module_name: str, what: str) -> object:
         ) from error
 
 
+_used: set[str] = set()
+
+
+def used_packages() -> list[str]:
+    """Packages outside of marl from which something was loaded by name so far: what a later ``--allow`` has to name."""
+    return sorted(_used)
+
+
 def _check_allowed(module: str, what: str) -> None:
+    if module != "marl" and not module.startswith("marl."):
+        _used.add(module.split(".")[0])
     allowed = _allowed.get()
     if allowed is None or any(module == name or module.startswith(name + ".") for name in (*allowed, "marl")):
         return

@@ -202,7 +202,7 @@ def _closing_lines(trainer: Any, outcome: Any) -> list[str]:
     if value is not None:
         lines.append(f"last evaluation: {metric} {value:.4g}")
     if outcome.interrupted:
-        lines.append(f"stopped at iteration {trainer.iteration}. Go on with: marl run --resume {outcome.directory}")
+        lines.append(f"stopped at iteration {trainer.iteration}. Go on with: {_resume_command(outcome.directory)}")
     lines += [f"checkpoint: {outcome.checkpoint}", f"results: {outcome.directory}"]
     return lines
 
@@ -215,8 +215,15 @@ def _after_failure(directory: Path | None, fresh: bool) -> list[str]:
     if fresh and not kept and not (directory / "result.json").exists():
         shutil.rmtree(directory, ignore_errors=True)
         return ["the run ended before its first result; nothing was kept"]
-    last = f"last checkpoint: {kept[-1]}. Go on with: marl run --resume {directory}" if kept else "no checkpoint yet"
+    last = f"last checkpoint: {kept[-1]}. Go on with: {_resume_command(directory)}" if kept else "no checkpoint yet"
     return [last, f"results: {directory}"]
+
+
+def _resume_command(directory: Path) -> str:
+    """What to type to go on; a checkpoint may only load the user's own modules if the user says so again."""
+    from marl.registry import used_packages
+
+    return " ".join(["marl run --resume", str(directory), *(f"--allow {package}" for package in used_packages())])
 
 
 def guarded(app: Callable[[], Any]) -> None:

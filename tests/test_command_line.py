@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,10 +25,12 @@ stop: {training_iteration: 4}
 """
 
 
-def marl(*arguments: object, module: str = "marl.cli", timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def marl(
+    *arguments: object, module: str = "marl.cli", timeout: float = 120, cwd: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],
-        capture_output=True, text=True, timeout=timeout, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=timeout, cwd=cwd, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 
 
@@ -264,3 +267,27 @@ def test_importing_marl_imports_nothing_heavy() -> None:
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT).stdout.strip() == "False"
     )
+
+
+def test_the_command_to_go_on_works_for_a_world_of_the_users_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from pathlib import Path\n\nfrom marl.envs.foreign.copies import GymnasiumCopies\n\n\n"
+        "class Mine(GymnasiumCopies):\n"
+        "    steps = 0\n\n"
+        "    def step(self, actions):\n"
+        "        Mine.steps += 1\n"
+        "        if Mine.steps == 150 and not Path('mended').exists():\n"
+        "            raise SystemExit(3)\n"
+        "        return super().step(actions)\n"
+    )
+    first = marl(
+        "train", "--run", "PPO", "--env", "mine:Mine", "--stop-iters", 4, "--checkpoint-freq", 1, "--set", "train_batch_size=64",
+        "--set", "sgd_minibatch_size=64", "--set", "evaluation.interval=0", "--local-dir", tmp_path, cwd=tmp_path,
+    )  # fmt: skip
+    assert first.returncode == 2
+    assert "step raised SystemExit: 3 (at " in first.stderr
+    command = re.search(r"Go on with: marl (run --resume .*)", first.stderr + first.stdout)
+    assert command is not None
+    (tmp_path / "mended").touch()
+    second = marl(*command[1].split(), "--stop-iters", 4, cwd=tmp_path)
+    assert second.returncode == 0, second.stderr

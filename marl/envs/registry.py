@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -13,12 +14,13 @@ from marl.config import Config, explain
 from marl.data.task import number_seats
 from marl.envs.base import EnvContext, MultiAgentEnv
 from marl.envs.batched import BatchedEnv
-from marl.envs.foreign.extras import optional_creator
+from marl.envs.foreign.extras import EXTRAS, optional_creator
 from marl.envs.foreign.pettingzoo import from_pettingzoo, make_pettingzoo, pettingzoo_creator
+from marl.envs.lifting.answers import line_of_code
 from marl.envs.lifting.single_lane import SingleLane
 from marl.envs.lifting.vector import DictVector
 from marl.envs.wrappers import Wrapping, read_wrappers, wrap
-from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean
+from marl.errors import ConfigError, EnvError, UnknownNameError, UserError, did_you_mean
 from marl.registry import Registry, import_module, load_object
 
 EnvCreator: TypeAlias = Callable[..., Any]
@@ -30,16 +32,27 @@ ENVS: Registry[EnvCreator] = Registry("env")
 
 def register_env(name: str, creator: EnvCreator | str) -> None:
     """Make ``env: name`` work. ``creator`` may also be ``package.module:name``, which Ray workers load by themselves."""
-    ENVS.register(name, creator if callable(creator) else _ByName(creator))
+    ENVS.register(name, _ByName(creator) if isinstance(creator, str) else _checked(name, creator))
 
 
-def register_pettingzoo(name: str, creator: EnvCreator | str) -> None:
+def register_pettingzoo(name: str, creator: EnvCreator | ModuleType | str) -> None:
     """Make ``env: name`` a PettingZoo env, parallel or turn-based.
 
-    ``creator`` is a function of keyword arguments (``tictactoe_v3.env``), which get the ``env_config``, or its path
+    ``creator`` is a function of keyword arguments (``tictactoe_v3.env``), which get the ``env_config``, a module, or a path
     ``pettingzoo.classic.tictactoe_v3`` (then ``parallel_env`` is taken where there is one) or ``package.module:function``.
     """
-    ENVS.register(name, _PettingZoo(creator))
+    if isinstance(creator, ModuleType):
+        creator = pettingzoo_creator(creator, creator.__name__)
+    ENVS.register(name, _PettingZoo(creator if isinstance(creator, str) else _checked(name, creator)))
+
+
+def _checked(name: str, creator: object) -> EnvCreator:
+    if not callable(creator):
+        raise ConfigError(
+            f"env {name!r} is registered with an object of type {type(creator).__name__}. Expected a class or a function that "
+            "makes the env, so that every copy is a new one."
+        )
+    return creator
 
 
 class _PettingZoo:
@@ -81,14 +94,31 @@ def resolve_env(env: str | EnvCreator) -> EnvCreator:
     if (optional := optional_creator(env)) is not None:
         return optional
     if ":" in env:
-        return _callable(env)
+        return _by_path(env)
     if env in gym.registry:
         return lambda config: gym.make(env, **config)
     known = [*ENVS, *gym.registry]
     raise UnknownNameError(
         f"unknown env {env!r}.{did_you_mean(env, known)} Expected a registered name ({', '.join(ENVS)}), "
-        "pettingzoo:family/name_vN, package.module:Class, or a Gymnasium id such as CartPole-v1."
+        "pettingzoo:family/name_vN, vmas:, openspiel: or lbforaging:NAME, package.module:Class, or a Gymnasium id such as "
+        "CartPole-v1. A name that a program registered has to be registered again, by a module under imports."
     )
+
+
+def _by_path(env: str) -> EnvCreator:
+    """What ``package.module:name`` names; where there is no such thing it may be a mistyped name of ours."""
+    try:
+        return _callable(env)
+    except ConfigError as error:
+        prefix, _, rest = env.partition(":")
+        hint = did_you_mean(env, [name for name in ENVS if ":" in name])
+        near = did_you_mean(prefix, [p for p in PREFIXES if p != prefix])
+        if not hint and near:
+            hint = f"{near.rstrip('?').rstrip(chr(39))}:{rest}'?"
+        raise ConfigError(f"{error}{hint}") from error
+
+
+PREFIXES = ("pettingzoo", "fast", *EXTRAS)
 
 
 def make_world(
@@ -182,8 +212,9 @@ def _guard(name: object, build: Callable[[], Any]) -> Any:
     except ValidationError as error:
         raise explain(error, f"env {name!r}: env_config", _keys_of(error)) from None
     except Exception as error:
-        raise ConfigError(
-            f"env {name!r} could not be built: {type(error).__name__}: {error}. Check env_config."
+        raise EnvError(
+            f"env {name!r} could not be built: {type(error).__name__}: {error}{line_of_code(error)}. Check env_config and "
+            "what builds the env."
         ) from error
 
 

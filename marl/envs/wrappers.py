@@ -53,11 +53,13 @@ def read_wrappers(given: Sequence[object]) -> tuple[Wrapping, ...]:
 
 def wrap(env: object, wrappers: Sequence[Wrapping], name: str) -> MultiAgentEnv:
     """Apply the wrappers from first to last, so that the last one is outermost."""
-    for wrapper, keys in wrappers:
+    for place, (wrapper, keys) in enumerate(wrappers, start=1):
         apply, foreign = _resolve(wrapper)
         inner = as_foreign(env) if foreign else as_world(env, name)
         try:
             env = apply(inner, **keys)
+            if place == len(wrappers) or not _resolve(wrappers[place].name)[1]:
+                env = as_world(env, name)  # here, as some wrappers only look at the env in its first reset
         except UserError:
             raise
         except ValidationError as error:

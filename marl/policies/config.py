@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, field_validator, model_validator
 
 from marl.config import Config
 
@@ -20,7 +20,7 @@ class ModelConfig(Config):
         [], description="Sizes of more hidden layers after these; they stay a policy's own where the encoder is shared."
     )
     post_fcnet_activation: Literal["tanh", "relu"] = Field("relu", description="Activation after each of them.")
-    shared: dict[Literal["encoder"], str] = Field(
+    shared: dict[str, str] = Field(
         {},
         description="encoder: NAME makes the layers of fcnet_hiddens the same tensors in all policies with this NAME.",
     )
@@ -36,6 +36,14 @@ class ModelConfig(Config):
         description="Show the policy the one-hot seat of the agent it plays. auto: when it plays several agents "
         "of a group that is mixed or shares a critic.",
     )
+
+    @field_validator("shared")
+    @classmethod
+    def _only_encoders(cls, value: dict[str, str]) -> dict[str, str]:
+        unknown = [key for key in value if key != "encoder"]
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} cannot be shared; expected encoder: NAME")
+        return value
 
 
 class ExplorationConfig(Config):

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from gymnasium import spaces
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from marl.data.task import AnySpace, Kind
@@ -62,15 +63,21 @@ class MLP(nn.Module):
 
 
 class Features(nn.Module):
-    """Raw observations (and the seat, where the policy is shown it) as one float vector per row."""
+    """Raw observations (and the seat, where the policy is shown it) as one float vector per row.
+
+    Bytes, also those of an image within a Tuple or Dict, are divided by the upper bound of their space.
+    """
 
     offsets: Tensor
+    scale: Tensor
 
     def __init__(self, kind: Kind, agent_id: bool) -> None:
         super().__init__()
         self.seats = kind.size if agent_id else 0
         self.one_hot = one_hot_sizes(kind.observation_space)
-        self.scale = 1 / 255 if kind.obs_dtype == np.uint8 else 1.0
+        scale = byte_scale(kind.observation_space)
+        self.scaled = bool((scale != 1.0).any())
+        self.register_buffer("scale", torch.from_numpy(scale), persistent=False)
         self.size = (sum(self.one_hot) if self.one_hot else kind.obs_width) + self.seats
         offsets = np.cumsum([0, *self.one_hot[:-1]]) if self.one_hot else np.zeros(0, np.int64)
         self.register_buffer("offsets", torch.from_numpy(np.asarray(offsets, np.int64)), persistent=False)
@@ -80,7 +87,7 @@ class Features(nn.Module):
             width = self.size - self.seats
             x = torch.zeros(len(obs), width, device=obs.device).scatter_(1, obs + self.offsets, 1.0)
         else:
-            x = obs.float() if self.scale == 1.0 else obs.float() * self.scale
+            x = obs.float() * self.scale if self.scaled else obs.float()
         if self.seats:
             x = torch.cat([x, F.one_hot(agent_index, self.seats).float()], dim=1)
         return x
@@ -97,6 +104,16 @@ def one_hot_sizes(space: AnySpace) -> list[int]:
     if isinstance(space, spaces.MultiDiscrete):
         return [int(n) for n in space.nvec.reshape(-1)]
     return []
+
+
+def byte_scale(space: AnySpace) -> NDArray[np.float32]:
+    """What each number of a stored observation is multiplied with: 1 / upper bound for bytes, 1 for everything else."""
+    if isinstance(space, spaces.Tuple | spaces.Dict):
+        parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        return np.concatenate([byte_scale(part) for part in parts])
+    if isinstance(space, spaces.Box) and space.dtype == np.uint8:
+        return np.asarray(1 / np.maximum(space.high.reshape(-1), 1).astype(np.float64), np.float32)
+    return np.ones(spaces.flatdim(space), np.float32)
 
 
 def build_mlp(inputs: int, outputs: int, model: ModelConfig, generator: torch.Generator, last_gain: float = 1.0) -> MLP:

@@ -124,7 +124,7 @@ def _whole(chosen: Any) -> bool:
     """Whether an action of choices holds no fractions, which storing it would cut off."""
     if isinstance(chosen, Mapping):
         return all(map(_whole, chosen.values()))
-    if isinstance(chosen, tuple):
+    if isinstance(chosen, tuple | list):
         return all(map(_whole, chosen))
     numbers = np.asarray(chosen, np.float64)
     return bool((numbers == np.floor(numbers)).all())

@@ -50,11 +50,12 @@ class Scenario(RolloutConfig):
     """One experiment."""
 
     name: str | None = Field(None, description="Folder of the results; default: the file's name or the env's.")
-    env: str | Callable[..., Any] = Field(
-        description="Registered name, pettingzoo:family/name_vN, package.module:Class, or a Gymnasium id."
+    env: Any = Field(
+        description="Registered name, pettingzoo:family/name_vN, vmas:, openspiel: or lbforaging:NAME, package.module:Class, "
+        "or a Gymnasium id."
     )
     env_config: dict[str, Any] = Field({}, description="Handed to the world.")
-    wrappers: list[str | dict[str, dict[str, Any] | None]] = Field(
+    wrappers: list[Any] = Field(
         [],
         description="Put around the world, the last one outermost: names of ours (hierarchy, with_agent_groups), of "
         "SuperSuit ({frame_stack_v1: {stack_size: 2}}), or package.module:function, each with its keys.",
@@ -94,6 +95,16 @@ class Scenario(RolloutConfig):
         {},
         description="Policy id to a checkpoint (or run directory) of another run, or PATH#policy, to start from.",
     )
+
+    @field_validator("env")
+    @classmethod
+    def _name_or_creator(cls, value: object) -> object:
+        if not isinstance(value, str) and not callable(value):
+            raise ValueError(
+                f"expected a name, or a class or function that makes the world, but got an object of type "
+                f"{type(value).__name__}. Give its class, or lambda config: ..."
+            )
+        return value
 
     @field_validator("algo", mode="before")
     @classmethod

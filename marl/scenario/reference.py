@@ -15,6 +15,7 @@ import marl.envs.catalog  # noqa: F401
 from marl.algos.config import OptimizerConfig
 from marl.algos.presets import ALGOS
 from marl.envs.registry import ENVS
+from marl.envs.wrappers import WRAPPERS
 from marl.policies.config import ExplorationConfig, ModelConfig, ScriptedConfig
 from marl.rollout.config import EvaluationConfig
 from marl.scenario.config import MultiAgentConfig, Scenario
@@ -56,6 +57,8 @@ def overview(scenarios: Path) -> str:
     lines = ["algorithms:", *(f"  {name:<8} {ALGOS[name].summary}" for name in ALGOS), "worlds:"]
     lines += [f"  {name}" for name in ENVS]
     lines += ["  pettingzoo:family/name_vN   package.module:Class   any Gymnasium id (CartPole-v1, ...)"]
+    lines += ["  vmas:scenario   openspiel:game   lbforaging:id   (docs/optional_worlds.md)"]
+    lines += ["wrappers:", f"  {', '.join(WRAPPERS)}, any of SuperSuit (frame_stack_v1, ...), package.module:function"]
     lines += ["mappers:", f'  {", ".join(NAMED)}, patterns {{"car_*": [car1, car2]}}, package.module:function']
     found = sorted(scenarios.glob("*.yaml")) if scenarios.is_dir() else []
     lines += ["scenarios:", *(f"  {path}  {_first_comment(path)}" for path in found)] if found else []

@@ -84,6 +84,8 @@ def _implied(mapping: Any, agents: Sequence[AgentID], groups: AgentGroups) -> li
         return list(groups.members)
     if mapping == "levels":
         return list(dict.fromkeys(level_of(agent) for agent in agents))
+    if isinstance(mapping, str) and ":" not in mapping:
+        build_mapper(mapping, [], groups)  # says that there is no such name
     raise ConfigError(
         "a policy_mapping_fn that is a function needs multiagent.policies: list the ids that it may return."
     )

@@ -22,8 +22,9 @@ from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, Scr
 from marl.registry import import_module
 from marl.rollout.config import RolloutConfig, RolloutSpec
 from marl.scenario.config import MODEL_KEYS, Overrides, Scenario
+from marl.scenario.header import describe_run
 from marl.scenario.routing import build_mapper, choose, possible_seats, seats_of_policies
-from marl.scenario.world import Look, look_at_world
+from marl.scenario.world import look_at_world
 
 FITTING = {"value": ("EpsilonGreedy",), "stochastic": ("StochasticSampling", "GaussianNoise")}
 """Which exploration fits which way of acting."""
@@ -93,7 +94,7 @@ def set_up(scenario: Scenario) -> Setup:
         registered_wrappers={w.name: WRAPPERS[w.name] for w in look.wrappers if w.name in WRAPPERS},
     )
     fragment, iteration = _lengths(scenario, roles)
-    header = _header(scenario, task, mapper.name, seats, plans, groups, look)
+    header = describe_run(scenario, task, mapper.name, seats, plans, roles, look)
     return Setup(scenario, task, roles, plans, rollout, fragment, iteration, header)
 
 
@@ -256,24 +257,3 @@ def _lengths(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> tuple[int, i
     if fragment == "auto":
         fragment = -(-min(batches) // copies) if batches else 4
     return fragment, scenario.timesteps_per_iteration or max(batches, default=1_000)
-
-
-def _header(
-    scenario: Scenario, task: Task, mapper: str, seats: Mapping[PolicyID, frozenset[int]], plans: tuple[LearnerPlan, ...],
-    groups: Mapping[GroupID, tuple[int, ...]], look: Look,
-) -> tuple[str, ...]:  # fmt: skip
-    env = scenario.env if isinstance(scenario.env, str) else getattr(scenario.env, "__name__", "env")
-    kinds = ", ".join(f"{kind.size} {kind.name}" for kind in task.kinds)
-    played = "; ".join(f"{name} plays {_names(task, s) or 'in evaluation alone'}" for name, s in seats.items())
-    lines = [f"env: {env} ({kinds}; state of {task.state_size})", f"policies ({mapper}): {played}"]
-    if groups:
-        members = {name: _names(task, frozenset(seats)) for name, seats in groups.items()}
-        teams = [f"{name} = {names}" for name, names in members.items() if names != name]
-        lines.append(f"groups{'' if look.groups else ' (none given)'}: {'; '.join([*teams, *look.notes])}")
-    lines.append(f"learners: {'; '.join(map(str, plans)) or 'none'}")
-    return tuple(lines)
-
-
-def _names(task: Task, seats: frozenset[int]) -> str:
-    names = list(dict.fromkeys(task.seat_names[seat].split("[")[0] for seat in sorted(seats)))
-    return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:5])}, ... ({len(names)})"

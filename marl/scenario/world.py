@@ -10,7 +10,7 @@ from marl.data.task import AgentID, GroupID, Kind
 from marl.envs.batched import BatchedEnv
 from marl.envs.joint import GroupedWorld
 from marl.envs.lifting.vector import DictVector
-from marl.envs.registry import make_world
+from marl.envs.registry import make_world, resolve_env
 from marl.envs.wrappers import Wrapping, read_wrappers
 from marl.errors import ConfigError, did_you_mean
 from marl.scenario.config import Scenario
@@ -26,6 +26,7 @@ class Look:
     wrappers: tuple[Wrapping, ...]
     groups: Mapping[GroupID, Sequence[AgentID]]  # teams; a group that is played as one agent is a team of itself
     notes: tuple[str, ...] = ()
+    remark: str = ""  # what a user might not expect
 
 
 def look_at_world(scenario: Scenario) -> Look:
@@ -49,7 +50,11 @@ def look_at_world(scenario: Scenario) -> Look:
         wrappers = (*wrappers, Wrapping("show_members", {}))
         notes = (f"members of {', '.join(inner.groups)} play by themselves, because {scenario.preset.name} joins them",)
         world = _built(scenario, wrappers)
-    return Look(world.kinds, world.state_size, isinstance(world, DictVector), wrappers, groups, notes)
+    lifted = isinstance(world, DictVector)
+    remark = ""
+    if lifted and isinstance(creator := resolve_env(scenario.env), type) and issubclass(creator, BatchedEnv):
+        remark = "wrappers: with them the copies of this world are stepped one by one, much slower than without"
+    return Look(world.kinds, world.state_size, lifted, wrappers, groups, notes, remark)
 
 
 def _built(scenario: Scenario, wrappers: Sequence[Wrapping]) -> BatchedEnv:

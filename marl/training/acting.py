@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from gymnasium import spaces
 
 from marl.data.actions import decoder
-from marl.data.task import AgentID
-from marl.envs.base import Action, Obs
-from marl.envs.lifting.layout import MASK, encoder, pattern_of
-from marl.errors import ConfigError, SpaceMismatchError
+from marl.data.task import AgentID, Array, Bools, Kind
+from marl.envs.base import ENV_STATE, Action, Obs
+from marl.envs.lifting.layout import MASK, pattern_of
+from marl.envs.lifting.reader import Reader, outline
+from marl.errors import ConfigError, EnvError, SpaceMismatchError
 from marl.policies.policy import Inputs, Policy
 from marl.rollout.config import RolloutConfig
 from marl.rollout.player import to_env
@@ -25,22 +28,39 @@ def act_once(
 ) -> Action:
     """The action as the world takes it. ``obs`` may be an envelope with ``action_mask`` beside ``observation`` or ``obs``."""
     kind = policy.kind
-    legal = np.ones((1, kind.legal_width), bool)
-    if isinstance(obs, dict) and not isinstance(kind.observation_space, spaces.Dict):
-        if kind.masked and MASK in obs:
-            legal[0] = obs[MASK]
-        obs = obs["observation"] if "observation" in obs else obs["obs"]
-    try:
-        row = np.asarray(encoder(kind.observation_space)(obs), kind.obs_dtype).reshape(1, kind.obs_width)
-    except (ValueError, TypeError) as error:
-        raise SpaceMismatchError(
-            f"compute_action got an observation of shape {np.shape(obs)}; the policy plays {kind.observation_space}."
-        ) from error
+    row, legal = _read(kind, obs, agent)
     inputs = Inputs(row, legal, np.array([_seat(policy, agent)]))
     decision = policy.act(inputs, np.zeros((1, policy.carry_size), np.float32), rng, explore=explore)
     actions = decision.actions
     stored = actions if policy.world_units else to_env(actions, kind.columns, config)
     return decoder(kind.action_space)(stored[0].tolist())
+
+
+def _read(kind: Kind, given: Obs, agent: AgentID | None) -> tuple[Array, Bools]:
+    """Observation and legal-action mask as rows."""
+    obs, legal = given, np.ones((1, kind.legal_width), bool)
+    reader = Reader(kind, kind.observation_space)
+    try:
+        if _is_envelope(kind, given):
+            obs = given["observation"] if "observation" in given else given["obs"]
+            if kind.masked and MASK in given:
+                legal[0] = reader.legal(str(agent), given[MASK], lambda: "compute_action")
+        row = reader.row(str(agent), obs, lambda: "compute_action")
+    except (EnvError, KeyError) as error:
+        parts = f"the parts {', '.join(map(repr, given))}" if isinstance(given, Mapping) else outline(given)
+        raise SpaceMismatchError(
+            f"compute_action got an observation with {parts}; the policy plays {kind.observation_space}. Give an observation "
+            "of this space."
+        ) from error
+    return row.astype(kind.obs_dtype).reshape(1, kind.obs_width), legal
+
+
+def _is_envelope(kind: Kind, given: Obs) -> bool:
+    """Whether the observation proper lies inside of ``given``, beside a mask or the state of the world."""
+    space = kind.observation_space
+    if not isinstance(given, Mapping) or not isinstance(space, spaces.Dict):
+        return isinstance(given, Mapping)
+    return (kind.masked and MASK in given) or (ENV_STATE in given and ENV_STATE not in space.spaces)
 
 
 def _seat(policy: Policy, agent: AgentID | None) -> int:

@@ -126,11 +126,11 @@ def test_who_is_not_asked_sees_its_latest_board_again_and_may_play_anything() ->
     assert isinstance(env, ParallelEnv)
     obs, infos = env.reset(seed=0)
     assert env.agents == ["player_1", "player_2"]
-    assert [infos[a].get("stale", False) for a in env.agents] == [False, True]
+    assert [infos[a].get("marl_stale", False) for a in env.agents] == [False, True]
     assert obs["player_2"]["action_mask"].all()
     first = obs["player_1"]["observation"]
     obs, _, _, _, infos = env.step({"player_1": 0, "player_2": 0})  # the second 0 would be illegal
-    assert [infos[a].get("stale", False) for a in env.agents] == [True, False]
+    assert [infos[a].get("marl_stale", False) for a in env.agents] == [True, False]
     np.testing.assert_array_equal(obs["player_1"]["observation"], first)
     assert obs["player_2"]["action_mask"].tolist() == [0, *[1] * 8]
     obs, *_ = env.step({"player_2": 3})  # and it may be left out

@@ -60,7 +60,7 @@ class Story:
             if agent in ended:
                 continue
             info = infos.get(agent) or {}
-            if info.get("stale"):
+            if info.get("marl_stale"):
                 actions[agent] = self.env.action_space(agent).sample()
                 self.stale_actions += 1
                 continue

@@ -73,7 +73,7 @@ def test_who_is_cut_off_without_a_last_observation_gets_its_latest_one_marked_as
     obs, _, _, truncated, infos = stepped(env)
     assert truncated == {"a_0": True, "b_1": True}
     assert obs["b_1"].tolist() == [1, 0]
-    assert (infos["a_0"], infos["b_1"]) == ({}, {"stale": True})
+    assert (infos["a_0"], infos["b_1"]) == ({}, {"marl_stale": True})
 
 
 def test_who_was_never_shown_anything_leaves_with_the_others() -> None:
@@ -235,7 +235,7 @@ def test_steps_in_which_nobody_is_asked_take_no_turn_but_a_parallel_step() -> No
     env = to_pettingzoo(script())
     env.reset()
     told = [stepped(env) for _ in range(4)]
-    assert [infos["a_0"] for *_, infos in told] == [{"stale": True}, {"stale": True}, {}, {}]
+    assert [infos["a_0"] for *_, infos in told] == [{"marl_stale": True}, {"marl_stale": True}, {}, {}]
     assert [rewards["a_0"] for _, rewards, *_ in told] == [1, 1, 0, 0]
 
 

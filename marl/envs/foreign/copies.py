@@ -12,6 +12,7 @@ from pydantic import Field, PositiveInt
 from marl.config import Config
 from marl.data.task import AgentID, AnySpace
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.foreign.masks import beside_mask, mask_size, with_mask
 
 
 class CopiesConfig(Config):
@@ -31,9 +32,11 @@ class GymnasiumCopies(MultiAgentEnv):
             f"agent_{i}": gym.make(keys.env, **keys.env_config) for i in range(keys.num_agents)
         }
         self.possible_agents = tuple(self.envs)
+        self.mask_size = mask_size(self.envs[self.possible_agents[0]])
 
     def observation_space(self, agent: AgentID) -> AnySpace:
-        return self.envs[agent].observation_space
+        space = self.envs[agent].observation_space
+        return with_mask(space, self.mask_size) if self.mask_size else space
 
     def action_space(self, agent: AgentID) -> AnySpace:
         return self.envs[agent].action_space
@@ -47,14 +50,20 @@ class GymnasiumCopies(MultiAgentEnv):
             agent: env.reset(seed=None if s is None else int(s), options=given)
             for (agent, env), s in zip(self.envs.items(), seeds, strict=True)
         }
-        return {agent: obs for agent, (obs, _) in pairs.items()}, {agent: info for agent, (_, info) in pairs.items()}
+        infos = {agent: info for agent, (_, info) in pairs.items()}
+        return self._seen({agent: obs for agent, (obs, _) in pairs.items()}, infos), infos
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
         obs, rewards, terminated, truncated, infos = StepResult({}, {}, {}, {}, {})
         for agent, action in actions.items():
             obs[agent], reward, terminated[agent], truncated[agent], infos[agent] = self.envs[agent].step(action)
             rewards[agent] = float(reward)
-        return StepResult(obs, rewards, terminated, truncated, infos)
+        return StepResult(self._seen(obs, infos), rewards, terminated, truncated, infos)
+
+    def _seen(self, obs: dict[AgentID, Obs], infos: Mapping[AgentID, Info]) -> dict[AgentID, Obs]:
+        if not self.mask_size:
+            return obs
+        return {agent: beside_mask(o, infos[agent], self.mask_size) for agent, o in obs.items()}
 
     def close(self) -> None:
         for env in self.envs.values():

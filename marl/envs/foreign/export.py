@@ -3,7 +3,7 @@
 PettingZoo fixes three things that our worlds leave open, and the exports settle them like this:
 
 * Every agent in ``agents`` has an observation at every parallel step. An agent that the world does not ask gets its
-  latest one again (zeros before its first), marked by ``info["stale"]``, and its action is ignored. The turn-based
+  latest one again (zeros before its first), marked by ``info["marl_stale"]``, and its action is ignored. The turn-based
   export asks only those whom the world asks; the world is stepped when all of them have chosen.
 * An agent that ended never comes back in the episode, and all ids are known in advance. Where agents come and go under
   ids that are not known (``max_agents``), every life gets the next id of its pattern, and ``info["agent"]`` tells the

@@ -8,8 +8,8 @@ from typing import Any
 
 from marl.errors import ConfigError, EnvError
 
-EXTRAS = {"vmas": "vmas", "openspiel": "openspiel", "lbforaging": "lbf"}
-"""Prefix of the env's name to the extra that installs its package."""
+EXTRAS = {"vmas": "vmas", "openspiel": "open_spiel", "lbforaging": "lbforaging"}
+"""Prefix of the env's name to the package that has it."""
 
 
 def optional_creator(env: str) -> Callable[..., Any] | None:
@@ -37,7 +37,7 @@ def need(package: str, prefix: str) -> Any:
     except ImportError as error:
         raise ConfigError(
             f"env {prefix}:... needs the package {package!r}, which cannot be imported ({error}). Install it: "
-            f"pip install 'marl[{EXTRAS[prefix]}]'"
+            f"pip install {EXTRAS[prefix]}"
         ) from error
 
 

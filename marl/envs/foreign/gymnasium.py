@@ -9,21 +9,24 @@ import gymnasium as gym
 
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.foreign.masks import beside_mask, mask_size, with_mask
 
 AGENT = "agent_0"
 
 
 class GymnasiumWorld(MultiAgentEnv):
-    """Wraps a single-agent env; nothing of it changes."""
+    """Wraps a single-agent env. A legal-action mask in its infos is put beside the observation; nothing else changes."""
 
     possible_agents = (AGENT,)
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         self.env = env
+        self.mask_size = mask_size(env)
 
     def observation_space(self, agent: AgentID) -> AnySpace:
         del agent
-        return self.env.observation_space
+        space = self.env.observation_space
+        return with_mask(space, self.mask_size) if self.mask_size else space
 
     def action_space(self, agent: AgentID) -> AnySpace:
         del agent
@@ -33,11 +36,15 @@ class GymnasiumWorld(MultiAgentEnv):
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
         obs, info = self.env.reset(seed=seed, options=dict(options) if options else None)
-        return {AGENT: obs}, {AGENT: info}
+        return {AGENT: self._seen(obs, info)}, {AGENT: info}
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
         obs, reward, terminated, truncated, info = self.env.step(actions[AGENT])
-        return StepResult({AGENT: obs}, {AGENT: float(reward)}, {AGENT: terminated}, {AGENT: truncated}, {AGENT: info})
+        seen = {AGENT: self._seen(obs, info)}
+        return StepResult(seen, {AGENT: float(reward)}, {AGENT: terminated}, {AGENT: truncated}, {AGENT: info})
+
+    def _seen(self, obs: Obs, info: Info) -> Obs:
+        return beside_mask(obs, info, self.mask_size) if self.mask_size else obs
 
     def render(self) -> Array | str | None:
         return self.env.render()  # type: ignore[return-value]

@@ -11,12 +11,14 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.foreign.exchange import blank
+from marl.envs.foreign.masks import beside_mask, with_mask
+from marl.envs.foreign.stage import STALE
 from marl.envs.lifting.layout import MASK, inner_space
-from marl.errors import ConfigError, did_you_mean
+from marl.errors import ConfigError, EnvError, did_you_mean
 
 APART = ("mpe2",)  # families that are packages of their own
 
@@ -36,8 +38,7 @@ class PettingZooWorld(MultiAgentEnv):
         self._observation_spaces: dict[AgentID, AnySpace] = {a: env.observation_space(a) for a in self.possible_agents}
         self.mask_sizes = self._masks_in_infos(self._first_infos())
         for agent, size in self.mask_sizes.items():
-            both = {"observation": self._observation_spaces[agent], MASK: spaces.MultiBinary(size)}
-            self._observation_spaces[agent] = spaces.Dict(both)
+            self._observation_spaces[agent] = with_mask(self._observation_spaces[agent], size)
         self._finished = False
         self._state: Array | None = self._first_state()
 
@@ -73,10 +74,7 @@ class PettingZooWorld(MultiAgentEnv):
 
     def _seen(self, agent: AgentID, obs: Obs, info: Info) -> Obs:
         size = self.mask_sizes.get(agent)
-        if size is None:
-            return obs
-        mask = info.get(MASK)
-        return {"observation": obs, MASK: np.ones(size, np.int8) if mask is None else np.asarray(mask, np.int8)}
+        return obs if size is None else beside_mask(obs, info, size)
 
     def observation_space(self, agent: AgentID) -> AnySpace:
         return self._observation_spaces[agent]
@@ -122,16 +120,36 @@ class ParallelWorld(PettingZooWorld):
         return _asked(seen, infos), infos
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
-        obs, rewards, terminated, truncated, infos = self.env.step(actions)
+        if len(actions) < len(self.env.agents):
+            actions = self._completed(actions)
+        try:
+            obs, rewards, terminated, truncated, infos = self.env.step(actions)
+        except KeyError as error:
+            self._explain_latecomer(error, actions)
+            raise
         self._finished = self._all_terminated(truncated)
         seen = {a: self._seen(a, o, infos.get(a) or {}) for a, o in obs.items()} if self.mask_sizes else obs
         seen = _asked(seen, infos)
         return StepResult(seen, rewards, terminated, truncated, infos)
 
+    def _explain_latecomer(self, error: KeyError, actions: Mapping[AgentID, Action]) -> None:
+        """Some wrappers, such as ``black_death_v3``, want actions of agents that they never let anybody see."""
+        late = next((agent for agent in self.possible_agents if error.args == (agent,)), None)
+        if late is not None and late not in actions:
+            raise EnvError(
+                f"{type(self.env).__name__} wants an action of agent {late!r}, who is not in its agents "
+                f"({', '.join(map(str, actions))}). It takes the agents of the reset for all there are, and does not fit an "
+                "env in which others appear later. Leave this wrapper out."
+            ) from error
+
+    def _completed(self, actions: dict[AgentID, Action]) -> dict[AgentID, Action]:
+        """With blank actions for those who were not asked: wrappers want one of everybody, our export ignores these."""
+        return {a: actions[a] if a in actions else blank(self._action_spaces[a]) for a in self.env.agents}
+
 
 def _asked(obs: dict[AgentID, Obs], infos: Mapping[AgentID, Info]) -> dict[AgentID, Obs]:
     """Without those who are not asked and only see their latest observation again, as exported worlds of ours do."""
-    stale = [agent for agent, info in infos.items() if info and info.get("stale")]
+    stale = [agent for agent, info in infos.items() if info and info.get(STALE) is True]
     return {agent: o for agent, o in obs.items() if agent not in stale} if stale else obs
 
 
@@ -139,8 +157,8 @@ class TurnBasedWorld(PettingZooWorld):
     """A PettingZoo ``AECEnv``: one agent acts at a time, and all are paid for it.
 
     Each step plays the agent whose turn it is. Rewards are what this step paid to everybody; agents that ended in it get their
-    last observation, and their empty turns are played at once. An episode in which one terminates while another truncates
-    simply ends.
+    last observation, and their empty turns are played at once, with what these pay and whom they end. An episode in which one
+    terminates while another truncates simply ends.
     """
 
     def _first_infos(self) -> Mapping[AgentID, Info]:
@@ -163,7 +181,7 @@ class TurnBasedWorld(PettingZooWorld):
         (action,) = actions.values()
         self.env.step(action)
         rewards = dict(self.env.rewards)
-        obs, (terminated, truncated) = self._skip_the_dead()
+        obs, (terminated, truncated) = self._skip_the_dead(rewards)
         self._finished = self._all_terminated(truncated)
         return StepResult({**obs, **self._turn()}, rewards, terminated, truncated, self._infos())
 
@@ -174,20 +192,48 @@ class TurnBasedWorld(PettingZooWorld):
         agent = self.env.agent_selection
         return {agent: self._seen(agent, self.env.observe(agent), self._info(agent))}
 
-    def _skip_the_dead(self) -> tuple[dict[AgentID, Obs], tuple[dict[AgentID, bool], dict[AgentID, bool]]]:
-        """Last observations and flags of agents that ended, after playing the empty turns that PettingZoo wants of them."""
+    def _skip_the_dead(
+        self, rewards: dict[AgentID, float]
+    ) -> tuple[dict[AgentID, Obs], tuple[dict[AgentID, bool], dict[AgentID, bool]]]:
+        """Last observations and flags of agents that ended, after playing the empty turns that PettingZoo wants of them.
+
+        An env may end and pay others in such a turn, for instance the last one standing; this pay is added to ``rewards``.
+        """
         obs: dict[AgentID, Obs] = {}
         terminated: dict[AgentID, bool] = {}
         truncated: dict[AgentID, bool] = {}
+        self._note_the_dead(obs, terminated, truncated)
+        while self.env.agents and self.env.agent_selection in self._ended:
+            for agent, amount in self._empty_turn().items():
+                rewards[agent] = rewards.get(agent, 0.0) + amount
+            self._note_the_dead(obs, terminated, truncated)
+        return obs, (terminated, truncated)
+
+    def _note_the_dead(
+        self, obs: dict[AgentID, Obs], terminated: dict[AgentID, bool], truncated: dict[AgentID, bool]
+    ) -> None:
         for agent in self.env.agents:
             if agent not in self._ended and (self.env.terminations[agent] or self.env.truncations[agent]):
                 obs[agent] = self._seen(agent, self.env.observe(agent), self._info(agent))
                 terminated[agent] = bool(self.env.terminations[agent])
                 truncated[agent] = bool(self.env.truncations[agent])
                 self._ended.add(agent)
-        while self.env.agents and self.env.agent_selection in self._ended:
-            self.env.step(None)
-        return obs, (terminated, truncated)
+
+    def _empty_turn(self) -> dict[AgentID, float]:
+        """Play the turn of an agent that ended; what it paid to others.
+
+        Some envs leave the rewards of the step before in ``rewards``. These are not new: they neither differ from what was
+        there nor add to what PettingZoo will hand over.
+        """
+        shown, owed = dict(self.env.rewards), dict(self.env._cumulative_rewards)
+        self.env.step(None)
+        paid: dict[AgentID, float] = {}
+        for agent in self.env.agents:
+            reward = self.env.rewards.get(agent, 0.0)
+            added = self.env._cumulative_rewards.get(agent, 0.0) - owed.get(agent, 0.0)
+            if added or reward != shown.get(agent, 0.0):
+                paid[agent] = added or reward
+        return paid
 
     def _infos(self) -> dict[AgentID, Info]:
         return {agent: self._info(agent) for agent in self.env.agents}

@@ -19,7 +19,7 @@ from marl.errors import ConfigError, EnvError
 AGENT = "agent"
 """Key of an info: the world's own id of the agent, where the export uses ids of its own."""
 
-STALE = "stale"
+STALE = "marl_stale"
 """Key of an info: true where the world showed the agent nothing in this step and does not ask it."""
 
 LIVES = 200  # of each pattern, in worlds whose agents come and go
@@ -69,7 +69,8 @@ class Lives:
         if self.taken[key] == len(self.ids[key]):
             raise EnvError(
                 f"{where}: agent {agent!r} appeared after all {len(self.ids[key])} ids of {key!r} had been used in this "
-                "episode, and in PettingZoo an agent that has ended cannot come back. Raise lives in to_pettingzoo."
+                "episode, and in PettingZoo an agent that has ended cannot come back. Raise lives in to_pettingzoo. A "
+                "SuperSuit wrapper cannot be put over a world whose agents come back this often: leave it out of wrappers."
             )
         self.latest[agent] = self.ids[key][self.taken[key]]
         self.taken[key] += 1

@@ -140,9 +140,7 @@ def build_goals(given: Mapping[str, Any] | str, features: Sequence[int], sizes: 
             return Changes(sizes, **{"features": list(features), **keys})
         found = load_object(str(path), "goals")
         if not (isinstance(found, type) and issubclass(found, Goals)):
-            raise ConfigError(
-                f"{where}: goals {path!r} is {found!r}; expected a subclass of marl.Goals."
-            )
+            raise ConfigError(f"{where}: goals {path!r} is {found!r}; expected a subclass of marl.Goals.")
         return found(sizes, **keys)
     except ValidationError as error:
         raise explain(error, f"{where}: goals", ChangeConfig.model_fields) from None

@@ -26,11 +26,11 @@ def guarded(call: Callable[[], Any], verb: str, where: Where) -> Any:
         return call()
     except EnvError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise EnvError(f"{where()}: {verb} raised {type(error).__name__}: {error}{line_of_code(error)}") from error
 
 
-def line_of_code(error: Exception) -> str:
+def line_of_code(error: BaseException) -> str:
     """`` (at world.py:12, in step: x = 1 / 0)``: the last line of the user's own code, which is where to look first."""
     frames = traceback.extract_tb(error.__traceback__)
     outside = [frame for frame in frames if not frame.filename.startswith(MARL)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
@@ -9,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
-from marl.data.task import AgentID, AnySpace, Kind, number_seats
+from marl.data.task import AgentID, AnySpace, Array, Kind, number_seats
 from marl.envs.base import ENV_STATE, MultiAgentEnv, Obs
 from marl.errors import EnvError
 
@@ -43,6 +44,7 @@ def kinds_of(env: MultiAgentEnv) -> tuple[Kind, ...]:
 
 def _seats(env: MultiAgentEnv) -> list[tuple[AgentID, AgentID]]:
     """Name of each seat and an agent id to ask the spaces with."""
+    _check_ids(env)
     if env.possible_agents:
         return [(agent, agent) for agent in env.possible_agents]
     crowded = [pattern for pattern, count in env.max_agents.items() if "*" not in pattern and count != 1]
@@ -56,6 +58,22 @@ def _seats(env: MultiAgentEnv) -> list[tuple[AgentID, AgentID]]:
         for pattern, count in env.max_agents.items()
         for i in range(count)
     ]
+
+
+def _check_ids(env: MultiAgentEnv) -> None:
+    """Ids are texts. Brackets number the seats of a pattern, and a star makes one, so ids go without them."""
+    for place, ids, reserved in (("possible_agents", env.possible_agents, "*["), ("max_agents", env.max_agents, "[")):
+        for agent in ids:
+            if not isinstance(agent, str):
+                raise EnvError(
+                    f"{type(env).__name__}: {place} names {agent!r} of the type {type(agent).__name__}. Agent ids are "
+                    f"texts: write {f'agent_{agent}'!r}, in observations and rewards too."
+                )
+            if any(sign in agent for sign in reserved):
+                raise EnvError(
+                    f"{type(env).__name__}: {place} names {agent!r}, but {' and '.join(reserved)} in an id are read as a "
+                    f"pattern. Rename the agent, for example {re.sub(r'[^a-zA-Z0-9]+', '_', agent).strip('_')!r}."
+                )
 
 
 def kind_names(teams: Sequence[Sequence[AgentID]]) -> list[str]:
@@ -111,28 +129,61 @@ def obs_key(space: AnySpace) -> str | None:
 
 
 def encoder(space: AnySpace) -> Encoder:
-    """From an observation as the world gives it to something that fits a row of ``obs_width`` numbers."""
+    """From an observation as the world gives it to something that fits a row of ``obs_width`` numbers.
+
+    Choices count from 0. What is not in the space raises one of the errors of Python, or gives a row that does not fit.
+    """
+    if isinstance(space, spaces.MultiDiscrete) and space.start.any():
+        first = space.start.reshape(-1)
+        return lambda obs: np.asarray(obs).reshape(-1) - first
     if isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete) and len(space.shape) == 1:
         return lambda obs: obs
     if isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
         return lambda obs: np.asarray(obs).reshape(-1)
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
-        return lambda obs: (int(obs) - start,)
-    if isinstance(space, spaces.Tuple):
-        return _joined([_flattener(part) for part in space.spaces])
-    return lambda obs: spaces.flatten(space, obs)
+        return lambda obs: (_whole(obs) - start,)
+    return _flattener(space)
 
 
-def _joined(parts: Sequence[Encoder]) -> Encoder:
-    return lambda obs: np.concatenate([flatten(value) for flatten, value in zip(parts, obs, strict=True)])
+def _whole(value: Any) -> int:
+    number = int(value)
+    if number != value:
+        raise ValueError(f"{value!r} is no whole number")
+    return number
 
 
 def _flattener(space: AnySpace) -> Encoder:
-    """One part of a Tuple as floats, choices as one-hot: what ``spaces.flatten`` gives, without its look-ups."""
+    """Floats, choices as one-hot: what ``spaces.flatten`` gives, without its look-ups and without wrapping numbers around.
+
+    Bytes of images stay 0 .. 255 here, as the bounds of the space say; the network's ``Features`` scale them.
+    """
+    if isinstance(space, spaces.Tuple):
+        parts = [_flattener(part) for part in space.spaces]
+        return lambda obs: np.concatenate([flatten(value) for flatten, value in zip(parts, obs, strict=True)])
+    if isinstance(space, spaces.Dict):
+        named = [(key, _flattener(part)) for key, part in space.spaces.items()]
+        return lambda obs: np.concatenate([flatten(obs[key]) for key, flatten in named])
     if isinstance(space, spaces.Discrete):
-        rows, start = np.eye(int(space.n), dtype=np.float32), int(space.start)
-        return lambda obs: rows[int(obs) - start]
+        pick = _one_hot(np.array([space.n]), np.array([space.start]))
+        return lambda obs: pick(np.array([_whole(obs)]))
+    if isinstance(space, spaces.MultiDiscrete):
+        return _one_hot(space.nvec.reshape(-1), space.start.reshape(-1))
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         return lambda obs: np.asarray(obs, np.float32).reshape(-1)
     return lambda obs: spaces.flatten(space, obs)
+
+
+def _one_hot(sizes: Array, starts: Array) -> Encoder:
+    ends = np.cumsum(sizes)
+    firsts, width = ends - sizes, int(ends[-1])
+
+    def pick(choices: Obs) -> Array:
+        index = np.asarray(choices).reshape(-1) - starts
+        if index.shape != sizes.shape or (index < 0).any() or (index >= sizes).any():
+            raise IndexError(f"{choices!r} is not among the options")
+        row = np.zeros(width, np.float32)
+        row[firsts + index] = 1.0  # fractions are no index
+        return row
+
+    return pick

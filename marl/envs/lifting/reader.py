@@ -24,7 +24,8 @@ class Reader:
         self.encode = encoder(kind.observation_space)
         self.key = obs_key(given)
         # A fraction does not fit into a column of whole numbers. The letters are numpy's kinds of types.
-        self.takes = "biuf" if np.issubdtype(np.dtype(kind.obs_dtype), np.floating) else "biu"
+        self.dtype = np.dtype(kind.obs_dtype)
+        self.takes = "biuf" if self.dtype.kind == "f" else "biu"
 
     def opened(self, agent: AgentID, value: Obs, info: Mapping[str, Any], where: Where) -> tuple[Obs, Any]:
         """Observation proper and legal-action mask (None: everything is legal)."""
@@ -38,6 +39,10 @@ class Reader:
             f"{where()}: the observation of agent {agent!r} has {keys or 'the type ' + type(value).__name__}; its space is a "
             f"Dict with {self.key!r}. Give what the space announces."
         )
+
+    def may_wrap(self, given: np.dtype[Any]) -> bool:
+        """Whether whole numbers of this type can come out as others when they are stored, such as 300 as a byte."""
+        return given != self.dtype and self.dtype.kind != "f" and not np.can_cast(given, self.dtype)
 
     def row(self, agent: AgentID, value: Obs, where: Where) -> Array:
         """The observation as a row of numbers."""
@@ -54,7 +59,13 @@ class Reader:
         if row.dtype.kind not in self.takes:
             raise EnvError(
                 f"{where()}: the observation of agent {agent!r} has the type {row.dtype}, which does not fit its space "
-                f"{space}. Return {np.dtype(self.kind.obs_dtype)}."
+                f"{space}. Return {self.dtype}."
+            )
+        if self.may_wrap(row.dtype) and (row.astype(self.dtype) != row).any():
+            wrong = row[row.astype(self.dtype) != row][0]
+            raise EnvError(
+                f"{where()}: the observation of agent {agent!r} holds {wrong}, which does not fit its space {space} of "
+                f"{self.dtype}. Keep to the bounds, or widen the space."
             )
         return row
 

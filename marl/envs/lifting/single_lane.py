@@ -107,6 +107,10 @@ class SingleLane(MultiAgentEnv):
         obs: Obs
         if isinstance(space, spaces.Discrete):
             obs = int(flat[0]) + int(space.start)
+        elif isinstance(space, spaces.MultiDiscrete):
+            obs = (flat.reshape(space.shape) + space.start).astype(space.dtype)
+        elif isinstance(space, spaces.Tuple | spaces.Dict):
+            obs = spaces.unflatten(space, flat)
         else:
             obs = np.array(flat, space.dtype).reshape(space.shape or ())
         parts: dict[str, Obs] = {MASK: frame.legal[k][0, i].astype(np.int8)} if kind.masked else {}

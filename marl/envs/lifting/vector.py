@@ -14,8 +14,8 @@ from marl.envs.base import ALL, ENV_STATE, Action, MultiAgentEnv, Obs, StepResul
 from marl.envs.batched import BatchedEnv, Frame, State
 from marl.envs.lifting.answers import guarded, reset_pair, step_result
 from marl.envs.lifting.episode_log import LONGEST_REPLAY, EpisodeLog, fingerprint
-from marl.envs.lifting.layout import kinds_of, state_width
-from marl.envs.lifting.reader import Reader, can_act
+from marl.envs.lifting.layout import MASK, kinds_of, state_width
+from marl.envs.lifting.reader import BROKEN, Reader, can_act
 from marl.envs.lifting.seating import Seating
 from marl.errors import EnvError
 
@@ -134,7 +134,12 @@ class DictVector(BatchedEnv):
         answer = guarded(lambda: self.envs[lane].reset(seed=seed), "reset", where)
         obs, self.infos[lane] = reset_pair(answer, where)
         self.last_obs[lane] = obs
-        self._see_all(lane, obs, self.infos[lane])
+        if self._see_all(lane, obs, self.infos[lane]):
+            # Nobody has looked at the infos: a mask in them must not go unnoticed.
+            for agent in obs:
+                given = (self.infos[lane].get(agent) or {}).get(MASK)
+                if np.shape(np.asarray(given, object)) == (self.kinds[0].columns.options,):
+                    self._readers[0].legal(agent, given, where)
         self._finish_lane(lane)
 
     def _step_lane(self, lane: int, actions: dict[AgentID, Action]) -> None:
@@ -160,7 +165,8 @@ class DictVector(BatchedEnv):
     def _look_at_state(self, lane: int) -> Array:
         """The world's ``state()``, or the state that came with the observations."""
         if self._state_in_obs:
-            envelopes = [value for value in self.last_obs[lane].values() if ENV_STATE in value]
+            seen = self.last_obs[lane]
+            envelopes = [value for value in seen.values() if isinstance(value, Mapping) and ENV_STATE in value]
             state = np.asarray(envelopes[0][ENV_STATE], np.float32).reshape(-1) if envelopes else self._state[lane]
         else:
             state = guarded(lambda: state_vector(self.envs[lane]), "state", lambda: self._where(lane))
@@ -186,15 +192,22 @@ class DictVector(BatchedEnv):
             encode = self._readers[0].encode
             try:
                 rows = np.asarray([encode(obs[agent]) for agent in self.kinds[0].agents])
-            except (KeyError, ValueError, TypeError):
+            except BROKEN:
                 rows = np.zeros(0)  # the slow path below finds out which agent it was
-            if rows.shape == self._obs[0].shape[1:] and rows.dtype.kind in self._readers[0].takes:
-                self._obs[0][lane] = rows
+            if self._store(lane, rows):
                 self._present[lane] = self._alive[lane] = True
                 return True
         for agent, value in obs.items():
             self._see(lane, agent, value, infos.get(agent) or {})
         return False
+
+    def _store(self, lane: int, rows: Array) -> bool:
+        """Whether the observations of everybody are stored, each number as it was given."""
+        reader, stored = self._readers[0], self._obs[0][lane]
+        if rows.shape != stored.shape or rows.dtype.kind not in reader.takes:
+            return False
+        stored[:] = rows
+        return not reader.may_wrap(rows.dtype) or bool((stored == rows).all())
 
     def _see(self, lane: int, agent: AgentID, value: Obs, info: Mapping[str, Any]) -> None:
         seat = self.seating[lane].seat_of.get(agent)

@@ -1,0 +1,46 @@
+"""What a run says about itself before it starts: who plays, who learns, and what one might not expect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from marl.algos.plan import LearnerPlan, Role, needs_state
+from marl.data.task import PolicyID, Task
+from marl.scenario.config import Scenario
+from marl.scenario.world import Look
+
+
+def describe_run(
+    scenario: Scenario, task: Task, mapper: str, seats: Mapping[PolicyID, frozenset[int]], plans: tuple[LearnerPlan, ...],
+    roles: Mapping[PolicyID, Role], look: Look,
+) -> tuple[str, ...]:  # fmt: skip
+    """The lines above the first iteration."""
+    played = "; ".join(f"{name} plays {_names(task, s) or 'in evaluation alone'}" for name, s in seats.items())
+    lines = [_world(scenario, task, roles), f"policies ({mapper}): {played}"]
+    if task.groups:
+        members = {name: _names(task, frozenset(seats)) for name, seats in task.groups.items()}
+        teams = [f"{name} = {names}" for name, names in members.items() if names != name]
+        lines.append(f"groups{'' if look.groups else ' (none given)'}: {'; '.join([*teams, *look.notes])}")
+    lines.append(f"learners: {'; '.join(map(str, plans)) or 'none'}")
+    wanted = scenario.multiagent.policies_to_train
+    frozen = [name for name in roles if isinstance(wanted, list) and name not in wanted]
+    if frozen:
+        lines.append(f"frozen: {', '.join(frozen)}")
+    if scenario.load:
+        lines.append(f"loaded: {'; '.join(f'{name} from {path}' for name, path in scenario.load.items())}")
+    return (*lines, look.remark) if look.remark else tuple(lines)
+
+
+def _world(scenario: Scenario, task: Task, roles: Mapping[PolicyID, Role]) -> str:
+    env = scenario.env if isinstance(scenario.env, str) else getattr(scenario.env, "__name__", "env")
+    kinds = []
+    for kind in task.kinds:
+        most = "up to " if any("*" in name for name in kind.agents) else ""  # seats of agents that come and go
+        kinds.append(f"{most}{kind.size} {kind.name}")
+    state = f"; state of {task.state_size}" if any(needs_state(role.config) for role in roles.values()) else ""
+    return f"env: {env} ({', '.join(kinds)}{state})"
+
+
+def _names(task: Task, seats: frozenset[int]) -> str:
+    names = list(dict.fromkeys(task.seat_names[seat].split("[")[0] for seat in sorted(seats)))
+    return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:5])}, ... ({len(names)})"
