@@ -211,6 +211,8 @@ def _guard(name: object, build: Callable[[], Any]) -> Any:
         raise
     except ValidationError as error:
         raise explain(error, f"env {name!r}: env_config", _keys_of(error)) from None
+    except TypeError as error:  # keys that the creator does not take
+        raise ConfigError(f"env {name!r} could not be built: TypeError: {error}. Check env_config.") from error
     except Exception as error:
         raise EnvError(
             f"env {name!r} could not be built: {type(error).__name__}: {error}{line_of_code(error)}. Check env_config and "
