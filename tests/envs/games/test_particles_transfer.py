@@ -25,12 +25,13 @@ PPO = {
     "fcnet_hiddens": [64, 64],
     "evaluation": {"interval": 0},
 }
-EPISODES = {FAST: 4000, ORIGINAL: 500}
+# Blocks of 500 episodes are too few to tell: of six on mpe2, seeds 0-499 are 2.9 standard errors off, the others within 0.8.
+EPISODES = {FAST: 20_000, ORIGINAL: 3_000}
 
 
 def returns(trainer: Trainer) -> Array:
     """Sums over the three agents, of many greedy episodes."""
-    seeds = range(1000, 1000 + EPISODES[str(trainer.scenario.env)])
+    seeds = range(EPISODES[str(trainer.scenario.env)])
     return np.asarray(trainer.workers.evaluate(seeds, False).rewards)
 
 
