@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-import marl
-from marl.algos.central_critic.critic import CriticView
 from marl.algos.central_critic.learner import CentralCriticLearner
 from marl.algos.qmix.learner import QmixLearner
 from marl.errors import CheckpointError, ConfigError, EnvTimeoutError, TrainingError
@@ -317,42 +315,6 @@ def test_a_world_that_hangs_is_stopped_by_env_timeout_s() -> None:
         trainer.train()
 
 
-@pytest.mark.parametrize(("sees", "size"), [("own", 9), ("group", 2 * 9 + 2), ("all", 2 * 9 + 2), ("state", 3 + 2)])
-def test_a_critic_sees_as_much_as_it_is_told(sees: Any, size: int) -> None:
-    with Trainer("mappo", env="two_step_game", config={**PPO, "critic_sees": sees, "agent_id": False}) as trainer:
-        learner = trainer.learners[0]
-        assert isinstance(learner, CentralCriticLearner)
-        view = learner.views["default_policy"]
-        assert isinstance(view, CriticView)
-        assert view.size == size
-        batch = trainer.workers.collect(2).batch
-        t, e, a = np.array([1]), np.array([0]), np.array([1])
-        features = view(batch, t, e, a, after=False)[0].tolist()
-    own = np.eye(2)[batch.obs[0][1, 0, 1, :3]].reshape(-1).tolist() + np.eye(3)[batch.obs[0][1, 0, 1, 3]].tolist()
-    if sees == "own":
-        assert features == own
-    elif sees == "state":
-        assert features == [*batch.state[1, 0].tolist(), 0, 1]
-    else:
-        assert features[9:] == [*own, 0, 1]
-
-
-def test_a_critic_of_the_state_needs_a_state() -> None:
-    with pytest.raises(ConfigError, match=r"critic_sees: state needs a world with a state"):
-        Trainer("ppo", env="CartPole-v1", config={"critic_sees": "state"})
-
-
-def test_the_seat_is_shown_where_one_policy_plays_several_agents_of_a_group() -> None:
-    def shown(algo: str, **keys: Any) -> bool:
-        with Trainer(algo, env="two_step_game", config={**keys, "fcnet_hiddens": [4]}) as trainer:
-            return bool(trainer.setup.policies[next(iter(trainer.policies))].agent_id)
-
-    assert [shown(a) for a in ("qmix", "vdn", "mappo", "dqn", "ppo")] == [True, True, True, False, False]
-    assert not shown("qmix", policy_mapping_fn="per_agent")
-    assert not shown("qmix", agent_id=False)
-    assert shown("ppo", agent_id=True)
-
-
 def test_rewards_may_be_shared_in_a_group() -> None:
     keys = {
         **PPO,
@@ -370,35 +332,6 @@ def test_rewards_may_be_shared_in_a_group() -> None:
         returns = rows["value_targets"].reshape(-1)
     # a_0 sees 16, 15, 3 of the team's reward to come; a_1, which ends in the second step, 13 and 12.
     assert sorted(returns.tolist()) == pytest.approx([3] * 4 + [12] * 4 + [13] * 4 + [15] * 4 + [16] * 4, abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("algo", "config", "text"),
-    [
-        ("qmix", {"env": "CartPole-v1", "vf_share_layers": True, "critic_sees": "own"}, "unknown key 'critic_sees'"),
-        ("mappo", {"env": "two_step_game", "vf_share_layers": True}, "vf_share_layers"),
-        ("pg", {"env": "CartPole-v1", "batch_mode": "truncate_episodes"}, "pg, which needs whole episodes"),
-        ("dqn", {"env": "Pendulum-v1"}, "need Discrete actions"),
-        ("dqn", {"env": "CartPole-v1", "exploration_config": {"type": "StochasticSampling"}}, "does not fit dqn"),
-        ("ppo", {"env": "CartPole-v1", "device": "cuda"}, "torch finds no GPU"),
-        ("ppo", {"env": "CartPole-v1", "num_gpus": 0.2}, "num_gpus is 0.2"),
-        ("ppo", {"env": "CartPole-v1", "pool": "ray"}, "num_workers of at least 1"),
-        ("ppo", {"env": "CartPole-v1", "goal": {"evaluation.episode_rewrd_mean": 1}}, "Did you mean 'evaluation.episode_reward_mean'"),
-        ("ppo", {"env": "CartPole-v1", "stop": {"timestep_total": 1}}, "Did you mean 'timesteps_total'"),
-        ("ppo", {"env": "CartPole-v1", "stop": {"policy_reward_mean.x": 1}}, "policy_reward_mean.default_policy"),
-        ("ppo", {"env": "CartPole-v1", "evaluation": {"metric": "reward"}}, "evaluation.metric"),
-        ("ppo", {"env": "CartPole-v1", "stop": {"goal": True}}, "needs a goal"),
-        ("ppo", {"env": "CartPole-v1", "goal": {"evaluation.episode_reward_mean": 1}, "evaluation": {"interval": 0}}, "needs evaluations"),
-        ("qmix", {"env": "two_step_game", "policies": {"agent_0": {"gamma": 0.5}, "agent_1": {}}}, "differ in gamma"),
-        ("qmix", {"env": "two_step_game", "policies": {"agent_0": {}, "agent_1": {"scripted": "random"}}, "groups": {"g": ["agent_*"]}}, "scripted policy"),
-        ("qmix", {"env": "two_step_game", "policies": {"agent_0": {}, "agent_1": {"algo": "mappo"}}, "groups": {"g": ["agent_*"]}}, "One group takes one algorithm"),
-    ],
-)  # fmt: skip
-def test_combinations_that_cannot_work_are_refused_before_the_start(
-    algo: str, config: dict[str, Any], text: str
-) -> None:
-    with pytest.raises(marl.errors.UserError, match=text):
-        Trainer(algo, config=config)
 
 
 def test_run_goes_to_the_stop_condition_and_leaves_a_complete_directory(

@@ -1,0 +1,57 @@
+"""What critics and policies are shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from marl.algos.central_critic.critic import CriticView
+from marl.algos.central_critic.learner import CentralCriticLearner
+from marl.errors import ConfigError
+from marl.training.trainer import Trainer
+
+PPO = {
+    "train_batch_size": 64,
+    "sgd_minibatch_size": 32,
+    "num_sgd_iter": 2,
+    "num_envs_per_worker": 4,
+    "fcnet_hiddens": [16],
+}
+
+
+@pytest.mark.parametrize(("sees", "size"), [("own", 9), ("group", 2 * 9 + 2), ("all", 2 * 9 + 2), ("state", 3 + 2)])
+def test_a_critic_sees_as_much_as_it_is_told(sees: Any, size: int) -> None:
+    with Trainer("mappo", env="two_step_game", config={**PPO, "critic_sees": sees, "agent_id": False}) as trainer:
+        learner = trainer.learners[0]
+        assert isinstance(learner, CentralCriticLearner)
+        view = learner.views["default_policy"]
+        assert isinstance(view, CriticView)
+        assert view.size == size
+        batch = trainer.workers.collect(2).batch
+        t, e, a = np.array([1]), np.array([0]), np.array([1])
+        features = view(batch, t, e, a, after=False)[0].tolist()
+    own = np.eye(2)[batch.obs[0][1, 0, 1, :3]].reshape(-1).tolist() + np.eye(3)[batch.obs[0][1, 0, 1, 3]].tolist()
+    if sees == "own":
+        assert features == own
+    elif sees == "state":
+        assert features == [*batch.state[1, 0].tolist(), 0, 1]
+    else:
+        assert features[9:] == [*own, 0, 1]
+
+
+def test_a_critic_of_the_state_needs_a_state() -> None:
+    with pytest.raises(ConfigError, match=r"critic_sees: state needs a world with a state"):
+        Trainer("ppo", env="CartPole-v1", config={"critic_sees": "state"})
+
+
+def test_the_seat_is_shown_where_one_policy_plays_several_agents_of_a_group() -> None:
+    def shown(algo: str, **keys: Any) -> bool:
+        with Trainer(algo, env="two_step_game", config={**keys, "fcnet_hiddens": [4]}) as trainer:
+            return bool(trainer.setup.policies[next(iter(trainer.policies))].agent_id)
+
+    assert [shown(a) for a in ("qmix", "vdn", "mappo", "dqn", "ppo")] == [True, True, True, False, False]
+    assert not shown("qmix", policy_mapping_fn="per_agent")
+    assert not shown("qmix", agent_id=False)
+    assert shown("ppo", agent_id=True)
