@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
@@ -42,6 +42,49 @@ class LearnerConfig(Config):
     )
     grad_clip: PositiveFloat | None = Field(10.0, description="Largest norm of a policy's gradient; null: no limit.")
     optimizer: OptimizerConfig = Field(OptimizerConfig(), description="Torch optimiser and its arguments.")
+    custom_loss: str | None = Field(
+        None, description="Registered name or package.module:Class of a Loss that adds to the algorithm's own."
+    )
+    custom_loss_config: dict[str, Any] = Field({}, description="Handed to the custom loss.")
+
+    @property
+    def looks_at_groups(self) -> bool:
+        """Whether the algorithm mixes a group's values or shows a critic more than one agent."""
+        return False
+
+    @property
+    def looks_at_everybody(self) -> bool:
+        """Whether policies of this family learn together even where no group joins them."""
+        return False
+
+    @property
+    def needs_state(self) -> bool:
+        """Whether the algorithm looks at the world's global state."""
+        return False
+
+    @property
+    def acting(self) -> dict[str, Any]:
+        """What its policies have to know while acting, besides model and exploration (``PolicySpec.options``)."""
+        return {}
+
+    @property
+    def needs_whole_episodes(self) -> bool:
+        return False
+
+    @property
+    def learns_from_recordings(self) -> bool:
+        """Whether batches may also be episodes that somebody else played (``input``); with a replay they always may."""
+        return False
+
+    @property
+    def joined_keys(self) -> tuple[str, ...]:
+        """Keys on which policies that learn together through a group must agree."""
+        return ()
+
+    @property
+    def shared_keys(self) -> tuple[str, ...]:
+        """Keys on which policies that share layers must agree: these take one gradient step for all of them."""
+        return tuple(type(self).model_fields)
 
 
 def scheduled(points: Schedule | None, constant: float, timesteps: int) -> float:

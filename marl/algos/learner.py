@@ -4,25 +4,48 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
+from marl.algos.config import LearnerConfig
+from marl.algos.crew import ALONE, Crew
 from marl.data.batch import MultiAgentBatch
-from marl.data.task import Array, PolicyID
+from marl.data.task import Array, PolicyID, Task
 from marl.errors import ConfigError
+from marl.policies.config import ModelConfig
 from marl.policies.policy import Policy
 
 Metrics: TypeAlias = dict[PolicyID, dict[str, float]]
 
 
+@dataclass(frozen=True)
+class Brief:
+    """All that a learner is built from. It trains ``policies`` and may read ``everybody``, all policies of the run by their
+    index in a batch. ``seats`` are those that each of its policies may ever play."""
+
+    policies: Mapping[PolicyID, Policy]
+    everybody: Mapping[PolicyID, Policy]
+    configs: Mapping[PolicyID, LearnerConfig]
+    models: Mapping[PolicyID, ModelConfig]
+    seats: Mapping[PolicyID, frozenset[int]]
+    task: Task
+    seed: int
+    algo: str = ""
+
+
 class Learner(ABC):
     """Trains ``policies``. It may read every policy but changes only its own, and of these only the ``trained`` ones."""
+
+    shares_minibatches: bool = False
+    """Whether it computes only its crew's share of each minibatch, so that ``num_learners`` may be more than 1."""
 
     def __init__(self, policies: Mapping[PolicyID, Policy], seed: int) -> None:
         self.policies = dict(policies)
         self.sharing = sharing(policies)
+        self.crew: Crew = ALONE
         self.trained: frozenset[PolicyID] = frozenset(policies)
         self.rng = np.random.default_rng([seed, 3])
         self.timesteps = dict.fromkeys(policies, 0)  # env steps that each policy has learned from
@@ -44,9 +67,19 @@ class Learner(ABC):
                 )
         self.trained = trained
 
+    @classmethod
+    @abstractmethod
+    def build(cls, brief: Brief) -> Learner:
+        """A learner of these policies; refuses with a ``UserError`` what it cannot learn."""
+
     @abstractmethod
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         """Take one round's batch; metrics of the policies that were updated, empty when it was not yet time."""
+
+    def value_function(self, policy: PolicyID, batch: MultiAgentBatch) -> Array:
+        """Values ``[N]`` of a policy's decisions in a batch."""
+        del batch
+        raise ConfigError(f"policy {policy!r} is trained by {type(self).__name__}, which has no value critic.")
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
@@ -65,6 +98,14 @@ class Learner(ABC):
     def _count_steps(self, env_steps: int) -> None:
         for policy in self.trained:
             self.timesteps[policy] += env_steps
+
+    def _observe(self, batch: MultiAgentBatch) -> None:
+        """Running statistics of the policies' observations take this batch into account."""
+        for name in sorted(self.trained):
+            policy = self.policies[name]
+            if policy.keeps_statistics:
+                rows = batch.for_policy(name, kind=batch.task.kinds.index(policy.kind))
+                policy.observe(rows["obs"], rows["agent_index"])
 
     def _anneal(self) -> None:
         for policy in self.trained:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from marl.data.task import Array, Kind, PolicyID
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import PolicySpec
+from marl.policies.deterministic import DeterministicPolicy
+from marl.policies.networks import MLP
 from marl.policies.policy import Policy
 from marl.policies.scripted import build_scripted
+from marl.policies.squashed import SquashedPolicy
 from marl.policies.stochastic import StochasticPolicy
 from marl.policies.value import ValuePolicy
+
+ACTS: dict[str, Callable[[Kind, PolicySpec], Policy]] = {
+    "value": ValuePolicy,
+    "stochastic": StochasticPolicy,
+    "deterministic": DeterministicPolicy,
+    "squashed": SquashedPolicy,
+}
+"""How an algorithm's policies act."""
 
 
 def build_policy(spec: PolicySpec, kind: Kind) -> Policy:
     """A fresh policy; the same recipe gives the same weights everywhere."""
-    if spec.acts == "value":
-        return ValuePolicy(kind, spec)
-    if spec.acts == "stochastic":
-        return StochasticPolicy(kind, spec)
-    assert spec.scripted is not None
-    return build_scripted(kind, spec.scripted)
+    if spec.scripted is not None:
+        return build_scripted(kind, spec.scripted)
+    return ACTS[spec.acts](kind, spec)
 
 
 def build_policies(specs: Mapping[PolicyID, PolicySpec], kinds: Sequence[Kind]) -> dict[PolicyID, Policy]:
@@ -41,9 +49,18 @@ def build_policies(specs: Mapping[PolicyID, PolicySpec], kinds: Sequence[Kind]) 
         assert isinstance(donor, ValuePolicy | StochasticPolicy)
         _check_fit(layers, (name, policy), (donors[layers], donor), specs)
         if donor is not policy:
-            policy.network.share(donor.network, depth)
-        policy.shared = {layers: donor.network.first(depth)}
+            _mlp(policy).share(_mlp(donor), depth)
+        policy.shared = {layers: _mlp(donor).first(depth)}
     return policies
+
+
+def _mlp(policy: Networked) -> MLP:
+    network = policy.network
+    if not isinstance(network, MLP):
+        raise ConfigError(
+            "shared: {encoder: NAME} shares the layers of fcnet_hiddens, but a custom model replaces them."
+        )
+    return network
 
 
 Networked = ValuePolicy | StochasticPolicy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -37,6 +37,66 @@ class ModelConfig(Config):
         "of a group that is mixed or shares a critic.",
     )
 
+    conv_filters: list[tuple[PositiveInt, PositiveInt | tuple[PositiveInt, PositiveInt], PositiveInt]] | None = Field(
+        None,
+        description="Images: layers [channels, kernel, stride] of the vision net before fcnet_hiddens. null: by the "
+        "image's size; []: no vision net, the image is flattened.",
+    )
+    conv_activation: Literal["tanh", "relu"] = Field(
+        "relu", description="Activation after each layer of the vision net."
+    )
+    dim: PositiveInt | None = Field(None, description="Images: resized to dim x dim pixels first; null: as they are.")
+    grayscale: bool = Field(False, description="Images: the mean over the colours instead of them.")
+    zero_mean: bool = Field(False, description="Images: pixels from -1 to 1 instead of 0 to 1.")
+    use_lstm: bool = Field(
+        False,
+        description="Remember: an LSTM after fcnet_hiddens. A value of the agent's own observation then comes from the same "
+        "layers, as with vf_share_layers.",
+    )
+    use_gru: bool = Field(False, description="The same with a GRU.")
+    lstm_cell_size: PositiveInt = Field(256, description="use_lstm, use_gru: cells.")
+    max_seq_len: PositiveInt = Field(
+        20,
+        description="Recurrent models: decisions of an agent per training sequence; gradients do not go further back.",
+    )
+    lstm_use_prev_action: bool = Field(
+        False, description="Recurrent models: show the agent's last action to the memory."
+    )
+    lstm_use_prev_reward: bool = Field(
+        False, description="Recurrent models: show what the agent was paid since its last decision to the memory."
+    )
+    observation_filter: Literal["NoFilter", "MeanStdFilter"] = Field(
+        "NoFilter",
+        description="MeanStdFilter: observations minus their running mean, divided by their running deviation, cut to +-10.",
+    )
+    custom_model: str | None = Field(
+        None,
+        description="Registered name or package.module:Class of a Model; replaces the layers between features and outputs.",
+    )
+    custom_model_config: dict[str, Any] = Field({}, description="Handed to the custom model.")
+    custom_preprocessor: str | None = Field(
+        None, description="Registered name or package.module:Class of a Preprocessor of observations."
+    )
+    custom_preprocessor_config: dict[str, Any] = Field({}, description="Handed to the custom preprocessor.")
+    custom_action_dist: str | None = Field(
+        None,
+        description="Registered name or package.module:Class of a Distribution over actions (stochastic policies).",
+    )
+
+    @property
+    def recurrent(self) -> bool:
+        return self.use_lstm or self.use_gru
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> ModelConfig:
+        if self.use_lstm and self.use_gru:
+            raise ValueError("use_lstm and use_gru exclude each other")
+        if self.custom_model is not None and self.recurrent:
+            raise ValueError("a custom model brings its own memory (carry_size); drop use_lstm and use_gru")
+        if (self.lstm_use_prev_action or self.lstm_use_prev_reward) and not (self.recurrent or self.custom_model):
+            raise ValueError("lstm_use_prev_action and lstm_use_prev_reward need use_lstm, use_gru or a custom model")
+        return self
+
     @field_validator("shared")
     @classmethod
     def _only_encoders(cls, value: dict[str, str]) -> dict[str, str]:
@@ -49,8 +109,9 @@ class ModelConfig(Config):
 class ExplorationConfig(Config):
     """How a policy explores. Which keys count depends on ``type``."""
 
-    type: Literal["EpsilonGreedy", "StochasticSampling", "GaussianNoise"] = Field(
-        description="EpsilonGreedy for action values; StochasticSampling or GaussianNoise for stochastic policies."
+    type: Literal["EpsilonGreedy", "PerWorkerEpsilonGreedy", "StochasticSampling", "GaussianNoise"] = Field(
+        description="EpsilonGreedy or PerWorkerEpsilonGreedy for action values; StochasticSampling or GaussianNoise for "
+        "stochastic policies; for deterministic ones GaussianNoise where they have coordinates, else StochasticSampling."
     )
     initial_epsilon: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None, description="EpsilonGreedy: chance of a random action at the start. Default 1.0."
@@ -61,6 +122,13 @@ class ExplorationConfig(Config):
     epsilon_timesteps: NonNegativeInt | None = Field(
         None,
         description="EpsilonGreedy: env steps from the initial to the final value, linearly. Default 10000.",
+    )
+    epsilon_base: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        None, description="PerWorkerEpsilonGreedy: chance of a random action in the first worker. Default 0.4."
+    )
+    epsilon_alpha: NonNegativeFloat | None = Field(
+        None,
+        description="PerWorkerEpsilonGreedy: worker i of N has epsilon_base ** (1 + epsilon_alpha * i / (N - 1)). Default 7.",
     )
     random_timesteps: NonNegativeInt | None = Field(
         None,
@@ -92,6 +160,7 @@ class ExplorationConfig(Config):
 
 EXPLORATION_KEYS: dict[str, set[str]] = {
     "EpsilonGreedy": {"initial_epsilon", "final_epsilon", "epsilon_timesteps"},
+    "PerWorkerEpsilonGreedy": {"epsilon_base", "epsilon_alpha"},
     "StochasticSampling": {"random_timesteps"},
     "GaussianNoise": {"random_timesteps", "initial_scale", "final_scale", "scale_timesteps"},
 }
@@ -110,11 +179,13 @@ class ScriptedConfig(Config):
 class PolicySpec:
     """All that is needed to build a policy anywhere: on the driver or in a worker."""
 
-    acts: Literal["value", "stochastic", "scripted"]
+    acts: str  # a key of policies.build.ACTS, or scripted
     kind: int  # index of the kind of agents that it plays
     model: ModelConfig = field(default_factory=ModelConfig)
     exploration: ExplorationConfig | None = None
     scripted: ScriptedConfig | None = None
     agent_id: bool = False
-    dueling: bool = False
     seed: int = 0
+    options: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # what else the algorithm says about acting, such as dueling

@@ -25,14 +25,45 @@ class Exploration(nn.Module):
         self.register_buffer("value", torch.tensor(float(initial)))
         self.register_buffer("uniform", torch.tensor(random_timesteps > 0))
 
+    def now(self) -> float:
+        """The value to act with."""
+        return float(self.value)
+
+    def place(self, index: int, total: int) -> None:
+        """Act for worker ``index`` of ``total``; the same for all of them here."""
+
     def anneal(self, timesteps: int) -> None:
         done = min(1.0, timesteps / self.timesteps) if self.timesteps else 1.0
         self.value.fill_(self.initial + done * (self.final - self.initial))
         self.uniform.fill_(timesteps < self.random_timesteps)
 
 
+class PerWorkerEpsilon(Exploration):
+    """A ladder of constant epsilons (Horgan et al., 2018): some workers explore widely while others play nearly greedily.
+
+    ``epsilon_i = base ** (1 + alpha * i / (N - 1))`` for worker ``i`` of ``N``; a single worker has ``base``. Which rung it
+    is belongs to the worker and not to the weights, so it is no buffer.
+    """
+
+    def __init__(self, base: float, alpha: float) -> None:
+        super().__init__(base, base, 0)
+        self.alpha = alpha
+        self.epsilon = base
+
+    def now(self) -> float:
+        return self.epsilon
+
+    def place(self, index: int, total: int) -> None:
+        self.epsilon = self.initial ** (1.0 + self.alpha * index / max(1, total - 1))
+
+
 def epsilon_greedy(config: ExplorationConfig) -> Exploration:
     """Chance of a random action."""
+    if config.type == "PerWorkerEpsilonGreedy":
+        return PerWorkerEpsilon(
+            0.4 if config.epsilon_base is None else config.epsilon_base,
+            7.0 if config.epsilon_alpha is None else config.epsilon_alpha,
+        )
     return Exploration(
         1.0 if config.initial_epsilon is None else config.initial_epsilon,
         0.02 if config.final_epsilon is None else config.final_epsilon,

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from marl.data.task import AnySpace, Kind
 from marl.policies.config import ModelConfig
-from marl.policies.policy import Inputs
 
 
 class MLP(nn.Module):
@@ -24,11 +23,12 @@ class MLP(nn.Module):
     def __init__(
         self, sizes: Sequence[int], activations: Sequence[str], generator: torch.Generator, last_gain: float = 1.0
     ) -> None:
+        """Sizes from inputs to outputs, and an activation per layer; the last layer may go without."""
         super().__init__()
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         self.activations = tuple(activations)
         for i, (wide, narrow) in enumerate(itertools.pairwise(sizes)):
-            gain = last_gain if i == len(sizes) - 2 else math.sqrt(2)
+            gain = last_gain if i == len(activations) else math.sqrt(2)
             weight = torch.empty(narrow, wide)
             nn.init.orthogonal_(weight, gain, generator=generator)
             self.weights.append(nn.Parameter(weight))
@@ -39,7 +39,8 @@ class MLP(nn.Module):
         """Layers outside of nn.Module's slow attribute look-up."""
         functions = [torch.tanh_ if name == "tanh" else torch.relu_ for name in self.activations]
         self._pairs = list(zip(self.weights, self.biases, strict=True))
-        self._hidden = [(w, b, f) for (w, b), f in zip(self._pairs[:-1], functions, strict=True)]
+        self._hidden = [(w, b, f) for (w, b), f in zip(self._pairs, functions, strict=False)]
+        self._last = self._pairs[len(functions) :]
 
     def share(self, donor: MLP, layers: int) -> None:
         """From now on the first ``layers`` layers are the donor's own tensors."""
@@ -59,7 +60,9 @@ class MLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         for weight, bias, activation in self._hidden:
             x = activation(F.linear(x, weight, bias))
-        return F.linear(x, *self._pairs[-1])
+        for weight, bias in self._last:
+            x = F.linear(x, weight, bias)
+        return x
 
 
 class Features(nn.Module):
@@ -71,19 +74,26 @@ class Features(nn.Module):
     offsets: Tensor
     scale: Tensor
 
-    def __init__(self, kind: Kind, agent_id: bool) -> None:
+    def __init__(self, kind: Kind, agent_id: bool, custom: nn.Module | None = None) -> None:
         super().__init__()
         self.seats = kind.size if agent_id else 0
+        self.custom = custom  # the user's Preprocessor
         self.one_hot = one_hot_sizes(kind.observation_space)
         scale = byte_scale(kind.observation_space)
         self.scaled = bool((scale != 1.0).any())
         self.register_buffer("scale", torch.from_numpy(scale), persistent=False)
-        self.size = (sum(self.one_hot) if self.one_hot else kind.obs_width) + self.seats
+        width = sum(self.one_hot) if self.one_hot else kind.obs_width
+        if custom is not None:
+            width = int(custom.size)  # type: ignore[arg-type]
+        self.size = width + self.seats
         offsets = np.cumsum([0, *self.one_hot[:-1]]) if self.one_hot else np.zeros(0, np.int64)
         self.register_buffer("offsets", torch.from_numpy(np.asarray(offsets, np.int64)), persistent=False)
 
     def forward(self, obs: Tensor, agent_index: Tensor) -> Tensor:
-        if self.one_hot:
+        x: Tensor
+        if self.custom is not None:
+            x = self.custom(obs)
+        elif self.one_hot:
             width = self.size - self.seats
             x = torch.zeros(len(obs), width, device=obs.device).scatter_(1, obs + self.offsets, 1.0)
         else:
@@ -91,10 +101,6 @@ class Features(nn.Module):
         if self.seats:
             x = torch.cat([x, F.one_hot(agent_index, self.seats).float()], dim=1)
         return x
-
-    def of(self, inputs: Inputs, device: torch.device) -> Tensor:
-        obs, index = torch.from_numpy(inputs.obs), torch.from_numpy(inputs.agent_index)
-        return self.forward(obs.to(device), index.to(device))
 
 
 def one_hot_sizes(space: AnySpace) -> list[int]:

@@ -40,6 +40,10 @@ class Policy(nn.Module, ABC):
     """Whether Box actions are given as the world takes them (scripted policies) instead of normalised to -1..1."""
     carry_size: int = 0
     """Numbers that the policy remembers per agent between two decisions of an episode."""
+    keeps_statistics: bool = False
+    """Whether ``observe`` does anything."""
+    remembers_reward: bool = False
+    """Whether the last of these numbers is what the agent was paid since its last decision; the player adds it up."""
 
     def __init__(self, kind: Kind) -> None:
         super().__init__()
@@ -50,6 +54,12 @@ class Policy(nn.Module, ABC):
     @abstractmethod
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         """Choose for all rows at once. Without ``explore`` the choice is the policy's best guess."""
+
+    def observe(self, obs: Array, agent_index: Ints) -> None:
+        """Let running statistics learn from raw observations. Called by the learner alone, after its update."""
+
+    def place(self, index: int, total: int) -> None:
+        """Act for worker ``index`` of ``total`` from now on; for exploration that differs from worker to worker."""
 
     def anneal(self, timesteps: int) -> None:
         """Move exploration to its value after so many env steps. Called by the learner alone."""
@@ -75,3 +85,9 @@ class Policy(nn.Module, ABC):
 
     def tensor(self, array: Array) -> Tensor:
         return torch.from_numpy(array).to(self.device)
+
+    @staticmethod
+    def tensors(inputs: Inputs, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+        """Observations, seats and legal actions."""
+        found = (torch.from_numpy(inputs.obs), torch.from_numpy(inputs.agent_index), torch.from_numpy(inputs.legal))
+        return found if device.type == "cpu" else tuple(t.to(device) for t in found)  # type: ignore[return-value]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from marl.data.task import Floats, Kind
-from marl.errors import SpaceMismatchError
+from marl.data.batch import SampleBatch
+from marl.data.task import Array, Floats, Ints, Kind
+from marl.errors import ConfigError, SpaceMismatchError
+from marl.policies.body import Body, Sequences
 from marl.policies.config import ExplorationConfig, PolicySpec
-from marl.policies.distributions import ILLEGAL, distribution_for
+from marl.policies.custom import DISTRIBUTIONS
+from marl.policies.distributions import ILLEGAL, Distribution, distribution_for
 from marl.policies.exploration import sampling
-from marl.policies.networks import Features, build_mlp, seeded
+from marl.policies.networks import Features, seeded
 from marl.policies.policy import Decision, Inputs, Policy
 
 
@@ -20,7 +25,7 @@ class StochasticPolicy(Policy):
 
     def __init__(self, kind: Kind, spec: PolicySpec) -> None:
         super().__init__(kind)
-        self.distribution = distribution_for(kind.action_space)
+        self.distribution = _distribution(kind, spec)
         config = spec.exploration or ExplorationConfig(type="StochasticSampling")
         self.noise_sets_std = config.type == "GaussianNoise"
         if self.noise_sets_std and not self.distribution.numbers:
@@ -28,36 +33,100 @@ class StochasticPolicy(Policy):
                 f"GaussianNoise needs Box actions, but agents {kind.agents[0]!r}, ... have {kind.action_space}. Use "
                 "StochasticSampling."
             )
-        self.features = Features(kind, spec.agent_id)
         self.exploration = sampling(config)
-        self._build(spec)
-
-    def _build(self, spec: PolicySpec) -> None:
-        generator = seeded(spec.seed)
         numbers = self.distribution.numbers
         own_std = numbers > 0 and not self.noise_sets_std
         self.log_std = nn.Parameter(torch.zeros(numbers)) if own_std and spec.model.free_log_std else None
         from_network = own_std and self.log_std is None
         outputs = self.distribution.size - (0 if from_network else numbers)
-        self.shares_value = spec.model.vf_share_layers  # then the value comes out of the same last layer
-        outputs += int(self.shares_value)
-        self.network = build_mlp(self.features.size, outputs, spec.model, generator, last_gain=0.01)
+        # A value out of the same last layer; a recurrent policy's value needs the policy's memory.
+        self.shares_value = spec.model.vf_share_layers or bool(spec.options.get("own_value") and _remembers(spec))
+        self.model = Body(
+            kind,
+            spec.model,
+            outputs + int(self.shares_value),
+            seeded(spec.seed),
+            agent_id=spec.agent_id,
+            last_gain=0.01,
+        )
+        self.carry_size, self.remembers_reward = self.model.carry_size, bool(self.model.prev_reward)
+        self.keeps_statistics = self.model.filter is not None
+
+    @property
+    def network(self) -> nn.Module:
+        return self.model.network
+
+    @property
+    def features(self) -> Features:
+        return self.model.features
+
+    # -- acting ----------------------------------------------------------------------------------------------------
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
+        model = self.model
         with torch.inference_mode():
-            network = self.network
-            legal = torch.from_numpy(inputs.legal).to(network.device)
-            params = self._params(network(self.features.of(inputs, network.device)), legal)
+            obs, index, legal = self.tensors(inputs, model.device)
+            if self.carry_size:
+                out, memory = model.step(obs, index, torch.from_numpy(carry).to(model.device))
+            else:
+                out, memory = model(obs, index), None
+            params = self._params(out, legal)
             if explore and bool(self.exploration.uniform):
-                params = self._uniform(params, legal)
+                params = forbid(torch.zeros_like(params), legal)  # equal chances; standard normal for coordinates
         actions, logp = self.distribution.sample(params.cpu().numpy(), rng, explore)
-        return Decision(actions, logp, carry)
+        return Decision(actions, logp, carry if memory is None else self._carried(memory, actions))
 
-    def forward(self, features: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
+    def _carried(self, memory: Tensor, actions: Array) -> Floats:
+        taken = torch.from_numpy(np.ascontiguousarray(actions)).to(memory.device)
+        carried: Floats = self.model.carried(memory, taken, torch.zeros(len(taken), device=memory.device)).cpu().numpy()
+        return carried
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def forward(
+        self, obs: Tensor, agent_index: Tensor, legal: Tensor, sequences: Sequences | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Distribution numbers ``[N, size]`` and values ``[N]`` (zeros unless layers are shared)."""
-        out = self.network(features)
-        value = out[:, -1] if self.shares_value else out.new_zeros(len(out))
-        return self._params(out, legal), value
+        if sequences is None:
+            out = self.model(obs, agent_index)
+        else:
+            out, _ = self.model.unroll(obs, agent_index, sequences)
+        return self._params(out, legal), self._value(out)
+
+    def value(self, obs: Tensor, agent_index: Tensor) -> Tensor:
+        """``[N]``, of a policy without memory whose layers give it."""
+        return self._value(self.model(obs, agent_index))
+
+    def params(self, obs: Tensor, agent_index: Tensor, legal: Tensor, carry: Tensor) -> Tensor:
+        """Distribution numbers of single decisions, each with its own carry."""
+        return self._params(self.model.step(obs, agent_index, carry)[0], legal)
+
+    def look_ahead(
+        self, obs: Tensor, agent_index: Tensor, carry: Tensor, actions: Tensor, rewards: Tensor, new_obs: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """A recurrent policy's values before each of these decisions and after them: ``[N]`` each."""
+        out, memory = self.model.step(obs, agent_index, carry)
+        new_out, _ = self.model.step(new_obs, agent_index, self.model.carried(memory, actions, rewards))
+        return self._value(out), self._value(new_out)
+
+    def action_distribution(self, batch: SampleBatch) -> Chances:
+        """The distributions over actions for a batch of this policy, without gradient."""
+        with torch.no_grad():
+            legal = torch.from_numpy(batch["legal"]).to(self.model.device)
+            return Chances(self.distribution, self._params(self.model.from_batch(batch), legal))
+
+    def value_function(self, batch: SampleBatch) -> Tensor:
+        """Values ``[N]`` of a batch of this policy where its own layers give them (``vf_share_layers``, recurrent models)."""
+        if not self.shares_value:
+            raise ConfigError(
+                "the value of this policy is not part of its model: its critic belongs to the learner. Ask "
+                "Trainer.value_function(policy_id, batch), or set vf_share_layers."
+            )
+        with torch.no_grad():
+            return self._value(self.model.from_batch(batch))
+
+    def _value(self, out: Tensor) -> Tensor:
+        return out[:, -1] if self.shares_value else out.new_zeros(len(out))
 
     def _params(self, out: Tensor, legal: Tensor) -> Tensor:
         """The distribution's part of the network's output; illegal actions get no chance."""
@@ -72,9 +141,43 @@ class StochasticPolicy(Policy):
     def anneal(self, timesteps: int) -> None:
         self.exploration.anneal(timesteps)
 
-    def _uniform(self, params: Tensor, legal: Tensor) -> Tensor:
-        """Equal chances for all legal actions; standard normal for continuous ones."""
-        return forbid(torch.zeros_like(params), legal)
+    def observe(self, obs: Array, agent_index: Ints) -> None:
+        self.model.observe(obs, agent_index)
+
+
+@dataclass
+class Chances:
+    """Distributions over actions, one per row."""
+
+    family: Distribution
+    params: Tensor  # [N, size]
+
+    def sample(self, rng: np.random.Generator | None = None, *, explore: bool = True) -> Array:
+        """Actions as they are stored; without ``explore`` the most likely ones."""
+        return self.family.sample(self.params.cpu().numpy(), rng or np.random.default_rng(), explore)[0]
+
+    def logp(self, actions: Array) -> Tensor:
+        return self.family.logp(self.params, torch.from_numpy(np.ascontiguousarray(actions)).to(self.params.device))
+
+    def entropy(self) -> Tensor:
+        return self.family.entropy(self.params)
+
+
+def _remembers(spec: PolicySpec) -> bool:
+    return spec.model.recurrent
+
+
+def _distribution(kind: Kind, spec: PolicySpec) -> Distribution:
+    if spec.model.custom_action_dist is None:
+        return distribution_for(kind.action_space)
+    found = DISTRIBUTIONS.find(spec.model.custom_action_dist)
+    try:
+        return found(kind.action_space)  # type: ignore[call-arg]
+    except TypeError as error:
+        raise ConfigError(
+            f"custom_action_dist {spec.model.custom_action_dist!r} could not be built for {kind.action_space}: {error}. Its "
+            "constructor takes the action space."
+        ) from error
 
 
 def forbid(params: Tensor, legal: Tensor) -> Tensor:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 import torch
 from gymnasium import spaces
-from torch import Tensor
+from torch import Tensor, nn
 
-from marl.data.task import Bools, Floats, Kind
+from marl.data.batch import SampleBatch
+from marl.data.task import Array, Bools, Floats, Ints, Kind
 from marl.errors import SpaceMismatchError
+from marl.policies.body import Body
 from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import ILLEGAL, race
 from marl.policies.exploration import epsilon_greedy
-from marl.policies.networks import Features, build_mlp, seeded
+from marl.policies.networks import Features, seeded
 from marl.policies.policy import Decision, Inputs, Policy
 
 
@@ -27,27 +29,63 @@ class ValuePolicy(Policy):
                 "Use ppo, a2c, pg or mappo for them."
             )
         self.num_actions = int(kind.action_space.n)
-        self.features = Features(kind, spec.agent_id)
-        self.dueling = spec.dueling
+        self.dueling = bool(spec.options.get("dueling"))
         outputs = self.num_actions + int(self.dueling)
-        self.network = build_mlp(self.features.size, outputs, spec.model, seeded(spec.seed))
+        self.model = Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id)
+        self.carry_size, self.remembers_reward = self.model.carry_size, bool(self.model.prev_reward)
+        self.keeps_statistics = self.model.filter is not None
         self.exploration = epsilon_greedy(spec.exploration or ExplorationConfig(type="EpsilonGreedy"))
 
+    @property
+    def network(self) -> nn.Module:
+        return self.model.network
+
+    @property
+    def features(self) -> Features:
+        return self.model.features
+
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
+        model = self.model
         with torch.inference_mode():
-            values = self.values(self.features.of(inputs, self.network.device)).cpu().numpy()
+            obs, index, _ = self.tensors(inputs, model.device)
+            if self.carry_size:
+                out, memory = model.step(obs, index, torch.from_numpy(carry).to(model.device))
+            else:
+                out, memory = model(obs, index), None
+            values = self._duel(out).cpu().numpy()
         if inputs.legal.shape[1]:
             values = np.where(inputs.legal, values, np.float32(ILLEGAL))
         actions = values.argmax(axis=1)
-        epsilon = float(self.exploration.value) if explore else 0.0
+        epsilon = self.exploration.now() if explore else 0.0
         if epsilon > 0.0:
             random = rng.random(len(actions), np.float32) < epsilon
             actions = np.where(random, race(self._choices(inputs.legal, len(actions)), rng), actions)
+        if memory is not None:
+            taken = torch.from_numpy(actions).to(memory.device)
+            carry = model.carried(memory, taken, torch.zeros(len(taken), device=memory.device)).cpu().numpy()
         return Decision(actions, np.zeros(len(actions), np.float32), carry)
 
-    def values(self, features: Tensor) -> Tensor:
+    def values(self, obs: Tensor, agent_index: Tensor) -> Tensor:
         """``[N, num_actions]``."""
-        out: Tensor = self.network(features)
+        return self._duel(self.model(obs, agent_index))
+
+    def step(self, obs: Tensor, agent_index: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
+        """Values ``[N, num_actions]`` and the memory after them."""
+        out, memory = self.model.step(obs, agent_index, carry)
+        return self._duel(out), memory
+
+    def q_values(self, batch: SampleBatch) -> Tensor:
+        """Action values ``[N, num_actions]`` of a batch of this policy, without gradient."""
+        with torch.no_grad():
+            return self._duel(self.model.from_batch(batch))
+
+    def state_value(self, batch: SampleBatch) -> Tensor:
+        """The value of the state itself ``[N, 1]``: of a dueling network its own output, else the highest action value."""
+        with torch.no_grad():
+            out = self.model.from_batch(batch)
+        return out[:, :1] if self.dueling else out.max(1, keepdim=True).values
+
+    def _duel(self, out: Tensor) -> Tensor:
         if not self.dueling:
             return out
         state, advantage = out[..., :1], out[..., 1:]
@@ -55,6 +93,12 @@ class ValuePolicy(Policy):
 
     def anneal(self, timesteps: int) -> None:
         self.exploration.anneal(timesteps)
+
+    def place(self, index: int, total: int) -> None:
+        self.exploration.place(index, total)
+
+    def observe(self, obs: Array, agent_index: Ints) -> None:
+        self.model.observe(obs, agent_index)
 
     def _choices(self, legal: Bools, rows: int) -> Floats:
         return legal.astype(np.float32) if legal.shape[1] else np.ones((rows, self.num_actions), np.float32)

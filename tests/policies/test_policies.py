@@ -156,7 +156,7 @@ def test_a_policy_that_is_shown_the_seat_tells_agents_apart() -> None:
     row = inputs(1)
     with torch.no_grad():
         values = [
-            policy.values(policy.features.of(Inputs(row.obs, row.legal, np.array([seat])), torch.device("cpu")))  # type: ignore[operator, union-attr]
+            policy.values(torch.from_numpy(row.obs), torch.tensor([seat]))  # type: ignore[operator]
             for seat in (0, 1)
         ]
     assert not torch.allclose(values[0], values[1])
@@ -172,17 +172,17 @@ def test_discrete_observations_become_one_hots_and_images_are_scaled() -> None:
 
 
 def test_dueling_values_are_the_state_value_plus_centred_advantages() -> None:
-    policy = build_policy(PolicySpec("value", 0, dueling=True), kind(spaces.Discrete(3)))
+    policy = build_policy(PolicySpec("value", 0, options={"dueling": True}), kind(spaces.Discrete(3)))
     features = torch.randn(5, 3)
     out = policy.network(features)  # type: ignore[operator]
-    assert torch.allclose(policy.values(features).mean(1), out[:, 0], atol=1e-6)  # type: ignore[operator]
+    assert torch.allclose(policy.values(features, torch.zeros(5, dtype=torch.long)).mean(1), out[:, 0], atol=1e-6)  # type: ignore[operator]
 
 
 def test_shared_value_layers_add_one_output() -> None:
     shared = build_policy(
         PolicySpec("stochastic", 0, model=ModelConfig(vf_share_layers=True)), kind(spaces.Discrete(3))
     )
-    params, value = shared(torch.randn(4, 3), torch.ones(4, 0, dtype=torch.bool))
+    params, value = shared(torch.randn(4, 3), torch.zeros(4, dtype=torch.long), torch.ones(4, 0, dtype=torch.bool))
     assert params.shape == (4, 3)
     assert value.shape == (4,)
     assert value.abs().sum() > 0

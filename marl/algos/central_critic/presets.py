@@ -1,0 +1,62 @@
+"""pg, a2c, a3c, impala, ppo, mappo."""
+
+from __future__ import annotations
+
+from marl.algos.central_critic.config import CentralCriticConfig
+from marl.algos.family import Family, Preset
+
+FAMILY = Family(
+    "central_critic",
+    CentralCriticConfig,
+    "marl.algos.central_critic.learner:CentralCriticLearner",
+    "stochastic",
+    ("StochasticSampling", "GaussianNoise"),
+    on_policy=True,
+)
+
+PRESETS = (
+    Preset(
+        "pg",
+        FAMILY,
+        {"objective": "pg", "lr": 2e-3, "train_batch_size": 2_000},
+        "REINFORCE: log probabilities weighed by returns; needs complete episodes.",
+        ("objective",),
+    ),
+    Preset(
+        "a2c",
+        FAMILY,
+        {"objective": "a2c", "lr": 1e-3, "train_batch_size": 500, "gae_lambda": 1.0},
+        "Advantage actor-critic, synchronous.",
+        ("objective",),
+    ),
+    Preset(
+        "a3c",
+        FAMILY,
+        {"objective": "a2c", "lr": 1e-3, "train_batch_size": 500, "gae_lambda": 1.0},
+        "a2c whose workers play on while it learns; they send fragments, not gradients.",
+        ("objective",),
+        asynchronous=True,
+    ),
+    Preset(
+        "impala",
+        FAMILY,
+        {"objective": "vtrace", "lr": 1e-3, "train_batch_size": 500, "gae_lambda": 1.0},
+        "Actor-critic whose workers play on while it learns; V-trace corrects for their older weights.",
+        ("objective",),
+        asynchronous=True,
+    ),
+    Preset(
+        "ppo",
+        FAMILY,
+        {"objective": "ppo"},
+        "Proximal policy optimisation; each agent by itself (IPPO).",
+        ("objective",),
+    ),
+    Preset(
+        "mappo",
+        FAMILY,
+        {"objective": "ppo", "critic_sees": "group"},
+        "PPO whose critic sees the whole group.",
+        ("objective",),
+    ),
+)

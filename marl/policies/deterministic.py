@@ -1,0 +1,160 @@
+"""Policies of deterministic actor-critics: one action per observation, and noise on top of it while exploring.
+
+Coordinates of a Box with two finite bounds are ``tanh`` of the network's outputs, -1..1 of the bounds; others are the outputs
+themselves. Choices are made by logits: the most likely option when greedy, a draw from ``softmax(logits)`` when exploring. For
+learning a draw is made differentiable by the straight-through Gumbel-softmax (Jang et al., 2017)::
+
+    y       = softmax((logits + g) / temperature),   g_i = -log(-log(u_i))
+    forward = one_hot(argmax y),                     backward = dy
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from marl.data.task import Array, Floats, Ints, Kind
+from marl.errors import ConfigError, SpaceMismatchError
+from marl.policies.body import Body, action_width
+from marl.policies.config import ExplorationConfig, PolicySpec
+from marl.policies.distributions import ILLEGAL, race
+from marl.policies.exploration import Exploration, sampling
+from marl.policies.networks import seeded
+from marl.policies.policy import Decision, Inputs, Policy
+from marl.policies.stochastic import forbid
+
+Chooser: TypeAlias = Callable[[Tensor], Tensor]
+"""From the logits of one choice ``[N, size]`` to its encoding."""
+
+
+class DeterministicPolicy(Policy):
+    """A network gives one logit per option of every choice, then one number per coordinate."""
+
+    def __init__(self, kind: Kind, spec: PolicySpec) -> None:
+        super().__init__(kind)
+        _check_model(spec)
+        self.columns = kind.columns
+        self.exploration = _exploration(kind, spec.exploration)
+        # A small last layer: actions begin in the middle, where tanh has its full slope, and options equally likely.
+        self.model = Body(
+            kind, spec.model, action_width(kind.columns), seeded(spec.seed), agent_id=spec.agent_id, last_gain=0.01
+        )
+        if self.model.carry_size:
+            raise ConfigError(
+                f"the model has a memory of {self.model.carry_size} numbers, but ddpg, td3 and maddpg learn from single "
+                "decisions of a replay. Drop use_lstm, use_gru or the custom model's carry_size, or use ppo, mappo or dqn."
+            )
+        self.bounded = kind.columns.bounded[list(kind.columns.numbers)]
+        self._squash = None if self.bounded.all() else torch.from_numpy(self.bounded)
+
+    # -- acting ----------------------------------------------------------------------------------------------------
+
+    def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
+        with torch.inference_mode():
+            obs, index, legal = self.tensors(inputs, self.device)
+            out = forbid(self._squashed(self.model(obs, index)), legal).cpu().numpy()
+        uniform = explore and bool(self.exploration.uniform)
+        actions = np.empty((len(out), len(self.columns)), self.columns.dtype)
+        for column, logits in self.columns.options_of(out):
+            weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+            if uniform:
+                weights = (logits > ILLEGAL).astype(np.float32)
+            actions[:, column] = race(weights, rng) if explore else weights.argmax(axis=1)
+        if self.columns.numbers:
+            numbers = out[:, self.columns.options :]
+            if explore:
+                numbers = self._uniform(numbers.shape, rng) if uniform else self._noisy(numbers, rng)
+            actions[:, list(self.columns.numbers)] = numbers
+        return Decision(actions.reshape(len(out), *self.kind.action_shape), np.zeros(len(out), np.float32), carry)
+
+    def _noisy(self, numbers: Floats, rng: np.random.Generator) -> Floats:
+        noisy = numbers + self.exploration.now() * rng.standard_normal(numbers.shape, np.float32)
+        return np.where(self.bounded, np.clip(noisy, -1, 1), noisy).astype(np.float32)
+
+    def _uniform(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        """Uniform over the box; normal where it has no bounds."""
+        uniform, normal = 2 * rng.random(shape, np.float32) - 1, rng.standard_normal(shape, np.float32)
+        return np.where(self.bounded, uniform, normal)
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def forward(self, obs: Tensor, agent_index: Tensor) -> Tensor:
+        """``[N, action_width]``: logits and coordinates before ``tanh``."""
+        out: Tensor = self.model(obs, agent_index)
+        return out
+
+    def greedy(self, out: Tensor, legal: Tensor) -> Tensor:
+        """The best guess, encoded ``[N, action_width]``: options one-hot, then coordinates."""
+        return self._encoded(forbid(self._squashed(out), legal), hard)
+
+    def drawn(self, out: Tensor, legal: Tensor, gumbel: Tensor, temperature: float) -> Tensor:
+        """The same with options drawn by Gumbel noise ``[N, options]``, and a gradient through them."""
+        masked = forbid(self._squashed(out), legal)
+        options = self.columns.options
+        noisy = torch.cat([(masked[:, :options] + gumbel) / temperature, masked[:, options:]], dim=1)
+        return self._encoded(noisy, straight_through)
+
+    def _encoded(self, out: Tensor, choose: Chooser) -> Tensor:
+        columns = self.columns
+        sizes = [columns.sizes[c] for c in columns.choices]
+        parts = [choose(part) for part in torch.split(out[:, : columns.options], sizes, dim=1)] if sizes else []
+        return torch.cat([*parts, out[:, columns.options :]], dim=1)
+
+    def _squashed(self, out: Tensor) -> Tensor:
+        options = self.columns.options
+        if not self.columns.numbers:
+            return out
+        raw = out[:, options:]
+        numbers = raw.tanh() if self._squash is None else torch.where(self._squash.to(out.device), raw.tanh(), raw)
+        return torch.cat([out[:, :options], numbers], dim=1) if options else numbers
+
+    def anneal(self, timesteps: int) -> None:
+        self.exploration.anneal(timesteps)
+
+    def observe(self, obs: Array, agent_index: Ints) -> None:
+        self.model.observe(obs, agent_index)
+
+
+def hard(logits: Tensor) -> Tensor:
+    """The highest of each row, one-hot; no gradient."""
+    return F.one_hot(logits.argmax(dim=1), logits.shape[1]).to(logits.dtype)
+
+
+def straight_through(logits: Tensor) -> Tensor:
+    """One-hot forwards, softmax backwards."""
+    soft = logits.softmax(dim=1)
+    return hard(logits) + soft - soft.detach()
+
+
+def _exploration(kind: Kind, config: ExplorationConfig | None) -> Exploration:
+    """Noise for coordinates, drawing for choices: which of them has to be named follows from the action space."""
+    fits = "GaussianNoise" if kind.columns.numbers else "StochasticSampling"
+    if config is None:
+        config = ExplorationConfig.model_validate({"type": fits})
+    if config.type != fits:
+        raise SpaceMismatchError(
+            f"exploration_config.type {config.type} does not fit agents {kind.agents[0]!r}, ... with {kind.action_space}: "
+            f"expected {fits}. Coordinates of a Box get GaussianNoise; choices are drawn by StochasticSampling."
+        )
+    return sampling(config)
+
+
+def _check_model(spec: PolicySpec) -> None:
+    """Keys of ``model:`` that mean nothing here are refused rather than ignored."""
+    model = spec.model
+    given = {
+        "vf_share_layers": model.vf_share_layers,
+        "shared": bool(model.shared),
+        "custom_action_dist": model.custom_action_dist is not None,
+        "free_log_std": model.free_log_std,
+    }
+    for key in (key for key, is_set in given.items() if is_set):
+        raise ConfigError(
+            f"model.{key} = {getattr(model, key)!r} means nothing to ddpg, td3 and maddpg: their actors and critics have "
+            "layers of their own, and an actor gives an action instead of a distribution. Drop it."
+        )

@@ -1,0 +1,181 @@
+"""Policies of maximum entropy: a Gaussian squeezed into the bounds of a Box, or chances of Discrete actions.
+
+    u = mean + std * noise,   a = tanh(u)
+    log pi(a) = log N(u; mean, std) - sum_i log(1 - tanh(u_i)^2)
+    log(1 - tanh(u)^2) = 2 * (log 2 - u - softplus(-2u))
+
+The last form is exact for every ``u``; the difference itself is rounded to zero from ``|u| = 10`` on. Coordinates without two
+finite bounds are not squeezed and stay Gaussian.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from marl.data.task import Array, Bools, Floats, Ints, Kind
+from marl.errors import ConfigError, SpaceMismatchError
+from marl.policies.body import Body
+from marl.policies.config import ExplorationConfig, PolicySpec
+from marl.policies.distributions import Categorical, DiagGaussian, Distribution
+from marl.policies.exploration import sampling
+from marl.policies.networks import Features, seeded
+from marl.policies.policy import Decision, Inputs, Policy
+from marl.policies.stochastic import forbid
+
+LOG_STD = (-5.0, 2.0)  # the network's output is bent into this range, so that no gradient is lost at its ends
+
+
+class SquashedGaussian(Distribution):
+    """Independent normal numbers, those with ``bounded`` behind a tanh. ``params``: means, then log standard deviations."""
+
+    def __init__(self, bounded: Sequence[bool]) -> None:
+        self.gaussian = DiagGaussian(len(bounded))
+        self.width = self.numbers = self.gaussian.width
+        self.size = self.gaussian.size
+        self.bounded = np.array(bounded, bool)
+        self._bounded = torch.from_numpy(self.bounded)
+
+    def sample(self, params: Floats, rng: np.random.Generator, explore: bool) -> tuple[Floats, Floats]:
+        free, logp = self.gaussian.sample(params, rng, explore)
+        shrinkage = np.where(self.bounded, 2 * (math.log(2) - free - np.logaddexp(0, -2 * free)), 0.0).sum(1)
+        return np.where(self.bounded, np.tanh(free), free), (logp - shrinkage).astype(np.float32)
+
+    def uniform(self, rows: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Bounded coordinates drawn evenly between their bounds, others from a standard normal; and log densities."""
+        even = rng.uniform(-1, 1, (rows, self.width))
+        normal = rng.standard_normal((rows, self.width))
+        logp = np.where(self.bounded, -math.log(2), -0.5 * normal**2 - 0.5 * math.log(2 * math.pi)).sum(1)
+        return np.where(self.bounded, even, normal).astype(np.float32), logp.astype(np.float32)
+
+    def draw(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions and log probabilities as differentiable functions of ``params``; ``noise`` is standard normal."""
+        mean, log_std = params.chunk(2, 1)
+        free = mean + noise * log_std.exp()
+        logp = -(0.5 * noise.square() + log_std + 0.5 * math.log(2 * math.pi)).sum(1)
+        return torch.where(self._bounded.to(free.device), free.tanh(), free), logp - self._shrinkage(free).sum(1)
+
+    def logp(self, params: Tensor, actions: Tensor) -> Tensor:
+        inside = 1 - torch.finfo(actions.dtype).eps
+        free = torch.where(self._bounded.to(actions.device), actions.clamp(-inside, inside).atanh(), actions)
+        return self.gaussian.logp(params, free) - self._shrinkage(free).sum(1)
+
+    def entropy(self, params: Tensor) -> Tensor:
+        """``H(u) + E[log |da / du|]``; the expectation by Gauss-Hermite quadrature."""
+        nodes, weights = (torch.from_numpy(a).to(params) for a in np.polynomial.hermite_e.hermegauss(64))
+        mean, log_std = params.chunk(2, 1)
+        free = mean[:, None] + log_std.exp()[:, None] * nodes[:, None]  # [N, nodes, width]
+        narrowing = (self._shrinkage(free) * weights[:, None]).sum((1, 2)) / weights.sum()
+        return self.gaussian.entropy(params) + narrowing
+
+    def kl(self, old: Tensor, new: Tensor) -> Tensor:
+        """That of the Gaussians: squeezing both alike takes away no difference between them."""
+        return self.gaussian.kl(old, new)
+
+    def _shrinkage(self, free: Tensor) -> Tensor:
+        """``log da / du`` per coordinate."""
+        return torch.where(self._bounded.to(free.device), 2 * (math.log(2) - free - F.softplus(-2 * free)), 0.0)
+
+
+class SquashedPolicy(Policy):
+    """Box: squashed Gaussian. Discrete: softmax. A greedy choice is the squeezed mean, or the likeliest action."""
+
+    def __init__(self, kind: Kind, spec: PolicySpec) -> None:
+        super().__init__(kind)
+        _refuse(kind, spec)
+        self.gaussian = None if kind.columns.choices else SquashedGaussian(kind.columns.bounded.tolist())
+        self.categorical = Categorical(kind.columns.options) if self.gaussian is None else None
+        self.exploration = sampling(spec.exploration or ExplorationConfig(type="StochasticSampling"))
+        numbers = self.distribution.numbers
+        self.log_std = nn.Parameter(torch.zeros(numbers)) if numbers and spec.model.free_log_std else None
+        outputs = self.distribution.size - (numbers if self.log_std is not None else 0)
+        self.model = Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id, last_gain=0.01)
+        if self.model.carry_size:
+            raise ConfigError(
+                f"{_who(kind)} have the custom model {spec.model.custom_model!r}, which remembers {self.model.carry_size} "
+                "numbers, but sac learns from single decisions. Use a model with carry_size 0, or ppo, mappo, dqn, qmix."
+            )
+
+    @property
+    def distribution(self) -> SquashedGaussian | Categorical:
+        found = self.gaussian or self.categorical
+        assert found is not None
+        return found
+
+    @property
+    def network(self) -> nn.Module:
+        return self.model.network
+
+    @property
+    def features(self) -> Features:
+        return self.model.features
+
+    # -- acting ----------------------------------------------------------------------------------------------------
+
+    def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
+        if explore and bool(self.exploration.uniform):
+            actions, logp = self._uniform(inputs.legal, len(inputs), rng)
+        else:
+            with torch.inference_mode():
+                params = self.forward(*self.tensors(inputs, self.model.device)).cpu().numpy()
+            actions, logp = self.distribution.sample(params, rng, explore)
+        return Decision(actions, logp, carry)
+
+    def _uniform(self, legal: Bools, rows: int, rng: np.random.Generator) -> tuple[Array, Floats]:
+        if self.gaussian is not None:
+            return self.gaussian.uniform(rows, rng)
+        equal = forbid(torch.zeros(rows, self.distribution.size), torch.from_numpy(legal)).numpy()
+        return self.distribution.sample(equal, rng, True)
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def forward(self, obs: Tensor, agent_index: Tensor, legal: Tensor) -> Tensor:
+        """``[N, size]``: logits, with no chance for illegal actions; or means and log standard deviations."""
+        out: Tensor = self.model(obs, agent_index)
+        if self.gaussian is None:
+            return forbid(out, legal)
+        if self.log_std is not None:
+            out = torch.cat([out, self.log_std.expand(len(out), -1)], dim=1)
+        mean, raw = out.chunk(2, 1)
+        low, high = LOG_STD
+        return torch.cat([mean, low + 0.5 * (high - low) * (raw.tanh() + 1)], dim=1)
+
+    def anneal(self, timesteps: int) -> None:
+        self.exploration.anneal(timesteps)
+
+    def observe(self, obs: Array, agent_index: Ints) -> None:
+        self.model.observe(obs, agent_index)
+
+
+def _who(kind: Kind) -> str:
+    return f"agents {kind.agents[0]!r}, ..."
+
+
+def _refuse(kind: Kind, spec: PolicySpec) -> None:
+    """What a policy of maximum entropy cannot be."""
+    if not isinstance(kind.action_space, spaces.Discrete) and kind.columns.choices:
+        raise SpaceMismatchError(
+            f"sac takes Box or Discrete actions, but {_who(kind)} have {kind.action_space}. Use ppo, a2c, "
+            "pg or mappo for them."
+        )
+    if spec.model.recurrent:
+        raise ConfigError(
+            f"{_who(kind)} have a recurrent model (use_lstm, use_gru), but sac learns from single decisions. Drop it, or use "
+            "ppo, mappo, dqn or qmix."
+        )
+    keys = {
+        "vf_share_layers": spec.model.vf_share_layers, "shared": bool(spec.model.shared),
+        "custom_action_dist": spec.model.custom_action_dist is not None,
+    }  # fmt: skip
+    given = [key for key, used in keys.items() if used]
+    if given:
+        raise ConfigError(
+            f"{_who(kind)} learn by sac, whose actors and critics are networks of their own with fixed distributions: drop "
+            f"{', '.join(given)}, or use ppo."
+        )

@@ -1,0 +1,237 @@
+"""What stands between an observation and an action: memory, filters, custom parts, and looking at them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+import marl
+from marl.data.task import Kind
+from marl.errors import ConfigError, UserError
+from marl.policies.body import Body, Sequences
+from marl.policies.config import ModelConfig
+from marl.policies.filters import MeanStdFilter
+from marl.policies.networks import seeded
+
+KIND = Kind("k", ("a", "b"), spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(2))
+
+
+def body(**keys: Any) -> Body:
+    return Body(KIND, ModelConfig(fcnet_hiddens=[8], lstm_cell_size=5, **keys), 2, seeded(0))
+
+
+def sequences(carry_size: int) -> tuple[Tensor, Tensor, Sequences]:
+    generator = torch.Generator().manual_seed(1)
+    lengths = torch.tensor([2, 4, 1, 3])
+    rows = int(lengths.sum())
+    obs = torch.randn(rows, 3, generator=generator)
+    actions, rewards = torch.randint(0, 2, (rows,), generator=generator), torch.randn(rows, generator=generator)
+    carry = torch.randn(4, carry_size, generator=generator)
+    return obs, torch.zeros(rows, dtype=torch.long), Sequences(lengths, carry, actions, rewards)
+
+
+RECURRENT = [
+    {"use_lstm": True}, {"use_gru": True},
+    {"use_lstm": True, "lstm_use_prev_action": True, "lstm_use_prev_reward": True},
+    {"use_gru": True, "lstm_use_prev_reward": True},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("keys", RECURRENT)
+def test_sequences_of_any_length_give_what_single_steps_give(keys: dict[str, Any]) -> None:
+    model = body(**keys)
+    obs, index, given = sequences(model.carry_size)
+    out, memory = model.unroll(obs, index, given)
+    row = 0
+    for sequence, length in enumerate(given.lengths.tolist()):
+        carry = given.carry[sequence : sequence + 1]
+        for _ in range(length):
+            here = slice(row, row + 1)
+            one, after = model.step(obs[here], index[here], carry)
+            torch.testing.assert_close(out[here], one)
+            torch.testing.assert_close(memory[here], after)
+            carry = model.carried(after, given.actions[here], given.rewards[here])
+            row += 1
+
+
+def test_a_sequence_does_not_look_into_its_neighbours() -> None:
+    model = body(use_lstm=True)
+    obs, index, given = sequences(model.carry_size)
+    obs.requires_grad_(True)
+    out, _ = model.unroll(obs, index, given)
+    out[2:6].sum().backward()  # the second sequence
+    assert obs.grad is not None
+    assert obs.grad[:2].abs().sum() == 0
+    assert obs.grad[6:].abs().sum() == 0
+    assert (obs.grad[2:6].abs().sum(1) > 0).all()
+
+
+def test_the_carry_is_memory_then_last_action_then_last_reward() -> None:
+    model = body(use_gru=True, lstm_use_prev_action=True, lstm_use_prev_reward=True)
+    assert model.carry_size == 5 + 2 + 1
+    packed = model.carried(torch.full((1, 5), 0.5), torch.tensor([1]), torch.tensor([-3.0]))
+    assert packed.tolist() == [[0.5] * 5 + [0, 1] + [-3]]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{"use_lstm": True, "use_gru": True}, {"lstm_use_prev_action": True}, {"use_lstm": True, "custom_model": "x"}],
+)
+def test_keys_of_memory_that_do_not_fit_together_are_refused(keys: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"exclude|need use_lstm|own memory"):
+        ModelConfig(**keys)
+
+
+# -- filters ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_filter_fed_in_pieces_knows_mean_and_deviation_of_the_whole() -> None:
+    rows = torch.randn(1000, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 5.0, 0.1]) + 3
+    model = MeanStdFilter(3)
+    for piece in rows.split([1, 399, 600]):
+        model.observe(piece)
+    torch.testing.assert_close(model.mean, rows.double().mean(0))
+    expected = ((rows - rows.mean(0)) / rows.std(0, unbiased=False)).clamp(-10, 10)
+    torch.testing.assert_close(model(rows), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_a_filter_that_has_seen_nothing_changes_nothing() -> None:
+    rows = torch.randn(4, 3)
+    assert torch.equal(MeanStdFilter(3)(rows), rows)
+
+
+def test_the_seat_is_not_filtered() -> None:
+    model = Body(KIND, ModelConfig(fcnet_hiddens=[4], observation_filter="MeanStdFilter"), 2, seeded(0), agent_id=True)
+    model.observe(np.random.default_rng(0).normal(5, 2, (50, 3)).astype(np.float32), np.zeros(50, np.int64))
+    encoded = model.encode(torch.full((1, 3), 5.0), torch.tensor([1]))
+    assert encoded[0, 3:].tolist() == [0, 1]
+    assert encoded[0, :3].abs().max() < 0.5
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_the_learner_moves_the_filter_and_frozen_policies_keep_theirs(algo: str) -> None:
+    keys = {
+        "env": "traffic", "observation_filter": "MeanStdFilter", "fcnet_hiddens": [8], "evaluation": {"interval": 0},
+        "rollout_fragment_length": 20, "timesteps_per_iteration": 20, "train_batch_size": 20,
+    }  # fmt: skip
+    with marl.Trainer(algo, config=keys) as trainer:
+        first, *others = sorted(trainer.policies)
+        trainer.set_policies_to_train(others)
+        trainer.train()
+        counts = {name: float(policy.model.filter.count) for name, policy in trainer.policies.items()}  # type: ignore[union-attr]
+    assert counts[first] == 0
+    assert all(counts[name] > 0 for name in others)
+
+
+# -- custom parts ----------------------------------------------------------------------------------------------------
+
+
+class Plain(marl.Model):
+    """One linear layer."""
+
+    def __init__(self, inputs: int, outputs: int, config: dict[str, Any]) -> None:
+        super().__init__(inputs, outputs, config)
+        self.layer = nn.Linear(inputs, outputs)
+
+    def forward(self, features: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
+        return self.layer(features) * self.config.get("scale", 1.0), carry
+
+
+class Adder(marl.Model):
+    """Remembers the sum of its inputs."""
+
+    carry_size = 1
+
+    def __init__(self, inputs: int, outputs: int, config: dict[str, Any]) -> None:
+        super().__init__(inputs, outputs, config)
+        self.layer = nn.Linear(1, outputs)
+
+    def forward(self, features: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
+        total = carry + features.sum(1, keepdim=True)
+        return self.layer(total), total
+
+
+class Doubled(marl.Preprocessor):
+    """Twice the observation, and once more."""
+
+    size = 6
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return torch.cat([obs.float() * 2, obs.float()], dim=1)
+
+
+def test_a_custom_model_gets_its_config_and_its_first_weights_follow_from_the_seed() -> None:
+    marl.register_model("plain_for_test", Plain)
+    model = ModelConfig(custom_model="plain_for_test", custom_model_config={"scale": 3.0})
+    one, same, other = (Body(KIND, model, 2, seeded(seed)) for seed in (0, 0, 1))
+    obs, index = torch.randn(4, 3), torch.zeros(4, dtype=torch.long)
+    assert torch.equal(one(obs, index), same(obs, index))
+    assert not torch.equal(one(obs, index), other(obs, index))
+    assert isinstance(one.network, Plain)
+    torch.testing.assert_close(one(obs, index), one.network.layer(obs) * 3)
+
+
+def test_a_custom_model_may_remember() -> None:
+    model = Body(KIND, ModelConfig(custom_model=f"{__name__}:Adder"), 2, seeded(0))
+    obs, index, given = sequences(model.carry_size)
+    _, memory = model.unroll(obs, index, given)
+    expected = given.carry[1, 0] + obs[2:6].sum()
+    torch.testing.assert_close(memory[5, 0], expected)
+
+
+def test_a_custom_preprocessor_replaces_the_features() -> None:
+    model = Body(KIND, ModelConfig(custom_preprocessor=f"{__name__}:Doubled"), 2, seeded(0), agent_id=True)
+    obs = torch.tensor([[1.0, 2.0, 3.0]])
+    assert model.encode(obs, torch.tensor([0])).tolist() == [[2, 4, 6, 1, 2, 3, 1, 0]]
+
+
+@pytest.mark.parametrize("key", ["custom_model", "custom_preprocessor", "custom_action_dist", "custom_loss"])
+def test_an_unknown_name_is_refused_before_anything_is_built(key: str) -> None:
+    with pytest.raises(UserError, match=rf"unknown {key} 'nowhere'"):
+        marl.Trainer("ppo", env="two_step_game", config={key: "nowhere"})
+
+
+def test_a_class_of_the_wrong_sort_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"expected a class derived from marl\.Model"):
+        marl.register_model("wrong", Doubled)  # type: ignore[arg-type]
+
+
+# -- looking ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_stochastic_policy_shows_outputs_distribution_and_value() -> None:
+    keys = {"vf_share_layers": True, "fcnet_hiddens": [8], "evaluation": {"interval": 0}}
+    with marl.Trainer("ppo", env="two_step_game", config=keys) as trainer:
+        policy: Any = trainer.get_policy()
+        batch = trainer.workers.collect(4).batch
+        rows = batch.for_policy("default_policy")
+        out = policy.model.from_batch(rows)
+        chances = policy.action_distribution(rows)
+        assert out.shape == (8, 3)
+        np.testing.assert_allclose(chances.logp(rows["actions"]).numpy(), rows["action_logp"], atol=1e-5)
+        assert (chances.entropy() > 0).all()
+        assert set(chances.sample(np.random.default_rng(0)).tolist()) <= {0, 1}
+        np.testing.assert_allclose(policy.value_function(rows).numpy(), out[:, -1].detach().numpy())
+        np.testing.assert_allclose(
+            trainer.value_function("default_policy", batch), policy.value_function(rows).numpy(), atol=1e-6
+        )
+        total = sum(p.numel() for p in policy.model.parameters())
+        assert policy.model.summary().splitlines()[-1].split() == ["total", str(total)]
+
+
+def test_a_value_policy_shows_its_action_values() -> None:
+    with marl.Trainer(
+        "dqn", env="two_step_game", config={"fcnet_hiddens": [8], "evaluation": {"interval": 0}}
+    ) as trainer:
+        policy: Any = trainer.get_policy()
+        rows = trainer.workers.collect(4).batch.for_policy("default_policy")
+        q, v = policy.q_values(rows), policy.state_value(rows)
+        assert q.shape == (8, 2)
+        torch.testing.assert_close(q.mean(1, keepdim=True), v)
+        with pytest.raises(ConfigError, match=r"no value critic"):
+            trainer.value_function("default_policy", trainer.workers.collect(1).batch)
