@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.returns import discounted_until
-from marl.data.task import Array, Bools, Ints, Task
+from marl.data.task import Array, Bools, Floats, Ints, Task
 from marl.policies.networks import Features
 
 
@@ -94,7 +94,10 @@ def team_rows(batch: MultiAgentBatch, seats: Sequence[int], gamma: float) -> Sam
         "t": batch.t[t, e],
         "eps_id": batch.eps_id[t, e],
         "lane": e,
+        "stream": batch.first_lane + e,
     }
+    if any(carry.shape[3] for carry in batch.carry):
+        columns |= _for_memories(batch, seats, t, e, done)
     for k, cols in columns_by_kind(batch.task, seats).items():
         columns |= {
             f"obs.{k}": batch.obs[k][t, e][:, cols],
@@ -105,6 +108,26 @@ def team_rows(batch: MultiAgentBatch, seats: Sequence[int], gamma: float) -> Sam
             f"agent_index.{k}": np.broadcast_to(np.array(cols), (len(t), len(cols))),
         }
     return SampleBatch(columns)
+
+
+def _for_memories(batch: MultiAgentBatch, seats: Sequence[int], t: Ints, e: Ints, done: Ints) -> dict[str, Array]:
+    """What recurrent members need besides: their carry before the row, what each was paid until the team's next decision,
+    and whether its life ended before that."""
+    ended = (batch.terminateds | batch.truncateds)[:, :, seats]
+    columns: dict[str, Array] = {
+        "member_rewards": _between(batch.rewards[:, :, seats], t, e, done),
+        "fell": _between(ended.astype(np.float32), t, e, done) > 0,
+    }
+    for k, cols in columns_by_kind(batch.task, seats).items():
+        columns[f"carry.{k}"] = batch.carry[k][t, e][:, cols]
+    return columns
+
+
+def _between(grid: Array, t: Ints, e: Ints, done: Ints) -> Floats:
+    """Sums over the rows ``t .. done``."""
+    sums = np.concatenate([np.zeros((1, *grid.shape[1:])), np.cumsum(grid, axis=0, dtype=np.float64)])
+    found: Floats = (sums[done + 1, e] - sums[t, e]).astype(np.float32)
+    return found
 
 
 def _closing_rows(present: Bools, asked: Bools, ended: Bools) -> Ints:
@@ -131,13 +154,21 @@ def single_rows(batch: MultiAgentBatch, policy: str, k: int, gamma: float) -> Sa
     rows = batch.for_policy(policy, gamma, kind=k)
     index = np.full((len(rows), 1), batch.policy_ids.index(policy))
     ended = rows["terminateds"] | rows["truncateds"]
+    memory = {}
+    if rows["carry"].shape[1]:
+        paid = rows["rewards"] if gamma == 1.0 else batch.for_policy(policy, 1.0, kind=k)["rewards"]
+        memory = {f"carry.{k}": rows["carry"][:, None], "member_rewards": paid[:, None], "fell": ended[:, None]}
     return SampleBatch(
         {
+            **memory,
             "present": np.ones((len(rows), 1), bool),
             "new_present": np.logical_not(rows["terminateds"])[:, None],
             "policy": index,
             "new_policy": index,
-            **{name: rows[name] for name in ("rewards", "elapsed", "terminateds", "t", "eps_id", "lane", "seat")},
+            **{
+                name: rows[name]
+                for name in ("rewards", "elapsed", "terminateds", "t", "eps_id", "lane", "stream", "seat")
+            },
             "ended": ended,
             "state": np.zeros((len(rows), 0), np.float32),
             "new_state": np.zeros((len(rows), 0), np.float32),

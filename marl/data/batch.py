@@ -14,14 +14,14 @@ exactly one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from marl.data.returns import fold_rewards
 from marl.data.task import Array, Bools, Floats, Ints, PolicyID, Task
 
-WORLD_COLUMNS = ("obs", "new_obs", "actions", "legal", "new_legal")  # one array per kind of agent
+WORLD_COLUMNS = ("obs", "new_obs", "actions", "legal", "new_legal", "carry")  # one array per kind of agent
 SEAT_COLUMNS = (
     "rewards", "terminateds", "truncateds", "present", "new_present", "alive", "new_alive", "active", "elapsed",
     "policy_index", "new_policy_index", "action_logp",
@@ -98,6 +98,13 @@ class MultiAgentBatch:
     t: Ints  # [T, E], step in the episode
     eps_id: Ints
     context: int = 0
+    first_lane: int = 0  # number of this grid's first copy among all copies of the run
+    carry: list[Floats] = field(default_factory=list)  # per kind [T, E, A_k, carry_size], as it was before the decision
+
+    def __post_init__(self) -> None:
+        if not self.carry:
+            steps, copies = self.t.shape
+            self.carry = [np.zeros((steps, copies, kind.size, 0), np.float32) for kind in self.task.kinds]
 
     @property
     def env_steps(self) -> int:
@@ -150,12 +157,14 @@ class MultiAgentBatch:
                 "legal": self.legal[k][t, e, column],
                 "new_legal": self.new_legal[k][done, e, column],
                 "action_logp": self.action_logp[t, e, a],
+                "carry": self.carry[k][t, e, column],
                 "elapsed": self.elapsed[t, e, a],
                 "t": self.t[t, e],
                 "eps_id": self.eps_id[t, e],
                 "agent_index": column,
                 "row": t,
                 "lane": e,
+                "stream": (self.first_lane + e) * self.task.num_seats + a,
                 "seat": a,
             }
         )

@@ -14,12 +14,12 @@ class Replay:
     """The newest ``capacity`` rows. A row knows the serial number of the row that followed it in the same stream (one
     agent or team of one env copy), so n-step outcomes do not end at a fragment's border.
 
-    Expected columns: ``rewards``, ``elapsed``, ``terminateds``, ``ended``, ``t``, ``eps_id`` and any number of
-    others; those that begin with ``new_`` describe the outcome.
+    Not ``linked`` (whole sequences as rows): one-step outcomes only. Expected columns: ``rewards``, ``elapsed``,
+    ``terminateds``, ``ended``, ``t``, ``eps_id``, any others; ``new_...`` describe the outcome.
     """
 
-    def __init__(self, capacity: int, alpha: float = 0.0) -> None:
-        self.capacity = capacity
+    def __init__(self, capacity: int, alpha: float = 0.0, linked: bool = True) -> None:
+        self.capacity, self.linked = capacity, linked
         self.total = 0  # rows ever added; row number s lives at s % capacity
         self.columns: dict[str, Array] = {}
         self.following = np.full(capacity, -1, np.int64)
@@ -43,7 +43,8 @@ class Replay:
             self.columns[name][places] = column
         self.following[places] = -1
         self.total += len(rows)
-        self._link(serials, stream)
+        if self.linked:
+            self._link(serials, stream)
         if self.priorities is not None:
             self.priorities.set(places, np.full(len(places), self.priorities.largest))
 

@@ -61,3 +61,38 @@ def gae(
         running = np.where(batch.active[t], delta[t] + carry_on[t] * running, running)
         advantages[t] = running
     return advantages
+
+
+def vtrace(
+    batch: MultiAgentBatch, values: Floats, next_values: Floats, folded: Floats, log_ratios: Floats, gamma: float,
+    rho_bar: float = 1.0, c_bar: float = 1.0, trace: float = 1.0,
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """Corrections of the critic and advantages for data that older weights played (V-trace, Espeholt et al., 2018).
+
+    All grids are ``[T, E, A]`` as in ``gae``; ``log_ratios`` is ``log pi(a) - log mu(a)``, the policy that learns against
+    the one that acted. With ``rho = min(rho_bar, pi / mu)``, ``c = trace * min(c_bar, pi / mu)``, ``d = gamma ** elapsed``::
+
+        v[t] - V[t] = rho * (folded + d * next_value * (not terminated) - V[t]) + d * c * (v - V)[next decision]
+        A[t]        = rho * (folded + d * (next_value * (not terminated) + (v - V)[next decision]) - V[t])
+
+    Gives ``v - V``, so the critic's target is ``values`` plus the first grid, and ``A``, which weighs ``log pi(a)``. Rows
+    without a decision hand the running sum through; truncated decisions bootstrap, terminated ones do not, and neither
+    looks into the next life of its seat. Where ``pi`` is ``mu``, both bounds are 1 or more and ``trace`` is 1, ``v`` is the
+    n-step return. Values on inactive cells are meaningless.
+    """
+    done = batch.outcome_rows()
+    terminated = np.take_along_axis(batch.terminateds, done, axis=0)
+    discount = np.float32(gamma) ** batch.elapsed.astype(np.float32)
+    delta = folded + discount * next_values * ~terminated - values
+    # The bounds are applied before exp, so that an action which became far more likely overflows nothing.
+    rho = np.exp(np.minimum(log_ratios, np.log(np.float32(rho_bar))))
+    carry_on = discount * np.float32(trace) * np.exp(np.minimum(log_ratios, np.log(np.float32(c_bar))))
+    ends = batch.terminateds | batch.truncateds
+    corrections, advantages = np.zeros_like(values), np.zeros_like(values)
+    running = np.zeros_like(values[0])
+    for t in range(len(values) - 1, -1, -1):
+        running = np.where(ends[t], 0.0, running)  # a life ended here: nothing of the seat's next life counts
+        advantages[t] = rho[t] * (delta[t] + discount[t] * running)
+        running = np.where(batch.active[t], rho[t] * delta[t] + carry_on[t] * running, running)
+        corrections[t] = running
+    return corrections, advantages

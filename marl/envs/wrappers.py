@@ -12,6 +12,7 @@ from marl.config import explain
 from marl.envs.base import MultiAgentEnv
 from marl.envs.foreign.adapt import as_foreign, as_world
 from marl.envs.joint import GroupedWorld
+from marl.envs.partial import KeepEntries
 from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean
 from marl.registry import Registry, load_object
 
@@ -112,3 +113,4 @@ def hierarchy(env: MultiAgentEnv, **keys: Any) -> MultiAgentEnv:
 register_wrapper("with_agent_groups", with_agent_groups)
 register_wrapper("show_members", show_members)
 register_wrapper("hierarchy", hierarchy)
+register_wrapper("keep_entries", KeepEntries)

@@ -21,8 +21,12 @@ class Grid:
     only when their whole episode has ended; until then their rows are carried on as context.
     """
 
-    def __init__(self, task: Task, policy_ids: Sequence[PolicyID], copies: int, complete_episodes: bool) -> None:
+    def __init__(
+        self, task: Task, policy_ids: Sequence[PolicyID], copies: int, complete_episodes: bool,
+        carry_sizes: Sequence[int] = (),
+    ) -> None:  # fmt: skip
         self.task, self.policy_ids, self.copies = task, tuple(policy_ids), copies
+        self.carry_sizes = list(carry_sizes) or [0] * len(task.kinds)
         self.complete_episodes = complete_episodes
         self.context = 0
         self.open = np.full((copies, task.num_seats), -1, np.int64)
@@ -41,6 +45,7 @@ class Grid:
             "actions": [np.empty((*shape, k.size, *k.action_shape), k.action_dtype) for k in kinds],
             "legal": [np.empty((*shape, k.size, k.legal_width), bool) for k in kinds],
             "new_legal": [np.empty((*shape, k.size, k.legal_width), bool) for k in kinds],
+            "carry": [np.empty((*shape, k.size, n), np.float32) for k, n in zip(kinds, self.carry_sizes, strict=True)],
             "rewards": np.empty(seats, np.float32),
             "action_logp": np.empty(seats, np.float32),
             "policy_index": np.empty(seats, np.int64),
@@ -73,6 +78,8 @@ class Grid:
             if view.legal[k].size:
                 columns["legal"][k][row] = view.legal[k]
             columns["actions"][k][row] = actions
+            if self.carry_sizes[k]:
+                columns["carry"][k][row] = choices.carry[k]
         self.alive[player.t == 0] = False
         self.alive |= view.present
         columns["present"][row], columns["alive"][row] = view.present, self.alive

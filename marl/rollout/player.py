@@ -29,6 +29,7 @@ class Choices:
 
     actions: list[Array]  # per kind [E, A_k, *action_shape]
     logp: Floats  # [E, A]
+    carry: list[Floats]  # per kind [E, A_k, carry_size], before the decision
 
 
 class Player:
@@ -48,7 +49,10 @@ class Player:
         lanes, seats = world.num_envs, len(world.seat_names)
         self.policy_of = np.zeros((lanes, seats), np.int64)
         self.carry = [
-            np.zeros((lanes, kind.size, self._carry_size(k)), np.float32) for k, kind in enumerate(world.kinds)
+            np.zeros((lanes, kind.size, size), np.float32)
+            for kind, size in zip(
+                world.kinds, carry_sizes(self.policies, self.kind_of_policy, len(world.kinds)), strict=True
+            )
         ]
         self._column = [np.tile(np.arange(kind.size), lanes) for kind in world.kinds]  # seat within the kind, per row
         self.alive = np.zeros((lanes, seats), bool)  # has been asked and has not ended
@@ -60,10 +64,6 @@ class Player:
         if mapper.fixed and world.fixed_seats:
             for seat, agent in enumerate(world.seat_names):
                 self.policy_of[:, seat] = self._ask(self.episodes[0], seat, agent)
-
-    def _carry_size(self, kind: int) -> int:
-        pairs = zip(self.policies, self.kind_of_policy, strict=True)
-        return max([policy.carry_size for policy, k in pairs if k == kind], default=0)
 
     # -- episodes --------------------------------------------------------------------------------------------------
 
@@ -127,6 +127,7 @@ class Player:
         view, world = self.view, self.world
         actions: list[Array] = []
         logp = np.zeros(view.present.shape, np.float32)
+        before = [column.copy() if column.shape[2] else column for column in self.carry]
         for k, kind in enumerate(world.kinds):
             flat = np.zeros((world.num_envs * kind.size, *kind.action_shape), kind.action_dtype)
             kind_logp = np.zeros(len(flat), np.float32)
@@ -141,7 +142,7 @@ class Player:
                     carry[rows, : policy.carry_size] = decision.carry
             actions.append(flat.reshape(world.num_envs, kind.size, *kind.action_shape))
             logp[:, kind.seats] = kind_logp.reshape(world.num_envs, kind.size)
-        return Choices(actions, logp)
+        return Choices(actions, logp, before)
 
     def _act(self, policy: Policy, inputs: Inputs, carry: Floats, rng: np.random.Generator, explore: bool) -> Decision:
         try:
@@ -196,6 +197,7 @@ class Player:
         for lane, seat in frame.born:
             self.ledger.hand_over(lane, seat, int(self.policy_of[lane, seat]))
         self.ledger.pay(frame, self.episodes)
+        self._remember_rewards(frame)
         self.view = frame
         return frame
 
@@ -209,6 +211,15 @@ class Player:
         if over.size:
             self.ledger.end(over, self.policy_of)
         return over
+
+    def _remember_rewards(self, frame: Frame) -> None:
+        """Policies that look at their last reward: add up what was paid since the decision."""
+        for index, policy in enumerate(self.policies):
+            if policy.remembers_reward:
+                k = self.kind_of_policy[index]
+                seats = self.world.kinds[k].seats
+                mine = (self.policy_of[:, seats] == index) & self.alive[:, seats]
+                self.carry[k][:, :, policy.carry_size - 1] += np.where(mine, frame.rewards[:, seats], 0.0)
 
     def _forget_ended(self, frame: Frame) -> None:
         """An agent that ended and comes back on the same seat starts without memory."""
@@ -279,6 +290,14 @@ class Player:
             if rng is not None:
                 self.episodes[lane].rng.bit_generator.state = rng
         return np.flatnonzero(self.view.over)
+
+
+def carry_sizes(policies: Sequence[Policy], kind_of_policy: Sequence[int], kinds: int) -> list[int]:
+    """Numbers to keep per seat of each kind: those of the policy that remembers most."""
+    sizes = [0] * kinds
+    for policy, k in zip(policies, kind_of_policy, strict=True):
+        sizes[k] = max(sizes[k], policy.carry_size)
+    return sizes
 
 
 def _rng_state(episode: Episode) -> State:

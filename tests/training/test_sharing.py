@@ -42,14 +42,16 @@ def test_shared_layers_are_the_same_tensors_and_stay_so_while_the_heads_part(alg
         assert not torch.equal(a.weights[1], before[1])
         assert not torch.equal(a.weights[1], b.weights[1])
         weights = run.get_weights()
-        np.testing.assert_array_equal(weights["p0"]["network.weights.0"], weights["p1"]["network.weights.0"])
+        np.testing.assert_array_equal(
+            weights["p0"]["model.network.weights.0"], weights["p1"]["model.network.weights.0"]
+        )
 
 
 def test_the_gradient_of_shared_layers_is_the_sum_over_their_policies():
     keys = {
         "optimizer": {"type": "sgd"}, "lr": 10.0, "grad_clip": None, "normalize_advantages": False, "post_fcnet_hiddens": [],
     }  # fmt: skip
-    first_layer = "network.weights.0"
+    first_layer = "model.network.weights.0"
     with trainer("pg", **keys) as run:  # no critic, so the losses of the two runs are the same
         start = run.get_weights()
         batch = run.workers.collect(16).batch
@@ -70,7 +72,7 @@ def test_shared_layers_are_saved_once_and_come_back_shared(tmp_path):
         folder = run.save(tmp_path / "checkpoint")
         weights = run.get_weights()
     names = list(load_file(str(folder / "policies.safetensors")))
-    assert [n for n in names if n.endswith("network.weights.0")] == ["/p0/network.weights.0"]
+    assert [n for n in names if n.endswith("model.network.weights.0")] == ["/p0/model.network.weights.0"]
     with Trainer.from_checkpoint(folder) as again:
         a, b = parts(again)
         assert a.weights[0] is b.weights[0]
@@ -105,7 +107,7 @@ def test_workers_share_the_layers_too(ray_session):
             lambda w: w.policy_map["p0"].network.weights[0] is w.policy_map["p1"].network.weights[0]
         )
         assert all(same)
-        mine = run.get_weights()["p1"]["network.weights.0"]
+        mine = run.get_weights()["p1"]["model.network.weights.0"]
         theirs = run.workers.foreach_worker(lambda w: w.policy_map["p1"].network.weights[0].detach().numpy())
         assert all(np.array_equal(mine, array) for array in theirs)
 
@@ -119,7 +121,7 @@ def test_freezing_one_of_two_sharers_is_refused():
         before = frozen.get_weights()
         frozen.train()
         np.testing.assert_array_equal(
-            frozen.get_weights()["p0"]["network.weights.0"], before["p0"]["network.weights.0"]
+            frozen.get_weights()["p0"]["model.network.weights.0"], before["p0"]["model.network.weights.0"]
         )
 
 

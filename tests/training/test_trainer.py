@@ -108,7 +108,7 @@ def test_a_policy_starts_from_a_checkpoint_of_another_run(tmp_path: Path) -> Non
     for source in (str(path), f"{path}#default_policy"):
         with Trainer("ppo", config={**PPO, "env": "CartPole-v1", "load": {"default_policy": source}}) as second:
             assert differences(second.get_policy().get_weights(), weights) == []
-    with pytest.raises(CheckpointError, match=r"network.weights.0 has shape"):
+    with pytest.raises(CheckpointError, match=r"model.network.weights.0 has shape"):
         Trainer(
             "ppo", config={**PPO, "env": "CartPole-v1", "fcnet_hiddens": [8], "load": {"default_policy": str(path)}}
         )
@@ -328,7 +328,7 @@ def test_rewards_may_be_shared_in_a_group() -> None:
         learner = trainer.learners[0]
         assert isinstance(learner, CentralCriticLearner)
         batch = trainer.workers.collect(3).batch
-        rows = learner._rows("default_policy", batch)
+        rows = learner.appraisers["default_policy"].rows(batch)
         returns = rows["value_targets"].reshape(-1)
     # a_0 sees 16, 15, 3 of the team's reward to come; a_1, which ends in the second step, 13 and 12.
     assert sorted(returns.tolist()) == pytest.approx([3] * 4 + [12] * 4 + [13] * 4 + [15] * 4 + [16] * 4, abs=1e-3)

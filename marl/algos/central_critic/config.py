@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
@@ -10,11 +10,12 @@ from marl.algos.config import LearnerConfig, Schedule
 
 
 class CentralCriticConfig(LearnerConfig):
-    """pg, a2c, ppo, mappo: stochastic policies whose critics see as much as ``critic_sees`` says."""
+    """pg, a2c, a3c, ppo, mappo, impala: stochastic policies whose critics see as much as ``critic_sees`` says."""
 
-    objective: Literal["pg", "a2c", "ppo"] = Field(
+    objective: Literal["pg", "a2c", "ppo", "vtrace"] = Field(
         "ppo",
-        description="pg: returns weigh the log probabilities; a2c: advantages do; ppo: clipped ratios over several passes.",
+        description="pg: returns weigh the log probabilities; a2c: advantages do; ppo: clipped ratios over several passes; "
+        "vtrace: advantages corrected for data that older weights played.",
     )
     critic_sees: Literal["own", "group", "all", "state"] = Field(
         "own",
@@ -42,7 +43,42 @@ class CentralCriticConfig(LearnerConfig):
         0.0, description="ppo: first weight of the penalty KL(old || new); 0: no penalty."
     )
     kl_target: PositiveFloat = Field(0.01, description="ppo: the weight of the KL penalty is adapted to hold this KL.")
+    vtrace_rho_bar: PositiveFloat = Field(1.0, description="vtrace: largest ratio that weighs a temporal difference.")
+    vtrace_c_bar: PositiveFloat = Field(
+        1.0, description="vtrace: largest ratio by which later differences are handed back."
+    )
+    magnet_coeff: NonNegativeFloat = Field(
+        0.0,
+        description="Weight of KL(policy || magnet), where the magnet is a slowly moving copy of the policy; 0: none. Makes "
+        "self-play settle instead of cycling.",
+    )
+    magnet_tau: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.05, description="How far the magnet moves towards the policy after each training batch; 1: all the way."
+    )
     normalize_advantages: bool = Field(
         True, description="Scale the advantages of a training batch to mean 0 and deviation 1."
     )
     grad_clip: PositiveFloat | None = Field(0.5, description="Largest norm of a policy's gradient; null: no limit.")
+
+    @property
+    def looks_at_groups(self) -> bool:
+        return self.critic_sees != "own" or self.share_reward
+
+    @property
+    def needs_state(self) -> bool:
+        return self.critic_sees == "state"
+
+    @property
+    def acting(self) -> dict[str, Any]:
+        return {"own_value": self.critic_sees == "own" and self.objective != "pg"}
+
+    @property
+    def needs_whole_episodes(self) -> bool:
+        return self.objective == "pg"
+
+    @property
+    def shared_keys(self) -> tuple[str, ...]:
+        return (
+            "objective", "lr", "lr_schedule", "train_batch_size", "num_sgd_iter", "sgd_minibatch_size", "grad_clip",
+            "optimizer",
+        )  # fmt: skip

@@ -10,22 +10,26 @@ from torch import Tensor, nn
 
 from marl.algos.views import JointFeatures, columns_by_kind, seats_in_order
 from marl.data.batch import MultiAgentBatch
-from marl.data.task import Array, Ints, Task
+from marl.data.task import Ints, Task
 from marl.errors import ConfigError
+from marl.policies.body import Body
 from marl.policies.config import ModelConfig
-from marl.policies.networks import MLP, Features, build_mlp, seeded
+from marl.policies.networks import build_mlp, seeded
 from marl.policies.policy import Policy
 from marl.policies.stochastic import StochasticPolicy
 
+Sees = Literal["own", "group", "all", "state"]
+
 
 class CriticView(nn.Module):
-    """The critic's inputs for decisions ``(t, e, a)`` of one policy: the view before the step, or after their outcome.
+    """What a critic of one policy is shown besides the agent's own observation, for decisions ``(t, e, a)``: the view
+    before the step, or after their outcome. Width 0 for ``own``.
 
     Joint views end with the one-hot seat of the agent that the value is for. ``group`` shows each agent its own
     group; groups of different widths are filled up with zeros.
     """
 
-    def __init__(self, task: Task, sees: Literal["own", "group", "all", "state"], policy: StochasticPolicy) -> None:
+    def __init__(self, task: Task, sees: Sees, policy: Policy) -> None:
         super().__init__()
         self.task, self.sees, self.kind = task, sees, policy.kind
         if sees == "state" and not task.state_size:
@@ -34,7 +38,6 @@ class CriticView(nn.Module):
                 "group."
             )
         self.k = task.kinds.index(policy.kind)
-        self.own = Features(policy.kind, agent_id=bool(policy.features.seats))
         self.views = nn.ModuleList()
         self.seats: list[list[int]] = []
         if sees in ("group", "all"):
@@ -44,18 +47,16 @@ class CriticView(nn.Module):
 
     def _size(self) -> int:
         if self.sees == "own":
-            return self.own.size
+            return 0
         if self.sees == "state":
             return self.task.state_size + self.kind.size
         return max(int(view.size) for view in self.views) + self.kind.size  # type: ignore[arg-type]
 
     def forward(self, batch: MultiAgentBatch, t: Ints, e: Ints, a: Ints, after: bool) -> Tensor:
         """``[N, size]``; ``t`` are the rows of the decisions, or of their outcomes where ``after``."""
-        index = torch.from_numpy(a - self.kind.first_seat)
         if self.sees == "own":
-            obs = (batch.new_obs if after else batch.obs)[self.k][t, e, a - self.kind.first_seat]
-            own: Tensor = self.own(torch.from_numpy(obs), index)
-            return own
+            return torch.zeros(len(t), 0)
+        index = torch.from_numpy(a - self.kind.first_seat)
         seat = nn.functional.one_hot(index, self.kind.size).float()
         if self.sees == "state":
             state = (batch.new_state if after else batch.state)[t, e]
@@ -86,12 +87,21 @@ def _seen_together(task: Task, sees: str, policy: Policy) -> list[list[int]]:
     return groups + [[seat] for seat in mine if seat not in grouped]
 
 
-def build_critic(view: CriticView, model: ModelConfig, seed: int) -> MLP:
-    return build_mlp(view.size, 1, model, seeded(seed, 7))
+class Critic(nn.Module):
+    """A value per row: of the agent's own observation, or of the joint view."""
 
+    def __init__(self, view: CriticView, actor: StochasticPolicy, model: ModelConfig, seed: int) -> None:
+        super().__init__()
+        generator = seeded(seed, 7)
+        self.joint = view.size > 0
+        shown = bool(actor.features.seats)
+        self.network: nn.Module = (
+            build_mlp(view.size, 1, model, generator)
+            if self.joint
+            else Body(actor.kind, model, 1, generator, agent_id=shown, memory=False)
+        )
 
-def evaluate(critic: MLP, features: Tensor) -> Array:
-    """Values of many rows without gradient."""
-    with torch.inference_mode():
-        values: Array = critic(features).squeeze(1).cpu().numpy()
-    return values
+    def forward(self, obs: Tensor, agent_index: Tensor, seen: Tensor) -> Tensor:
+        """``[N]``; ``seen`` is what the view shows."""
+        out: Tensor = self.network(seen) if self.joint else self.network(obs, agent_index)
+        return out.squeeze(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
@@ -20,6 +20,10 @@ class QmixConfig(LearnerConfig):
         True, description="Choose the next action with the online network, value it with the target."
     )
     dueling: bool = Field(False, description="Network gives a state value and centred advantages.")
+    reward_scale: PositiveFloat = Field(
+        1.0,
+        description="Rewards are learned from multiplied by this; mixers learn best where values are of the order of 1 to 10.",
+    )
     n_step: PositiveInt = Field(
         1, description="Decisions whose rewards are summed before the value of the next one is used."
     )
@@ -37,3 +41,19 @@ class QmixConfig(LearnerConfig):
         0.4, description="How much of the bias of prioritised drawing is corrected."
     )
     mixing_embed_dim: PositiveInt = Field(32, description="Hidden units of the monotonic mixer.")
+
+    @property
+    def looks_at_groups(self) -> bool:
+        return self.mixer != "none"
+
+    @property
+    def needs_state(self) -> bool:
+        return self.mixer == "monotonic"
+
+    @property
+    def acting(self) -> dict[str, Any]:
+        return {"dueling": self.dueling}
+
+    @property
+    def joined_keys(self) -> tuple[str, ...]:
+        return tuple(type(self).model_fields)

@@ -35,6 +35,9 @@ class TwoStepConfig(Config):
     separate_state_space: bool = Field(
         False, description="Dict API: observations are {obs, state}. Training always has the state apart."
     )
+    hide_branch: bool = Field(
+        False, description="Agents do not see in which branch they are: the second observation says only that it is the second."
+    )
     safe_payoff: list[list[float]] = Field(
         [[7.0, 7.0], [7.0, 7.0]], description="Team reward in the safe branch, by the two agents' actions."
     )
@@ -109,6 +112,8 @@ class TwoStepGames(NativeEnv):
             sights[:, :, 3] = (1, 2)
         else:
             sights[:, :, 0] = np.arange(3)[:, None] + (0, 3)
+        if self.config.hide_branch:
+            sights[RISKY] = sights[SAFE]  # the training state still tells them apart
         return sights
 
     def render(self, lane: int) -> str:

@@ -1,0 +1,149 @@
+"""Whose values are mixed, with the mixer and the replay of each team."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from marl.algos.learner import Brief, load_numpy, to_numpy
+from marl.algos.optimiser import FlatOptimiser
+from marl.algos.qmix.config import QmixConfig
+from marl.algos.qmix.mixers import MIXERS
+from marl.algos.views import JointFeatures, single_rows, team_rows
+from marl.data.batch import MultiAgentBatch
+from marl.data.replay import Replay
+from marl.data.sequences import Chunks
+from marl.data.task import PolicyID, Task
+from marl.errors import ConfigError
+from marl.policies.networks import seeded
+
+
+@dataclass
+class Team:
+    """A group's seats, or, with ``policy``, each agent of that policy by itself. ``chunks`` puts the rows of recurrent
+    members together to sequences; the replay then holds these."""
+
+    name: str
+    seats: tuple[int, ...]
+    replay: Replay
+    policy: PolicyID | None = None
+    mixer: nn.Module = field(default_factory=nn.Module)
+    target_mixer: nn.Module = field(default_factory=nn.Module)
+    joint: JointFeatures | None = None  # the mixer's state where the world has none
+    optimiser: FlatOptimiser | None = None
+    chunks: Chunks | None = None
+
+    def remember(self, batch: MultiAgentBatch, task: Task, gamma: float, reward_scale: float) -> None:
+        """Add a grid's decisions to the replay."""
+        if self.policy is None:
+            rows = team_rows(batch, self.seats, gamma)
+        else:
+            rows = single_rows(batch, self.policy, task.kind_of(self.seats[0]), gamma)
+        if reward_scale != 1.0:
+            rows = rows.with_columns(rewards=rows["rewards"] * np.float32(reward_scale))
+        if self.chunks is None:
+            self.replay.add(rows, rows["stream"])
+        elif len(rows):
+            complete = self.chunks.add(rows)
+            if complete is not None:
+                self.replay.add(complete, complete["stream"][:, 0])
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "mixer": to_numpy(self.mixer.state_dict()),
+            "target": to_numpy(self.target_mixer.state_dict()),
+            "optimiser": self.optimiser.state_dict() if self.optimiser else {},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        load_numpy(self.mixer, state["mixer"])
+        load_numpy(self.target_mixer, state["target"])
+        if self.optimiser is not None:
+            self.optimiser.load_state_dict(state["optimiser"])
+
+    def replay_state(self) -> dict[str, Any]:
+        return {**self.replay.state_dict(), "waiting": self.chunks.state_dict() if self.chunks else {}}
+
+    def load_replay_state(self, state: Mapping[str, Any]) -> None:
+        self.replay.load_state_dict(dict(state))
+        if self.chunks is not None:
+            self.chunks.load_state_dict(state["waiting"])
+
+
+def build_teams(brief: Brief, config: QmixConfig, device: torch.device) -> list[Team]:
+    """Teams to mix, and those of one for policies that learn by themselves."""
+    groups, alone = _who_mixes(brief, config)
+    longest = _longest(brief, config)
+    teams = [_mixed(name, seats, brief, config, device, longest) for name, seats in groups.items()]
+    for name in alone:
+        seats = brief.policies[name].kind.seats
+        apart = MIXERS["none"](1, 0, 0, seeded(0))
+        replay, chunks = _replay(config, longest)
+        teams.append(Team(name, tuple(range(seats.start, seats.stop)), replay, name, apart, apart, chunks=chunks))
+    return teams
+
+
+def _mixed(
+    name: str, seats: tuple[int, ...], brief: Brief, config: QmixConfig, device: torch.device, longest: int
+) -> Team:
+    task = brief.task
+    joint = None if task.state_size else JointFeatures(task, seats)
+    state_size = task.state_size if joint is None else joint.size
+    mixer = MIXERS[config.mixer](len(seats), state_size, config.mixing_embed_dim, seeded(brief.seed, 5)).to(device)
+    replay, chunks = _replay(config, longest)
+    team = Team(name, seats, replay, None, mixer, deepcopy(mixer), joint, chunks=chunks)
+    if any(True for _ in mixer.parameters()):
+        team.optimiser = FlatOptimiser(mixer.parameters(), config.optimizer, config.lr, f"mixer of {name!r}")
+    return team
+
+
+def _replay(config: QmixConfig, longest: int) -> tuple[Replay, Chunks | None]:
+    alpha = config.prioritized_replay_alpha if config.prioritized_replay else 0.0
+    if not longest:
+        return Replay(config.buffer_size, alpha), None
+    return Replay(max(1, config.buffer_size // longest), alpha, linked=False), Chunks(longest)
+
+
+def _longest(brief: Brief, config: QmixConfig) -> int:
+    """Rows per sequence where a member is recurrent; 0 where none is."""
+    recurrent = [name for name, policy in brief.policies.items() if policy.carry_size]
+    if not recurrent:
+        return 0
+    if config.n_step > 1:
+        raise ConfigError(
+            f"policy {recurrent[0]!r} is recurrent and learns from whole sequences, which have n_step 1, but n_step is "
+            f"{config.n_step}. Set n_step: 1."
+        )
+    lengths = {brief.models[name].max_seq_len for name in recurrent}
+    if len(lengths) > 1:
+        raise ConfigError(f"policies {', '.join(recurrent)} learn together but differ in max_seq_len. Make it equal.")
+    return lengths.pop()
+
+
+def _who_mixes(brief: Brief, config: QmixConfig) -> tuple[dict[str, tuple[int, ...]], list[PolicyID]]:
+    """Groups to mix, and policies with agents outside of any group, which learn by themselves."""
+    if config.mixer == "none":
+        return {}, list(brief.policies)
+    seats = frozenset().union(*brief.seats.values())
+    teams = {group: members for group, members in brief.task.groups.items() if seats & set(members)}
+    grouped = {seat for members in teams.values() for seat in members}
+    alone = [name for name in brief.policies if brief.seats[name] - grouped]
+    if alone and teams:
+        raise ConfigError(
+            f"policy {alone[0]!r} plays agents inside and outside of the mixed groups ({', '.join(teams)}). Give the "
+            "agents outside a policy of their own, or put them into a group."
+        )
+    outside = [m for m in grouped if m not in seats]
+    if outside:
+        names = ", ".join(brief.task.seat_names[seat] for seat in outside)
+        raise ConfigError(
+            f"group {next(iter(teams))!r} is mixed by {brief.algo}, but {names} is played by another algorithm or a "
+            "scripted policy. Take it out of the group, or give it a policy of the same algo."
+        )
+    return teams, alone

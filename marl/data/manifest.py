@@ -1,0 +1,100 @@
+"""Whose recorded episodes lie in a directory: ``trajectories.json`` names the env, the agents, their spaces and policies."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from marl.data.task import Kind, PolicyID, Task
+from marl.errors import DataError
+
+MANIFEST = "trajectories.json"
+VERSION = 1
+
+
+def write_manifest(directory: Path, task: Task, env: str, policies: Sequence[PolicyID], normalized: bool) -> None:
+    """Say whose episodes lie here. ``normalized``: bounded coordinates of actions are stored as -1..1."""
+    described = {
+        "version": VERSION,
+        "env": env,
+        "policies": list(policies),
+        "normalized_actions": normalized,
+        "state_size": task.state_size,
+        "kinds": [_described(kind) for kind in task.kinds],
+    }
+    replace(directory / MANIFEST, (json.dumps(described, indent=1) + "\n").encode())
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """What ``trajectories.json`` says."""
+    path = directory / MANIFEST
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        version = manifest["version"]
+    except FileNotFoundError:
+        raise DataError(
+            f"{directory} has no {MANIFEST}, so nobody knows whose episodes these are. Recordings have one (output: DIR); "
+            "your own data get one by marl.write_trajectories."
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} cannot be read ({error!r}). Record the episodes again.") from error
+    if version != VERSION:
+        raise DataError(f"{path} has version {version}; this marl reads version {VERSION}.")
+    return manifest
+
+
+def check_fits(manifest: Mapping[str, Any], task: Task, directory: Path, needs_state: bool) -> None:
+    """Refuse episodes of another world."""
+    theirs = manifest["kinds"]
+    for recorded, kind in zip(theirs, task.kinds, strict=False):
+        mine = _described(kind)
+        for key in ("agents", "masked", "obs", "actions"):
+            if recorded[key] != mine[key]:
+                raise DataError(
+                    f"{directory} holds episodes of env {manifest['env']!r}, which differ from this run's in {key} of the "
+                    f"agents {kind.name!r}: recorded {recorded[key]} ({recorded['observation_space']}, "
+                    f"{recorded['action_space']}), here {mine[key]} ({mine['observation_space']}, {mine['action_space']}). "
+                    "Learn from recordings of the same agents and spaces."
+                )
+    if len(theirs) != len(task.kinds):
+        raise DataError(
+            f"{directory} holds episodes of env {manifest['env']!r} with {len(theirs)} kinds of agents "
+            f"({', '.join(k['name'] for k in theirs)}); this run has {len(task.kinds)} "
+            f"({', '.join(k.name for k in task.kinds)}). Learn from recordings of the same agents and spaces."
+        )
+    if needs_state and manifest["state_size"] != task.state_size:
+        raise DataError(
+            f"{directory} was recorded with a global state of {manifest['state_size']} numbers, and this run needs "
+            f"{task.state_size}. Record again with an algorithm that looks at the state, or learn by one that does not."
+        )
+
+
+def _described(kind: Kind) -> dict[str, Any]:
+    """What has to agree, and the spaces in words for whoever reads it."""
+    low, high = (
+        [None if not np.isfinite(number) else float(number) for number in bound] for bound in kind.columns.bounds
+    )
+    return {
+        "name": kind.name,
+        "agents": list(kind.agents),
+        "masked": kind.masked,
+        "obs": [kind.obs_width, np.dtype(kind.obs_dtype).name],
+        "actions": {"sizes": list(kind.columns.sizes), "low": low, "high": high},
+        "observation_space": str(kind.observation_space),
+        "action_space": str(kind.action_space),
+    }
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Readers see all of the old file or all of the new one."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)

@@ -1,0 +1,68 @@
+"""A world of which agents see a part only: the wrapper ``keep_entries``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from marl.data.task import AgentID, AnySpace, Array
+from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.errors import ConfigError
+
+
+class KeepEntries(MultiAgentEnv):
+    """Of every Box observation with one axis only these ``entries`` are shown, in this order: a test of memory."""
+
+    def __init__(self, env: MultiAgentEnv, entries: Sequence[int]) -> None:
+        self.env, self.entries = env, list(entries)
+        self.possible_agents, self.max_agents = env.possible_agents, env.max_agents
+        self._spaces: dict[AgentID, AnySpace] = {}
+        for agent in (*env.possible_agents, *(pattern.replace("*", "0") for pattern in env.max_agents)):
+            self.observation_space(agent)  # what does not fit shows at once
+        for method in ("get_state", "set_state", "set_task"):  # offered only where the world itself does
+            if hasattr(env, method):
+                setattr(self, method, getattr(env, method))
+
+    def observation_space(self, agent: AgentID) -> AnySpace:
+        if agent not in self._spaces:
+            self._spaces[agent] = self._smaller(agent, self.env.observation_space(agent))
+        return self._spaces[agent]
+
+    def _smaller(self, agent: AgentID, space: AnySpace) -> AnySpace:
+        if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+            raise ConfigError(f"keep_entries needs Box observations with one axis, but agent {agent!r} has {space}.")
+        wrong = [i for i in self.entries if not isinstance(i, int) or not 0 <= i < space.shape[0]]
+        if wrong or not self.entries:
+            raise ConfigError(
+                f"keep_entries: entries {self.entries} do not fit observations of {space.shape[0]} numbers (agent "
+                f"{agent!r}). Expected places from 0 to {space.shape[0] - 1}."
+            )
+        return spaces.Box(space.low[self.entries], space.high[self.entries], dtype=space.dtype.type)
+
+    def action_space(self, agent: AgentID) -> AnySpace:
+        return self.env.action_space(agent)
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
+        obs, infos = self.env.reset(seed=seed, options=options)
+        return self._shown(obs), infos
+
+    def step(self, actions: dict[AgentID, Action]) -> StepResult:
+        obs, rewards, terminated, truncated, infos = self.env.step(actions)
+        return StepResult(self._shown(obs), rewards, terminated, truncated, infos)
+
+    def _shown(self, obs: Mapping[AgentID, Obs]) -> dict[AgentID, Obs]:
+        return {agent: np.asarray(seen)[self.entries] for agent, seen in obs.items()}
+
+    def state(self) -> Array | None:
+        return self.env.state()
+
+    def render(self) -> Array | str | None:
+        return self.env.render()
+
+    def close(self) -> None:
+        self.env.close()

@@ -1,0 +1,265 @@
+"""Recurrent policies: what is learned from is what was played, memory by memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import marl
+from marl.algos.central_critic.learner import CentralCriticLearner
+from marl.algos.qmix.learner import QmixLearner
+from marl.data.batch import SampleBatch
+from marl.data.sequences import Chunks, in_sequences, rows_of, unpadded
+from marl.errors import ConfigError
+
+MEMORY = {
+    "use_lstm": True,
+    "lstm_cell_size": 6,
+    "fcnet_hiddens": [8],
+    "lstm_use_prev_action": True,
+    "lstm_use_prev_reward": True,
+}
+FEW = {"evaluation": {"interval": 0}, "rollout_fragment_length": 7, "num_envs_per_worker": 3}
+
+
+def rows(stream: list[int], t: list[int], ended: list[int], eps_id: list[int] | None = None) -> SampleBatch:
+    count = len(stream)
+    return SampleBatch(
+        {
+            "stream": np.array(stream), "t": np.array(t), "ended": np.array(ended, bool), "elapsed": np.ones(count, int),
+            "eps_id": np.array(eps_id or [0] * count), "x": np.arange(count), "carry.0": np.arange(count)[:, None],
+        }
+    )  # fmt: skip
+
+
+def test_sequences_end_with_lives_gaps_and_their_longest_length() -> None:
+    given = rows([0, 1, 0, 1, 0, 0, 1, 0], [0, 0, 1, 1, 2, 3, 3, 4], [0, 0, 0, 0, 0, 1, 0, 0])
+    order, lengths = in_sequences(given, given["ended"], longest=3)
+    assert order.tolist() == [0, 2, 4, 5, 7, 1, 3, 6]
+    # Stream 0: three rows are the longest, then the row with which a life ended, then the next life. Stream 1: a gap at t = 2.
+    assert lengths.tolist() == [3, 1, 1, 2, 1]
+    assert rows_of(lengths, np.array([3, 0])).tolist() == [5, 6, 0, 1, 2]
+
+
+def test_chunks_are_put_together_over_fragments_and_padded() -> None:
+    chunks = Chunks(3)
+    assert chunks.add(rows([0, 1], [0, 0], [0, 0])) is None
+    found = chunks.add(rows([0, 1, 0], [1, 1, 2], [0, 1, 0]))
+    assert found is not None
+    assert found["mask"].tolist() == [[True, True, True], [True, True, False]]
+    assert found["x"].tolist() == [[0, 0, 2], [1, 1, 0]]
+    assert found["carry.0"].tolist() == [[0], [1]]  # of the first row alone
+    assert unpadded(found)["x"].tolist() == [0, 0, 2, 1, 1]
+    again = Chunks(3)
+    again.load_state_dict(chunks.state_dict())
+    assert (again.waiting is None) == (chunks.waiting is None)
+
+
+@pytest.mark.parametrize("env", ["two_step_game", "traffic"])
+def test_the_first_ratio_of_a_recurrent_ppo_is_one_everywhere(env: str) -> None:
+    """The log probabilities that learning computes over sequences are those of acting, step by step."""
+    with marl.Trainer("ppo", env=env, config={**MEMORY, **FEW, "train_batch_size": 1000, "max_seq_len": 4}) as trainer:
+        for _ in range(3):  # sequences go on over fragments
+            trainer._round()
+        for learner in trainer.learners:
+            assert isinstance(learner, CentralCriticLearner)
+            for name in learner.policies:
+                lesson = learner._lesson(name, SampleBatch.concat_samples(learner.gathered[name]))
+                part = lesson.whole()
+                assert part.sequences is not None
+                assert int(part.sequences.lengths.max()) > 1
+                params, _ = learner.actors[name](
+                    part.data["obs"], part.data["agent_index"], part.data["legal"], part.sequences
+                )
+                logp = learner.actors[name].distribution.logp(params, part.data["actions"])
+                np.testing.assert_allclose(logp.detach(), part.data["action_logp"], atol=1e-4)
+
+
+def test_recurrent_values_over_time_are_those_of_acting() -> None:
+    """QMIX's values over sequences choose what the greedy policy played."""
+    keys = {
+        **MEMORY, **FEW, "max_seq_len": 3, "learning_starts": 10**6, "env": "traffic",
+        "exploration_config": {"type": "EpsilonGreedy", "initial_epsilon": 0.0, "final_epsilon": 0.0},
+        "multiagent": {"groups": {"lights": ["traffic_light_*"]}, "policies": {"light": {}, "car": {"algo": "dqn"}},
+                       "policy_mapping_fn": {"traffic_light_*": "light", "car_*": "car"}},
+    }  # fmt: skip
+    with marl.Trainer("qmix", config=keys) as trainer:
+        for _ in range(6):
+            trainer._round()
+        seen = 0
+        for learner in trainer.learners:
+            assert isinstance(learner, QmixLearner)
+            for team in learner.teams:
+                drawn = team.replay.sample(20, np.random.default_rng(0), 1, 0.99)
+                flat = unpadded(drawn)
+                values, _ = learner.members.over_time(team, drawn, learner.values)
+                for k, q in values.items():
+                    present = flat["present"][:, : q.shape[1]].astype(bool)
+                    legal = torch.from_numpy(flat[f"legal.{k}"])
+                    best = (q.masked_fill(~legal, -1e9) if legal.shape[-1] else q).argmax(-1).numpy()
+                    assert (best == flat[f"actions.{k}"])[present].all()
+                    seen += int(present.sum())
+        assert seen > 50
+
+
+@pytest.mark.parametrize(
+    ("algo", "more"), [("ppo", {}), ("mappo", {}), ("qmix", {}), ("dqn", {"dueling": False}), ("impala", {})]
+)
+def test_a_recurrent_run_that_was_restored_goes_on_bit_for_bit(algo: str, more: dict[str, Any], tmp_path: Any) -> None:
+    keys = {
+        **MEMORY, **FEW, **more, "env": "two_step_game", "max_seq_len": 4, "train_batch_size": 21, "timesteps_per_iteration": 21,
+        **({"learning_starts": 20} if algo in ("qmix", "dqn") else {"num_workers": 0}),
+    }  # fmt: skip
+    with marl.Trainer(algo, config=keys) as trainer:
+        for _ in range(3):
+            trainer.train()
+        saved = trainer.save(tmp_path / "here")
+        for _ in range(3):
+            trainer.train()
+        expected = trainer.get_weights()
+    with marl.Trainer(algo, config=keys) as again:
+        again.restore(saved)
+        for _ in range(3):
+            again.train()
+        found = again.get_weights()
+    for name, arrays in expected.items():
+        for part, array in arrays.items():
+            np.testing.assert_array_equal(array, found[name][part], err_msg=f"{name} {part}")
+
+
+def test_n_step_targets_of_sequences_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"n_step: 1"):
+        marl.Trainer("dqn", env="two_step_game", config={"use_gru": True, "n_step": 3})
+
+
+def test_compute_action_hands_the_memory_on() -> None:
+    with marl.Trainer("ppo", env="CartPole-v1", config={**MEMORY, "evaluation": {"interval": 0}}) as trainer:
+        obs = np.zeros(4, np.float32)
+        _, state, extra = trainer.compute_action(obs, full_fetch=True)  # type: ignore[misc]
+        assert state.shape == (2 * 6 + 2 + 1,)
+        assert extra["action_logp"] <= 0
+        _, after, _ = trainer.compute_action(obs, state=state, prev_reward=1.0, full_fetch=True)  # type: ignore[misc]
+        _, other, _ = trainer.compute_action(obs, state=state, prev_reward=5.0, full_fetch=True)  # type: ignore[misc]
+        assert not np.array_equal(after, other)
+        with pytest.raises(ConfigError, match=r"remembers 15"):
+            trainer.compute_action(obs, state=np.zeros(3))
+
+
+# -- custom losses and the magnet ------------------------------------------------------------------------------------
+
+
+class Downwards(marl.Loss):
+    """Draws the policy towards action 0 and counts how often it was asked."""
+
+    calls = 0
+
+    def __call__(self, loss: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
+        self.calls += 1
+        actor: Any = self.policy
+        params, _ = actor(batch["obs"], batch["agent_index"], batch["legal"])
+        return loss * 0 - params.log_softmax(1)[:, 0].mean()
+
+    def stats(self) -> dict[str, float]:
+        return {"asked": float(self.calls)}
+
+
+def test_a_custom_loss_is_minimised_and_its_statistics_are_reported() -> None:
+    marl.register_loss("downwards", Downwards)
+    keys = {
+        "custom_loss": "downwards",
+        "fcnet_hiddens": [8],
+        "train_batch_size": 64,
+        "lr": 0.02,
+        "evaluation": {"interval": 0},
+    }
+    with marl.Trainer(
+        "ppo",
+        env="matrix_game",
+        config={"env_config": {"game": "rock_paper_scissors"}, **keys, "sgd_minibatch_size": 32},
+    ) as trainer:
+        for _ in range(4):
+            result = trainer.train()
+        name = next(iter(trainer.policies))
+        rows_ = trainer.workers.collect(8).batch.for_policy(name)
+        policy: Any = trainer.policies[name]
+        chance = policy.action_distribution(rows_).params.softmax(1)[:, 0]
+    assert chance.min() > 0.9
+    assert result["info"]["learner"][name]["learner_stats"]["asked"] > 0
+
+
+def test_the_magnet_moves_by_its_share_and_holds_the_policy_back() -> None:
+    keys = {
+        "fcnet_hiddens": [8],
+        "train_batch_size": 64,
+        "lr": 0.01,
+        "evaluation": {"interval": 0},
+        "env": "matrix_game",
+        "env_config": {"game": "rock_paper_scissors"},
+    }
+    moved = {}
+    for coeff in (0.0, 5.0):
+        with marl.Trainer("ppo", config={**keys, "magnet_coeff": coeff, "magnet_tau": 0.1}) as trainer:
+            learner = trainer.learners[0]
+            assert isinstance(learner, CentralCriticLearner)
+            name = next(iter(learner.policies))
+            start = trainer.get_weights()[name]
+            trainer.train()
+            after = trainer.get_weights()[name]
+            moved[coeff] = sum(float(np.abs(after[p] - start[p]).sum()) for p in start if "weights" in p)
+            if coeff:
+                magnet = learner.magnets[name].copy.get_weights()
+                part = "model.network.weights.0"
+                np.testing.assert_allclose(magnet[part], start[part] + 0.1 * (after[part] - start[part]), atol=1e-6)
+    assert moved[5.0] < moved[0.0]
+
+
+def test_a_box_space_is_needed_to_keep_entries() -> None:
+    with pytest.raises(ConfigError, match=r"keep_entries needs Box observations"):
+        marl.Trainer("ppo", env="two_step_game", config={"wrappers": [{"keep_entries": {"entries": [0]}}]})
+    with pytest.raises(ConfigError, match=r"places from 0 to 3"):
+        marl.Trainer("ppo", env="CartPole-v1", config={"wrappers": [{"keep_entries": {"entries": [0, 9]}}]})
+    with marl.Trainer(
+        "ppo", env="CartPole-v1", config={"wrappers": [{"keep_entries": {"entries": [0, 2]}}]}
+    ) as trainer:
+        assert trainer.setup.task.kinds[0].obs_width == 2
+
+
+class Counted(marl.Loss):
+    """Leaves the loss as it is and counts."""
+
+    calls = 0
+
+    def __call__(self, loss: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
+        assert len(next(iter(batch.values()))) > 0
+        self.calls += 1
+        return loss
+
+    def stats(self) -> dict[str, float]:
+        return {"counted": float(self.calls)}
+
+
+@pytest.mark.parametrize("algo", ["pg", "ppo", "impala", "dqn", "qmix", "maddpg", "td3", "sac", "marwil", "bc"])
+def test_every_algorithm_with_gradients_asks_the_custom_loss(algo: str) -> None:
+    marl.register_loss("counted", Counted)
+    keys: dict[str, Any] = {
+        "custom_loss": "counted",
+        "fcnet_hiddens": [8],
+        "evaluation": {"interval": 0},
+        "train_batch_size": 16,
+    }
+    if algo in ("dqn", "qmix", "maddpg", "td3", "sac"):
+        keys["learning_starts"] = 8
+    with marl.Trainer(algo, env="two_step_game", config={**keys, "timesteps_per_iteration": 64}) as trainer:
+        result = trainer.train()
+    stats = next(iter(result["info"]["learner"].values()))["learner_stats"]
+    assert stats["counted"] > 0
+
+
+def test_evolution_refuses_a_custom_loss() -> None:
+    with pytest.raises(ConfigError, match=r"custom_loss means nothing to es"):
+        marl.Trainer("es", env="two_step_game", config={"custom_loss": "counted"})
