@@ -1,0 +1,1 @@
+"""Evolution strategies: learning from returns alone."""

@@ -1,0 +1,46 @@
+"""Keys of evolution strategies."""
+
+from __future__ import annotations
+
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from marl.algos.config import LearnerConfig
+
+NOT_FOR_ES = {
+    "gamma": "it compares whole episodes by what they paid, without a discount",
+    "custom_loss": "it has no loss",
+    "train_batch_size": "its batch is num_perturbations pairs of episodes_per_perturbation episodes",
+}
+
+
+class EsConfig(LearnerConfig):
+    """es: perturbed copies of a policy play whole episodes, and the policy moves towards those that were paid more."""
+
+    lr: PositiveFloat = Field(0.03, description="Step size of the optimiser.")
+    num_perturbations: PositiveInt = Field(
+        20, description="Pairs of perturbed policies (+noise and -noise) per update; policies of one run agree on it."
+    )
+    episodes_per_perturbation: PositiveInt = Field(
+        1,
+        description="Episodes that each perturbed policy plays per update; both of a pair play the same ones. A worker plays "
+        "so many copies of the world at once; more copies (num_envs_per_worker) are of no use to es.",
+    )
+    noise_stdev: PositiveFloat = Field(0.05, description="Standard deviation of the noise on every parameter.")
+    sample_actions: bool = Field(
+        False, description="Perturbed policies act with their exploration (exploration_config) instead of greedily."
+    )
+    grad_clip: PositiveFloat | None = Field(
+        None, description="Largest norm of a policy's estimated gradient; null: no limit."
+    )
+
+    @model_validator(mode="after")
+    def _only_its_own_keys(self) -> EsConfig:
+        for key, why in NOT_FOR_ES.items():
+            if getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(f"{key} means nothing to es: {why}. Drop it")
+        return self
+
+    @property
+    def population_keys(self) -> tuple[str, ...]:
+        """Keys on which all es policies of a run must agree, because they are perturbed in the same episodes."""
+        return ("num_perturbations", "episodes_per_perturbation", "sample_actions")
