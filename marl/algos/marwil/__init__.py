@@ -1,0 +1,1 @@
+"""Imitation, weighted by advantages."""
