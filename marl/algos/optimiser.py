@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from marl.algos.config import LearnerConfig, OptimizerConfig
+from marl.algos.crew import ALONE, Crew
 from marl.data.task import PolicyID
 from marl.errors import TrainingError
 from marl.policies.policy import Policy
@@ -39,8 +40,9 @@ class FlatOptimiser:
     def zero(self) -> None:
         self.grad.zero_()
 
-    def step(self, max_norm: float | None, lr: float) -> Tensor:
-        """Clip, check and apply the gradient; gives its norm."""
+    def step(self, max_norm: float | None, lr: float, crew: Crew = ALONE) -> Tensor:
+        """Sum the gradient over the crew, check, clip and apply it; gives its norm before clipping."""
+        crew.sum_(self.grad)
         norm: Tensor = torch.linalg.vector_norm(self.grad)
         if not torch.isfinite(norm):
             raise TrainingError(

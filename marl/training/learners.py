@@ -1,0 +1,63 @@
+"""All learners of a run behind one set of verbs. These live in this process; ``ray_learners`` adds processes that help."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from marl.algos.learner import Learner, Metrics
+from marl.algos.plan import LearnerPlan, Role, build_learner
+from marl.data.batch import MultiAgentBatch
+from marl.data.task import PolicyID, Task
+from marl.policies.policy import Policy
+from marl.scenario.setup import Setup
+
+
+class Learners:
+    """The learners that train the run's policies, one per plan."""
+
+    def __init__(self, setup: Setup, policies: Mapping[PolicyID, Policy]) -> None:
+        self.policies = policies
+        self.members = build_learners(setup.plans, setup.roles, policies, setup.task, setup.scenario.seed)
+
+    def learn(self, batch: MultiAgentBatch) -> Metrics:
+        """Hand one round's batch to every learner."""
+        return learn(self.members, batch)
+
+    def set_trained(self, policies: Collection[PolicyID]) -> None:
+        """Train only these from now on."""
+        for learner in self.members:
+            learner.set_trained(policies)
+
+    def align(self) -> None:
+        """Bring the state of the learners in this process to all others: after it was loaded."""
+
+    def stop(self) -> None:
+        """Free everything. The learners cannot learn afterwards."""
+
+
+def build_learners(
+    plans: Collection[LearnerPlan],
+    roles: Mapping[PolicyID, Role],
+    policies: Mapping[PolicyID, Policy],
+    task: Task,
+    seed: int,
+) -> list[Learner]:
+    """One learner per plan; the same arguments give the same learners in every process."""
+    return [build_learner(plan, roles, policies, task, seed + 7919 * i) for i, plan in enumerate(plans)]
+
+
+def learn(learners: Collection[Learner], batch: MultiAgentBatch) -> Metrics:
+    """One after the other, in the same order everywhere: members of a crew meet at every gradient."""
+    metrics: Metrics = {}
+    for learner in learners:
+        metrics |= learner.learn(batch)
+    return metrics
+
+
+def make_learners(setup: Setup, policies: Mapping[PolicyID, Policy]) -> Learners:
+    """Learners in this process, helped by others where ``num_learners`` is more than 1."""
+    if setup.scenario.num_learners == 1:
+        return Learners(setup, policies)
+    from marl.training.ray_learners import RayLearners
+
+    return RayLearners(setup, policies)

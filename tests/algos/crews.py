@@ -1,0 +1,33 @@
+"""Real crews whose members are threads of this process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from marl.algos.crew import GlooCrew, join_store, open_store
+
+T = TypeVar("T")
+HOME = "127.0.0.1"
+
+
+def together(size: int, work: Callable[[GlooCrew], T]) -> list[T | BaseException]:
+    """What ``work`` gives (or raises) for each member of a real crew, each in a thread of its own."""
+    store = open_store(HOME)
+    found: list[T | BaseException] = [RuntimeError("never finished")] * size
+
+    def run(rank: int) -> None:
+        try:
+            crew = GlooCrew(store if rank == 0 else join_store(HOME, store.port), rank, size, HOME)
+            found[rank] = work(crew)
+            crew.close()
+        except BaseException as error:
+            found[rank] = error
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return found

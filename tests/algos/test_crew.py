@@ -1,0 +1,119 @@
+"""Members of a crew share rows without gap or overlap, and what they sum is what one learner would have computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from marl.algos.config import OptimizerConfig
+from marl.algos.crew import Crew, CrewError
+from marl.algos.optimiser import FlatOptimiser
+from tests.algos.crews import together
+
+
+def members(size: int) -> list[Crew]:
+    """Members that know their place but nobody else."""
+    crews = [Crew() for _ in range(size)]
+    for rank, crew in enumerate(crews):
+        crew.rank, crew.size = rank, size
+    return crews
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("rows", [1, 2, 4, 7, 4096])
+def test_every_row_has_one_owner_and_weights_sum_to_one(size: int, rows: int) -> None:
+    crews = members(size)
+    owned = [i for crew in crews if crew.weight(rows) > 0 for i in range(rows)[crew.share(rows)]]
+    assert owned == list(range(rows))
+    assert sum(crew.weight(rows) for crew in crews) == pytest.approx(1.0)
+
+
+def test_a_member_without_rows_repeats_the_first_one_with_weight_zero() -> None:
+    idle = members(3)[0]  # of 2 rows the other two members have one each
+    assert (idle.share(2), idle.weight(2)) == (slice(0, 1), 0.0)
+
+
+def test_a_learner_alone_takes_all_rows_and_sums_nothing() -> None:
+    alone, numbers = Crew(), torch.arange(5.0)
+    assert (alone.share(5), alone.weight(5)) == (slice(0, 5), 1.0)
+    assert alone.sum_(numbers) is numbers
+    assert alone.gather(numbers, 5) is numbers
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_gathering_gives_everybody_all_rows_in_order(rows: int) -> None:
+    errors = torch.arange(2.0 * rows).view(rows, 2)
+    for found in together(3, lambda crew: crew.gather(errors[crew.share(rows)], rows)):
+        assert isinstance(found, Tensor)
+        assert torch.equal(found, errors)
+
+
+def test_metrics_of_members_become_the_metrics_of_the_whole_minibatch() -> None:
+    losses = torch.tensor([1.0, 2.0, 6.0])  # mean 3
+
+    def mine(crew: Crew) -> list[dict[str, Tensor]]:
+        return crew.sum_metrics([{"loss": losses[crew.share(3)].mean() * crew.weight(3)}])
+
+    assert [float(found[0]["loss"]) for found in together(2, mine)] == pytest.approx([3.0, 3.0])  # type: ignore[index]
+
+
+def linear(seed: int = 0) -> tuple[torch.nn.Linear, FlatOptimiser]:
+    torch.manual_seed(seed)
+    net = torch.nn.Linear(4, 1)
+    return net, FlatOptimiser(net.parameters(), OptimizerConfig(), 0.01, "net")
+
+
+@pytest.mark.parametrize("rows", [1, 5, 64])
+def test_three_members_step_as_one_learner_with_the_joined_minibatch(rows: int) -> None:
+    generator = torch.Generator().manual_seed(1)
+    batches = [torch.randn(rows, 5, generator=generator) for _ in range(4)]
+    nets = [linear() for _ in range(4)]  # one learner alone, and three members
+
+    def learn(crew: Crew) -> Tensor:
+        net, optimiser = nets[crew.rank if crew.size > 1 else 3]
+        for batch in batches:
+            mine = batch[crew.share(rows)]
+            optimiser.zero()
+            loss = (net(mine[:, :4]).squeeze(1) - mine[:, 4]).square().mean() * crew.weight(rows)
+            loss.backward()  # type: ignore[no-untyped-call]
+            norm = optimiser.step(0.5, 0.01, crew)
+        return torch.cat([optimiser.flat, norm[None]])
+
+    expected = learn(Crew())
+    found: Sequence[object] = together(3, learn)
+    assert all(isinstance(one, Tensor) and torch.equal(one, found[0]) for one in found)  # type: ignore[arg-type]
+    assert torch.allclose(found[0], expected, atol=1e-6)  # type: ignore[arg-type]
+
+
+def test_a_gradient_that_is_no_number_anywhere_stops_everybody() -> None:
+    def learn(crew: Crew) -> None:
+        _, optimiser = linear()
+        optimiser.grad.fill_(float("nan") if crew.rank == 1 else 1.0)
+        optimiser.step(None, 0.01, crew)
+
+    assert ["gradient of net became nan" in str(error) for error in together(2, learn)] == [True, True]
+
+
+def test_a_member_that_leaves_ends_the_wait_of_the_others() -> None:
+    def leave(crew: Crew) -> Tensor | None:
+        if crew.rank == 1:
+            crew.close()
+            return None
+        return crew.sum_(torch.ones(1))
+
+    waiting, left = together(2, leave)
+    assert isinstance(waiting, CrewError)
+    assert "lost the others" in str(waiting)
+    assert left is None
+
+
+def test_nobody_can_sum_after_leaving() -> None:
+    def leave(crew: Crew) -> None:
+        crew.close()
+        with pytest.raises(CrewError, match="has left its crew"):
+            crew.sum_(torch.ones(1))
+
+    assert together(2, leave) == [None, None]
