@@ -1,0 +1,1 @@
+"""Deterministic actors with critics of actions."""

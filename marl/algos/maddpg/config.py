@@ -1,0 +1,66 @@
+"""Keys of the deterministic actor-critic family."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from marl.algos.config import LearnerConfig
+
+
+class MaddpgConfig(LearnerConfig):
+    """ddpg, td3, maddpg: deterministic actors whose critics of actions see as much as ``critic_sees`` says."""
+
+    critic_sees: Literal["own", "group", "all"] = Field(
+        "own",
+        description="Whose observations and actions the critic looks at: the agent's own, its group's, or everybody's.",
+    )
+    share_reward: bool = Field(False, description="Train each agent of a group on the sum of the group's rewards.")
+    lr: PositiveFloat = Field(1e-3, description="Step size of both optimisers, unless actor_lr or critic_lr is given.")
+    actor_lr: PositiveFloat | None = Field(None, description="Step size of the actor's optimiser; null: lr.")
+    critic_lr: PositiveFloat | None = Field(None, description="Step size of the critic's optimiser; null: lr.")
+    train_batch_size: PositiveInt = Field(128, description="Rows (decisions of one agent) per update.")
+    tau: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.005, description="Share of the way that target networks move towards the learned ones per update."
+    )
+    twin_q: bool = Field(
+        False, description="Two critics; targets take the smaller value, which holds overestimation down."
+    )
+    policy_delay: PositiveInt = Field(
+        1, description="Updates of the critic per update of the actor and of the targets."
+    )
+    target_noise: NonNegativeFloat = Field(
+        0.0,
+        description="Standard deviation of the noise on coordinates of target actions, in normalised units (-1..1).",
+    )
+    target_noise_clip: NonNegativeFloat = Field(0.5, description="Largest size of this noise, in the same units.")
+    gumbel_temperature: PositiveFloat = Field(
+        1.0, description="Choices: softness of the gradient through a drawn option; towards 0 it is sharp and noisy."
+    )
+    actor_reg: NonNegativeFloat = Field(
+        1e-3, description="Weight of the mean squared output of the actor's network, which keeps it from saturating."
+    )
+    n_step: PositiveInt = Field(
+        1, description="Decisions whose rewards are summed before the value of the next one is used."
+    )
+    buffer_size: PositiveInt = Field(100_000, description="Rows that the replay of a policy holds.")
+    learning_starts: NonNegativeInt = Field(1_000, description="Env steps to collect before the first update.")
+    updates_per_step: PositiveFloat = Field(1.0, description="Updates per env step; fractions are carried over.")
+    prioritized_replay: bool = Field(
+        False, description="Draw rows by the size of their last error instead of uniformly."
+    )
+    prioritized_replay_alpha: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.6, description="How strongly priorities count; towards 0: uniform."
+    )
+    prioritized_replay_beta: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.4, description="How much of the bias of prioritised drawing is corrected."
+    )
+
+    @property
+    def looks_at_groups(self) -> bool:
+        return self.critic_sees != "own" or self.share_reward
+
+    @property
+    def looks_at_everybody(self) -> bool:
+        return self.critic_sees == "all"

@@ -1,0 +1,188 @@
+"""Deterministic actors that climb critics of actions: DDPG, TD3 and MADDPG differ in a few keys.
+
+    y      = r + gamma ** elapsed * min_i Q'_i(x', mu'_1(o'_1), ..., mu'_n(o'_n))     (TD3: noise on the coordinates of mu')
+    critic = sum_i (Q_i(x, u_1, ..., u_n) - y)^2
+    actor  = -Q_1(x, u_1, ..., mu(o_own), ..., u_n)
+
+``x`` and ``u`` are the observations and actions of those whom ``critic_sees`` shows: the agent alone (Lillicrap et al., 2016;
+Fujimoto et al., 2018), its group, or everybody (Lowe et al., 2017). Each policy has its own critic and its own reward, so
+agents may be opponents.
+
+Details that matter for results: only the own action is replaced in the actor's objective, the others' come from the replay;
+the others' next actions come from their target actors where they learn together, else from their policies as they are;
+options are drawn by Gumbel noise with a straight-through gradient, target actions take the likeliest one; the actor's raw
+outputs are held small (``actor_reg``); targets move by ``tau`` whenever the actor does; critics see observations unfiltered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from marl.algos.joint import Decider, columns_of_loss, greedy_decider
+from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
+from marl.algos.maddpg.losses import actor_loss, critic_loss, smoothed, td_target
+from marl.algos.maddpg.pupil import Pupil
+from marl.data.batch import MultiAgentBatch, SampleBatch
+from marl.data.task import PolicyID
+from marl.policies.deterministic import DeterministicPolicy
+from marl.policies.policy import Inputs
+
+Numbers = dict[str, Tensor]
+
+
+class MaddpgLearner(Learner):
+    """Each policy is a ``Pupil`` with critics, targets, replay and counters of its own; they meet in each other's views."""
+
+    shares_minibatches = True
+
+    def __init__(self, brief: Brief) -> None:
+        super().__init__(brief.policies, brief.seed)
+        index = {name: i for i, name in enumerate(brief.everybody)}
+        self.pupils = {name: Pupil(name, index[name], brief) for name in brief.policies}
+        self.others_rng = np.random.default_rng([brief.seed, 9])  # for policies that are read only
+        self.deciders: dict[int, Decider] = {
+            index[name]: _target_decider(self.pupils[name].target_actor)
+            if name in self.pupils
+            else greedy_decider(policy, self.others_rng)
+            for name, policy in brief.everybody.items()
+        }
+        self.counters |= {"num_actor_updates": 0}
+
+    @classmethod
+    def build(cls, brief: Brief) -> MaddpgLearner:
+        return cls(brief)
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def learn(self, batch: MultiAgentBatch) -> Metrics:
+        self._count_steps(batch.env_steps)
+        pupils = [self.pupils[name] for name in sorted(self.trained)]
+        fresh = {pupil.name: pupil.remember(batch) for pupil in pupils}
+        due = {pupil.name: pupil.updates_due(batch.env_steps, self.timesteps[pupil.name]) for pupil in pupils}
+        stats: dict[PolicyID, list[Numbers]] = {name: [] for name in due}
+        actor_stats: dict[PolicyID, list[Numbers]] = {name: [] for name in due}
+        for i in range(max(due.values(), default=0)):
+            for pupil in pupils:
+                if i < due[pupil.name]:
+                    self._update(pupil, stats[pupil.name], actor_stats[pupil.name])
+        for pupil in pupils:
+            if len(fresh[pupil.name]):
+                seen = pupil.view.own(fresh[pupil.name], "")
+                pupil.actor.observe(seen.obs, seen.agent_index)
+        self._anneal()
+        return {name: self._summary(name, stats[name], actor_stats[name]) for name, rows in stats.items() if rows}
+
+    def _update(self, pupil: Pupil, stats: list[Numbers], actor_stats: list[Numbers]) -> None:
+        """One step of the critic; every ``policy_delay``-th time also one of the actor and of the targets."""
+        rows = pupil.sample(self.rng)
+        actor_lr, critic_lr = pupil.lrs(self.timesteps[pupil.name])
+        stats.append(self._improve_critic(pupil, rows, critic_lr))
+        pupil.updates += 1
+        self.counters["num_updates"] += 1
+        self.counters["num_steps_trained"] += len(rows)
+        self.counters["num_agent_steps_trained"] += len(rows)
+        if pupil.updates % pupil.config.policy_delay == 0:
+            actor_stats.append(self._improve_actor(pupil, rows, actor_lr))
+            pupil.move_targets()
+            self.counters["num_actor_updates"] += 1
+
+    def _improve_critic(self, pupil: Pupil, rows: SampleBatch, lr: float) -> Numbers:
+        mine, weight = rows.rows(self.crew.share(len(rows))), self.crew.weight(len(rows))
+        view, target = pupil.view, self._target(pupil, mine)
+        pupil.critic_optimiser.zero()
+        q = pupil.critics(view(mine, "", view.played(mine)))
+        loss = critic_loss(q, target, view.tensor(mine["weights"])) * weight
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = pupil.critic_optimiser.step(pupil.config.grad_clip, lr, self.crew)
+        error = (q.detach() - target[:, None]).abs().mean(dim=1)
+        if pupil.replay.priorities is not None:
+            pupil.replay.update_priorities(rows["place"], self.crew.gather(error, len(rows)).cpu().numpy())
+        return {
+            "critic_loss": loss.detach(), "mean_q": q.detach().mean() * weight,
+            "mean_td_error": error.mean() * weight, "critic_grad_norm": norm / self.crew.size,
+        }  # fmt: skip
+
+    @torch.no_grad()
+    def _target(self, pupil: Pupil, rows: SampleBatch) -> Tensor:
+        view, config = pupil.view, pupil.config
+        actions = view.decided(rows, "new_", self.deciders)
+        if config.target_noise:
+            for k, encoded in actions.items():
+                columns = view.sight.task.kinds[k].columns
+                bounded = view.tensor(columns.bounded[list(columns.numbers)])
+                options, noise = columns.options, view.tensor(rows[f"new_noise.{k}"])
+                moved = smoothed(encoded[:, :, options:], noise, config.target_noise_clip, bounded)
+                actions[k] = torch.cat([encoded[:, :, :options], moved], dim=2)
+        next_q = pupil.target_critics(view(rows, "new_", actions))
+        return td_target(
+            view.tensor(rows["rewards"]), next_q, view.tensor(rows["elapsed"]), view.tensor(rows["terminateds"]), config.gamma
+        )  # fmt: skip
+
+    def _improve_actor(self, pupil: Pupil, rows: SampleBatch, lr: float) -> Numbers:
+        rows, weight = rows.rows(self.crew.share(len(rows))), self.crew.weight(len(rows))
+        pupil.actor_optimiser.zero()
+        own_loss = loss = self._actor_loss(pupil, rows)
+        if pupil.custom_loss is not None:
+            loss = pupil.custom_loss(loss, columns_of_loss(pupil.view, rows))
+        # The critic is climbed, not changed: its own gradient is not even computed.
+        (loss * weight).backward(inputs=pupil.actor_parameters)  # type: ignore[no-untyped-call]
+        norm = pupil.actor_optimiser.step(pupil.config.grad_clip, lr, self.crew)
+        return {"actor_loss": own_loss.detach() * weight, "grad_norm": norm / self.crew.size}
+
+    def _actor_loss(self, pupil: Pupil, rows: SampleBatch) -> Tensor:
+        view, actor = pupil.view, pupil.actor
+        obs, index, legal = actor.tensors(view.own(rows, ""), actor.device)
+        out = actor(obs, index)
+        if actor.columns.options:
+            mine = actor.drawn(out, legal, view.tensor(rows["gumbel"]), pupil.config.gumbel_temperature)
+        else:
+            mine = actor.greedy(out, legal)
+        q = pupil.critics.first(view(rows, "", view.with_own(rows, view.played(rows), mine)))
+        return actor_loss(q, out, pupil.config.actor_reg)
+
+    def _summary(self, name: PolicyID, stats: list[Numbers], actor_stats: list[Numbers]) -> dict[str, float]:
+        actor_lr, critic_lr = self.pupils[name].lrs(self.timesteps[name])
+        summary = mean_metrics(self.crew.sum_metrics(stats))
+        if actor_stats:
+            summary |= mean_metrics(self.crew.sum_metrics(actor_stats))
+        custom = self.pupils[name].custom_loss
+        if custom is not None:
+            summary |= custom.stats()
+        return {**summary, "cur_actor_lr": actor_lr, "cur_critic_lr": critic_lr}
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            **self._common_state(),
+            "others_rng": self.others_rng.bit_generator.state,
+            "pupils": {name: pupil.state_dict() for name, pupil in self.pupils.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._load_common_state(state)
+        self.others_rng.bit_generator.state = state["others_rng"]
+        for name, saved in state["pupils"].items():
+            self.pupils[name].load_state_dict(saved)
+
+    def replay_state(self) -> dict[str, Any]:
+        return {name: pupil.replay.state_dict() for name, pupil in self.pupils.items()}
+
+    def load_replay_state(self, state: Mapping[str, Any]) -> None:
+        for name, pupil in self.pupils.items():
+            pupil.replay.load_state_dict(state[name])
+
+
+def _target_decider(actor: DeterministicPolicy) -> Decider:
+    """Greedy actions of a target actor."""
+
+    def decide(inputs: Inputs) -> Tensor:
+        obs, index, legal = actor.tensors(inputs, actor.device)
+        return actor.greedy(actor(obs, index), legal)
+
+    return decide
