@@ -14,6 +14,7 @@ from marl.envs.registry import EnvCreator
 from marl.envs.wrappers import Wrapper, Wrapping
 from marl.mappers.mapper import Mapper
 from marl.policies.config import PolicySpec
+from marl.policies.custom import Classes
 
 
 class RolloutConfig(Config):
@@ -25,6 +26,12 @@ class RolloutConfig(Config):
         description="Where the workers live. auto: Ray actors when num_workers > 0. in_process: the same workers, "
         "one after the other, without Ray (for debugging; gives the same numbers).",
     )
+    collection: Literal["auto", "sync", "async"] = Field(
+        "auto",
+        description="sync: a round waits for all workers, which then get the new weights. async: each Ray worker plays on "
+        "with the newest weights it can get while learners learn. auto: async for a3c, impala, apex and "
+        "apex_ddpg on Ray, else sync.",
+    )
     num_envs_per_worker: PositiveInt = Field(1, description="Copies of the world in each worker, stepped together.")
     rollout_fragment_length: PositiveInt | Literal["auto"] = Field(
         "auto",
@@ -33,7 +40,7 @@ class RolloutConfig(Config):
     batch_mode: Literal["auto", "truncate_episodes", "complete_episodes"] = Field(
         "auto",
         description="complete_episodes: an episode is handed to the learners when it has ended, never in parts. auto: "
-        "complete_episodes where a learner needs it (pg), else truncate_episodes.",
+        "complete_episodes where a learner needs it (pg, marwil, bc), else truncate_episodes.",
     )
     horizon: PositiveInt | None = Field(
         None, description="Env steps after which an episode is truncated (and bootstrapped)."
@@ -56,6 +63,16 @@ class RolloutConfig(Config):
         description="Box actions: policies speak -1..1, which is stretched (and cut) to the bounds of the space.",
     )
     clip_actions: bool = Field(False, description="Box actions without normalisation: cut to the bounds of the space.")
+    output: str | None = Field(
+        None,
+        description="Directory for what is collected: whole episodes of all agents, 1000 per file (trajs_0.npz, ...). "
+        "Default: nothing is kept.",
+    )
+    input: str | None = Field(
+        None,
+        description="Learn from recorded episodes instead of collecting: a directory, a file, or a pattern such as "
+        "data/*/trajs_*.npz. Evaluation still plays.",
+    )
     num_cpus_per_worker: NonNegativeFloat = Field(1, description="CPUs that Ray reserves per worker.")
     num_gpus_per_worker: NonNegativeFloat = Field(
         0, description="GPUs that Ray reserves per worker; may be a fraction."
@@ -73,6 +90,11 @@ class RolloutConfig(Config):
         description="A worker that dies is replaced and goes on with the same numbers; false: the run ends with an error.",
     )
 
+    @property
+    def on_ray(self) -> bool:
+        """Whether the workers are Ray actors."""
+        return self.pool == "ray" or (self.pool == "auto" and self.num_workers > 0)
+
 
 class EvaluationConfig(Config):
     """Greedy play on envs of its own, between iterations."""
@@ -83,11 +105,27 @@ class EvaluationConfig(Config):
     policy_mapping_fn: str | dict[str, str | list[str]] | Callable[..., Any] | None = Field(
         None, description="Who plays during evaluation; default: as in training."
     )
-    env_config: dict[str, Any] | None = Field(None, description="Changes to env_config for evaluation.")
+    env: str | Callable[..., Any] | None = Field(
+        None,
+        description="Another world to evaluate on, with the same agents and spaces; it gets neither the env_config nor the "
+        "wrappers of training. Default: the world of training.",
+    )
+    env_config: dict[str, Any] | None = Field(
+        None, description="Changes to env_config for evaluation; all of it where evaluation has an env of its own."
+    )
     metric: str = Field(
         "episode_reward_mean",
         description="Field of the evaluation block that decides which checkpoint is best.",
     )
+
+
+@dataclass(frozen=True)
+class WorldRecipe:
+    """All that is needed to build copies of a world."""
+
+    env: str | EnvCreator
+    env_config: Mapping[str, Any] = field(default_factory=dict)
+    wrappers: tuple[Wrapping, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,9 +141,15 @@ class RolloutSpec:
     config: RolloutConfig
     complete_episodes: bool = False
     evaluation_mapper: Mapper | None = None
-    evaluation_env_config: Mapping[str, Any] = field(default_factory=dict)
+    evaluation_world: WorldRecipe | None = None  # None: the world of training
     imports: tuple[str, ...] = ()
     torch_threads: int = 1
     registered: Mapping[str, EnvCreator] = field(default_factory=dict)
     wrappers: tuple[Wrapping, ...] = ()
     registered_wrappers: Mapping[str, Wrapper] = field(default_factory=dict)
+    registered_classes: Classes = field(default_factory=dict)
+
+    @property
+    def world(self) -> WorldRecipe:
+        """The world of training."""
+        return WorldRecipe(self.env, self.env_config, self.wrappers)

@@ -22,12 +22,24 @@ T = TypeVar("T")
 
 @dataclass
 class Round:
-    """What all workers collected in one round, side by side in the order of their index."""
+    """What all workers collected in one round, side by side in the order of their index.
+
+    ``extra`` are more numbers for the result's ``info``, such as the policy lag of asynchronous collection.
+    """
 
     batch: MultiAgentBatch
     episodes: EpisodeStats
     decisions_lost: int = 0
     notes: list[str] = field(default_factory=list)
+    extra: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def env_steps(self) -> int:
+        return self.batch.env_steps
+
+    @property
+    def agent_steps(self) -> int:
+        return self.batch.agent_steps
 
 
 class WorkerPool(ABC):

@@ -16,7 +16,7 @@ from marl.policies.build import weights_of
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutConfig, RolloutSpec
 from marl.rollout.pool import Round, WorkerPool, share, together
-from marl.rollout.worker import RolloutWorker
+from marl.rollout.worker import RolloutWorker, Weights
 
 T = TypeVar("T")
 TRIES = 3  # replacements of one worker in one call before the run gives up
@@ -33,6 +33,7 @@ class RayPool(WorkerPool):
         self._local = RolloutWorker(spec, 0, policies)
         self.states: dict[int, State] = {}
         self.weights: Any = None  # reference to the newest weights in the object store
+        self.version = -1  # of these weights; the first ones are version 0
         self.replaced = 0
         self.actors = {index: self._start(index) for index in self.indices}
         self.sync_weights()
@@ -83,7 +84,7 @@ class RayPool(WorkerPool):
 
         self.replaced += 1
         actor = self.actors[index] = self._start(index)
-        ray.get(actor.set_weights.remote(self.weights))
+        ray.get(actor.set_weights.remote(self.weights, self.version))
         if index in self.states:
             ray.get(actor.load_state_dict.remote(self.states[index]))
 
@@ -115,12 +116,15 @@ class RayPool(WorkerPool):
         parts = dict(zip(self.indices, share(seeds, len(self.indices)), strict=True))
         return EpisodeStats.concat(self._call(lambda actor, index: actor.evaluate.remote(parts[index], explore)))
 
-    def sync_weights(self) -> None:
+    def _put(self, weights: Weights) -> None:
         import ray
 
-        self.weights = ray.put(weights_of(self.policies))
+        self.weights, self.version = ray.put(weights), self.version + 1
+
+    def sync_weights(self) -> None:
+        self._put(weights_of(self.policies))
         for actor in self.actors.values():
-            actor.set_weights.remote(self.weights)
+            actor.set_weights.remote(self.weights, self.version)
 
     def foreach_worker(self, fn: Callable[[RolloutWorker], T]) -> list[T]:
         return [fn(self._local), *self._call(lambda actor, _: actor.run.remote(fn))]
@@ -144,8 +148,32 @@ class RayPool(WorkerPool):
             ray.shutdown()
 
 
-def start_ray(config: RolloutConfig) -> bool:
-    """Join a running cluster, or start Ray on this machine (loopback only, no dashboard). True: it is ours to shut down."""
+def finished(references: Sequence[Any]) -> list[Any]:
+    """The calls that have ended, well or badly; waits for the first one where none has."""
+    import ray
+
+    ended, _ = ray.wait(references, num_returns=len(references), timeout=0)
+    if not ended:
+        ended, _ = ray.wait(references, num_returns=1)
+    return list(ended)
+
+
+def answered(ping: Any) -> bool | None:
+    """Whether an actor answered (True), is dead (False), or is busy (None); waits for nothing."""
+    import ray
+
+    try:
+        ray.get(ping, timeout=0)
+    except ray.exceptions.GetTimeoutError:
+        return None
+    except ray.exceptions.RayActorError:
+        return False
+    return True
+
+
+def start_ray(config: RolloutConfig, more_cpus: int = 0) -> bool:
+    """Join a running cluster, or start Ray on this machine (loopback only, no dashboard) with room for the workers and
+    ``more_cpus``. True: it is ours to shut down."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
@@ -158,7 +186,7 @@ def start_ray(config: RolloutConfig) -> bool:
         except (ConnectionError, ValueError) as error:
             raise ResourceError(f"cannot join the Ray cluster at {config.address!r}: {_first_line(error)}") from error
     elif ours:
-        needed = math.ceil(config.num_workers * config.num_cpus_per_worker)
+        needed = math.ceil(config.num_workers * config.num_cpus_per_worker) + more_cpus
         ray.init(
             num_cpus=config.ray_num_cpus or max(needed, os.cpu_count() or 1),
             include_dashboard=False,

@@ -18,11 +18,12 @@ from marl.envs.lifting.vector import DictVector
 from marl.envs.registry import make_world, register_env
 from marl.envs.wrappers import register_wrapper
 from marl.policies.build import build_policies, weights_of
+from marl.policies.custom import register_classes
 from marl.policies.policy import Policy
 from marl.registry import import_module
-from marl.rollout.config import RolloutSpec
+from marl.rollout.config import RolloutSpec, WorldRecipe
 from marl.rollout.grid import Grid
-from marl.rollout.player import Player
+from marl.rollout.player import Player, carry_sizes
 
 T = TypeVar("T")
 Weights = Mapping[PolicyID, dict[str, Array]]
@@ -37,6 +38,7 @@ class Rollout:
     state: State = None
     decisions_lost: int = 0
     notes: list[str] = field(default_factory=list)
+    version: int = 0  # of the weights that played it
 
 
 class RolloutWorker:
@@ -51,6 +53,7 @@ class RolloutWorker:
             register_env(name, creator)
         for name, wrapper in spec.registered_wrappers.items():
             register_wrapper(name, wrapper)
+        register_classes(spec.registered_classes)
         for module in spec.imports:
             import_module(module, "imports")
         self.spec, self.index = spec, index
@@ -61,14 +64,18 @@ class RolloutWorker:
         self._player: Player | None = None
         self._evaluator: Player | None = None
         self._check: GridCheck | None = None
-        self.grid = Grid(spec.task, list(self.policy_map), spec.config.num_envs_per_worker, spec.complete_episodes)
+        names = list(self.policy_map)
+        sizes = carry_sizes(list(self.policy_map.values()), [self._kinds[n] for n in names], len(spec.task.kinds))
+        self.grid = Grid(spec.task, names, spec.config.num_envs_per_worker, spec.complete_episodes, sizes)
         self._notes: list[str] = []
+        self.version = 0
 
     # -- collecting ------------------------------------------------------------------------------------------------
 
     def collect(self, steps: int, with_state: bool = False) -> Rollout:
         """Play ``steps`` steps in every copy."""
         player = self.player
+        self._take_place()
         for row in self.grid.extend(steps):
             choices = player.decide(self.rng, explore=True)
             self.grid.record(row, player, choices)
@@ -83,7 +90,12 @@ class RolloutWorker:
         notes, self._notes = self._notes, []
         lost, self.grid.lost_decisions = self.grid.lost_decisions, 0
         state = self.state_dict() if with_state else None
-        return Rollout(batch, player.ledger.pop(), state, lost, notes)
+        return Rollout(batch, player.ledger.pop(), state, lost, notes, self.version)
+
+    def _take_place(self) -> None:
+        """Tell the policies for which worker they act now: in one process several workers share them."""
+        for policy in self.policy_map.values():
+            policy.place(max(0, self.index - 1), max(1, self.spec.config.num_workers))
 
     def _look_at(self, batch: MultiAgentBatch) -> None:
         """Numbers that nobody can learn from end the run here."""
@@ -108,21 +120,21 @@ class RolloutWorker:
         _ = self.player
 
     def _new_player(self) -> Player:
-        world = self._make_world(self.spec.config.num_envs_per_worker, self.spec.env_config)
+        world = self._make_world(self.spec.world, self.spec.config.num_envs_per_worker, self.spec.task.state_size > 0)
         player = Player(world, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index)
         player.watchful = isinstance(world, DictVector)  # the numbers of a native world are looked at grid by grid
         return player
 
-    def _make_world(self, copies: int, env_config: Mapping[str, Any]) -> BatchedEnv:
+    def _make_world(self, recipe: WorldRecipe, copies: int, with_state: bool) -> BatchedEnv:
         return make_world(
-            self.spec.env,
+            recipe.env,
             copies,
-            env_config,
+            recipe.env_config,
             worker_index=self.index,
             num_workers=self.spec.config.num_workers,
             fresh_env_per_episode=self.spec.config.fresh_env_per_episode,
-            with_state=self.spec.task.state_size > 0,
-            wrappers=self.spec.wrappers,
+            with_state=with_state,
+            wrappers=recipe.wrappers,
         )
 
     def _draw_seeds(self, count: int) -> Ints:
@@ -136,12 +148,14 @@ class RolloutWorker:
             return EpisodeStats.empty()
         if self._evaluator is None:
             self._evaluator = self._new_evaluator(len(seeds))
+        self._take_place()
         return play_episodes(self._evaluator, seeds, explore)
 
     def _new_evaluator(self, episodes: int) -> Player:
         config = self.spec.config
         copies = min(episodes, max(config.num_envs_per_worker, 4))
-        world = self._make_world(copies, {**self.spec.env_config, **self.spec.evaluation_env_config})
+        recipe = self.spec.evaluation_world or self.spec.world
+        world = self._make_world(recipe, copies, with_state=False)  # a state is for learners, and nobody learns here
         mapper = self.spec.evaluation_mapper or self.spec.mapper
         return Player(world, self.policy_map, self._kinds, mapper, config, self.index)
 
@@ -168,7 +182,8 @@ class RolloutWorker:
         """Call ``fn`` with this worker."""
         return fn(self)
 
-    def set_weights(self, weights: Weights) -> None:
+    def set_weights(self, weights: Weights, version: int = 0) -> None:
+        self.version = version
         for name, arrays in weights.items():
             self.policy_map[name].set_weights(arrays)
 

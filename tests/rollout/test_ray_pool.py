@@ -66,7 +66,7 @@ def test_changed_weights_are_in_the_workers_only_after_a_sync() -> None:
         policy.set_weights(changed)
 
         def bias(worker: Any) -> float:
-            return float(worker.get_weights()["default_policy"]["network.biases.0"][0])
+            return float(worker.get_weights()["default_policy"]["model.network.biases.0"][0])
 
         assert trainer.workers.foreach_worker(bias) == [1.0, 0.0]
         trainer.workers.sync_weights()
