@@ -26,7 +26,7 @@ class ValuePolicy(Policy):
         if not isinstance(kind.action_space, spaces.Discrete):
             raise SpaceMismatchError(
                 f"action values need Discrete actions, but agents {kind.agents[0]!r}, ... have {kind.action_space}. "
-                "Use ppo, a2c, pg or mappo for them."
+                "Use ppo, mappo or a2c for them, or sac, td3 or ddpg for a Box."
             )
         self.num_actions = int(kind.action_space.n)
         self.dueling = bool(spec.options.get("dueling"))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
+import numpy as np
 import pytest
 import torch
 
@@ -17,7 +21,10 @@ from marl.algos.config import OptimizerConfig, scheduled
 from marl.algos.optimiser import FlatOptimiser
 from marl.algos.qmix.losses import best_legal, td_loss, td_target
 from marl.algos.qmix.mixers import MonotonicMixer, SumMixer
+from marl.data.batch import SampleBatch
+from marl.data.replay import Replay
 from marl.errors import TrainingError
+from marl.policies.distributions import Categorical, DiagGaussian
 from marl.policies.networks import seeded
 
 
@@ -57,12 +64,81 @@ def test_the_monotonic_mixer_never_falls_when_a_member_gains() -> None:
     assert (values.grad > 0).any()
 
 
+def test_the_monotonic_mixer_equals_a_slow_loop_over_its_formula() -> None:
+    mixer, state, q = MonotonicMixer(2, 3, 4, seeded(2)), torch.randn(3), [0.7, -1.3]
+    w1, b1, w2 = mixer.w1(state).tolist(), mixer.b1(state).tolist(), mixer.w2(state).tolist()
+    total = mixer.v(torch.relu(mixer.v_hidden(state))).item()
+    for j in range(4):
+        x = abs(w1[j]) * q[0] + abs(w1[4 + j]) * q[1] + b1[j]
+        total += abs(w2[j]) * (x if x > 0 else math.exp(x) - 1)
+    assert mixer(torch.tensor([q]), state[None]).item() == pytest.approx(total, abs=1e-5)
+
+
+def test_each_members_own_best_action_is_part_of_the_best_joint_action() -> None:
+    mixer, generator = MonotonicMixer(3, 5, 8, seeded(3)), seeded(4)
+    for _ in range(50):
+        values, state = torch.randn(3, 4, generator=generator), torch.randn(5, generator=generator)
+        joint = list(itertools.product(range(4), repeat=3))
+        chosen = torch.stack([values[[0, 1, 2], list(actions)] for actions in joint])
+        mixed = mixer(chosen, state.expand(len(joint), -1))
+        greedy = joint.index(tuple(values.argmax(1).tolist()))
+        assert mixed[greedy].item() == pytest.approx(mixed.max().item(), abs=1e-6)
+
+
+def test_n_step_outcomes_equal_a_slow_loop_over_the_decisions_that_followed() -> None:
+    rng, gamma, n = np.random.default_rng(0), 0.9, 3
+    replay, played = Replay(200), []
+    for eps in range(20):
+        count, stream, t = int(rng.integers(1, 8)), eps % 3, 0
+        for i in range(count):
+            lasts, last = int(rng.integers(1, 4)), i == count - 1
+            row = (eps, t, lasts, float(rng.normal()), last and eps % 2 == 0, last)
+            played.append(row)
+            replay.add(_decision(*row), np.array([stream]))
+            t += lasts
+    rows = replay._outcomes(np.arange(len(played)), n, gamma)
+    for at, (eps, t, *_) in enumerate(played):
+        following = [row for row in played if row[0] == eps and row[1] >= t][:n]
+        reward, discount, elapsed = 0.0, 1.0, 0
+        for _, _, lasts, paid, _, _ in following:
+            reward, discount, elapsed = reward + discount * paid, discount * gamma**lasts, elapsed + lasts
+        assert rows["rewards"][at] == pytest.approx(reward, abs=1e-5)
+        assert (rows["elapsed"][at], rows["new_obs"][at, 0]) == (elapsed, t + elapsed)
+        assert rows["terminateds"][at] == following[-1][4]
+
+
+def _decision(eps: int, t: int, lasts: int, paid: float, terminated: bool, ended: bool) -> SampleBatch:
+    return SampleBatch(
+        {
+            "eps_id": np.array([eps]), "t": np.array([t]), "elapsed": np.array([lasts]),
+            "rewards": np.array([paid], np.float32), "terminateds": np.array([terminated]), "ended": np.array([ended]),
+            "new_obs": np.array([[t + lasts]], np.float32),
+        }
+    )  # fmt: skip
+
+
 def test_the_clipped_loss_by_hand() -> None:
     old = torch.zeros(4)
     logp = t(1.5, 0.5, 1.5, 0.5).log()
     advantages = t(1.0, 1.0, -1.0, -1.0)
     # min(1.5, 1.2), min(0.5, 0.8), min(-1.5, -1.2), min(-0.5, -0.8)
     assert clipped_loss(logp, old, advantages, 0.2).item() == pytest.approx(-(1.2 + 0.5 - 1.5 - 0.8) / 4)
+
+
+def test_a_ratio_that_has_moved_far_enough_is_pushed_no_further_but_may_come_back() -> None:
+    logp = t(1.5, 0.5, 1.5, 0.5).log().requires_grad_()
+    clipped_loss(logp, torch.zeros(4), t(1.0, 1.0, -1.0, -1.0), 0.2).backward()
+    assert logp.grad is not None
+    # d(-r A / 4) / d log r = -r A / 4 where the unclipped side is the smaller one, else 0.
+    assert logp.grad.tolist() == pytest.approx([0.0, -0.5 / 4, 1.5 / 4, 0.0])
+
+
+def test_kl_divergences_by_hand() -> None:
+    even, odd = t(0.5, 0.5).log()[None], t(0.25, 0.75).log()[None]
+    assert Categorical(2).kl(even, odd).item() == pytest.approx(0.5 * math.log(2) + 0.5 * math.log(2 / 3))
+    # N(0, 1) and N(1, 2): log 2 + (1 + 1) / (2 * 4) - 1 / 2
+    narrow, wide = torch.tensor([[0.0, 0.0]]), torch.tensor([[1.0, math.log(2)]])
+    assert DiagGaussian(1).kl(narrow, wide).item() == pytest.approx(math.log(2) + 0.25 - 0.5)
 
 
 def test_policy_gradient_and_value_losses_by_hand() -> None:

@@ -107,6 +107,35 @@ def test_recurrent_values_over_time_are_those_of_acting() -> None:
         assert seen > 50
 
 
+def test_a_life_that_was_cut_off_is_valued_with_its_memory() -> None:
+    keys = {**MEMORY, **FEW, "max_seq_len": 3, "learning_starts": 10**6, "horizon": 5, "env": "CartPole-v1"}
+    with marl.Trainer("dqn", config=keys) as trainer:
+        for _ in range(4):
+            trainer._round()
+        learner = trainer.learners[0]
+        assert isinstance(learner, QmixLearner)
+        (team,), (policy,) = learner.teams, learner.values.values()
+        drawn = team.replay.sample(40, np.random.default_rng(0), 1, 0.99)
+        flat = unpadded(drawn)
+        with torch.no_grad():
+            _, after = learner.members.over_time(team, drawn, learner.values)
+        cut = np.flatnonzero(flat["ended"] & ~flat["terminateds"])
+        assert cut.size
+        rows_before = np.cumsum(drawn["mask"].sum(1)) - drawn["mask"].sum(1)
+        for row in cut[:5].tolist():  # step by step from the carry with which the sequence began
+            chunk = int(np.searchsorted(rows_before, row, side="right") - 1)
+            carry = torch.from_numpy(drawn["carry.0"][chunk])
+            for at in range(int(rows_before[chunk]), row + 1):
+                obs, index = torch.from_numpy(flat["obs.0"][at]), torch.from_numpy(flat["agent_index.0"][at])
+                with torch.no_grad():
+                    _, memory = policy.step(obs, index, carry)
+                    taken, paid = torch.from_numpy(flat["actions.0"][at]), torch.from_numpy(flat["member_rewards"][at])
+                    carry = policy.model.carried(memory, taken, paid)
+            with torch.no_grad():
+                value, _ = policy.step(torch.from_numpy(flat["new_obs.0"][row]), index, carry)
+            torch.testing.assert_close(after[0][row], value)
+
+
 @pytest.mark.parametrize(
     ("algo", "more"), [("ppo", {}), ("mappo", {}), ("qmix", {}), ("dqn", {"dueling": False}), ("impala", {})]
 )

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from marl.algos.config import LearnerConfig, Schedule
+
+WITH_CRITIC = ("a2c", "ppo", "vtrace")
+ONLY_FOR: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("clip_param", "num_sgd_iter", "sgd_minibatch_size", "kl_coeff", "kl_target", "vf_clip_param"), ("ppo",)
+    ),
+    **dict.fromkeys(("vtrace_rho_bar", "vtrace_c_bar"), ("vtrace",)),
+    **dict.fromkeys(("critic_sees", "gae_lambda", "vf_loss_coeff"), WITH_CRITIC),
+}
+"""Keys that some objectives alone look at."""
 
 
 class CentralCriticConfig(LearnerConfig):
@@ -59,6 +69,16 @@ class CentralCriticConfig(LearnerConfig):
         True, description="Scale the advantages of a training batch to mean 0 and deviation 1."
     )
     grad_clip: PositiveFloat | None = Field(0.5, description="Largest norm of a policy's gradient; null: no limit.")
+
+    @model_validator(mode="after")
+    def _only_its_own_keys(self) -> CentralCriticConfig:
+        """A key that the objective does not look at is refused rather than ignored."""
+        for key, objectives in ONLY_FOR.items():
+            if self.objective not in objectives and getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(
+                    f"{key} means nothing to the objective {self.objective}; it belongs to {', '.join(objectives)}"
+                )
+        return self
 
     @property
     def looks_at_groups(self) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from marl.algos.views import JointFeatures, columns_by_kind, seats_in_order
 from marl.data.batch import MultiAgentBatch
-from marl.data.task import Ints, Task
+from marl.data.task import Array, Ints, Task
 from marl.errors import ConfigError
 from marl.policies.body import Body
 from marl.policies.config import ModelConfig
@@ -100,6 +100,11 @@ class Critic(nn.Module):
             if self.joint
             else Body(actor.kind, model, 1, generator, agent_id=shown, memory=False)
         )
+
+    def observe(self, obs: Array, agent_index: Ints) -> None:
+        """Running statistics of its own, like the policy's."""
+        if isinstance(self.network, Body):
+            self.network.observe(obs, agent_index)
 
     def forward(self, obs: Tensor, agent_index: Tensor, seen: Tensor) -> Tensor:
         """``[N]``; ``seen`` is what the view shows."""

@@ -139,6 +139,7 @@ class CentralCriticLearner(Learner):
                 stats[name].append(row)
         for name, rows in batches.items():
             self.policies[name].observe(rows["obs"], rows["agent_index"])
+            self.critics[name].observe(rows["obs"], rows["agent_index"])
             if name in self.magnets:
                 self.magnets[name].follow()
         return {name: self._summary(name, lesson, stats[name]) for name, lesson in lessons.items()}
@@ -280,5 +281,5 @@ def _check(name: PolicyID, config: CentralCriticConfig, actor: StochasticPolicy)
             f"policy {name!r}: vf_share_layers puts the value on the policy's own observation, but critic_sees is "
             f"{config.critic_sees!r}. Drop vf_share_layers, or set critic_sees: own."
         )
-    if actor.noise_sets_std and config.entropy_coeff > 0:
+    if actor.noise_sets_std and (config.entropy_coeff > 0 or config.entropy_coeff_schedule):
         raise ConfigError(f"policy {name!r}: GaussianNoise fixes the entropy, so entropy_coeff must be 0.")

@@ -20,6 +20,9 @@ class QmixConfig(LearnerConfig):
         True, description="Choose the next action with the online network, value it with the target."
     )
     dueling: bool = Field(False, description="Network gives a state value and centred advantages.")
+    huber_delta: PositiveFloat | None = Field(
+        None, description="Errors beyond this count linearly instead of squared (Huber's loss); null: all squared."
+    )
     reward_scale: PositiveFloat = Field(
         1.0,
         description="Rewards are learned from multiplied by this; mixers learn best where values are of the order of 1 to 10.",
@@ -41,6 +44,9 @@ class QmixConfig(LearnerConfig):
         0.4, description="How much of the bias of prioritised drawing is corrected."
     )
     mixing_embed_dim: PositiveInt = Field(32, description="Hidden units of the monotonic mixer.")
+    hypernet_embed: NonNegativeInt = Field(
+        0, description="Hidden units of the networks that turn the state into the mixer's weights; 0: one linear layer."
+    )
 
     @property
     def looks_at_groups(self) -> bool:

@@ -114,7 +114,9 @@ class QmixLearner(Learner):
             mine, place, count = self._share(drawn)
             rows = mine if team.chunks is None else unpadded(mine)
             chosen, target = self._chosen_and_target(team, mine, rows)
-            loss = self._with_custom(td_loss(chosen, target, self._tensor(rows["weights"])), rows)
+            loss = self._with_custom(
+                team, td_loss(chosen, target, self._tensor(rows["weights"]), self.config.huber_delta), rows
+            )
             losses.append(loss * ((place.stop - place.start) / count))
             values = self.crew.gather(torch.stack([chosen.detach(), target]).T.cpu(), count, place)
             error = values[:, 0] - values[:, 1]
@@ -152,8 +154,8 @@ class QmixLearner(Learner):
         place = slice(int(lengths[:first].sum()), int(lengths[:end].sum()))
         return drawn.rows(self.crew.share(len(drawn))), place, int(lengths.sum())
 
-    def _with_custom(self, loss: Tensor, rows: SampleBatch) -> Tensor:
-        for name in self.custom:
+    def _with_custom(self, team: Team, loss: Tensor, rows: SampleBatch) -> Tensor:
+        for name in self.custom if team.policy is None else {team.policy} & set(self.custom):
             loss = self.custom[name](loss, {column: self._tensor(rows[column]) for column in rows})
         return loss
 

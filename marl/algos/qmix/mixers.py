@@ -10,9 +10,9 @@ from torch import Tensor, nn
 class KeepApart(nn.Module):
     """A team of one: its value is the member's value."""
 
-    def __init__(self, members: int, state_size: int, embed: int, generator: torch.Generator) -> None:
+    def __init__(self, members: int, state_size: int, embed: int, generator: torch.Generator, hyper: int = 0) -> None:
         super().__init__()
-        del state_size, embed, generator
+        del state_size, embed, generator, hyper
         assert members == 1, "values are kept apart for one member at a time"
 
     def forward(self, values: Tensor, state: Tensor) -> Tensor:
@@ -24,9 +24,9 @@ class KeepApart(nn.Module):
 class SumMixer(nn.Module):
     """Value decomposition (Sunehag et al., 2018): the sum."""
 
-    def __init__(self, members: int, state_size: int, embed: int, generator: torch.Generator) -> None:
+    def __init__(self, members: int, state_size: int, embed: int, generator: torch.Generator, hyper: int = 0) -> None:
         super().__init__()
-        del members, state_size, embed, generator
+        del members, state_size, embed, generator, hyper
 
     def forward(self, values: Tensor, state: Tensor) -> Tensor:
         """``[N, n]`` to ``[N]``."""
@@ -37,15 +37,15 @@ class SumMixer(nn.Module):
 class MonotonicMixer(nn.Module):
     """QMIX (Rashid et al., 2018): a small network over the members' values whose weights the state decides.
 
-    ``Q_tot = |w2(s)| . elu(|w1(s)| q + b1(s)) + v(s)``
+    ``Q_tot = |w2(s)| . elu(|w1(s)| q + b1(s)) + v(s)``; ``hyper`` units stand between the state and w1 and w2, 0: none.
     """
 
-    def __init__(self, members: int, state_size: int, embed: int, generator: torch.Generator) -> None:
+    def __init__(self, members: int, state_size: int, embed: int, generator: torch.Generator, hyper: int = 0) -> None:
         super().__init__()
         self.members, self.embed = members, embed
-        self.w1 = _linear(state_size, members * embed, generator)
+        self.w1 = _hyper(state_size, hyper, members * embed, generator)
         self.b1 = _linear(state_size, embed, generator)
-        self.w2 = _linear(state_size, embed, generator)
+        self.w2 = _hyper(state_size, hyper, embed, generator)
         self.v_hidden = _linear(state_size, embed, generator)
         self.v = _linear(embed, 1, generator)
 
@@ -63,6 +63,13 @@ class MonotonicMixer(nn.Module):
 MIXERS: dict[str, type[KeepApart] | type[SumMixer] | type[MonotonicMixer]] = {
     "none": KeepApart, "sum": SumMixer, "monotonic": MonotonicMixer,
 }  # fmt: skip
+
+
+def _hyper(inputs: int, hidden: int, outputs: int, generator: torch.Generator) -> nn.Module:
+    """From the state to weights: one layer, or two with ``hidden`` units between them."""
+    if not hidden:
+        return _linear(inputs, outputs, generator)
+    return nn.Sequential(_linear(inputs, hidden, generator), nn.ReLU(), _linear(hidden, outputs, generator))
 
 
 def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:

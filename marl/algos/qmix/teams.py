@@ -95,7 +95,9 @@ def _mixed(
     task = brief.task
     joint = None if task.state_size else JointFeatures(task, seats)
     state_size = task.state_size if joint is None else joint.size
-    mixer = MIXERS[config.mixer](len(seats), state_size, config.mixing_embed_dim, seeded(brief.seed, 5)).to(device)
+    mixer = MIXERS[config.mixer](
+        len(seats), state_size, config.mixing_embed_dim, seeded(brief.seed, 5), config.hypernet_embed
+    ).to(device)
     replay, chunks = _replay(config, longest)
     team = Team(name, seats, replay, None, mixer, deepcopy(mixer), joint, chunks=chunks)
     if any(True for _ in mixer.parameters()):

@@ -57,7 +57,8 @@ class MemberValues:
         for step in range(part.steps):
             out, carry = self._step(part, step, networks, carry)
             values.append(out)
-            kept.append(carry.detach())
+            kept.append(carry.detach())  # also of a life that was cut off here: its value goes on
+            carry = carry * ~part.fell[:, step, None]
         before = torch.stack(values, 1)
         with torch.no_grad():
             after = torch.stack([self._after(part, step, networks, kept[step]) for step in range(part.steps)], 1)
@@ -74,10 +75,8 @@ class MemberValues:
             new = network.model.carried(memory, part.actions[rows, step], torch.zeros(len(rows), device=self.device))
             out = out.index_copy(0, rows, values)
             moved = moved.index_copy(0, rows, torch.cat([new, carry[rows, size:]], 1))
-        decided, fell = part.present[:, step, None], part.fell[:, step, None]
-        carry = torch.where(decided, moved, carry)
-        carry = self._pay(part, step, networks, carry)
-        return out, carry * ~fell
+        carry = torch.where(part.present[:, step, None], moved, carry)
+        return out, self._pay(part, step, networks, carry)
 
     def _pay(self, part: _MemberTime, step: int, networks: Networks, carry: Tensor) -> Tensor:
         for name, rows in self._players(part.players[:, step], networks):

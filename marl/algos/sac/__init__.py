@@ -1,0 +1,1 @@
+"""Maximum-entropy actors with twin critics."""

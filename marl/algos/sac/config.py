@@ -1,0 +1,59 @@
+"""Keys of soft actor-critic."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from marl.algos.config import LearnerConfig
+
+
+class SacConfig(LearnerConfig):
+    """sac: stochastic actors that are paid for entropy, with twin critics that see as much as ``critic_sees`` says."""
+
+    lr: PositiveFloat = Field(3e-4, description="Step size of the optimisers that have none of their own.")
+    actor_lr: PositiveFloat | None = Field(None, description="Step size of the actor's optimiser; null: lr.")
+    critic_lr: PositiveFloat | None = Field(None, description="Step size of the critics' optimiser; null: lr.")
+    alpha_lr: NonNegativeFloat | None = Field(
+        None, description="Step size of the temperature's optimiser; null: lr; 0: alpha stays at initial_alpha."
+    )
+    critic_sees: Literal["own", "group", "all"] = Field(
+        "own",
+        description="Whose observations and actions the critics look at: the agent's own, its group's, or everybody's.",
+    )
+    share_reward: bool = Field(False, description="Train each agent of a group on the sum of the group's rewards.")
+    initial_alpha: PositiveFloat = Field(1.0, description="First temperature: reward that one nat of entropy is worth.")
+    target_entropy: Literal["auto"] | float = Field(
+        "auto",
+        description="Entropy in nats that the temperature holds. auto: -1 per Box coordinate; Discrete: target_entropy_share.",
+    )
+    target_entropy_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.5, description="Discrete, target_entropy auto: share of the largest entropy, log(number of legal actions)."
+    )
+    tau: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.005, description="Share of the critics that their targets take over per update."
+    )
+    n_step: PositiveInt = Field(
+        1, description="Decisions whose rewards are summed before the value of the next one is used."
+    )
+    train_batch_size: PositiveInt = Field(256, description="Rows per update.")
+    buffer_size: PositiveInt = Field(100_000, description="Rows that the replay holds.")
+    learning_starts: NonNegativeInt = Field(1_000, description="Env steps to collect before the first update.")
+    updates_per_step: PositiveFloat = Field(1.0, description="Updates per env step; fractions are carried over.")
+    prioritized_replay: bool = Field(
+        False, description="Draw rows by the size of their last error instead of uniformly."
+    )
+    prioritized_replay_alpha: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.6, description="How strongly priorities count; towards 0: uniform."
+    )
+    prioritized_replay_beta: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.4, description="How much of the bias of prioritised drawing is corrected."
+    )
+    grad_clip: PositiveFloat | None = Field(
+        None, description="Largest norm of the gradient of an actor, and of its critics; null: no limit."
+    )
+
+    @property
+    def looks_at_groups(self) -> bool:
+        return self.critic_sees != "own" or self.share_reward
