@@ -27,6 +27,7 @@ proofs: $(READY)  ## Learning proofs; ONLY=name runs one. Skips what is up to da
 bench: $(READY)  ## Throughput, as ratios from one run.
 	$(PY) benchmarks/throughput.py
 	$(PY) benchmarks/fast_worlds.py
+	$(PY) benchmarks/updates.py
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(PY) || python3 -m venv .venv

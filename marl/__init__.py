@@ -29,6 +29,7 @@ _WHERE = {
     "HierarchicalEnv": "marl.envs.hierarchy.world",
     "Goals": "marl.envs.hierarchy.goals",
     "check_env": "marl.envs.check",
+    "check_learner": "marl.training.check_learner",
     "Policy": "marl.policies.policy",
     "Inputs": "marl.policies.policy",
     "Decision": "marl.policies.policy",
@@ -37,12 +38,22 @@ _WHERE = {
     "SampleBatch": "marl.data.batch",
     "MultiAgentBatch": "marl.data.batch",
     "Learner": "marl.algos.learner",
+    "Model": "marl.policies.custom",
+    "Preprocessor": "marl.policies.custom",
+    "Distribution": "marl.policies.distributions",
+    "Loss": "marl.algos.custom",
+    "register_model": "marl.policies.custom",
+    "register_preprocessor": "marl.policies.custom",
+    "register_action_dist": "marl.policies.custom",
+    "register_loss": "marl.algos.custom",
     "RolloutWorker": "marl.rollout.worker",
+    "write_trajectories": "marl.training.own_data",
     "load_scenario": "marl.scenario.load",
     "pretty_print": "marl.training.result",
 }
 
 if TYPE_CHECKING:
+    from marl.algos.custom import Loss, register_loss
     from marl.algos.learner import Learner
     from marl.data.batch import MultiAgentBatch, SampleBatch
     from marl.data.task import Kind, number_seats
@@ -56,9 +67,13 @@ if TYPE_CHECKING:
     from marl.envs.hierarchy.world import HierarchicalEnv
     from marl.envs.registry import make_env, register_env, register_pettingzoo
     from marl.envs.wrappers import register_wrapper
+    from marl.policies.custom import Model, Preprocessor, register_action_dist, register_model, register_preprocessor
+    from marl.policies.distributions import Distribution
     from marl.policies.policy import Decision, Inputs, Policy
     from marl.rollout.worker import RolloutWorker
     from marl.scenario.load import load_scenario
+    from marl.training.check_learner import check_learner
+    from marl.training.own_data import write_trajectories
     from marl.training.result import pretty_print
     from marl.training.trainer import Trainer
 
@@ -67,6 +82,7 @@ __all__ = [
     "AgentGroups",
     "BatchedEnv",
     "Decision",
+    "Distribution",
     "EnvContext",
     "Frame",
     "Goals",
@@ -74,24 +90,33 @@ __all__ = [
     "Inputs",
     "Kind",
     "Learner",
+    "Loss",
+    "Model",
     "MultiAgentBatch",
     "MultiAgentEnv",
     "NativeEnv",
     "Policy",
+    "Preprocessor",
     "RolloutWorker",
     "SampleBatch",
     "StepResult",
     "Trainer",
     "check_env",
+    "check_learner",
     "load_scenario",
     "make_env",
     "make_multi_agent",
     "number_seats",
     "pretty_print",
+    "register_action_dist",
     "register_env",
+    "register_loss",
+    "register_model",
     "register_pettingzoo",
+    "register_preprocessor",
     "register_wrapper",
     "to_pettingzoo",
+    "write_trajectories",
 ]
 
 

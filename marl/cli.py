@@ -112,6 +112,10 @@ def rollout(
     explore: Annotated[bool, typer.Option("--explore", help="Play with exploration instead of greedily.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode.")] = 0,
     render: Annotated[bool, typer.Option("--render", help="Print the world's text picture after each step.")] = False,
+    record: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="DIR", help="Keep the episodes here, to learn from them by `input: DIR`."),
+    ] = None,
     allow: Allow = None,
 ) -> None:
     """Play a trained run and print the return of each episode, by policy; needs nothing but the path."""
@@ -119,7 +123,7 @@ def rollout(
 
     if episodes is not None and steps is not None:
         raise ConfigError("--episodes and --steps cannot be given together.")
-    for line in play(checkpoint, episodes or 10, steps, explore, seed, frozenset(allow or []), render):
+    for line in play(checkpoint, episodes or 10, steps, explore, seed, frozenset(allow or []), render, record):
         print(line, flush=True)
 
 

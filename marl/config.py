@@ -14,6 +14,11 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, arbitrary_types_allowed=True)
 
+    def changed(self, *keys: str) -> list[str]:
+        """Those of these keys whose value is not the default; for keys that mean nothing unless another one is set."""
+        fields = type(self).model_fields
+        return [key for key in keys if getattr(self, key) != fields[key].get_default(call_default_factory=True)]
+
 
 def explain(error: ValidationError, where: str, known: Iterable[str] = ()) -> ConfigError:
     """A ``ConfigError`` with one line per mistake instead of pydantic's report."""

@@ -46,6 +46,10 @@ class CheckpointError(UserError):
     """A checkpoint is missing, damaged or does not fit."""
 
 
+class DataError(UserError):
+    """Recorded episodes are missing, damaged, or of another world."""
+
+
 class TrainingError(UserError):
     """Training cannot go on, for instance because a loss became NaN."""
 

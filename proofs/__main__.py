@@ -13,8 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from marl.errors import UserError
 from proofs.declaration import Places, Proof, choose, read_proofs
 from proofs.report import write_report
-from proofs.results import Results, SeedResult, Verdict, fingerprint_of, package_hash, read_results
+from proofs.results import Results, SeedResult, Verdict, fingerprint_of, read_results
 from proofs.runner import run_proof
+from proofs.sources import Sources, package_sources
 from proofs.sweep import sweep
 from proofs.worlds import Case, CaseResult, read_sweep, verdict_of
 from proofs.worlds_page import write_worlds_page
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         proofs, worlds = read_proofs(places), read_sweep(places)
         everything: list[Proof | Case] = [*proofs, *worlds.cases]
         chosen = choose(everything, given.only)
-        package = package_hash()
+        package = package_sources()
         if given.list:
             return _list(chosen, places, package, console)
         try:
@@ -59,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _list(proofs: Sequence[Proof | Case], places: Places, package: str, console: Console) -> int:
+def _list(proofs: Sequence[Proof | Case], places: Places, package: Sources, console: Console) -> int:
     for proof in proofs:
         if isinstance(proof, Case):
             text = "is checked, trained and played without user code"
@@ -71,26 +72,26 @@ def _list(proofs: Sequence[Proof | Case], places: Places, package: str, console:
     return 0
 
 
-def _verdict(proof: Proof, places: Places, package: str) -> Verdict | str:
+def _verdict(proof: Proof, places: Places, package: Sources) -> Verdict | str:
     results = read_results(places.results / f"{proof.name}.json")
-    return "not run" if results is None else results.verdict(proof, fingerprint_of(proof, places, package))
+    return "not run" if results is None else results.verdict(proof, fingerprint_of(proof, places), package)
 
 
-def _prove(proof: Proof, places: Places, package: str, given: argparse.Namespace, console: Console) -> bool:
+def _prove(proof: Proof, places: Places, package: Sources, given: argparse.Namespace, console: Console) -> bool:
     """Bring one proof up to date; gives whether it holds."""
-    fingerprint = fingerprint_of(proof, places, package)
+    fingerprint = fingerprint_of(proof, places)
     before = _verdict(proof, places, package)
     if before in ("ok", "miss") and not given.force:
         console.print(f"{proof.name}: {before} (up to date, skipped)")
         return before == "ok"
     console.print(f"{proof.name}: {before}; goal: {proof.goal}")
     results = _run_shown(proof, places, fingerprint, given, console)
-    verdict = results.verdict(proof, fingerprint)
+    verdict = results.judge(proof)
     console.print(f"{proof.name}: {verdict}, {results.held(proof)} of {len(proof.all_seeds)} seeds hold")
     return verdict == "ok"
 
 
-def _sweep(cases: Sequence[Case], places: Places, package: str, force: bool, console: Console) -> list[bool]:
+def _sweep(cases: Sequence[Case], places: Places, package: Sources, force: bool, console: Console) -> list[bool]:
     """Run the envs that are not up to date; gives which of them hold."""
 
     def told(case: Case, result: CaseResult) -> None:
@@ -101,7 +102,7 @@ def _sweep(cases: Sequence[Case], places: Places, package: str, force: bool, con
     due = [case for case in cases if force or verdict_of(case, places, package) not in ("ok", "miss")]
     if len(due) < len(cases):
         console.print(f"{len(cases) - len(due)} envs are up to date, skipped")
-    sweep(due, places, package, told)
+    sweep(due, places, told)
     return [verdict_of(case, places, package) == "ok" for case in cases]
 
 

@@ -36,18 +36,23 @@ class Proof(Config):
     budget: PositiveInt = Field(description="Env steps per seed.")
     reaches: dict[str, float] = Field({}, description="Met by some evaluation within the budget.")
     ends_at: dict[str, float] = Field({}, description="Met by the last evaluation, up to the tolerance.")
+    stays_below: dict[str, float] = Field({}, description="Not met by any evaluation within the budget.")
     tables: dict[str, Table] = Field(
         {},
         description="joint_values: the team's value by the two agents' actions, in the states first, safe and risky.",
     )
     matches: MatchGoal | None = Field(None, description="Games against random play that follow the training.")
     tolerance: NonNegativeFloat = Field(EXACT, description="For ends_at and tables.")
+    prepare: str | None = Field(
+        None,
+        description="package.module:function that fills the directory which it is given; the scenario reads it as `input`.",
+    )
     stop_when_reached: bool = Field(False, description="End a seed with the evaluation that meets `reaches`.")
 
     @model_validator(mode="after")
     def _has_a_goal(self) -> Proof:
-        if not (self.reaches or self.ends_at or self.tables or self.matches):
-            raise ValueError("a proof needs reaches, ends_at, tables or matches")
+        if not (self.reaches or self.ends_at or self.stays_below or self.tables or self.matches):
+            raise ValueError("a proof needs reaches, ends_at, stays_below, tables or matches")
         if bool(self.tables) != (self.kind == "joint_values"):
             raise ValueError("tables belong to kind: joint_values, and only to it")
         if unknown := sorted(self.tables.keys() - {"first", "safe", "risky"}):
@@ -67,13 +72,15 @@ class Proof(Config):
     @property
     def fields(self) -> list[str]:
         """Result fields that are recorded; the first one is drawn."""
-        return list(dict.fromkeys([*self.reaches, *self.ends_at])) or ["evaluation.episode_reward_mean"]
+        named = [*self.reaches, *self.ends_at, *self.stays_below]
+        return list(dict.fromkeys(named)) or ["evaluation.episode_reward_mean"]
 
     @property
     def goal(self) -> str:
         """The goal in words."""
         parts = [f"{_short(field)} reaches {value:g}" for field, value in self.reaches.items()]
         parts += [f"{_short(field)} ends at {value:g}" for field, value in self.ends_at.items()]
+        parts += [f"{_short(field)} stays below {value:g}" for field, value in self.stays_below.items()]
         parts += [f"joint values within {self.tolerance:g}"] if self.tables else []
         parts += [str(self.matches)] if self.matches else []
         return ", ".join(parts)
@@ -104,9 +111,18 @@ class Places:
     def scenario(self, proof: Proof) -> Path:
         return self.root / "scenarios" / f"{proof.scenario}.yaml"
 
-    def load(self, proof: Proof, seed: int) -> Scenario:
-        """The scenario as it is run: the proof's changes and seed, and the budget as its only end."""
+    def recipe(self, proof: Proof) -> str:
+        """The text of the module that prepares the proof; empty where nothing has to be prepared."""
+        if proof.prepare is None:
+            return ""
+        module, _, _ = proof.prepare.partition(":")
+        return (self.root / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+
+    def load(self, proof: Proof, seed: int, prepared: Path | None = None) -> Scenario:
+        """The scenario as it is run: the proof's changes and seed, what was prepared, and the budget as its only end."""
         changes = {**proof.set, "seed": seed, "stop": {"timesteps_total": proof.budget}}
+        if prepared is not None:
+            changes["input"] = str(prepared)
         return load_scenario(self.scenario(proof), changes=changes)
 
 

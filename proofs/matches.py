@@ -85,7 +85,7 @@ def play_matches(trainer: Trainer, goal: MatchGoal) -> list[Tally]:
 
 def _mover(trainer: Trainer, name: PolicyID, explore: bool, rng: np.random.Generator) -> Choice:
     policy, config = trainer.get_policy(name), trainer.setup.rollout.config
-    return lambda obs, agent: int(act_once(policy, obs, agent, explore, rng, config))
+    return lambda obs, agent: int(act_once(policy, obs, agent, explore, rng, config)[0])
 
 
 def make_env(name: str) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 from marl.training.atomic import write_atomically
 from proofs.declaration import Places, Proof, Table
 from proofs.results import Results, SeedResult, fingerprint_of, read_results
+from proofs.sources import Sources
 
 INTRO = """\
 # Learning proofs
@@ -18,11 +19,11 @@ Every number is the mean of the greedy evaluation episodes of one evaluation. *R
 the first evaluation that met the goal, *best* and *last* are over all evaluations of a seed; seeds are in their order.
 Matches follow the training, on PettingZoo's own env, against an opponent that draws from its legal moves; goals look at
 greedy play, and *illegal moves* counts the moves of both sides that the env's mask forbids.
-*stale*: measured with an earlier version of the package, the scenario or the declaration.
+*stale*: measured with an earlier version of the scenario, the declaration or a module of the package that the run loads.
 """
 
 
-def write_report(proofs: Sequence[Proof], places: Places, package: str) -> Path:
+def write_report(proofs: Sequence[Proof], places: Places, package: Sources) -> Path:
     """The table of all proofs that have results, and their pictures."""
     rows, sections = [], []
     for proof in proofs:
@@ -32,7 +33,7 @@ def write_report(proofs: Sequence[Proof], places: Places, package: str) -> Path:
                 f"| {proof.name} | {proof.goal} | {proof.budget:,} | 0/{len(proof.all_seeds)} | | | | not run |"
             )
             continue
-        stale = results.fingerprint != fingerprint_of(proof, places, package)
+        stale = not results.current(fingerprint_of(proof, places), package)
         verdict = f"{results.judge(proof)}{' (stale)' if stale else ''}"
         rows.append(_row(proof, results, verdict))
         picture = draw(proof, results, places.pictures / f"{proof.name}.png")

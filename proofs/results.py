@@ -10,11 +10,11 @@ from typing import Literal
 
 import numpy as np
 
-import marl
 from marl.errors import ConfigError
 from marl.training.atomic import write_atomically
 from proofs.declaration import EXACT, Places, Proof, Table
 from proofs.matches import Tally
+from proofs.sources import Sources, changed
 
 Verdict = Literal["ok", "miss", "unfinished", "stale"]
 
@@ -28,6 +28,7 @@ class SeedResult:
     wall_time_s: float
     tables: dict[str, Table] = field(default_factory=dict)
     matches: list[Tally] = field(default_factory=list)
+    sources: Sources = field(default_factory=dict)  # modules that the run loaded; kept once for all seeds of a proof
 
     def reached_at(self, goal: dict[str, float], budget: int) -> int | None:
         """Env steps of the first evaluation within the budget that meets every field; None if none did."""
@@ -52,15 +53,29 @@ class SeedResult:
         ended = all(abs(self.last(name) - wanted) <= proof.tolerance for name, wanted in proof.ends_at.items())
         fits = not proof.tables or self.table_error(proof.tables) <= proof.tolerance
         played = proof.matches is None or proof.matches.met(self.matches)
-        return reached and ended and fits and played
+        limits = proof.stays_below.items()
+        stayed = all(values[name] < limit - EXACT for _, values in self.evaluations for name, limit in limits)
+        return reached and ended and stayed and fits and played
 
 
 @dataclass
 class Results:
-    """All finished seeds of a proof, and the fingerprint of what they were measured with."""
+    """All finished seeds of a proof, and what they were measured with: scenario and declaration, modules of the package."""
 
     fingerprint: str
     seeds: dict[int, SeedResult] = field(default_factory=dict)
+    sources: Sources = field(default_factory=dict)
+
+    def add(self, result: SeedResult) -> None:
+        """Keep one more seed; earlier ones are forgotten if a module changed since they ran."""
+        if any(result.sources.get(name, digits) != digits for name, digits in self.sources.items()):
+            self.seeds, self.sources = {}, {}
+        self.seeds[result.seed] = result
+        self.sources = dict(sorted({**self.sources, **result.sources}.items()))
+
+    def current(self, fingerprint: str, package: Sources) -> bool:
+        """Whether the same scenario, declaration and source files would be used again."""
+        return self.fingerprint == fingerprint and not changed(self.sources, package)
 
     def missing(self, proof: Proof) -> list[int]:
         return [seed for seed in proof.all_seeds if seed not in self.seeds]
@@ -68,9 +83,9 @@ class Results:
     def held(self, proof: Proof) -> int:
         return sum(self.seeds[seed].holds(proof) for seed in proof.all_seeds if seed in self.seeds)
 
-    def verdict(self, proof: Proof, fingerprint: str) -> Verdict:
-        """stale: measured with another package, scenario or declaration."""
-        return self.judge(proof) if self.fingerprint == fingerprint else "stale"
+    def verdict(self, proof: Proof, fingerprint: str, package: Sources) -> Verdict:
+        """stale: measured with another scenario or declaration, or with other files of the package."""
+        return self.judge(proof) if self.current(fingerprint, package) else "stale"
 
     def judge(self, proof: Proof) -> Verdict:
         """What the numbers say, whatever they were measured with."""
@@ -79,26 +94,17 @@ class Results:
         return "ok" if self.held(proof) >= proof.needed else "miss"
 
 
-def package_hash() -> str:
-    """A hash of every source file of the installed package."""
-    package = Path(marl.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        digest.update(f"{path.relative_to(package).as_posix()}\0".encode())
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
-
-
-def fingerprint_of(proof: Proof, places: Places, package: str) -> str:
-    """A hash of all that decides the numbers of a seed: package, scenario file and declaration."""
-    declared = proof.model_dump(exclude={"claim", "seeds", "at_least"})
-    scenario = places.scenario(proof).read_text(encoding="utf-8")
-    text = json.dumps([package, scenario, declared], sort_keys=True)
+def fingerprint_of(proof: Proof, places: Places) -> str:
+    """A hash of what decides the numbers of a seed besides the package: scenario file and declaration."""
+    unused = {key for key in ("prepare", "stays_below") if not getattr(proof, key)}
+    declared = proof.model_dump(exclude={"claim", "seeds", "at_least", *unused})
+    scenario = places.scenario(proof).read_text(encoding="utf-8") + places.recipe(proof)
+    text = json.dumps([scenario, declared], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_results(path: Path) -> Results | None:
-    """The cached results; None if there are none."""
+    """The cached results; None if there are none. A file from before modules were kept counts as stale."""
     if not path.is_file():
         return None
     try:
@@ -113,7 +119,7 @@ def read_results(path: Path) -> Results | None:
             )
             for row in raw["seeds"]
         ]
-        return Results(raw["fingerprint"], {result.seed: result for result in seeds})
+        return Results(raw["fingerprint"], {result.seed: result for result in seeds}, raw.get("sources", {}))
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path} is no result of a proof ({error!r}). Delete it and run the proof again.") from error
 
@@ -132,7 +138,9 @@ def write_results(path: Path, proof: Proof, results: Results) -> None:
         }
         if proof.tables:
             derived["table_error"] = result.table_error(proof.tables)
-        rows.append({**derived, **asdict(result)})
+        measured = asdict(result)
+        del measured["sources"]
+        rows.append({**derived, **measured})
     content = {
         "proof": proof.name,
         "goal": proof.goal,
@@ -141,6 +149,7 @@ def write_results(path: Path, proof: Proof, results: Results) -> None:
         "at_least": proof.needed,
         "fingerprint": results.fingerprint,
         "seeds": rows,
+        "sources": results.sources,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, json.dumps(content, indent=1) + "\n")

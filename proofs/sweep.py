@@ -23,20 +23,19 @@ from marl.errors import UserError
 from marl.training.playback import play
 from marl.training.trainer import Trainer
 from proofs.declaration import Places
+from proofs.sources import loaded, package_sources
 from proofs.worlds import Case, CaseResult, fingerprint_of_case, versions, write_case
 
 ITERATIONS = 2
 ROLLOUT_STEPS = 40  # env steps that are played from the checkpoint
 
 
-def sweep(
-    cases: Sequence[Case], places: Places, package: str, done: Callable[[Case, CaseResult], None]
-) -> list[CaseResult]:
+def sweep(cases: Sequence[Case], places: Places, done: Callable[[Case, CaseResult], None]) -> list[CaseResult]:
     """Run these envs one after the other; each result is on the disk before the next one begins."""
     results = []
     for case in cases:
         result = _run_apart(case)
-        result.fingerprint = fingerprint_of_case(case, package)
+        result.fingerprint = fingerprint_of_case(case)
         write_case(case, places, result)
         done(case, result)
         results.append(result)
@@ -55,7 +54,7 @@ def run_case(case: Case, check_steps: int = STEPS) -> CaseResult:
     """All stages of one env in this process; the first error ends it."""
     warnings.simplefilter("ignore")  # PettingZoo warns of its own deprecations
     started = time.perf_counter()
-    result = CaseResult(case.name, versions=versions())
+    result, package = CaseResult(case.name, versions=versions()), package_sources()
     stage = "check"
     try:
         _check(case, result, check_steps)
@@ -68,6 +67,7 @@ def run_case(case: Case, check_steps: int = STEPS) -> CaseResult:
         result.failure = f"{stage}: {error}"
     except Exception as error:
         result.failure = f"{stage} raised {type(error).__name__}: {error}"
+    result.sources = loaded(package)
     result.peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     result.seconds = round(time.perf_counter() - started, 1)
     return result

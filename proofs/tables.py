@@ -28,7 +28,7 @@ def joint_values(trainer: Trainer) -> dict[str, Table]:
     tables = {}
     with torch.inference_mode():
         for name, (obs, state) in _states(trainer).items():
-            values = policy.values(policy.features(torch.from_numpy(obs), torch.arange(2)))
+            values = policy.values(torch.from_numpy(obs), torch.arange(2))
             pairs = torch.cartesian_prod(values[0], values[1])
             mixed = mixer(pairs, torch.from_numpy(state).expand(len(pairs), -1))
             tables[name] = mixed.view(len(values[0]), len(values[1])).tolist()

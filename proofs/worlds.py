@@ -18,6 +18,7 @@ from marl.scenario.config import Scenario
 from marl.scenario.load import compose, read_yaml
 from marl.training.atomic import write_atomically
 from proofs.declaration import Places
+from proofs.sources import Sources, changed
 
 PACKAGES = (
     "pettingzoo",
@@ -75,6 +76,7 @@ class CaseResult:
 
     name: str
     fingerprint: str = ""
+    sources: Sources = field(default_factory=dict)  # modules of the package that were loaded
     versions: dict[str, str] = field(default_factory=dict)
     failure: str | None = None
     world: dict[str, Any] = field(default_factory=dict)  # api, kinds and state_size, as `marl check` reports them
@@ -141,18 +143,18 @@ def write_case(case: Case, places: Places, result: CaseResult) -> None:
     write_atomically(path, json.dumps({**asdict(result), "holds": not result.complaints(case)}, indent=1) + "\n")
 
 
-def verdict_of(case: Case, places: Places, package: str) -> Verdict:
+def verdict_of(case: Case, places: Places, package: Sources) -> Verdict:
     result = read_case(case, places)
     if result is None:
         return "not run"
-    if result.fingerprint != fingerprint_of_case(case, package):
+    if result.fingerprint != fingerprint_of_case(case) or changed(result.sources, package):
         return "stale"
     return "miss" if result.complaints(case) else "ok"
 
 
-def fingerprint_of_case(case: Case, package: str) -> str:
-    """A hash of all that decides the result: package, declaration, sizes, versions of the envs."""
-    text = json.dumps([package, case.model_dump(exclude={"in_tests", "findings"}), SMALL, versions()], sort_keys=True)
+def fingerprint_of_case(case: Case) -> str:
+    """A hash of what decides the result besides the package: declaration, sizes, versions of the envs."""
+    text = json.dumps([case.model_dump(exclude={"in_tests", "findings"}), SMALL, versions()], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -12,6 +12,7 @@ from examples import (
     agent_groups,
     custom_env,
     hierarchical_training,
+    learn_from_recordings,
     multiagent_cartpole,
     policies_to_train,
     register_pettingzoo,
@@ -76,6 +77,12 @@ def test_cartpoles_with_a_shared_layer_balance_for_200_steps() -> None:
     assert min(trainer.last_evaluation["agent_reward_mean"].values()) >= 200
     first, second = (trainer.policies[name].network.weights[0] for name in ("policy_0", "policy_1"))
     assert first is second
+
+
+@pytest.mark.slow
+def test_marwil_makes_more_of_mixed_recordings_than_cloning() -> None:
+    rewards = learn_from_recordings.main()
+    assert rewards["marwil"] > 2 * rewards["bc"]
 
 
 def test_an_example_is_a_script() -> None:

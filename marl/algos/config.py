@@ -5,7 +5,15 @@ from __future__ import annotations
 import itertools
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import (
+    AfterValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
 
 from marl.config import Config
 
@@ -28,6 +36,13 @@ class OptimizerConfig(Config):
     momentum: NonNegativeFloat = Field(0.0, description="SGD, RMSprop: momentum.")
     weight_decay: NonNegativeFloat = Field(0.0, description="L2 penalty.")
 
+    @model_validator(mode="after")
+    def _only_its_own_keys(self) -> OptimizerConfig:
+        foreign = self.changed(*{"adam": ("momentum",), "sgd": ("eps",), "rmsprop": ()}[self.type])
+        if foreign:
+            raise ValueError(f"{foreign[0]} means nothing to {self.type}; drop it, or choose another type")
+        return self
+
 
 class LearnerConfig(Config):
     """Keys of ``algo:`` that all algorithms share; each policy may override them."""
@@ -46,6 +61,14 @@ class LearnerConfig(Config):
         None, description="Registered name or package.module:Class of a Loss that adds to the algorithm's own."
     )
     custom_loss_config: dict[str, Any] = Field({}, description="Handed to the custom loss.")
+
+    @model_validator(mode="after")
+    def _config_needs_its_loss(self) -> LearnerConfig:
+        if self.custom_loss_config and self.custom_loss is None:
+            raise ValueError(
+                "custom_loss_config is handed to custom_loss, which is not given; set custom_loss, or drop custom_loss_config"
+            )
+        return self
 
     @property
     def looks_at_groups(self) -> bool:
@@ -85,6 +108,24 @@ class LearnerConfig(Config):
     def shared_keys(self) -> tuple[str, ...]:
         """Keys on which policies that share layers must agree: these take one gradient step for all of them."""
         return tuple(type(self).model_fields)
+
+
+def refuse_unused_priorities(config: LearnerConfig) -> None:
+    """For the ``model_validator`` of algorithms with a replay."""
+    given = config.changed("prioritized_replay_alpha", "prioritized_replay_beta")
+    if given and not config.prioritized_replay:  # type: ignore[attr-defined]
+        raise ValueError(
+            f"{', '.join(given)} means nothing while prioritized_replay is false; set prioritized_replay, or drop it"
+        )
+
+
+def refuse_unused_lr(config: LearnerConfig, *own: str) -> None:
+    """For the ``model_validator`` of algorithms whose optimisers may each have a step size of their own."""
+    given = config.changed("lr", "lr_schedule")
+    if given and all(getattr(config, key) is not None for key in own):
+        raise ValueError(
+            f"{', '.join(given)} means nothing while {', '.join(own)} are all given: these are constant; drop one or the other"
+        )
 
 
 def scheduled(points: Schedule | None, constant: float, timesteps: int) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from marl.algos.config import LearnerConfig
+from marl.errors import ConfigError, did_you_mean
 from marl.policies.custom import Shelf
 from marl.policies.policy import Policy
 
@@ -25,7 +26,13 @@ class Loss(ABC):
 
     @abstractmethod
     def __call__(self, loss: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
-        """The loss to minimise instead of ``loss``; ``batch`` are the columns of the minibatch, one row per decision."""
+        """The loss to minimise instead of ``loss``; ``batch`` are the columns of the minibatch, one row per decision.
+
+        ``obs``, ``actions``, ``legal`` and ``agent_index`` are always there, beside what the algorithm learns from:
+        advantages, returns, or outcomes (``new_obs``, ``rewards``, ``terminateds``). Where a mixer values teams (vdn,
+        qmix), a row is one decision of a team and its members' columns are per kind of agent: ``obs.0``
+        ``[N, members, width]``, ``actions.0``, ...; ``present`` ``[N, members]`` tells who decided.
+        """
 
     def stats(self) -> dict[str, float]:
         """More numbers for the policy's learner stats, after a training batch."""
@@ -38,6 +45,28 @@ LOSSES: Shelf[Loss] = Shelf("custom_loss", Loss)
 def register_loss(name: str, loss: type[Loss]) -> None:
     """Let ``algo: {custom_loss: name}`` find this class."""
     LOSSES.register(name, loss)
+
+
+class NoSuchColumnError(KeyError):
+    """A custom loss asked for a column that its batch does not have."""
+
+
+class LossColumns(dict[str, Tensor]):
+    """Columns that know when one was asked for in vain, so that no other ``KeyError`` is mistaken for it."""
+
+    def __missing__(self, name: str) -> Tensor:
+        raise NoSuchColumnError(name)
+
+
+def with_custom(custom: Loss, loss: Tensor, columns: Mapping[str, Tensor]) -> Tensor:
+    """What the user's class makes of the loss."""
+    try:
+        return custom(loss, LossColumns(columns))
+    except NoSuchColumnError as error:
+        raise ConfigError(
+            f"custom loss {type(custom).__name__} asked for the column {error.args[0]!r}, which its batch does not have. "
+            f"There are {', '.join(sorted(columns))}.{did_you_mean(error.args[0], columns)}"
+        ) from error
 
 
 def build_losses(policies: Mapping[str, Policy], configs: Mapping[str, LearnerConfig]) -> dict[str, Loss]:

@@ -21,6 +21,7 @@ from marl.algos.views import columns_by_kind
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.returns import fold_rewards
 from marl.data.task import Array, Bools, Floats, Ints, Kind, Task
+from marl.errors import UnknownPolicyError
 from marl.policies.body import action_width, encode_actions
 from marl.policies.networks import Features
 from marl.policies.policy import Inputs, Policy
@@ -51,7 +52,9 @@ class Sight:
         for own, columns in seen.items():
             for k, found in columns.items():
                 self.columns[k][own, : len(found)] = found
-        self.own: Ints = (self.columns[self.k] == np.arange(kind.size)[:, None]).argmax(axis=1)
+        mine: Bools = self.columns[self.k] == np.arange(kind.size)[:, None]
+        self.own: Ints = mine.argmax(axis=1)
+        self.known: Bools = np.asarray(mine.any(axis=1))  # seats that the policy was expected to play
 
     def _around(self, seat: int) -> list[int]:
         """Seats that are seen together with this one."""
@@ -64,7 +67,7 @@ class Sight:
 def joint_rows(
     batch: MultiAgentBatch, policy: str, sight: Sight, gamma: float, rewards: Floats | None = None
 ) -> SampleBatch:
-    """A policy's decisions with the joint view around each; ``rewards`` replaces the batch's own (see ``team_rewards``).
+    """A policy's decisions with the joint view around each; ``rewards`` replaces the batch's own (see ``views.team_rewards``).
 
     ``present`` and ``new_present`` ``[N, slots]`` say who decides in the row of the decision and at its outcome; an agent
     that was cut off with a last observation still counts in the outcome, because its value goes on.
@@ -72,6 +75,7 @@ def joint_rows(
     t, e, a = np.nonzero(batch.active & (batch.policy_index == batch.policy_ids.index(policy)))
     elapsed = batch.elapsed[t, e, a]
     done, seat = t + elapsed - 1, a - sight.kind.first_seat
+    _check_known(batch.task, policy, sight, seat)
     terminated = batch.terminateds[done, e, a]
     columns: dict[str, Array] = {
         "rewards": fold_rewards(batch, gamma, rewards)[t, e, a],
@@ -94,6 +98,19 @@ def joint_rows(
     return SampleBatch(columns)
 
 
+def _check_known(task: Task, policy: str, sight: Sight, seat: Ints) -> None:
+    strange = seat[~sight.known[seat]]
+    if not strange.size:
+        return
+    agent = task.seat_names[int(strange[0]) + sight.kind.first_seat]
+    expected = ", ".join(task.seat_names[int(s) + sight.kind.first_seat] for s in np.flatnonzero(sight.known))
+    raise UnknownPolicyError(
+        f"policy_mapping_fn sent agent {agent!r} to policy {policy!r}, but when the function was tried out before the run "
+        f"this policy only played {expected}, and its critic was built to see the world around these. Replace the function "
+        f"by patterns that name every policy an agent may get, such as {{{agent!r}: [{policy!r}, ...]}}."
+    )
+
+
 def _who(batch: MultiAgentBatch, sight: Sight, t: Ints, e: Ints, seat: Ints, done: Ints) -> dict[str, Array]:
     """Who decides in each slot and who plays it, before and after."""
     tables = [(table, batch.task.kinds[k].first_seat) for k, table in sight.columns.items()]
@@ -107,14 +124,6 @@ def _who(batch: MultiAgentBatch, sight: Sight, t: Ints, e: Ints, seat: Ints, don
         "policy": batch.policy_index[before],
         "new_policy": batch.new_policy_index[after],
     }
-
-
-def team_rewards(batch: MultiAgentBatch) -> Floats:
-    """``[T, E, A]``: each agent of a group is paid the sum of the group's rewards."""
-    rewards = batch.rewards.copy()
-    for seats in batch.task.groups.values():
-        rewards[:, :, list(seats)] = batch.rewards[:, :, list(seats)].sum(axis=2, keepdims=True)
-    return rewards
 
 
 class QView(nn.Module):

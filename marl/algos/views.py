@@ -57,6 +57,14 @@ def seats_in_order(task: Task, seats: Sequence[int]) -> list[int]:
     return [task.kinds[k].first_seat + c for k, columns in columns_by_kind(task, seats).items() for c in columns]
 
 
+def team_rewards(batch: MultiAgentBatch) -> Floats:
+    """``[T, E, A]``: each agent of a group is paid the sum of the group's rewards."""
+    rewards = batch.rewards.copy()
+    for seats in batch.task.groups.values():
+        rewards[:, :, list(seats)] = batch.rewards[:, :, list(seats)].sum(axis=2, keepdims=True)
+    return rewards
+
+
 def team_rows(batch: MultiAgentBatch, seats: Sequence[int], gamma: float) -> SampleBatch:
     """One row per step in which any member of the team decided.
 
@@ -147,6 +155,13 @@ def _closing_rows(present: Bools, asked: Bools, ended: Bools) -> Ints:
         closing[waiting[closes], np.flatnonzero(closes)] = row
         waiting[closes] = -1
     return closing
+
+
+def columns_of_one(rows: SampleBatch, k: int) -> dict[str, Array]:
+    """What a custom loss is shown of ``single_rows``: plain names, one row per decision."""
+    members = ("obs", "actions", "legal", "agent_index", "new_obs", "new_legal")
+    found = {name: rows[f"{name}.{k}"][:, 0] for name in members}
+    return found | {name: rows[name] for name in ("rewards", "elapsed", "terminateds", "weights", "t", "eps_id")}
 
 
 def single_rows(batch: MultiAgentBatch, policy: str, k: int, gamma: float) -> SampleBatch:

@@ -83,6 +83,14 @@ class EpisodeStats:
             self.agent[keep], self.episode[keep] - drop, self.policy[keep], self.returns[keep],
         )  # fmt: skip
 
+    def chosen(self, places: Ints) -> EpisodeStats:
+        """Some of the episodes; ``places`` grow."""
+        mine = np.isin(self.episode, places)
+        return EpisodeStats(
+            self.rewards[places], self.lengths[places], self.agents,
+            self.agent[mine], np.searchsorted(places, self.episode[mine]), self.policy[mine], self.returns[mine],
+        )  # fmt: skip
+
     def policy_returns(self, policy: int) -> Floats:
         """The policy's return in each episode in which it played."""
         mine = self.policy == policy

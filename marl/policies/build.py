@@ -75,13 +75,15 @@ def _check_fit(
     """Equal layers need equal inputs, widths and activations."""
     (name, policy), (other, donor) = mine, theirs
     a, b = specs[name].model, specs[other].model
+    inputs, given = (_mlp(each).weights[0].shape[1] for each in (policy, donor))  # behind vision nets
     same = (a.fcnet_hiddens, a.fcnet_activation) == (b.fcnet_hiddens, b.fcnet_activation)
-    if policy.features.size == donor.features.size and same:
+    if policy.features.size == donor.features.size and inputs == given and same:
         return
     raise SpaceMismatchError(
         f"policies {other!r} and {name!r} share the encoder {layers!r}, but their layers differ: "
-        f"{donor.features.size} inputs, {b.fcnet_hiddens} {b.fcnet_activation} and {policy.features.size} inputs, "
-        f"{a.fcnet_hiddens} {a.fcnet_activation}. Make them equal, or give the encoders two names."
+        f"{donor.features.size} features, {given} inputs, {b.fcnet_hiddens} {b.fcnet_activation} and "
+        f"{policy.features.size} features, {inputs} inputs, {a.fcnet_hiddens} {a.fcnet_activation}. "
+        "Make them equal, or give the encoders two names."
     )
 
 

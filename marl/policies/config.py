@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, field_validator, model_validator
 
 from marl.config import Config
+from marl.errors import ConfigError
 
 
 class ModelConfig(Config):
@@ -95,6 +96,20 @@ class ModelConfig(Config):
             raise ValueError("a custom model brings its own memory (carry_size); drop use_lstm and use_gru")
         if (self.lstm_use_prev_action or self.lstm_use_prev_reward) and not (self.recurrent or self.custom_model):
             raise ValueError("lstm_use_prev_action and lstm_use_prev_reward need use_lstm, use_gru or a custom model")
+        if self.changed("lstm_cell_size") and not self.recurrent:
+            raise ValueError(
+                f"lstm_cell_size {self.lstm_cell_size} needs use_lstm or use_gru; set one of them, or drop it"
+            )
+        if self.changed("max_seq_len") and not (self.recurrent or self.custom_model):
+            raise ValueError(
+                f"max_seq_len {self.max_seq_len} needs a memory: use_lstm, use_gru or a custom model; set one of them, or "
+                "drop it"
+            )
+        for key in ("custom_model", "custom_preprocessor"):
+            if getattr(self, key) is None and self.changed(f"{key}_config"):
+                raise ValueError(
+                    f"{key}_config is handed to {key}, which is not given; set {key}, or drop {key}_config"
+                )
         return self
 
     @field_validator("shared")
@@ -189,3 +204,13 @@ class PolicySpec:
     options: Mapping[str, Any] = field(
         default_factory=dict
     )  # what else the algorithm says about acting, such as dueling
+
+
+def refuse_model_keys(spec: PolicySpec, keys: tuple[str, ...], learners: str, why: str) -> None:
+    """Keys of ``model:`` that mean nothing to a kind of policy are refused rather than ignored."""
+    given = spec.model.changed(*keys)
+    if given:
+        raise ConfigError(
+            f"model.{given[0]} = {getattr(spec.model, given[0])!r} means nothing to {learners}: {why}. For policies that "
+            f"learn by them, drop {', '.join(given)}."
+        )

@@ -21,7 +21,7 @@ from torch import Tensor
 from marl.data.task import Array, Floats, Ints, Kind
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.body import Body, action_width
-from marl.policies.config import ExplorationConfig, PolicySpec
+from marl.policies.config import ExplorationConfig, PolicySpec, refuse_model_keys
 from marl.policies.distributions import ILLEGAL, race
 from marl.policies.exploration import Exploration, sampling
 from marl.policies.networks import seeded
@@ -37,7 +37,10 @@ class DeterministicPolicy(Policy):
 
     def __init__(self, kind: Kind, spec: PolicySpec) -> None:
         super().__init__(kind)
-        _check_model(spec)
+        refuse_model_keys(
+            spec, ("vf_share_layers", "shared", "custom_action_dist", "free_log_std"), "ddpg, td3 and maddpg",
+            "their actors and critics have layers of their own, and an actor gives an action instead of a distribution",
+        )  # fmt: skip
         self.columns = kind.columns
         self.exploration = _exploration(kind, spec.exploration)
         # A small last layer: actions begin in the middle, where tanh has its full slope, and options equally likely.
@@ -49,6 +52,7 @@ class DeterministicPolicy(Policy):
                 f"the model has a memory of {self.model.carry_size} numbers, but ddpg, td3 and maddpg learn from single "
                 "decisions of a replay. Drop use_lstm, use_gru or the custom model's carry_size, or use ppo, mappo or dqn."
             )
+        self.keeps_statistics = self.model.filter is not None
         self.bounded = kind.columns.bounded[list(kind.columns.numbers)]
         self._squash = None if self.bounded.all() else torch.from_numpy(self.bounded)
 
@@ -142,19 +146,3 @@ def _exploration(kind: Kind, config: ExplorationConfig | None) -> Exploration:
             f"expected {fits}. Coordinates of a Box get GaussianNoise; choices are drawn by StochasticSampling."
         )
     return sampling(config)
-
-
-def _check_model(spec: PolicySpec) -> None:
-    """Keys of ``model:`` that mean nothing here are refused rather than ignored."""
-    model = spec.model
-    given = {
-        "vf_share_layers": model.vf_share_layers,
-        "shared": bool(model.shared),
-        "custom_action_dist": model.custom_action_dist is not None,
-        "free_log_std": model.free_log_std,
-    }
-    for key in (key for key, is_set in given.items() if is_set):
-        raise ConfigError(
-            f"model.{key} = {getattr(model, key)!r} means nothing to ddpg, td3 and maddpg: their actors and critics have "
-            "layers of their own, and an actor gives an action instead of a distribution. Drop it."
-        )

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from marl.data.task import Array, Bools, Floats, Ints, Kind
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.body import Body
-from marl.policies.config import ExplorationConfig, PolicySpec
+from marl.policies.config import ExplorationConfig, PolicySpec, refuse_model_keys
 from marl.policies.distributions import Categorical, DiagGaussian, Distribution
 from marl.policies.exploration import sampling
 from marl.policies.networks import Features, seeded
@@ -96,6 +96,7 @@ class SquashedPolicy(Policy):
         self.log_std = nn.Parameter(torch.zeros(numbers)) if numbers and spec.model.free_log_std else None
         outputs = self.distribution.size - (numbers if self.log_std is not None else 0)
         self.model = Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id, last_gain=0.01)
+        self.keeps_statistics = self.model.filter is not None
         if self.model.carry_size:
             raise ConfigError(
                 f"{_who(kind)} have the custom model {spec.model.custom_model!r}, which remembers {self.model.carry_size} "
@@ -169,13 +170,8 @@ def _refuse(kind: Kind, spec: PolicySpec) -> None:
             f"{_who(kind)} have a recurrent model (use_lstm, use_gru), but sac learns from single decisions. Drop it, or use "
             "ppo, mappo, dqn or qmix."
         )
-    keys = {
-        "vf_share_layers": spec.model.vf_share_layers, "shared": bool(spec.model.shared),
-        "custom_action_dist": spec.model.custom_action_dist is not None,
-    }  # fmt: skip
-    given = [key for key, used in keys.items() if used]
-    if given:
-        raise ConfigError(
-            f"{_who(kind)} learn by sac, whose actors and critics are networks of their own with fixed distributions: drop "
-            f"{', '.join(given)}, or use ppo."
-        )
+    std = () if kind.columns.numbers else ("free_log_std",)
+    refuse_model_keys(
+        spec, ("vf_share_layers", "shared", "custom_action_dist", *std), f"sac with {kind.action_space}",
+        "its actors and critics are networks of their own with fixed distributions, and only a Box has a log_std",
+    )  # fmt: skip

@@ -36,6 +36,12 @@ class StochasticPolicy(Policy):
         self.exploration = sampling(config)
         numbers = self.distribution.numbers
         own_std = numbers > 0 and not self.noise_sets_std
+        if spec.model.free_log_std and not own_std:
+            why = "GaussianNoise sets their deviation" if numbers else f"{kind.action_space} has no coordinates"
+            raise ConfigError(
+                f"free_log_std needs coordinates whose deviation is learned, but for agents {kind.agents[0]!r}, ... {why}. "
+                "Drop it for the policy that plays them."
+            )
         self.log_std = nn.Parameter(torch.zeros(numbers)) if own_std and spec.model.free_log_std else None
         from_network = own_std and self.log_std is None
         outputs = self.distribution.size - (0 if from_network else numbers)

@@ -22,6 +22,7 @@ from marl.policies.custom import register_classes
 from marl.policies.policy import Policy
 from marl.registry import import_module
 from marl.rollout.config import RolloutSpec, WorldRecipe
+from marl.rollout.episodes import play_episodes
 from marl.rollout.grid import Grid
 from marl.rollout.player import Player, carry_sizes
 
@@ -221,35 +222,3 @@ class RolloutWorker:
         for player in (self._player, self._evaluator):
             if player is not None:
                 player.world.close()
-
-
-def play_episodes(player: Player, seeds: Sequence[int], explore: bool) -> EpisodeStats:
-    """One episode per seed; a lane that has none left goes on with repetitions that do not count."""
-    lanes = player.world.num_envs
-    playing = np.arange(lanes)  # which episode each lane plays; >= len(seeds): does not count
-    queue = lanes
-    rng = np.random.default_rng([int(seeds[0]), len(seeds)])
-    player.ledger.pop()
-    player.episodes_begun = 0  # what a mapper sees of an episode does not depend on earlier evaluations
-    player.begin(np.arange(lanes), np.array([seeds[i % len(seeds)] for i in playing.tolist()]))
-    results: dict[int, EpisodeStats] = {}
-    while len(results) < len(seeds):
-        frame = player.advance(player.decide(rng, explore=explore))
-        over = player.settle(frame)
-        if not over.size:
-            continue
-        ended = player.ledger.pop()
-        for place, lane in enumerate(over.tolist()):
-            if playing[lane] < len(seeds):
-                results[int(playing[lane])] = _one(ended, place)
-            playing[lane], queue = queue, queue + 1
-        player.begin(over, np.array([seeds[i % len(seeds)] for i in playing[over].tolist()]))
-    return EpisodeStats.concat([results[i] for i in range(len(seeds))])
-
-
-def _one(stats: EpisodeStats, place: int) -> EpisodeStats:
-    mine = stats.episode == place
-    return EpisodeStats(
-        stats.rewards[place : place + 1], stats.lengths[place : place + 1], stats.agents,
-        stats.agent[mine], np.zeros(int(mine.sum()), np.int64), stats.policy[mine], stats.returns[mine],
-    )  # fmt: skip

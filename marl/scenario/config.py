@@ -87,6 +87,11 @@ class Scenario(RolloutConfig):
     num_gpus: NonNegativeFloat = Field(
         0, description="GPUs that the learners may use; more than 0 needs device cuda or auto."
     )
+    num_learners: PositiveInt = Field(
+        1,
+        description="Processes that share every minibatch: this one, and Ray actors (1 CPU each) for the others. The results "
+        "equal those of one, up to rounding.",
+    )
     torch_threads: PositiveInt = Field(
         1, description="Torch threads per process; results repeat only for the same number."
     )

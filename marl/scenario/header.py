@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from marl.algos.plan import LearnerPlan, Role, needs_state
+from marl.algos.plan import LearnerPlan, Role
 from marl.data.task import PolicyID, Task
 from marl.scenario.config import Scenario
-from marl.scenario.world import Look
+from marl.scenario.world import Look, env_name
 
 
 def describe_run(
@@ -21,24 +21,26 @@ def describe_run(
         members = {name: _names(task, frozenset(seats)) for name, seats in task.groups.items()}
         teams = [f"{name} = {names}" for name, names in members.items() if names != name]
         lines.append(f"groups{'' if look.groups else ' (none given)'}: {'; '.join([*teams, *look.notes])}")
-    lines.append(f"learners: {'; '.join(map(str, plans)) or 'none'}")
+    crew = f"; {scenario.num_learners} processes share every minibatch" if scenario.num_learners > 1 else ""
+    lines.append(f"learners: {'; '.join(map(str, plans)) or 'none'}{crew}")
     wanted = scenario.multiagent.policies_to_train
     frozen = [name for name in roles if isinstance(wanted, list) and name not in wanted]
     if frozen:
         lines.append(f"frozen: {', '.join(frozen)}")
     if scenario.load:
         lines.append(f"loaded: {'; '.join(f'{name} from {path}' for name, path in scenario.load.items())}")
+    if scenario.evaluation.env is not None:
+        lines.append(f"evaluated on: {env_name(scenario.evaluation.env)}")
     return (*lines, look.remark) if look.remark else tuple(lines)
 
 
 def _world(scenario: Scenario, task: Task, roles: Mapping[PolicyID, Role]) -> str:
-    env = scenario.env if isinstance(scenario.env, str) else getattr(scenario.env, "__name__", "env")
     kinds = []
     for kind in task.kinds:
         most = "up to " if any("*" in name for name in kind.agents) else ""  # seats of agents that come and go
         kinds.append(f"{most}{kind.size} {kind.name}")
-    state = f"; state of {task.state_size}" if any(needs_state(role.config) for role in roles.values()) else ""
-    return f"env: {env} ({', '.join(kinds)}{state})"
+    state = f"; state of {task.state_size}" if any(role.config.needs_state for role in roles.values()) else ""
+    return f"env: {env_name(scenario.env)} ({', '.join(kinds)}{state})"
 
 
 def _names(task: Task, seats: frozenset[int]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from marl.algos.plan import LearnerPlan, Role, looks_at_groups, needs_state, plan_learners
+from marl.algos.plan import LearnerPlan, Role, plan_learners
 from marl.algos.presets import ALGOS, Preset
 from marl.config import explain
 from marl.data.task import GroupID, PolicyID, Task
@@ -19,15 +19,14 @@ from marl.envs.wrappers import WRAPPERS
 from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
 from marl.mappers.mapper import Mapper
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
+from marl.policies.custom import classes_used
 from marl.registry import import_module
 from marl.rollout.config import RolloutConfig, RolloutSpec
+from marl.scenario.collection import collects_asynchronously, describe_collection
 from marl.scenario.config import MODEL_KEYS, Overrides, Scenario
 from marl.scenario.header import describe_run
 from marl.scenario.routing import build_mapper, choose, possible_seats, seats_of_policies
-from marl.scenario.world import look_at_world
-
-FITTING = {"value": ("EpsilonGreedy",), "stochastic": ("StochasticSampling", "GaussianNoise")}
-"""Which exploration fits which way of acting."""
+from marl.scenario.world import evaluation_world, look_at_world
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,7 @@ class Setup:
     fragment: int  # steps of each copy per round
     iteration_steps: int
     header: tuple[str, ...]  # what the run says about itself
+    asynchronous: bool = False  # workers play on while learners learn
 
     @property
     def policies(self) -> Mapping[PolicyID, PolicySpec]:
@@ -65,7 +65,7 @@ def set_up(scenario: Scenario) -> Setup:
     }  # fmt: skip
     roles = {name: role for name, role in actors.items() if seats[name]}  # who only plays in evaluation never learns
     groups = teams.seats(kinds) or _default_groups(roles)
-    if look.state_costs and not any(needs_state(role.config) for role in roles.values()):
+    if look.state_costs and not any(role.config.needs_state for role in roles.values()):
         state_size = 0
     task = Task(kinds, state_size, groups)
     specs = {
@@ -73,6 +73,7 @@ def set_up(scenario: Scenario) -> Setup:
         for name, p in parsed.items()
     }
     _check_evaluation(evaluated, specs, task)
+    _check_units(scenario, specs, task)
     _check_trainable(scenario, roles, policies)
     plans = tuple(plan_learners(roles, task))
     complete = _complete_episodes(scenario, roles)
@@ -87,15 +88,18 @@ def set_up(scenario: Scenario) -> Setup:
         config=RolloutConfig(**{key: getattr(scenario, key) for key in RolloutConfig.model_fields}),
         complete_episodes=complete,
         evaluation_mapper=evaluation,
-        evaluation_env_config=scenario.evaluation.env_config or {},
+        evaluation_world=evaluation_world(scenario, look),
         imports=tuple(scenario.imports),
         torch_threads=scenario.torch_threads,
-        registered={str(scenario.env): ENVS[str(scenario.env)]} if scenario.env in ENVS else {},
+        registered={name: ENVS[name] for name in map(str, (scenario.env, scenario.evaluation.env)) if name in ENVS},
         registered_wrappers={w.name: WRAPPERS[w.name] for w in look.wrappers if w.name in WRAPPERS},
+        registered_classes=classes_used(spec.model for spec in specs.values()),
     )
     fragment, iteration = _lengths(scenario, roles)
+    asynchronous = collects_asynchronously(scenario, roles)
     header = describe_run(scenario, task, mapper.name, seats, plans, roles, look)
-    return Setup(scenario, task, roles, plans, rollout, fragment, iteration, header)
+    header += describe_collection(scenario, roles, asynchronous)
+    return Setup(scenario, task, roles, plans, rollout, fragment, iteration, header, asynchronous)
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,7 @@ def _inherited(scenario: Scenario, preset: Preset) -> ExplorationConfig | None:
     config = scenario.exploration_config
     if config is None:
         return None
-    if config.type in FITTING[preset.family.acts]:
+    if config.type in preset.family.explorations:
         return config
     if preset.name == scenario.preset.name:
         _check_fits(config, preset, "exploration_config")
@@ -160,7 +164,7 @@ def _inherited(scenario: Scenario, preset: Preset) -> ExplorationConfig | None:
 
 
 def _check_fits(config: ExplorationConfig, preset: Preset, where: str) -> None:
-    fits = FITTING[preset.family.acts]
+    fits = preset.family.explorations
     if config.type not in fits:
         raise ConfigError(f"{where}.type {config.type} does not fit {preset.name}; expected {' or '.join(fits)}.")
 
@@ -186,17 +190,31 @@ def _spec(
     if role is None:
         return PolicySpec("scripted", kind, scripted=parsed.scripted, seed=seed)
     together = any(len(seats & set(members)) > 1 for members in task.groups.values())
-    auto = looks_at_groups(role.config) and (
+    auto = role.config.looks_at_groups and (
         together or (getattr(role.config, "critic_sees", "") == "all" and len(seats) > 1)
     )
     agent_id = auto if parsed.model.agent_id == "auto" else bool(parsed.model.agent_id)
-    dueling = bool(getattr(role.config, "dueling", False))
-    return PolicySpec(role.preset.family.acts, kind, parsed.model, parsed.exploration, None, agent_id, dueling, seed)
+    acts, options = role.preset.family.acts, role.config.acting
+    exploration = parsed.exploration
+    if exploration is None and role.preset.exploration:
+        exploration = ExplorationConfig.model_validate({"type": role.preset.exploration})
+    return PolicySpec(acts, kind, parsed.model, exploration, None, agent_id, seed, options)
+
+
+def _check_units(scenario: Scenario, specs: Mapping[PolicyID, PolicySpec], task: Task) -> None:
+    """Policies whose coordinates end in a tanh need them stretched to the bounds of the space."""
+    for name, spec in specs.items():
+        kind = task.kinds[spec.kind]
+        if spec.acts in ("deterministic", "squashed") and kind.columns.bounded.any() and not scenario.normalize_actions:
+            raise ConfigError(
+                f"normalize_actions is false, but policy {name!r} gives every bounded coordinate of {kind.action_space} as a "
+                "number from -1 to 1, which has to be stretched to the bounds. Drop normalize_actions, or use ppo or a2c."
+            )
 
 
 def _default_groups(roles: Mapping[PolicyID, Role]) -> dict[GroupID, tuple[int, ...]]:
     """Without groups, algorithms that look at one get the group of everybody that they play."""
-    seats = {seat for role in roles.values() if looks_at_groups(role.config) for seat in role.seats}
+    seats = {seat for role in roles.values() if role.config.looks_at_groups for seat in role.seats}
     return {"all": tuple(sorted(seats))} if seats else {}
 
 
@@ -222,10 +240,11 @@ def _check_trainable(scenario: Scenario, roles: Mapping[PolicyID, Role], policie
 
 
 def _complete_episodes(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> bool:
-    needy = [name for name, role in roles.items() if getattr(role.config, "objective", "") == "pg"]
+    needy = [name for name, role in roles.items() if role.config.needs_whole_episodes]
     if needy and scenario.batch_mode == "truncate_episodes":
         raise ConfigError(
-            f"policy {needy[0]!r} learns by pg, which needs whole episodes, but batch_mode is truncate_episodes. "
+            f"policy {needy[0]!r} learns by {roles[needy[0]].preset.name}, which needs whole episodes, but batch_mode is "
+            "truncate_episodes. "
             "Drop batch_mode, or use a2c or ppo."
         )
     return bool(needy) or scenario.batch_mode == "complete_episodes"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from marl.algos.plan import looks_at_groups
-from marl.data.task import AgentID, GroupID, Kind
+from marl.data.task import AgentID, AnySpace, GroupID, Kind
 from marl.envs.batched import BatchedEnv
 from marl.envs.joint import GroupedWorld
 from marl.envs.lifting.vector import DictVector
 from marl.envs.registry import make_world, resolve_env
 from marl.envs.wrappers import Wrapping, read_wrappers
-from marl.errors import ConfigError, did_you_mean
+from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
+from marl.rollout.config import WorldRecipe
 from marl.scenario.config import Scenario
 
 
@@ -44,7 +44,7 @@ def look_at_world(scenario: Scenario) -> Look:
     if (
         isinstance(inner, GroupedWorld)
         and not joint
-        and looks_at_groups(scenario.preset.configure(**scenario.algo_keys))
+        and scenario.preset.configure(**scenario.algo_keys).looks_at_groups
     ):
         groups = dict(groups or inner.groups)
         wrappers = (*wrappers, Wrapping("show_members", {}))
@@ -55,6 +55,43 @@ def look_at_world(scenario: Scenario) -> Look:
     if lifted and isinstance(creator := resolve_env(scenario.env), type) and issubclass(creator, BatchedEnv):
         remark = "wrappers: with them the copies of this world are stepped one by one, much slower than without"
     return Look(world.kinds, world.state_size, lifted, wrappers, groups, notes, remark)
+
+
+def evaluation_world(scenario: Scenario, look: Look) -> WorldRecipe:
+    """What evaluations play on. Another env than that of training has to have the same agents with the same spaces."""
+    own = scenario.evaluation
+    if own.env is None:
+        return WorldRecipe(scenario.env, {**scenario.env_config, **(own.env_config or {})}, look.wrappers)
+    # Its keys and wrappers are its own; who is played as one agent, or shown by itself, is not a matter of the world.
+    wrappers = look.wrappers[len(scenario.wrappers) :]
+    recipe = WorldRecipe(own.env, own.env_config or {}, wrappers)
+    world = make_world(recipe.env, 1, recipe.env_config, wrappers=wrappers, with_state=False)
+    world.close()
+    trained, found = (_who_plays(kinds) for kinds in (look.kinds, world.kinds))
+    if trained != found:
+        raise SpaceMismatchError(
+            f"evaluation.env {env_name(own.env)!r} is not played by the agents that are trained: it has {_told(found)}; "
+            f"env {env_name(scenario.env)!r} has {_told(trained)}. Expected the same agents in this order with equal spaces. "
+            "Set evaluation.env_config, which is all that evaluation.env is given (neither env_config nor wrappers of the "
+            "scenario), or register a creator that wraps it."
+        )
+    return recipe
+
+
+def _who_plays(kinds: Sequence[Kind]) -> list[tuple[tuple[AgentID, ...], AnySpace, AnySpace, bool]]:
+    return [(kind.agents, kind.observation_space, kind.action_space, kind.masked) for kind in kinds]
+
+
+def _told(players: Sequence[tuple[tuple[AgentID, ...], AnySpace, AnySpace, bool]]) -> str:
+    return "; ".join(
+        f"{', '.join(agents)} ({seen}, {moves}{', with an action mask' if masked else ''})"
+        for agents, seen, moves, masked in players
+    )
+
+
+def env_name(env: object) -> str:
+    """What messages call a world that may be given as a class or function."""
+    return env if isinstance(env, str) else str(getattr(env, "__name__", "env"))
 
 
 def _built(scenario: Scenario, wrappers: Sequence[Wrapping]) -> BatchedEnv:

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from marl.data.actions import decoder
-from marl.data.task import AgentID, Array, Bools, Kind
+from marl.data.task import AgentID, Array, Bools, Floats, Kind
 from marl.envs.base import ENV_STATE, Action, Obs
 from marl.envs.lifting.layout import MASK, pattern_of
 from marl.envs.lifting.reader import Reader, outline
@@ -25,15 +25,36 @@ def act_once(
     explore: bool,
     rng: np.random.Generator,
     config: RolloutConfig,
-) -> Action:
-    """The action as the world takes it. ``obs`` may be an envelope with ``action_mask`` beside ``observation`` or ``obs``."""
+    state: Floats | None = None,
+    prev_reward: float = 0.0,
+) -> tuple[Action, Floats, float]:
+    """The action as the world takes it, the state to hand in with the next observation, and the action's log probability.
+
+    ``obs`` may be an envelope with ``action_mask`` beside ``observation`` or ``obs``. ``state`` is what the call before gave
+    (None: a new episode) and ``prev_reward`` what was paid since; both mean something to recurrent policies alone.
+    """
     kind = policy.kind
     row, legal = _read(kind, obs, agent)
     inputs = Inputs(row, legal, np.array([_seat(policy, agent)]))
-    decision = policy.act(inputs, np.zeros((1, policy.carry_size), np.float32), rng, explore=explore)
+    decision = policy.act(inputs, _carry(policy, state, prev_reward), rng, explore=explore)
     actions = decision.actions
     stored = actions if policy.world_units else to_env(actions, kind.columns, config)
-    return decoder(kind.action_space)(stored[0].tolist())
+    return decoder(kind.action_space)(stored[0].tolist()), decision.carry[0].copy(), float(decision.logp[0])
+
+
+def _carry(policy: Policy, state: Floats | None, prev_reward: float) -> Floats:
+    carry = np.zeros((1, policy.carry_size), np.float32)
+    if state is not None:
+        given = np.asarray(state, np.float32).reshape(-1)
+        if len(given) != policy.carry_size:
+            raise ConfigError(
+                f"compute_action got a state of {len(given)} numbers; this policy remembers {policy.carry_size}. Hand in the "
+                "state that the call before gave (full_fetch=True)."
+            )
+        carry[0] = given
+        if policy.remembers_reward:
+            carry[0, -1] += prev_reward
+    return carry
 
 
 def _read(kind: Kind, given: Obs, agent: AgentID | None) -> tuple[Array, Bools]:

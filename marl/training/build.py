@@ -30,15 +30,16 @@ def check_fields(scenario: Scenario, policies: Sequence[PolicyID]) -> None:
 
 
 def make_pool(setup: Setup, policies: Mapping[PolicyID, Policy]) -> WorkerPool:
-    """Workers in this process, or on Ray actors."""
+    """Workers in this process, or on Ray actors that wait for each other or do not."""
     config = setup.rollout.config
-    if config.pool == "in_process" or (config.pool == "auto" and config.num_workers == 0):
+    if not config.on_ray:
         return InProcessPool(setup.rollout, policies)
     if config.num_workers == 0:
         raise ConfigError("pool: ray needs num_workers of at least 1.")
+    from marl.rollout.async_pool import AsyncRayPool
     from marl.rollout.ray_pool import RayPool
 
-    return RayPool(setup.rollout, policies)
+    return (AsyncRayPool if setup.asynchronous else RayPool)(setup.rollout, policies)
 
 
 def choose_device(scenario: Scenario) -> torch.device:

@@ -9,14 +9,18 @@ from typing import Any
 import numpy as np
 
 from marl.data.episode import EpisodeStats
+from marl.data.task import Task
+from marl.envs.batched import Frame
 from marl.envs.registry import make_world
 from marl.errors import ConfigError
 from marl.policies.build import build_policies
 from marl.registry import only_modules
-from marl.rollout.player import Player
+from marl.rollout.grid import Grid
+from marl.rollout.player import Choices, Player
 from marl.scenario.load import compose
 from marl.scenario.setup import set_up
 from marl.training.checkpoint import find_checkpoint, read_part
+from marl.training.recording import Recorder
 from marl.training.store import set_weights
 
 
@@ -28,24 +32,61 @@ def play(
     seed: int,
     allow: frozenset[str] = frozenset(),
     render: bool = False,
+    record: Path | None = None,
 ) -> Iterator[str]:
-    """Lines to print: one per episode, then the means. With ``steps`` exactly so many env steps are played."""
+    """Lines to print: one per episode, then the means. With ``steps`` exactly so many env steps are played.
+
+    ``record`` is a directory for the episodes that came to their end.
+    """
     folder = find_checkpoint(path)
     player = load_player(folder, allow)
+    notes = Notes(player, record) if record is not None else None
     rng = np.random.default_rng([seed, 1])
     ended: list[EpisodeStats] = []
     played = 0
     player.begin(np.array([0]), np.array([seed]))
     while (played < steps) if steps is not None else (len(ended) < episodes):
-        frame = player.advance(player.decide(rng, explore=explore))
+        choices = player.decide(rng, explore=explore)
+        if notes is not None:
+            notes.before(choices)
+        frame = player.advance(choices)
         played += 1
         if render:
             yield _text(player)
-        if player.settle(frame).size:
+        over = player.settle(frame)
+        if notes is not None:
+            notes.after(frame)
+        if over.size:
             ended.append(player.ledger.pop())
             yield f"episode {len(ended)}  {_episode(ended[-1], player.policy_ids)}"
             player.begin(np.array([0]), np.array([seed + len(ended)]))
     yield _summary(EpisodeStats.concat(ended), played, player.policy_ids)
+    if notes is not None:
+        notes.recorder.close()
+        yield f"recorded: {record}"
+
+
+class Notes:
+    """Writes down what a player does, step by step."""
+
+    def __init__(self, player: Player, directory: Path) -> None:
+        self.player, world = player, player.world
+        task = Task(world.kinds, world.state_size)
+        self.grid = Grid(task, player.policy_ids, world.num_envs, complete_episodes=False)
+        normalized = player.config.normalize_actions
+        self.recorder = Recorder(directory.expanduser(), task, world.name, player.policy_ids, normalized)
+        self.recorder.prepare()
+
+    def before(self, choices: Choices) -> None:
+        """What everybody saw and decided."""
+        (self.row,) = self.grid.extend(1)
+        self.grid.record(self.row, self.player, choices)
+
+    def after(self, frame: Frame) -> None:
+        """What came of it."""
+        self.grid.settle(self.row, frame, self.player.policy_of)
+        self.recorder.add(self.grid.batch())
+        self.grid.keep_tail()
 
 
 def _text(player: Player) -> str:

@@ -29,6 +29,7 @@ from marl.training.checkpoint import (
 from marl.training.files import RunFiles, new_run_directory, run_name
 from marl.training.result import without_wall_clock
 from marl.training.same_run import check_same
+from marl.training.sources import load_source_state, source_state
 
 if TYPE_CHECKING:
     from marl.training.trainer import Trainer
@@ -134,7 +135,9 @@ class Store:
             "workers": trainer.workers.state_dict,
             "replay": lambda: [learner.replay_state() for learner in trainer.learners],
         }
-        return {name: build[name]() for name in names}
+        parts = {name: build[name]() for name in names}
+        source = source_state(trainer.source, trainer.workers) if "workers" in names else {}
+        return {**parts, "source": source} if source else parts
 
     def _run_part(self) -> dict[str, Any]:
         trainer = self.trainer
@@ -174,6 +177,9 @@ class Store:
         self._adopt(run)
         trainer.workers.sync_weights()
         trainer.workers.load_state_dict(workers)
+        if has_part(folder, "source"):
+            load_source_state(trainer.source, read_part(folder, "source"))
+        trainer.learning.align()
         if self.files is not None:
             self.go_on()
 

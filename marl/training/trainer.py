@@ -7,6 +7,7 @@ import platform
 import secrets
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ import numpy as np
 import torch
 
 from marl.algos.learner import Learner, Metrics
-from marl.algos.plan import build_learner
 from marl.data.batch import MultiAgentBatch
 from marl.data.episode import EpisodeStats
 from marl.data.task import AgentID, Array, PolicyID
@@ -24,14 +24,16 @@ from marl.errors import ConfigError, did_you_mean
 from marl.policies.build import build_policies, weights_of
 from marl.policies.policy import Policy
 from marl.registry import load_object
-from marl.rollout.pool import WorkerPool
+from marl.rollout.pool import Round, WorkerPool
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import compose
 from marl.scenario.setup import Setup, set_up
 from marl.training.acting import act_once
 from marl.training.build import check_fields, choose_device, make_pool
+from marl.training.learners import Learners, make_learners
 from marl.training.result import Result, episode_numbers, look_up, reached
+from marl.training.sources import Source, choose_source, close_source
 from marl.training.store import Store, check_loaded, load_policy
 from marl.training.timers import Timers
 
@@ -69,13 +71,16 @@ class Trainer:
         check_fields(self.scenario, list(self.setup.policies))
         self.device = choose_device(self.scenario)
         self.policies = self._build_policies(fresh)
-        self.learners: list[Learner] = [
-            build_learner(plan, self.setup.roles, self.policies, self.setup.task, self.scenario.seed + 7919 * i)
-            for i, plan in enumerate(self.setup.plans)
-        ]
+        self.learning: Learners = make_learners(self.setup, self.policies)
+        self.learners: list[Learner] = self.learning.members
         self.choose_trained: Callable[..., bool] | None = None
-        self._set_initial_trained()
-        self.workers: WorkerPool = make_pool(self.setup, self.policies)
+        with ExitStack() as undo:  # whoever fails here leaves no process behind
+            undo.callback(self.learning.stop)
+            self._set_initial_trained()
+            self.workers: WorkerPool = make_pool(self.setup, self.policies)
+            self.source: Source = choose_source(self.setup, self.workers, self.learners)
+            undo.pop_all()
+        self.extra: dict[str, float] = {}  # newest numbers of the source
         self.timers = Timers()
         self.iteration = 0
         self.timesteps_total = 0
@@ -124,10 +129,10 @@ class Trainer:
         self.timers.clear()
         steps, agent_steps, episodes, metrics = 0, 0, [], self.last_metrics
         while steps < self.setup.iteration_steps:
-            batch, ended, learned = self._round()
-            steps += batch.env_steps
-            agent_steps += batch.agent_steps
-            episodes.append(ended)
+            collected, learned = self._round()
+            steps += collected.env_steps
+            agent_steps += collected.agent_steps
+            episodes.append(collected.episodes)
             metrics = {**metrics, **learned}
         self.iteration += 1
         self.timesteps_total += steps
@@ -151,22 +156,21 @@ class Trainer:
         self.store.written(result)
         return result
 
-    def _round(self) -> tuple[MultiAgentBatch, EpisodeStats, Metrics]:
+    def _round(self) -> tuple[Round, Metrics]:
         with self.timers("sample"):
-            collected = self.workers.collect(self.setup.fragment)
+            collected = self.source.collect(self.setup.fragment)
         self.notes += collected.notes
         self.decisions_lost += collected.decisions_lost
         if self.choose_trained is not None:
             choose = self.choose_trained
             self.set_policies_to_train([n for n in self.setup.roles if choose(n, collected.batch)])
         with self.timers("learn"):
-            metrics: Metrics = {}
-            for learner in self.learners:
-                metrics |= learner.learn(collected.batch)
+            metrics = self.learning.learn(collected.batch)
         if any(learner.trained for learner in self.learners):
             with self.timers("sync"):
                 self.workers.sync_weights()
-        return collected.batch, collected.episodes, metrics
+        self.extra |= collected.extra
+        return collected, metrics
 
     def _evaluate_if_due(self, result: Result) -> None:
         interval = self.scenario.evaluation.interval
@@ -233,6 +237,7 @@ class Trainer:
                 "num_steps_sampled": self.timesteps_total,
                 "num_agent_steps_sampled": self.agent_timesteps_total,
                 **counters,
+                **self.extra,
                 "num_decisions_lost": self.decisions_lost,
             },
             "agent_timesteps_this_iter": agent_steps,
@@ -276,7 +281,9 @@ class Trainer:
 
     def stop(self) -> None:
         """Free workers and files."""
+        close_source(self.source)
         self.workers.stop()
+        self.learning.stop()
         self.store.close()
 
     def __enter__(self) -> Trainer:
@@ -299,8 +306,7 @@ class Trainer:
                     f"policy {name!r} cannot be trained. Trainable: "
                     f"{', '.join(self.setup.roles)}.{did_you_mean(name, self.setup.roles)}"
                 )
-        for learner in self.learners:
-            learner.set_trained(policies)
+        self.learning.set_trained(policies)
 
     def get_policy(self, policy_id: PolicyID = "default_policy") -> Policy:
         """A policy by its id; where there is only one, the default id finds it."""
@@ -329,10 +335,26 @@ class Trainer:
         policy_id: PolicyID = "default_policy",
         agent: AgentID | None = None,
         explore: bool = False,
-    ) -> Action:
-        """What the policy does for one observation as the world gives it."""
+        state: Array | None = None,
+        prev_reward: float = 0.0,
+        full_fetch: bool = False,
+    ) -> Action | tuple[Action, Array, dict[str, float]]:
+        """What the policy does for one observation as the world gives it.
+
+        A recurrent policy also takes the ``state`` that the call before gave and the reward since; with ``full_fetch`` the
+        answer is (action, state, {"action_logp": ...}).
+        """
         policy, config = self.get_policy(policy_id), self.setup.rollout.config
-        return act_once(policy, obs, agent, explore, np.random.default_rng(), config)
+        rng = np.random.default_rng()
+        action, after, logp = act_once(policy, obs, agent, explore, rng, config, state, prev_reward)
+        return (action, after, {"action_logp": logp}) if full_fetch else action
+
+    def value_function(self, policy_id: PolicyID, batch: MultiAgentBatch) -> Array:
+        """The critic's values of the policy's decisions in a batch, in the order of ``batch.for_policy(policy_id)``."""
+        learner = next((one for one in self.learners if policy_id in one.policies), None)
+        if learner is None:
+            raise ConfigError(f"policy {policy_id!r} does not learn, so it has no critic.")
+        return learner.value_function(policy_id, batch)
 
 
 def _seed(*numbers: int) -> int:

@@ -6,16 +6,17 @@ the number of workers nor who plays which trial changes a run.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 
 import numpy as np
 
 from marl.algos.es.noise import perturbed
 from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Bools, Ints, PolicyID
+from marl.rollout.episodes import ended_episodes
 from marl.rollout.player import Player
 from marl.rollout.worker import RolloutWorker
 
@@ -68,26 +69,18 @@ def attempt(worker: RolloutWorker, trial: Trial) -> Outcome:
 
 def play(player: Player, trial: Trial) -> Outcome:
     """One episode per seed, in the order in which they end. A copy that has none left goes on, but no longer counts."""
-    due = deque(trial.episode_seeds)
-    counts = np.zeros(player.world.num_envs, bool)
     rng = np.random.default_rng(trial.episode_seeds)  # of actions: the same for both of a pair
+    seeds = chain(trial.episode_seeds, repeat(trial.episode_seeds[0]))
+    decisions, sight = 0, Sight(player, trial.watched)
 
-    def begin(lanes: Ints) -> None:
-        counts[lanes] = np.arange(lanes.size) < len(due)
-        player.begin(lanes, np.array([due.popleft() if due else trial.episode_seeds[0] for _ in lanes], np.int64))
-
-    player.ledger.pop()
-    player.episodes_begun = 0  # what a mapper sees of an episode does not depend on earlier trials
-    player.watchful = True  # no grid will be looked at later
-    begin(np.arange(counts.size))
-    ended, decisions, sight = [], 0, Sight(player, trial.watched)
-    while counts.any():
+    def look(counts: Bools) -> None:
+        nonlocal decisions
         decisions += int(player.view.present[counts].sum())
         sight.look(counts)
-        over = player.settle(player.advance(player.decide(rng, explore=trial.explore)))
-        if over.size:
-            ended.append(_chosen(player.ledger.pop(), np.flatnonzero(counts[over])))
-            begin(over)
+
+    player.watchful = True  # no grid will be looked at later
+    count = len(trial.episode_seeds)
+    ended = [stats for _, stats in ended_episodes(player, count, seeds, rng, explore=trial.explore, before_step=look)]
     return Outcome(EpisodeStats.concat(ended), decisions, sight.seen())
 
 
@@ -114,12 +107,3 @@ class Sight:
             name: (np.concatenate([obs for obs, _ in rows]), np.concatenate([seat for _, seat in rows]))
             for name, rows in self.rows.items()
         }
-
-
-def _chosen(stats: EpisodeStats, places: Ints) -> EpisodeStats:
-    """Some of the episodes, in the given (growing) order."""
-    mine = np.isin(stats.episode, places)
-    return EpisodeStats(
-        stats.rewards[places], stats.lengths[places], stats.agents,
-        stats.agent[mine], np.searchsorted(places, stats.episode[mine]), stats.policy[mine], stats.returns[mine],
-    )  # fmt: skip

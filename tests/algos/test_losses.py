@@ -213,3 +213,34 @@ def test_a_gradient_that_is_not_a_number_stops_before_the_weights_are_spoiled() 
     with pytest.raises(TrainingError, match="policy 'x' became nan"):
         optimiser.step(1.0, 0.01)
     assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
+
+
+def test_huber_errors_are_squared_inside_and_linear_outside() -> None:
+    from marl.algos.qmix.losses import td_loss
+
+    chosen, target = torch.tensor([0.5, 3.0, -4.0]), torch.zeros(3)
+    weights = torch.tensor([1.0, 1.0, 0.5])
+    # 0.25, 2 * 3 - 1 = 5, 0.5 * (2 * 4 - 1) = 3.5
+    assert float(td_loss(chosen, target, weights, 1.0)) == pytest.approx((0.25 + 5 + 3.5) / 3)
+    assert float(td_loss(chosen, target, weights)) == pytest.approx((0.25 + 9 + 8) / 3)
+
+
+def test_rewards_are_shifted_for_every_step_and_then_scaled() -> None:
+    from marl.algos.qmix.config import QmixConfig
+    from marl.algos.qmix.teams import _as_learned
+    from marl.data.batch import SampleBatch
+
+    rows = SampleBatch({"rewards": np.array([1.0, -2.0], np.float32), "elapsed": np.array([1, 3])})
+    learned = _as_learned(rows, QmixConfig(gamma=0.5, reward_shift=2.0, reward_scale=0.1))
+    assert learned.tolist() == pytest.approx([0.3, (-2 + 2 * 1.75) * 0.1])
+
+
+def test_a_mixer_with_hidden_hypernetworks_is_monotonic_too() -> None:
+    from marl.algos.qmix.mixers import MonotonicMixer
+
+    mixer = MonotonicMixer(3, 5, 8, torch.Generator().manual_seed(0), hyper=16)
+    values = torch.randn(50, 3, requires_grad=True)
+    mixer(values, torch.randn(50, 5)).sum().backward()
+    assert values.grad is not None
+    assert (values.grad >= 0).all()
+    assert (values.grad > 0).any()

@@ -18,7 +18,7 @@ from marl.algos.maddpg.losses import actor_loss, critic_loss, smoothed, td_targe
 from marl.algos.maddpg.pupil import Pupil
 from marl.data.task import Kind, Task, number_seats
 from marl.envs.base import MultiAgentEnv, StepResult
-from marl.errors import ConfigError
+from marl.errors import ConfigError, UnknownPolicyError
 from marl.training.trainer import Trainer
 from tests.training.test_exact_resume import assert_resume_is_exact
 from tests.training.trees import differences
@@ -173,6 +173,14 @@ def test_groups_of_different_width_leave_slots_empty() -> None:
     assert rows["obs.0"][:, :, 0].tolist() == [[0, 2], [1, 0], [0, 2]]
 
 
+def test_an_agent_that_the_policy_was_not_expected_to_play_is_named() -> None:
+    names = ["a_0", "a_1", "a_2"]
+    grid = worker_for(lambda _: Scripted(names, [Step([], {}, ["__all__"])], agents=names)).collect(1).batch
+    sight = Sight(grid.task, "all", grid.task.kinds[0], {0, 2})
+    with pytest.raises(UnknownPolicyError, match=r"agent 'a_1' to policy 'p'.*only played a_0, a_2.*by patterns"):
+        joint_rows(grid, "p", sight, 1.0)
+
+
 def test_only_the_own_action_is_replaced() -> None:
     kinds = number_seats([Kind("a", ("a_0", "a_1"), spaces.Discrete(2), spaces.Discrete(2))])
     view = QView(Sight(Task(kinds), "all", kinds[0], range(2)))
@@ -233,7 +241,8 @@ def test_targets_ask_every_present_agents_target_actor() -> None:
             rows = pupil.sample(np.random.default_rng(1))
             with torch.no_grad():
                 slow = slow_target(learner, pupil, rows, trainer.setup.task, list(trainer.policies))
-            assert learner._target(pupil, rows).tolist() == pytest.approx(slow, abs=1e-4)
+            target = learner._target(pupil, rows, learner._next_actions(pupil, rows))
+            assert target.tolist() == pytest.approx(slow, abs=1e-4)
             assert rows["new_present"].all() == (pupil.name == "mixed")  # it is there every other step only
 
 
@@ -258,7 +267,8 @@ def test_a_permuted_batch_has_the_same_losses() -> None:
             losses = []
             for part in (rows, permuted):
                 q = pupil.critics(pupil.view(part, "", pupil.view.played(part)))
-                critic = critic_loss(q, learner._target(pupil, part), pupil.view.tensor(part["weights"]))
+                target = learner._target(pupil, part, learner._next_actions(pupil, part))
+                critic = critic_loss(q, target, pupil.view.tensor(part["weights"]))
                 losses.append([critic.item(), learner._actor_loss(pupil, part).item()])
             assert losses[0] == pytest.approx(losses[1], rel=1e-5, abs=1e-5)
 

@@ -49,15 +49,18 @@ def test_sequences_end_with_lives_gaps_and_their_longest_length() -> None:
 def test_chunks_are_put_together_over_fragments_and_padded() -> None:
     chunks = Chunks(3)
     assert chunks.add(rows([0, 1], [0, 0], [0, 0])) is None
-    found = chunks.add(rows([0, 1, 0], [1, 1, 2], [0, 1, 0]))
+    again = Chunks(3)
+    again.load_state_dict(chunks.state_dict())  # while rows are waiting
+    found, found_again = (each.add(rows([0, 1, 0], [1, 1, 2], [0, 1, 0])) for each in (chunks, again))
     assert found is not None
+    assert found_again is not None
+    assert {name: column.tolist() for name, column in found_again.items()} == {
+        name: column.tolist() for name, column in found.items()
+    }
     assert found["mask"].tolist() == [[True, True, True], [True, True, False]]
     assert found["x"].tolist() == [[0, 0, 2], [1, 1, 0]]
     assert found["carry.0"].tolist() == [[0], [1]]  # of the first row alone
     assert unpadded(found)["x"].tolist() == [0, 0, 2, 1, 1]
-    again = Chunks(3)
-    again.load_state_dict(chunks.state_dict())
-    assert (again.waiting is None) == (chunks.waiting is None)
 
 
 @pytest.mark.parametrize("env", ["two_step_game", "traffic"])
@@ -231,8 +234,8 @@ def test_the_magnet_moves_by_its_share_and_holds_the_policy_back() -> None:
         "env_config": {"game": "rock_paper_scissors"},
     }
     moved = {}
-    for coeff in (0.0, 5.0):
-        with marl.Trainer("ppo", config={**keys, "magnet_coeff": coeff, "magnet_tau": 0.1}) as trainer:
+    for coeff, magnet in ((0.0, {}), (5.0, {"magnet_coeff": 5.0, "magnet_tau": 0.1})):
+        with marl.Trainer("ppo", config={**keys, **magnet}) as trainer:
             learner = trainer.learners[0]
             assert isinstance(learner, CentralCriticLearner)
             name = next(iter(learner.policies))
@@ -287,6 +290,82 @@ def test_every_algorithm_with_gradients_asks_the_custom_loss(algo: str) -> None:
         result = trainer.train()
     stats = next(iter(result["info"]["learner"].values()))["learner_stats"]
     assert stats["counted"] > 0
+
+
+class Kept(marl.Loss):
+    """Leaves the loss as it is and keeps the batch."""
+
+    def __call__(self, loss: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
+        self.batch = batch
+        return loss
+
+
+@pytest.mark.parametrize("memory", [{}, MEMORY])
+def test_a_custom_loss_of_a_team_of_one_is_shown_single_decisions_by_plain_names(memory: dict[str, Any]) -> None:
+    marl.register_loss("kept", Kept)
+    keys = {
+        **FEW,
+        "fcnet_hiddens": [8],
+        **memory,
+        "custom_loss": "kept",
+        "learning_starts": 10**6,
+        "env": "two_step_game",
+    }
+    with marl.Trainer("dqn", config=keys) as trainer:
+        for _ in range(4):
+            trainer._round()
+        learner = trainer.learners[0]
+        assert isinstance(learner, QmixLearner)
+        (team,), (custom,) = learner.teams, learner.custom.values()
+        drawn = team.replay.sample(5, np.random.default_rng(0), 1, 0.99)
+        given = unpadded(drawn) if memory else drawn
+        assert learner._with_custom(team, torch.tensor(3.0), given).item() == 3.0
+        assert isinstance(custom, Kept)
+        for name in ("obs", "actions", "legal", "agent_index", "new_obs", "new_legal"):
+            np.testing.assert_array_equal(custom.batch[name], given[f"{name}.0"][:, 0], err_msg=name)
+        np.testing.assert_array_equal(custom.batch["rewards"], given["rewards"])
+        assert {len(column) for column in custom.batch.values()} == {len(given)}
+
+
+def test_only_the_losses_of_policies_that_are_trained_are_asked() -> None:
+    marl.register_loss("counted", Counted)
+    keys = {
+        "custom_loss": "counted", "fcnet_hiddens": [8], **FEW, "train_batch_size": 16, "learning_starts": 8,
+        "policies": {"a": {}, "b": {}}, "policy_mapping_fn": {"agent_0": "a", "agent_1": "b"}, "policies_to_train": ["a"],
+    }  # fmt: skip
+    for algo in ("qmix", "dqn"):
+        with marl.Trainer(algo, env="two_step_game", config={**keys, "timesteps_per_iteration": 64}) as trainer:
+            trainer.train()
+            calls = {name: c.calls for x in trainer.learners for name, c in x.custom.items()}  # type: ignore[attr-defined]
+        assert calls["a"] > 0
+        assert calls["b"] == 0
+
+
+class Curious(marl.Loss):
+    """Asks for a column that a mixed team does not have, or for a setting that it was not given."""
+
+    def __call__(self, loss: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
+        return loss + batch[self.config["column"]].sum()
+
+
+def test_a_column_that_a_mixed_team_does_not_have_is_answered_with_those_it_has() -> None:
+    marl.register_loss("curious", Curious)
+    keys = {
+        "custom_loss": "curious", "custom_loss_config": {"column": "obs"}, "fcnet_hiddens": [8], **FEW, "learning_starts": 8,
+        "timesteps_per_iteration": 64,
+    }  # fmt: skip
+    with (
+        marl.Trainer("qmix", env="two_step_game", config=keys) as trainer,
+        pytest.raises(
+            ConfigError, match=r"Curious asked for the column 'obs'.*There are actions\.0.*, obs\.0, .*present"
+        ),
+    ):
+        trainer.train()
+    with (
+        marl.Trainer("qmix", env="two_step_game", config={**keys, "custom_loss_config": {}}) as trainer,
+        pytest.raises(KeyError, match="column"),  # the user's own mistake stays what it is
+    ):
+        trainer.train()
 
 
 def test_evolution_refuses_a_custom_loss() -> None:

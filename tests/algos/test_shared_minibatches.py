@@ -46,6 +46,10 @@ RUNS: dict[str, dict[str, Any]] = {
     "ddpg": {**PENDULUM, **OFF_POLICY},
     "td3": {**PENDULUM, **OFF_POLICY, "prioritized_replay": True},
     "maddpg": {**TWO_STEP, **OFF_POLICY},
+    "maddpg against chance": {
+        **TWO_STEP, **OFF_POLICY, "policy_mapping_fn": {"agent_0": "a", "agent_1": "b"},
+        "policies": {"a": {}, "b": {"scripted": "random"}},
+    },
     "sac": {**PENDULUM, **OFF_POLICY, "prioritized_replay": True},
     "sac with choices": {**TWO_STEP, **OFF_POLICY, "critic_sees": "all"},
 }  # fmt: skip

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from marl.algos.views import team_rows
+from marl.algos.views import team_rewards, team_rows
+from marl.data.task import Task
 from tests.worlds import Scripted, Step, worker_for
 
 ALL = "__all__"
@@ -36,6 +37,15 @@ def test_a_teams_reward_is_the_sum_of_its_members_rewards() -> None:
         (0, 3.0, 1, False, [True, True], [True, True]),
         (1, 8.0, 1, True, [True, True], [False, False]),
     ]
+
+
+def test_each_agent_of_a_group_is_paid_the_sum_of_its_group_and_others_their_own() -> None:
+    steps = [Step([], {"a_0": 1, "a_1": 2, "a_2": 4}, [ALL])]
+    names = ["a_0", "a_1", "a_2"]
+    batch = worker_for(lambda _: Scripted(names, steps, agents=names)).collect(2).batch
+    batch.task = Task(batch.task.kinds, 0, {"pair": (0, 2)})
+    assert team_rewards(batch)[:, 0].tolist() == [[5, 2, 5], [5, 2, 5]]
+    assert batch.rewards[:, 0].tolist() == [[1, 2, 4], [1, 2, 4]]  # left alone
 
 
 TURNS = [

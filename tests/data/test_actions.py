@@ -91,8 +91,10 @@ def test_the_mixed_distribution_is_the_product_of_its_parts():
     assert float(mixed.kl(torch.from_numpy(params[:1]), torch.from_numpy(params[:1]))) == pytest.approx(0, abs=1e-6)
 
 
-@pytest.mark.parametrize("free", [True, False])
-@pytest.mark.parametrize("noise", [None, ExplorationConfig(type="GaussianNoise", initial_scale=0.5)])
+@pytest.mark.parametrize(
+    ("free", "noise"),
+    [(True, None), (False, None), (False, ExplorationConfig(type="GaussianNoise", initial_scale=0.5))],
+)
 def test_a_policy_over_mixed_actions_draws_actions_of_the_space_and_obeys_the_mask(free, noise):
     kind = Kind("agent", ("a",), spaces.Box(-1, 1, (4,)), MIXED, masked=True)
     assert kind.legal_width == 3

@@ -171,7 +171,7 @@ INSIDE = {"x": 1, "y": np.zeros(2, np.float32)}
 
 def decide(kind: Kind, obs: Any) -> Any:
     policy = build_policy(PolicySpec("value", 0), kind)
-    return act_once(policy, obs, None, False, np.random.default_rng(0), RolloutConfig())
+    return act_once(policy, obs, None, False, np.random.default_rng(0), RolloutConfig())[0]
 
 
 @pytest.mark.parametrize("key", ["observation", "obs"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from marl.scenario.load import load_scenario
 from marl.scenario.setup import set_up
 from proofs.__main__ import ROOT, main
 from proofs.declaration import Places, Proof, choose, read_proofs
-from proofs.results import Results, SeedResult, fingerprint_of, package_hash, read_results
+from proofs.results import Results, SeedResult, fingerprint_of, read_results
+from proofs.sources import changed, package_sources
 
 PLACES = Places(ROOT)
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.yaml"))
@@ -74,6 +76,19 @@ def test_a_goal_reached_after_the_budget_does_not_count() -> None:
     assert not curve((50, 1.0), (100, 4.9), (150, 9.0)).holds(claim)
 
 
+def test_stays_below_looks_at_every_evaluation() -> None:
+    claim = proof(stays_below={REWARD: 5.0})
+    assert curve((50, 4.9), (100, 1.0)).holds(claim)
+    assert not curve((50, 5.0), (100, 1.0)).holds(claim)
+
+
+def test_what_a_proof_prepares_is_what_its_run_reads(tmp_path: Path) -> None:
+    claim = PROOFS["cartpole_marwil"]
+    assert PLACES.load(claim, 0, tmp_path).input == str(tmp_path)
+    assert "def record(" in PLACES.recipe(claim)
+    assert PLACES.recipe(PROOFS["two_step_uniform_qmix"]) == ""
+
+
 def test_ends_at_looks_at_the_last_evaluation_alone_and_in_both_directions() -> None:
     claim = proof(ends_at={REWARD: 7.0}, tolerance=0.1)
     assert curve((50, 1.0), (100, 7.05)).holds(claim)
@@ -93,15 +108,52 @@ def test_tables_are_compared_entry_by_entry() -> None:
 def test_a_proof_holds_when_at_least_so_many_seeds_hold_and_none_is_missing() -> None:
     claim = proof(reaches={REWARD: 5.0}, seeds=3, at_least=2)
     results = Results("now", {0: curve((10, 5.0), seed=0), 1: curve((10, 4.0), seed=1)})
-    assert results.verdict(claim, "now") == "unfinished"
+    assert results.verdict(claim, "now", {}) == "unfinished"
     results.seeds[2] = curve((10, 6.0), seed=2)
-    assert results.verdict(claim, "now") == "ok"
-    assert results.verdict(claim, "later") == "stale"
-    assert results.verdict(proof(reaches={REWARD: 5.0}, seeds=3), "now") == "miss"
+    assert results.verdict(claim, "now", {}) == "ok"
+    assert results.verdict(claim, "later", {}) == "stale"
+    assert results.verdict(proof(reaches={REWARD: 5.0}, seeds=3), "now", {}) == "miss"
+
+
+def test_a_proof_is_stale_when_a_module_that_it_loaded_changed_and_not_when_another_came_or_changed() -> None:
+    claim = proof(reaches={REWARD: 5.0}, seeds=1)
+    results = Results("now")
+    results.add(with_sources(curve((10, 5.0)), {"marl.trainer": "1", "marl.qmix": "2"}))
+    package = {"marl.trainer": "1", "marl.qmix": "2", "marl.maddpg": "3"}
+    assert results.verdict(claim, "now", package) == "ok"
+    assert results.verdict(claim, "now", {**package, "marl.maddpg": "4", "marl.sac": "5"}) == "ok"
+    assert results.verdict(claim, "now", {**package, "marl.qmix": "9"}) == "stale"
+    assert results.verdict(claim, "now", {"marl.trainer": "1"}) == "stale"  # it is gone
+
+
+def test_seeds_that_ran_before_a_module_changed_are_forgotten() -> None:
+    results = Results("now")
+    results.add(with_sources(curve((10, 5.0), seed=0), {"marl.trainer": "1"}))
+    results.add(with_sources(curve((10, 5.0), seed=1), {"marl.trainer": "1", "marl.qmix": "2"}))
+    assert list(results.seeds) == [0, 1]
+    results.add(with_sources(curve((10, 5.0), seed=2), {"marl.trainer": "1", "marl.qmix": "3"}))
+    assert list(results.seeds) == [2]
+    assert results.sources == {"marl.trainer": "1", "marl.qmix": "3"}
+
+
+def with_sources(result: SeedResult, sources: dict[str, str]) -> SeedResult:
+    result.sources = sources
+    return result
+
+
+def test_modules_are_named_and_hashed_one_by_one(tmp_path: Path) -> None:
+    package = tmp_path / "house"
+    (package / "room").mkdir(parents=True)
+    for name in ("__init__.py", "room/__init__.py", "room/lamp.py"):
+        (package / name).write_text(f"# {name}\n")
+    before = package_sources(package)
+    assert list(before) == ["house", "house.room", "house.room.lamp"]
+    (package / "room" / "lamp.py").write_text("# another lamp\n")
+    assert changed(before, package_sources(package)) == ["house.room.lamp"]
 
 
 def test_mistakes_in_a_declaration_are_named() -> None:
-    with pytest.raises(ValueError, match="needs reaches, ends_at, tables or matches"):
+    with pytest.raises(ValueError, match="needs reaches, ends_at, stays_below, tables or matches"):
         proof()
     with pytest.raises(ValueError, match="only 2 seeds"):
         proof(reaches={REWARD: 1.0}, at_least=3)
@@ -147,6 +199,10 @@ def test_a_proof_runs_once_is_skipped_afterwards_and_runs_again_when_it_is_stale
     assert main(["--only", "easy"], project.root) == 0
     assert "up to date, skipped" in capsys.readouterr().out
     assert (project.results / "easy.json").read_bytes() == first
+    loaded = read_bytes(project, first).sources
+    assert {"marl", "marl.training.trainer", "marl.algos.qmix.learner", "marl.envs.games.two_step"} <= loaded.keys()
+    assert not {"marl.cli", "marl.run", "marl.envs.check.examine", "marl.envs.foreign.vmas"} & loaded.keys()
+    assert changed(loaded, package_sources()) == []
 
     scenario = project.root / "scenarios" / "tiny.yaml"
     scenario.write_text(scenario.read_text() + "# another version\n")
@@ -176,25 +232,43 @@ def test_an_interrupted_proof_goes_on_with_the_seeds_that_are_missing(
     project: Places, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran: list[int] = []
-    run_seed = proofs.runner.run_seed
+    run_apart = proofs.runner.run_apart
 
     def pressed_in_the_second_seed(proof: Proof, places: Places, seed: int, *rest: object) -> SeedResult:
         ran.append(seed)
         if ran == [0, 1]:
             raise KeyboardInterrupt
-        return run_seed(proof, places, seed, *rest)  # type: ignore[arg-type]
+        return run_apart(proof, places, seed, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(proofs.runner, "run_seed", pressed_in_the_second_seed)
+    monkeypatch.setattr(proofs.runner, "run_apart", pressed_in_the_second_seed)
     assert main(["--only", "hard"], project.root) == 130
     kept = read_results(project.results / "hard.json")
     assert kept is not None
     assert list(kept.seeds) == [0]
     claim = choose(read_proofs(project), ["hard"])[0]
-    assert kept.verdict(claim, fingerprint_of(claim, project, package_hash())) == "unfinished"
+    assert kept.verdict(claim, fingerprint_of(claim, project), package_sources()) == "unfinished"
 
     assert main(["--only", "hard"], project.root) == 1  # finished, and missed: nobody earns 99
     assert ran == [0, 1, 1]
     assert "never reached" in capsys.readouterr().out
+
+
+def test_results_from_before_modules_were_kept_are_read_and_stale(project: Places) -> None:
+    claim = choose(read_proofs(project), ["hard"])[0]
+    seed = {"seed": 0, "evaluations": [[1024, {REWARD: 7.0}]], "wall_time_s": 1.0, "tables": {}}
+    project.results.mkdir()
+    (project.results / "hard.json").write_text(json.dumps({"fingerprint": "of the whole package", "seeds": [seed]}))
+    results = read_results(project.results / "hard.json")
+    assert results is not None
+    assert results.seeds[0].last(REWARD) == 7.0
+    assert results.verdict(claim, fingerprint_of(claim, project), package_sources()) == "stale"
+
+
+def test_an_error_of_a_seed_is_told_like_any_other(project: Places, capsys: pytest.CaptureFixture[str]) -> None:
+    scenario = project.root / "scenarios" / "tiny.yaml"
+    scenario.write_text(yaml.safe_dump({**TINY, "env": "two_step_gam"}))
+    assert main(["--only", "hard"], project.root) == 2
+    assert "Did you mean 'two_step_game'" in capsys.readouterr().err
 
 
 def test_a_damaged_cache_is_named_instead_of_trusted(project: Places, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from safetensors.numpy import load_file
 
 from marl import Trainer
+from marl.data.task import Kind
 from marl.errors import CheckpointError, ConfigError, SpaceMismatchError
+from marl.policies.build import build_policies
+from marl.policies.config import ModelConfig, PolicySpec
 
 SHARED = {"model": {"fcnet_hiddens": [16], "post_fcnet_hiddens": [8], "shared": {"encoder": "trunk"}}}
 ALGOS = {
@@ -142,6 +146,16 @@ def test_freezing_one_of_two_sharers_is_refused():
 def test_policies_that_cannot_share_are_refused_before_the_run(policies, error, message):
     with pytest.raises(error, match=message):
         trainer("ppo", policies=policies)
+
+
+def test_encoders_behind_vision_nets_of_different_size_are_refused_before_the_run():
+    image = Kind("a", ("a_0", "a_1"), spaces.Box(0, 255, (12, 12, 1), np.uint8), spaces.Discrete(2))
+    specs = {
+        name: PolicySpec("stochastic", 0, ModelConfig(conv_filters=[[n, 4, 4]], fcnet_hiddens=[8], shared={"encoder": "trunk"}))
+        for name, n in (("p0", 2), ("p1", 3))
+    }  # fmt: skip
+    with pytest.raises(SpaceMismatchError, match=r"144 features, 18 inputs.*144 features, 27 inputs"):
+        build_policies(specs, [image])
 
 
 def test_a_policy_may_have_layers_of_its_own_beside_sharers():

@@ -76,7 +76,7 @@ def test_matches_survive_the_cache_and_are_shown_in_the_report(tmp_path: Path) -
     write_results(places.results / "duel.json", proof, results)
     assert read_results(places.results / "duel.json") == results
     assert results.judge(proof) == "ok"
-    report = write_report([proof], places, "package").read_text()
+    report = write_report([proof], places, {}).read_text()
     assert "at most 1% lost of 100 games in each seat" in report
     assert "| 0 | player_2 | greedy | 97 | 2 | 1 | 0 of 410 |" in report
     tallies[1].lost = 2

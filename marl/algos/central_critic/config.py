@@ -78,6 +78,9 @@ class CentralCriticConfig(LearnerConfig):
                 raise ValueError(
                     f"{key} means nothing to the objective {self.objective}; it belongs to {', '.join(objectives)}"
                 )
+        for key, other in (("kl_target", "kl_coeff"), ("magnet_tau", "magnet_coeff")):
+            if self.changed(key) and not getattr(self, other):
+                raise ValueError(f"{key} means nothing while {other} is 0; set {other}, or drop {key}")
         return self
 
     @property

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from marl.algos.central_critic.config import CentralCriticConfig
 from marl.algos.central_critic.critic import Critic, CriticView
+from marl.algos.views import team_rewards
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.returns import fold_rewards, gae, vtrace
-from marl.data.task import Array, Floats, PolicyID, Task
+from marl.data.task import Array, Floats, PolicyID
 from marl.policies.stochastic import StochasticPolicy
 
 LARGEST_INPUT = 2**24  # numbers that a network is shown at once while values are computed: 64 MB
@@ -26,10 +27,9 @@ class Appraiser:
     """Values of one policy's decisions and of what they led to, and the advantages that follow."""
 
     def __init__(
-        self, name: PolicyID, actor: StochasticPolicy, critic: Critic, view: CriticView, task: Task,
-        config: CentralCriticConfig,
-    ) -> None:  # fmt: skip
-        self.name, self.actor, self.critic, self.view, self.task, self.config = name, actor, critic, view, task, config
+        self, name: PolicyID, actor: StochasticPolicy, critic: Critic, view: CriticView, config: CentralCriticConfig
+    ) -> None:
+        self.name, self.actor, self.critic, self.view, self.config = name, actor, critic, view, config
 
     def rows(self, batch: MultiAgentBatch) -> SampleBatch:
         """One row per decision: what PPO's minibatches are cut from."""
@@ -40,7 +40,7 @@ class Appraiser:
         seen = self._seen(batch, rows, slice(None), after=False)
         if config.objective != "pg" and len(rows):
             values[at], next_values[at] = self._appraise(batch, rows, seen)
-        rewards = self._team_rewards(batch) if config.share_reward else None
+        rewards = team_rewards(batch) if config.share_reward else None
         folded = fold_rewards(batch, config.gamma, rewards)
         if config.objective == "vtrace":
             ratios = np.zeros_like(batch.rewards)
@@ -62,12 +62,6 @@ class Appraiser:
                 "critic_features": seen,
             }
         )
-
-    def _team_rewards(self, batch: MultiAgentBatch) -> Floats:
-        rewards = batch.rewards.copy()
-        for seats in self.task.groups.values():
-            rewards[:, :, list(seats)] = batch.rewards[:, :, list(seats)].sum(axis=2, keepdims=True)
-        return rewards
 
     def _seen(self, batch: MultiAgentBatch, rows: SampleBatch, part: slice, after: bool) -> Array:
         t = rows["row"] + rows["elapsed"] - 1 if after else rows["row"]

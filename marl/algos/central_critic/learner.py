@@ -82,7 +82,7 @@ class CentralCriticLearner(Learner):
         own_critic = not actor.shares_value and config.objective != "pg"
         parameters = [*actor.own_parameters(), *(critic.parameters() if own_critic else ())]
         self.critics[name] = critic
-        self.appraisers[name] = Appraiser(name, actor, critic, view, self.task, config)
+        self.appraisers[name] = Appraiser(name, actor, critic, view, config)
         self.optimisers[name] = FlatOptimiser(parameters, config.optimizer, config.lr, f"policy {name!r}")
 
     @classmethod
@@ -276,6 +276,10 @@ def _companies(
 
 
 def _check(name: PolicyID, config: CentralCriticConfig, actor: StochasticPolicy) -> None:
+    if actor.shares_value and config.objective == "pg":
+        raise ConfigError(
+            f"policy {name!r}: pg learns no values, so there is nothing to share. Drop vf_share_layers, or use a2c."
+        )
     if actor.shares_value and config.critic_sees != "own":
         raise ConfigError(
             f"policy {name!r}: vf_share_layers puts the value on the policy's own observation, but critic_sees is "

@@ -9,6 +9,7 @@ from marl.algos.config import LearnerConfig
 NOT_FOR_ES = {
     "gamma": "it compares whole episodes by what they paid, without a discount",
     "custom_loss": "it has no loss",
+    "custom_loss_config": "it has no loss",
     "train_batch_size": "its batch is num_perturbations pairs of episodes_per_perturbation episodes",
 }
 

@@ -71,6 +71,8 @@ class EsLearner(Learner):
         for name, model in brief.models.items():
             if model.vf_share_layers:
                 raise ConfigError(f"policy {name!r} learns by es, which has no values: drop vf_share_layers.")
+            if model.changed("max_seq_len"):
+                raise ConfigError(f"policy {name!r} learns by es, which trains on no sequences: drop max_seq_len.")
         filtered = [name for name, model in brief.models.items() if model.observation_filter != "NoFilter"]
         return cls(brief.policies, configs, brief.seed, filtered)
 

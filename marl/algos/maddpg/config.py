@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from marl.algos.config import LearnerConfig
+from marl.algos.config import LearnerConfig, refuse_unused_lr, refuse_unused_priorities
 
 
 class MaddpgConfig(LearnerConfig):
@@ -18,8 +18,12 @@ class MaddpgConfig(LearnerConfig):
     )
     share_reward: bool = Field(False, description="Train each agent of a group on the sum of the group's rewards.")
     lr: PositiveFloat = Field(1e-3, description="Step size of both optimisers, unless actor_lr or critic_lr is given.")
-    actor_lr: PositiveFloat | None = Field(None, description="Step size of the actor's optimiser; null: lr.")
-    critic_lr: PositiveFloat | None = Field(None, description="Step size of the critic's optimiser; null: lr.")
+    actor_lr: PositiveFloat | None = Field(
+        None, description="Step size of the actor's optimiser, constant; null: lr or its schedule."
+    )
+    critic_lr: PositiveFloat | None = Field(
+        None, description="Step size of the critic's optimiser, constant; null: lr or its schedule."
+    )
     train_batch_size: PositiveInt = Field(128, description="Rows (decisions of one agent) per update.")
     tau: Annotated[float, Field(gt=0, le=1)] = Field(
         0.005, description="Share of the way that target networks move towards the learned ones per update."
@@ -56,6 +60,14 @@ class MaddpgConfig(LearnerConfig):
     prioritized_replay_beta: Annotated[float, Field(ge=0, le=1)] = Field(
         0.4, description="How much of the bias of prioritised drawing is corrected."
     )
+
+    @model_validator(mode="after")
+    def _only_keys_that_count(self) -> MaddpgConfig:
+        refuse_unused_priorities(self)
+        refuse_unused_lr(self, "actor_lr", "critic_lr")
+        if self.changed("target_noise_clip") and not self.target_noise:
+            raise ValueError("target_noise_clip means nothing while target_noise is 0; set target_noise, or drop it")
+        return self
 
     @property
     def looks_at_groups(self) -> bool:

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marl.algos.joint import Decider, columns_of_loss, greedy_decider
+from marl.algos.joint import Actions, Decider, columns_of_loss, greedy_decider
 from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
 from marl.algos.maddpg.losses import actor_loss, critic_loss, smoothed, td_target
 from marl.algos.maddpg.pupil import Pupil
@@ -92,8 +92,9 @@ class MaddpgLearner(Learner):
             self.counters["num_actor_updates"] += 1
 
     def _improve_critic(self, pupil: Pupil, rows: SampleBatch, lr: float) -> Numbers:
-        mine, weight = rows.rows(self.crew.share(len(rows))), self.crew.weight(len(rows))
-        view, target = pupil.view, self._target(pupil, mine)
+        share, weight, view = self.crew.share(len(rows)), self.crew.weight(len(rows)), pupil.view
+        mine, actions = rows.rows(share), {k: found[share] for k, found in self._next_actions(pupil, rows).items()}
+        target = self._target(pupil, mine, actions)
         pupil.critic_optimiser.zero()
         q = pupil.critics(view(mine, "", view.played(mine)))
         loss = critic_loss(q, target, view.tensor(mine["weights"])) * weight
@@ -108,7 +109,8 @@ class MaddpgLearner(Learner):
         }  # fmt: skip
 
     @torch.no_grad()
-    def _target(self, pupil: Pupil, rows: SampleBatch) -> Tensor:
+    def _next_actions(self, pupil: Pupil, rows: SampleBatch) -> Actions:
+        """What everybody does at the outcomes. Asked for all rows, whoever of a crew needs them: some opponents draw."""
         view, config = pupil.view, pupil.config
         actions = view.decided(rows, "new_", self.deciders)
         if config.target_noise:
@@ -118,9 +120,15 @@ class MaddpgLearner(Learner):
                 options, noise = columns.options, view.tensor(rows[f"new_noise.{k}"])
                 moved = smoothed(encoded[:, :, options:], noise, config.target_noise_clip, bounded)
                 actions[k] = torch.cat([encoded[:, :, :options], moved], dim=2)
+        return actions
+
+    @torch.no_grad()
+    def _target(self, pupil: Pupil, rows: SampleBatch, actions: Actions) -> Tensor:
+        view = pupil.view
         next_q = pupil.target_critics(view(rows, "new_", actions))
         return td_target(
-            view.tensor(rows["rewards"]), next_q, view.tensor(rows["elapsed"]), view.tensor(rows["terminateds"]), config.gamma
+            view.tensor(rows["rewards"]), next_q, view.tensor(rows["elapsed"]), view.tensor(rows["terminateds"]),
+            pupil.config.gamma,
         )  # fmt: skip
 
     def _improve_actor(self, pupil: Pupil, rows: SampleBatch, lr: float) -> Numbers:

@@ -12,13 +12,16 @@ from torch import Tensor, nn
 
 from marl.algos.config import scheduled
 from marl.algos.custom import build_losses
-from marl.algos.joint import Follower, QView, Sight, joint_rows, team_rewards
+from marl.algos.family import ALGOS
+from marl.algos.joint import Follower, QView, Sight, joint_rows
 from marl.algos.learner import Brief, load_numpy, to_numpy
 from marl.algos.maddpg.config import MaddpgConfig
 from marl.algos.optimiser import FlatOptimiser
+from marl.algos.views import team_rewards
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.replay import Replay
 from marl.data.task import Array, PolicyID
+from marl.errors import ConfigError
 from marl.policies.config import ModelConfig
 from marl.policies.deterministic import DeterministicPolicy
 from marl.policies.networks import MLP, build_mlp, seeded
@@ -51,6 +54,7 @@ class Pupil:
         assert isinstance(actor, DeterministicPolicy)
         self.name, self.index, self.config, self.actor = name, index, config, actor
         sight = Sight(brief.task, config.critic_sees, actor.kind, brief.seats[name])
+        _check(name, config, brief.algo, actor, sight)
         self.view = QView(sight, agent_id=bool(actor.model.features.seats)).to(actor.device)
         place = list(brief.policies).index(name)
         self.critics = Critics(
@@ -131,3 +135,21 @@ class Pupil:
         load_numpy(self.target_critics, state["target_critics"])
         self.actor_optimiser.load_state_dict(state["actor_optimiser"])
         self.critic_optimiser.load_state_dict(state["critic_optimiser"])
+
+
+def _check(name: PolicyID, config: MaddpgConfig, algo: str, actor: DeterministicPolicy, sight: Sight) -> None:
+    """Keys that the action spaces leave no use for; what the algorithm itself sets (td3's noise) may stay."""
+    preset = ALGOS[algo].defaults if algo in ALGOS else {}
+    changed = [
+        key for key in config.changed("target_noise", "target_noise_clip", "gumbel_temperature")
+        if getattr(config, key) != preset.get(key)
+    ]  # fmt: skip
+    coordinates = any(sight.task.kinds[k].columns.numbers for k in sight.columns)
+    for key in changed:
+        choice = key == "gumbel_temperature"
+        if not (actor.columns.options if choice else coordinates):
+            wanted = "choices (Discrete actions)" if choice else "coordinates (Box actions)"
+            raise ConfigError(
+                f"policy {name!r}: {key} = {getattr(config, key):g} is for {wanted}, but its agents have "
+                f"{actor.kind.action_space}. Drop it."
+            )

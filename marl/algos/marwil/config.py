@@ -8,6 +8,10 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_
 
 from marl.algos.config import LearnerConfig
 
+WEIGHT_KEYS = (
+    "max_advantage_weight", "moving_average_sqd_adv_norm_start", "moving_average_sqd_adv_norm_update_rate",
+)  # fmt: skip
+
 
 class MarwilConfig(LearnerConfig):
     """marwil, bc: stochastic policies that imitate what was done, good decisions more than bad ones."""
@@ -43,6 +47,14 @@ class MarwilConfig(LearnerConfig):
             raise ValueError(
                 f"beta {self.beta:g} needs advantages, and these a critic: set vf_coeff above 0, or beta 0"
             )
+        weights = self.changed(*WEIGHT_KEYS)
+        if weights and self.beta == 0:
+            raise ValueError(
+                f"{', '.join(weights)} means nothing while beta is 0 (bc): all decisions weigh the same; drop it, or use "
+                "marwil with a beta above 0"
+            )
+        if self.changed("gamma") and self.vf_coeff == 0:
+            raise ValueError("gamma means nothing while vf_coeff is 0 (bc): nothing is learned from rewards; drop it")
         return self
 
     @property

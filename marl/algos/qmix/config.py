@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from marl.algos.config import LearnerConfig
+from marl.algos.config import LearnerConfig, refuse_unused_priorities
 
 
 class QmixConfig(LearnerConfig):
@@ -22,6 +22,11 @@ class QmixConfig(LearnerConfig):
     dueling: bool = Field(False, description="Network gives a state value and centred advantages.")
     huber_delta: PositiveFloat | None = Field(
         None, description="Errors beyond this count linearly instead of squared (Huber's loss); null: all squared."
+    )
+    reward_shift: float = Field(
+        0.0,
+        description="Added to the reward of every env step (the team's) before reward_scale. A monotonic mixer learns slowly "
+        "where all values are far below 0. In worlds that can end early it changes what is best.",
     )
     reward_scale: PositiveFloat = Field(
         1.0,
@@ -47,6 +52,13 @@ class QmixConfig(LearnerConfig):
     hypernet_embed: NonNegativeInt = Field(
         0, description="Hidden units of the networks that turn the state into the mixer's weights; 0: one linear layer."
     )
+
+    @model_validator(mode="after")
+    def _only_keys_that_count(self) -> QmixConfig:
+        refuse_unused_priorities(self)
+        if self.changed("mixing_embed_dim") and self.mixer != "monotonic":
+            raise ValueError(f"mixing_embed_dim means nothing to the mixer {self.mixer!r}; drop it, or use qmix")
+        return self
 
     @property
     def looks_at_groups(self) -> bool:

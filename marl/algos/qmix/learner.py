@@ -21,13 +21,14 @@ import torch
 from torch import Tensor, nn
 
 from marl.algos.config import scheduled
-from marl.algos.custom import build_losses
+from marl.algos.custom import build_losses, with_custom
 from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.losses import best_legal, td_loss, td_target
 from marl.algos.qmix.teams import Team, build_teams
 from marl.algos.qmix.values import MemberValues, Networks, Values
+from marl.algos.views import columns_of_one
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.sequences import unpadded
 from marl.data.task import PolicyID
@@ -73,7 +74,7 @@ class QmixLearner(Learner):
             return {}
         self._count_steps(batch.env_steps)
         for team in self.teams:
-            team.remember(batch, self.task, self.config.gamma, self.config.reward_scale)
+            team.remember(batch, self.task, self.config)
         rows = [self._update() for _ in range(self._updates_due(batch.env_steps))]
         self._observe(batch)
         self._anneal()
@@ -155,8 +156,15 @@ class QmixLearner(Learner):
         return drawn.rows(self.crew.share(len(drawn))), place, int(lengths.sum())
 
     def _with_custom(self, team: Team, loss: Tensor, rows: SampleBatch) -> Tensor:
-        for name in self.custom if team.policy is None else {team.policy} & set(self.custom):
-            loss = self.custom[name](loss, {column: self._tensor(rows[column]) for column in rows})
+        """Teams of one are shown by plain names, mixed teams kind by kind."""
+        asked, shown = self.trained & set(self.custom), rows.columns
+        if not asked:
+            return loss
+        if team.policy is not None:
+            asked, shown = asked & {team.policy}, columns_of_one(rows, self.task.kind_of(team.seats[0]))
+        columns = {name: self._tensor(column) for name, column in shown.items()}
+        for name in sorted(asked):
+            loss = with_custom(self.custom[name], loss, columns)
         return loss
 
     def _chosen_and_target(self, team: Team, drawn: SampleBatch, rows: SampleBatch) -> tuple[Tensor, Tensor]:

@@ -16,10 +16,10 @@ from marl.algos.optimiser import FlatOptimiser
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.mixers import MIXERS
 from marl.algos.views import JointFeatures, single_rows, team_rows
-from marl.data.batch import MultiAgentBatch
+from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.replay import Replay
 from marl.data.sequences import Chunks
-from marl.data.task import PolicyID, Task
+from marl.data.task import Floats, PolicyID, Task
 from marl.errors import ConfigError
 from marl.policies.networks import seeded
 
@@ -39,14 +39,13 @@ class Team:
     optimiser: FlatOptimiser | None = None
     chunks: Chunks | None = None
 
-    def remember(self, batch: MultiAgentBatch, task: Task, gamma: float, reward_scale: float) -> None:
+    def remember(self, batch: MultiAgentBatch, task: Task, config: QmixConfig) -> None:
         """Add a grid's decisions to the replay."""
         if self.policy is None:
-            rows = team_rows(batch, self.seats, gamma)
+            rows = team_rows(batch, self.seats, config.gamma)
         else:
-            rows = single_rows(batch, self.policy, task.kind_of(self.seats[0]), gamma)
-        if reward_scale != 1.0:
-            rows = rows.with_columns(rewards=rows["rewards"] * np.float32(reward_scale))
+            rows = single_rows(batch, self.policy, task.kind_of(self.seats[0]), config.gamma)
+        rows = rows.with_columns(rewards=_as_learned(rows, config))
         if self.chunks is None:
             self.replay.add(rows, rows["stream"])
         elif len(rows):
@@ -74,6 +73,16 @@ class Team:
         self.replay.load_state_dict(dict(state))
         if self.chunks is not None:
             self.chunks.load_state_dict(state["waiting"])
+
+
+def _as_learned(rows: SampleBatch, config: QmixConfig) -> Floats:
+    """``(r + shift) * scale``, where a decision that lasted several steps is shifted for each of them."""
+    if config.reward_shift == 0.0 and config.reward_scale == 1.0:
+        return rows["rewards"]
+    elapsed, gamma = rows["elapsed"].astype(np.float64), config.gamma
+    steps = elapsed if gamma == 1.0 else (1 - gamma**elapsed) / (1 - gamma)
+    learned: Floats = ((rows["rewards"] + config.reward_shift * steps) * config.reward_scale).astype(np.float32)
+    return learned
 
 
 def build_teams(brief: Brief, config: QmixConfig, device: torch.device) -> list[Team]:

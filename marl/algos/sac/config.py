@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from marl.algos.config import LearnerConfig
+from marl.algos.config import LearnerConfig, refuse_unused_lr, refuse_unused_priorities
 
 
 class SacConfig(LearnerConfig):
     """sac: stochastic actors that are paid for entropy, with twin critics that see as much as ``critic_sees`` says."""
 
     lr: PositiveFloat = Field(3e-4, description="Step size of the optimisers that have none of their own.")
-    actor_lr: PositiveFloat | None = Field(None, description="Step size of the actor's optimiser; null: lr.")
-    critic_lr: PositiveFloat | None = Field(None, description="Step size of the critics' optimiser; null: lr.")
+    actor_lr: PositiveFloat | None = Field(
+        None, description="Step size of the actor's optimiser, constant; null: lr or its schedule."
+    )
+    critic_lr: PositiveFloat | None = Field(
+        None, description="Step size of the critics' optimiser, constant; null: lr or its schedule."
+    )
     alpha_lr: NonNegativeFloat | None = Field(
-        None, description="Step size of the temperature's optimiser; null: lr; 0: alpha stays at initial_alpha."
+        None,
+        description="Step size of the temperature's optimiser, constant; null: lr or its schedule; 0: alpha stays at "
+        "initial_alpha.",
     )
     critic_sees: Literal["own", "group", "all"] = Field(
         "own",
@@ -53,6 +59,14 @@ class SacConfig(LearnerConfig):
     grad_clip: PositiveFloat | None = Field(
         None, description="Largest norm of the gradient of an actor, and of its critics; null: no limit."
     )
+
+    @model_validator(mode="after")
+    def _only_keys_that_count(self) -> SacConfig:
+        refuse_unused_priorities(self)
+        refuse_unused_lr(self, "actor_lr", "critic_lr", "alpha_lr")
+        if self.changed("target_entropy_share") and self.target_entropy != "auto":
+            raise ValueError("target_entropy_share means nothing beside a number as target_entropy; drop one of them")
+        return self
 
     @property
     def looks_at_groups(self) -> bool:

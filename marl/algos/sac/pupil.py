@@ -13,14 +13,16 @@ from torch import Tensor, nn
 
 from marl.algos.config import scheduled
 from marl.algos.custom import build_losses
-from marl.algos.joint import Follower, QView, Sight, joint_rows, team_rewards
+from marl.algos.joint import Follower, QView, Sight, joint_rows
 from marl.algos.learner import Brief, load_numpy, to_numpy
 from marl.algos.optimiser import FlatOptimiser
 from marl.algos.sac.config import SacConfig
 from marl.algos.sac.values import Twins, soft_values
+from marl.algos.views import team_rewards
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.replay import Replay
 from marl.data.task import PolicyID
+from marl.errors import ConfigError
 from marl.policies.squashed import SquashedPolicy
 
 
@@ -42,10 +44,12 @@ class Pupil:
         self.follower = Follower(self.targets, self.critics)
         self.log_alpha = nn.Parameter(torch.tensor(math.log(config.initial_alpha), device=policy.device))
         self.actor_parameters = list(policy.parameters())
+        _check(name, config, policy)
+        undecayed = config.optimizer.model_copy(update={"weight_decay": 0.0})  # a decay would pull alpha towards 1
         self.optimisers = {
             "actor": FlatOptimiser(self.actor_parameters, config.optimizer, config.lr, f"policy {name!r}"),
             "critic": FlatOptimiser(self.critics.parameters(), config.optimizer, config.lr, f"critics of {name!r}"),
-            "alpha": FlatOptimiser([self.log_alpha], config.optimizer, config.lr, f"temperature of {name!r}"),
+            "alpha": FlatOptimiser([self.log_alpha], undecayed, config.lr, f"temperature of {name!r}"),
         }
         self.custom_loss = build_losses({name: policy}, {name: config}).get(name)
         self.replay = Replay(config.buffer_size, config.prioritized_replay_alpha if config.prioritized_replay else 0.0)
@@ -101,3 +105,11 @@ class Pupil:
         for block, saved in state["optimisers"].items():
             self.optimisers[block].load_state_dict(saved)
         self.update_debt = state["update_debt"]
+
+
+def _check(name: PolicyID, config: SacConfig, policy: SquashedPolicy) -> None:
+    if policy.gaussian is not None and config.changed("target_entropy_share"):
+        raise ConfigError(
+            f"policy {name!r}: target_entropy_share is a share of the entropy of Discrete actions, but its agents have "
+            f"{policy.kind.action_space}. Drop it; give target_entropy in nats, or leave that at auto."
+        )

@@ -36,7 +36,8 @@ class TwoStepConfig(Config):
         False, description="Dict API: observations are {obs, state}. Training always has the state apart."
     )
     hide_branch: bool = Field(
-        False, description="Agents do not see in which branch they are: the second observation says only that it is the second."
+        False,
+        description="Agents do not see in which branch they are: the second observation says only that it is the second.",
     )
     safe_payoff: list[list[float]] = Field(
         [[7.0, 7.0], [7.0, 7.0]], description="Team reward in the safe branch, by the two agents' actions."

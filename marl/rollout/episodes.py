@@ -1,0 +1,56 @@
+"""Whole episodes by their seeds, each played to its end: what evaluations and evolution strategies ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, islice
+
+import numpy as np
+
+from marl.data.episode import EpisodeStats
+from marl.data.task import Bools, Ints
+from marl.rollout.player import Player
+
+
+def play_episodes(player: Player, seeds: Sequence[int], explore: bool) -> EpisodeStats:
+    """One episode per seed, in the order of the seeds."""
+    rng = np.random.default_rng([int(seeds[0]), len(seeds)])
+    results: dict[int, EpisodeStats] = {}
+    for numbers, ended in ended_episodes(player, len(seeds), cycle(seeds), rng, explore=explore):
+        results |= {number: ended.chosen(np.array([place])) for place, number in enumerate(numbers.tolist())}
+    return EpisodeStats.concat([results[i] for i in range(len(seeds))])
+
+
+def ended_episodes(
+    player: Player, count: int, seeds: Iterator[int], rng: np.random.Generator, *, explore: bool,
+    before_step: Callable[[Bools], None] | None = None,
+) -> Iterator[tuple[Ints, EpisodeStats]]:  # fmt: skip
+    """Play until the first ``count`` episodes have ended; gives their numbers and results as they end.
+
+    ``seeds`` never ends: a copy of the world that has no episode left goes on with one that does not count.
+    ``before_step`` is called with the copies ``[E]`` whose episodes count.
+    """
+    begun = player.world.num_envs
+    playing = np.arange(begun)  # the number of each copy's episode
+    player.ledger.pop()
+    player.episodes_begun = 0  # what a mapper sees of an episode does not depend on what was played before
+    player.begin(np.arange(begun), _next(seeds, begun))
+    left = count
+    while left:
+        if before_step is not None:
+            before_step(playing < count)
+        over = player.settle(player.advance(player.decide(rng, explore=explore)))
+        if not over.size:
+            continue
+        ended, numbers = player.ledger.pop(), playing[over]
+        playing[over] = np.arange(begun, begun + over.size)
+        begun += over.size
+        player.begin(over, _next(seeds, over.size))
+        counted = np.flatnonzero(numbers < count)
+        left -= counted.size
+        if counted.size:
+            yield numbers[counted], ended.chosen(counted)
+
+
+def _next(seeds: Iterator[int], count: int) -> Ints:
+    return np.array(list(islice(seeds, count)), np.int64)

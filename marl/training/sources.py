@@ -1,0 +1,83 @@
+"""Where a run's experience comes from: its workers, unless an algorithm brings a source of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from marl.algos.learner import Learner
+from marl.errors import ConfigError, UserError
+from marl.rollout.pool import Round, WorkerPool
+from marl.scenario.setup import Setup
+from marl.scenario.world import env_name
+from marl.training.evolution import EvolutionSource, evolves, evolving
+from marl.training.offline import RecordedEpisodes, check_learners
+from marl.training.recording import RecordedPlay, Recorder
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A source with a place from which it goes on after a restart."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+class Source(Protocol):
+    """Gives one round of experience at a time."""
+
+    def collect(self, steps: int) -> Round:
+        """What happened in ``steps`` more steps of every copy."""
+        ...
+
+
+def choose_source(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]) -> Source:
+    """The workers, written down where asked; recorded episodes; populations where learners are evolution strategies."""
+    try:
+        return _chosen(setup, workers, learners)
+    except UserError:
+        workers.stop()  # nobody else knows of them yet
+        raise
+
+
+def _chosen(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]) -> Source:
+    scenario, evolution = setup.scenario, evolves(setup)
+    for key, value in (("input", scenario.input), ("output", scenario.output)):
+        if value is not None and (evolution or (scenario.input and scenario.output)):
+            why = (
+                "es plays populations of its own"
+                if evolution
+                else "input and output exclude each other: nothing is played"
+            )
+            raise ConfigError(f"{key}: {value} cannot be used here, because {why}. Drop {key}.")
+    if evolution:
+        return EvolutionSource(workers, evolving(learners), scenario.seed)
+    if scenario.input is not None:
+        check_learners(setup, learners)
+        return RecordedEpisodes(setup, scenario.input)
+    if scenario.output is not None:
+        names, normalized = list(setup.policies), scenario.normalize_actions
+        recorder = Recorder(Path(scenario.output).expanduser(), setup.task, env_name(scenario.env), names, normalized)
+        return RecordedPlay(workers, recorder)
+    return workers
+
+
+def source_state(source: Source, workers: WorkerPool) -> dict[str, Any]:
+    """What a source has to remember over a restart; the workers' own state is a part of its own."""
+    if source is workers or not isinstance(source, Remembering):
+        return {}
+    return {"source": type(source).__name__, "state": source.state_dict()}
+
+
+def load_source_state(source: Source, saved: Mapping[str, Any]) -> None:
+    """Go on where the state was taken; a run that now has another source begins it anew."""
+    if isinstance(source, Remembering) and type(source).__name__ == saved["source"]:
+        source.load_state_dict(saved["state"])
+
+
+def close_source(source: Source) -> None:
+    """Bring to the disk what it still holds."""
+    if isinstance(source, RecordedPlay):
+        source.close()
