@@ -38,7 +38,9 @@ def algorithm_keys(name: str) -> str:
     head = (
         f"{preset.name}: {preset.summary}\nkeys of `algo: {{name: {preset.name}, ...}}`, all overridable per policy\n"
     )
-    return head + "\n".join(_lines(preset.family.config, preset.defaults))
+    fits = f"\n\nexploration_config.type: {', '.join(preset.family.explorations)} (their keys: marl config)"
+    section = "\n\nkeys of `optimizer:`\n" + "\n".join(_lines(OptimizerConfig))
+    return head + "\n".join(_lines(preset.family.config, preset.defaults)) + fits + section
 
 
 def scenario_keys() -> str:
@@ -54,7 +56,7 @@ def everything() -> str:
 
 def overview(scenarios: Path) -> str:
     """Names that a scenario may use."""
-    lines = ["algorithms:", *(f"  {name:<8} {ALGOS[name].summary}" for name in ALGOS), "worlds:"]
+    lines = ["algorithms:", *(f"  {name:<10} {ALGOS[name].summary}" for name in ALGOS), "worlds:"]
     lines += [f"  {name}" for name in ENVS]
     lines += ["  pettingzoo:family/name_vN   package.module:Class   any Gymnasium id (CartPole-v1, ...)"]
     lines += ["  vmas:scenario   openspiel:game   lbforaging:id   (docs/optional_worlds.md)"]

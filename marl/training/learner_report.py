@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -39,6 +40,11 @@ class LearnerReport:
 
     def __getitem__(self, check: str) -> Finding:
         return next(finding for finding in self.findings if finding.check == check)
+
+    def __str__(self) -> str:
+        console = Console(width=120, record=True, file=io.StringIO())
+        self.print(console)
+        return console.export_text()
 
     def print(self, console: Console) -> None:
         colours = {"passed": "green", "refused": "yellow", "failed": "red", "does not apply": "dim"}

@@ -235,3 +235,37 @@ def test_a_value_policy_shows_its_action_values() -> None:
         torch.testing.assert_close(q.mean(1, keepdim=True), v)
         with pytest.raises(ConfigError, match=r"no value critic"):
             trainer.value_function("default_policy", trainer.workers.collect(1).batch)
+
+
+@pytest.mark.parametrize("algo", ["maddpg", "sac", "marwil", "mappo"])
+def test_every_critic_can_be_asked_for_the_value_of_decisions(algo: str) -> None:
+    keys = {"fcnet_hiddens": [8], "evaluation": {"interval": 0}}
+    with marl.Trainer(algo, env="two_step_game", config=keys) as trainer:
+        batch = trainer.workers.collect(4).batch
+        name = next(iter(trainer.policies))
+        values = trainer.value_function(name, batch)
+    assert values.shape == (len(batch.for_policy(name)),)
+    assert np.isfinite(values).all()
+    assert np.ptp(values) > 0
+
+
+class Late(marl.Loss):
+    """Knows its statistics only after it was asked."""
+
+    def __call__(self, loss: Tensor, batch: Any) -> Tensor:
+        self.size = float(loss.detach())
+        return loss
+
+    def stats(self) -> dict[str, float]:
+        return {"size": self.size}
+
+
+def test_statistics_of_a_custom_loss_are_asked_for_after_the_loss() -> None:
+    marl.register_loss("late", Late)
+    keys = {
+        "custom_loss": "late", "fcnet_hiddens": [8], "evaluation": {"interval": 0}, "learning_starts": 8,
+        "updates_per_step": 0.1, "timesteps_per_iteration": 40, "train_batch_size": 8, "rollout_fragment_length": 10,
+    }  # fmt: skip
+    with marl.Trainer("td3", env="Pendulum-v1", config=keys) as trainer:  # the actor moves at every other update only
+        stats = [trainer.train()["info"]["learner"]["default_policy"]["learner_stats"] for _ in range(2)]
+    assert "size" in stats[-1]

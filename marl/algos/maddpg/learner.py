@@ -23,12 +23,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marl.algos.joint import Actions, Decider, columns_of_loss, greedy_decider
+from marl.algos.joint import Actions, Decider, columns_of_loss, greedy_decider, joint_rows
 from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
 from marl.algos.maddpg.losses import actor_loss, critic_loss, smoothed, td_target
 from marl.algos.maddpg.pupil import Pupil
 from marl.data.batch import MultiAgentBatch, SampleBatch
-from marl.data.task import PolicyID
+from marl.data.task import Array, PolicyID
 from marl.policies.deterministic import DeterministicPolicy
 from marl.policies.policy import Inputs
 
@@ -159,9 +159,17 @@ class MaddpgLearner(Learner):
         if actor_stats:
             summary |= mean_metrics(self.crew.sum_metrics(actor_stats))
         custom = self.pupils[name].custom_loss
-        if custom is not None:
+        if custom is not None and actor_stats:  # before the actor's first step the loss has not been asked
             summary |= custom.stats()
         return {**summary, "cur_actor_lr": actor_lr, "cur_critic_lr": critic_lr}
+
+    @torch.no_grad()
+    def value_function(self, policy: PolicyID, batch: MultiAgentBatch) -> Array:
+        """What the (first) critic expects of the decisions as they were made."""
+        pupil = self.pupils[policy]
+        rows = joint_rows(batch, policy, pupil.view.sight, pupil.config.gamma)
+        values: Array = pupil.critics(pupil.view(rows, "", pupil.view.played(rows)))[:, 0].cpu().numpy()
+        return values
 
     # -- state -----------------------------------------------------------------------------------------------------
 

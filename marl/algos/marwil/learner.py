@@ -29,7 +29,7 @@ from marl.algos.marwil.losses import advantage_weights, imitation_loss, moved_av
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.returns import fold_rewards, gae
-from marl.data.task import Floats, PolicyID, Task
+from marl.data.task import Array, Floats, PolicyID, Task
 from marl.errors import ConfigError, TrainingError
 from marl.policies.body import Body
 from marl.policies.config import ModelConfig
@@ -223,6 +223,16 @@ class MarwilLearner(Learner):
         return advantage_weights(
             advantages, self.squared_norm[name], self.config.beta, self.config.max_advantage_weight
         )
+
+    @torch.no_grad()
+    def value_function(self, policy: PolicyID, batch: MultiAgentBatch) -> Array:
+        if not self.config.vf_coeff:
+            return super().value_function(policy, batch)
+        rows, actor = self._rows(policy, batch), self.actors[policy]
+        part = {column: torch.from_numpy(rows[column]).to(actor.device) for column in ("obs", "agent_index", "legal")}
+        _, shared = actor(part["obs"], part["agent_index"], part["legal"])
+        values: Array = self._values(policy, part, shared).cpu().numpy()
+        return values
 
     # -- state -----------------------------------------------------------------------------------------------------
 

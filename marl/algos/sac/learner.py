@@ -24,13 +24,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from marl.algos.joint import Decider, columns_of_loss, greedy_decider
+from marl.algos.joint import Decider, columns_of_loss, greedy_decider, joint_rows
 from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
 from marl.algos.qmix.losses import td_target
 from marl.algos.sac.losses import critic_loss, temperature_loss
 from marl.algos.sac.pupil import Pupil
 from marl.algos.sac.values import Moment, noise_for, nothing
 from marl.data.batch import MultiAgentBatch, SampleBatch
+from marl.data.task import Array, PolicyID
 from marl.errors import TrainingError
 
 Numbers = dict[str, Tensor]
@@ -152,6 +153,14 @@ class SacLearner(Learner):
                 f"{self.counters['num_updates']} updates. Usual remedies: a smaller lr, a grad_clip, and a look at the "
                 "world's rewards and observations."
             )
+
+    @torch.no_grad()
+    def value_function(self, policy: PolicyID, batch: MultiAgentBatch) -> Array:
+        """What the more careful of the two critics expects of the decisions as they were made."""
+        pupil = self.pupils[policy]
+        rows = joint_rows(batch, policy, pupil.view.sight, pupil.config.gamma)
+        values: Array = pupil.soft.chosen(pupil.critics, rows).min(0).values.cpu().numpy()
+        return values
 
     # -- state -----------------------------------------------------------------------------------------------------
 
