@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from marl.algos.config import LearnerConfig
-from marl.errors import ConfigError, did_you_mean
+from marl.errors import ConfigError, UserError, did_you_mean
 from marl.policies.custom import Shelf
 from marl.policies.policy import Policy
 
@@ -39,7 +39,7 @@ class Loss(ABC):
         return {}
 
 
-LOSSES: Shelf[Loss] = Shelf("custom_loss", Loss)
+LOSSES: Shelf[Loss] = Shelf("custom_loss", Loss, "register_loss", ("policy", "config"))
 
 
 def register_loss(name: str, loss: type[Loss]) -> None:
@@ -60,19 +60,28 @@ class LossColumns(dict[str, Tensor]):
 
 def with_custom(custom: Loss, loss: Tensor, columns: Mapping[str, Tensor]) -> Tensor:
     """What the user's class makes of the loss."""
+    name = type(custom).__name__
     try:
-        return custom(loss, LossColumns(columns))
+        made = custom(loss, LossColumns(columns))
     except NoSuchColumnError as error:
         raise ConfigError(
-            f"custom loss {type(custom).__name__} asked for the column {error.args[0]!r}, which its batch does not have. "
+            f"custom loss {name} asked for the column {error.args[0]!r}, which its batch does not have. "
             f"There are {', '.join(sorted(columns))}.{did_you_mean(error.args[0], columns)}"
         ) from error
+    except UserError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"custom loss {name} failed: {type(error).__name__}: {error}") from error
+    if not isinstance(made, Tensor) or made.numel() != 1:
+        shape = list(made.shape) if isinstance(made, Tensor) else made
+        raise ConfigError(f"custom loss {name} gave {shape}; expected one number as a tensor: loss + something.mean().")
+    return made
 
 
 def build_losses(policies: Mapping[str, Policy], configs: Mapping[str, LearnerConfig]) -> dict[str, Loss]:
     """The custom losses of those policies that have one."""
     found = {name: (policy, configs[name]) for name, policy in policies.items() if configs[name].custom_loss}
     return {
-        name: LOSSES.find(config.custom_loss)(policy, config.custom_loss_config)
+        name: LOSSES.make(config.custom_loss, policy, config.custom_loss_config)
         for name, (policy, config) in found.items() if config.custom_loss is not None
     }  # fmt: skip

@@ -17,7 +17,7 @@ from marl.data.batch import SampleBatch
 from marl.data.task import Array, Kind
 from marl.errors import ConfigError
 from marl.policies.config import ModelConfig
-from marl.policies.custom import MODELS, PREPROCESSORS, Model, Preprocessor
+from marl.policies.custom import MODELS, PREPROCESSORS, Model, Preprocessor, check_model, check_preprocessor
 from marl.policies.filters import MeanStdFilter
 from marl.policies.memory import Gru, Lstm
 from marl.policies.networks import MLP, Features, build_mlp
@@ -211,13 +211,15 @@ def encode_actions(columns: Columns, actions: Tensor) -> Tensor:
 def _preprocessor(kind: Kind, model: ModelConfig) -> Preprocessor | None:
     if model.custom_preprocessor is None:
         return None
-    found = PREPROCESSORS.find(model.custom_preprocessor)
-    return found(kind.observation_space, model.custom_preprocessor_config)
+    made = PREPROCESSORS.make(model.custom_preprocessor, kind.observation_space, model.custom_preprocessor_config)
+    check_preprocessor(made, kind)
+    return made
 
 
 def _custom_model(model: ModelConfig, inputs: int, outputs: int, generator: torch.Generator) -> Model:
     assert model.custom_model is not None
-    found = MODELS.find(model.custom_model)
     with torch.random.fork_rng(devices=[]):  # the user's layers draw from torch's own generator
         torch.manual_seed(generator.initial_seed())
-        return found(inputs, outputs, model.custom_model_config)
+        made = MODELS.make(model.custom_model, inputs, outputs, model.custom_model_config)
+        check_model(made, inputs, outputs)
+    return made

@@ -7,13 +7,15 @@ registration. Ray workers and checkpoints find them by the same name.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
-from marl.data.task import AnySpace
-from marl.errors import ConfigError
+from marl.data.task import AnySpace, Kind
+from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean
 from marl.policies.config import ModelConfig
 from marl.policies.distributions import Distribution
 from marl.registry import Registry, load_object
@@ -60,8 +62,8 @@ class Preprocessor(nn.Module, ABC):
 class Shelf(Generic[T]):
     """Registered classes of one sort, for one key."""
 
-    def __init__(self, key: str, base: type[Any]) -> None:
-        self.key, self.base = key, base
+    def __init__(self, key: str, base: type[Any], register_by: str, takes: Sequence[str]) -> None:
+        self.key, self.base, self.register_by, self.takes = key, base, register_by, tuple(takes)
         self.classes: Registry[type[T]] = Registry(key)
 
     def register(self, name: str, found: object) -> None:
@@ -69,7 +71,29 @@ class Shelf(Generic[T]):
 
     def find(self, name: str) -> type[T]:
         """The class behind a registered name or ``package.module:Class``."""
-        return self._checked(load_object(name, self.key), name) if ":" in name else self.classes[name]
+        if ":" in name:
+            return self._checked(load_object(name, self.key), name)
+        if name not in self.classes:
+            known = sorted(self.classes)
+            raise UnknownNameError(
+                f"unknown {self.key} {name!r}. Registered: {', '.join(known) or 'none'}.{did_you_mean(name, known)} Register "
+                f"it with marl.{self.register_by}(name, class), in a module under imports where a run is resumed or loaded, "
+                "or name it package.module:Class."
+            )
+        return self.classes[name]
+
+    def make(self, name: str, *arguments: Any) -> T:
+        """An object of the class."""
+        found = self.find(name)
+        try:
+            return found(*arguments)
+        except UserError:
+            raise
+        except Exception as error:
+            raise ConfigError(
+                f"{self.key} {name!r}: {found.__name__}({', '.join(self.takes)}) could not be built: {type(error).__name__}: "
+                f"{error}"
+            ) from error
 
     def _checked(self, found: object, name: str) -> type[T]:
         if isinstance(found, type) and issubclass(found, self.base):
@@ -99,9 +123,59 @@ def register_classes(classes: Classes) -> None:
             shelf.register(name, found)
 
 
-MODELS: Shelf[Model] = Shelf("custom_model", Model)
-PREPROCESSORS: Shelf[Preprocessor] = Shelf("custom_preprocessor", Preprocessor)
-DISTRIBUTIONS: Shelf[Distribution] = Shelf("custom_action_dist", Distribution)
+MODELS: Shelf[Model] = Shelf("custom_model", Model, "register_model", ("inputs", "outputs", "config"))
+PREPROCESSORS: Shelf[Preprocessor] = Shelf(
+    "custom_preprocessor", Preprocessor, "register_preprocessor", ("space", "config")
+)
+DISTRIBUTIONS: Shelf[Distribution] = Shelf("custom_action_dist", Distribution, "register_action_dist", ("space",))
+
+
+def check_model(model: Model, inputs: int, outputs: int) -> None:
+    """Two rows of zeros must go through it."""
+    name, given = type(model).__name__, (torch.zeros(2, inputs), torch.zeros(2, model.carry_size))
+    wanted = ((2, outputs), (2, model.carry_size))
+    model.eval()  # statistics of a user's layers do not learn from zeros
+    try:
+        with torch.no_grad():
+            answer = model(*given)
+            if not isinstance(answer, tuple) or len(answer) != 2:
+                raise TypeError(f"it gave a {type(answer).__name__}, not a pair")
+            out, carry = answer
+        shapes = tuple(out.shape), tuple(carry.shape)
+    except Exception as error:
+        raise ConfigError(
+            f"custom model {name} failed on two rows of zeros: {type(error).__name__}: {error}. forward(features "
+            f"{[2, inputs]}, carry {[2, model.carry_size]}) must give outputs {[2, outputs]} and the new carry."
+        ) from error
+    finally:
+        model.train()
+    if shapes != wanted:
+        raise ConfigError(
+            f"custom model {name} gives outputs {list(shapes[0])} and a carry {list(shapes[1])} for two rows; expected "
+            f"{list(wanted[0])} and {list(wanted[1])}. Its last layer needs `outputs` units."
+        )
+
+
+def check_preprocessor(preprocessor: Preprocessor, kind: Kind) -> None:
+    """The same for observations."""
+    name, size = type(preprocessor).__name__, getattr(preprocessor, "size", None)
+    if not isinstance(size, int) or size < 1:
+        raise ConfigError(
+            f"custom preprocessor {name} has size {size!r}; expected the width of what it gives, 1 or more."
+        )
+    rows = torch.from_numpy(np.zeros((2, kind.obs_width), kind.obs_dtype))
+    try:
+        with torch.no_grad():
+            shape = tuple(preprocessor(rows).shape)
+    except Exception as error:
+        raise ConfigError(
+            f"custom preprocessor {name} failed on two observations of zeros {[2, kind.obs_width]}: {type(error).__name__}: "
+            f"{error}"
+        ) from error
+    if shape != (2, size):
+        raise ConfigError(
+            f"custom preprocessor {name} gives {list(shape)} for two observations, but its size is {size}. Make them agree."
+        )
 
 
 def register_model(name: str, model: type[Model]) -> None:

@@ -176,14 +176,7 @@ def _remembers(spec: PolicySpec) -> bool:
 def _distribution(kind: Kind, spec: PolicySpec) -> Distribution:
     if spec.model.custom_action_dist is None:
         return distribution_for(kind.action_space)
-    found = DISTRIBUTIONS.find(spec.model.custom_action_dist)
-    try:
-        return found(kind.action_space)  # type: ignore[call-arg]
-    except TypeError as error:
-        raise ConfigError(
-            f"custom_action_dist {spec.model.custom_action_dist!r} could not be built for {kind.action_space}: {error}. Its "
-            "constructor takes the action space."
-        ) from error
+    return DISTRIBUTIONS.make(spec.model.custom_action_dist, kind.action_space)
 
 
 def forbid(params: Tensor, legal: Tensor) -> Tensor:

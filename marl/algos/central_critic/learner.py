@@ -33,7 +33,7 @@ from marl.algos.central_critic.losses import (
 )
 from marl.algos.central_critic.magnet import Magnet
 from marl.algos.config import scheduled
-from marl.algos.custom import build_losses
+from marl.algos.custom import build_losses, with_custom
 from marl.algos.learner import Brief, Learner, Metrics, load_numpy, mean_metrics, to_numpy
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.data.batch import MultiAgentBatch, SampleBatch
@@ -222,7 +222,7 @@ class CentralCriticLearner(Learner):
             stats["magnet_kl"] = self.magnets[name].pull(params, part)
             loss = loss + self.magnets[name].coeff * stats["magnet_kl"]
         if name in self.custom:
-            loss = self.custom[name](loss, data)
+            loss = with_custom(self.custom[name], loss, data)
         self._check_finite(name, loss)
         return loss, {n: value.detach() for n, value in {"total_loss": loss, **stats}.items()}
 

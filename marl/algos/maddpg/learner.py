@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from marl.algos.custom import with_custom
 from marl.algos.joint import Actions, Decider, columns_of_loss, greedy_decider, joint_rows
 from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
 from marl.algos.maddpg.losses import actor_loss, critic_loss, smoothed, td_target
@@ -136,7 +137,7 @@ class MaddpgLearner(Learner):
         pupil.actor_optimiser.zero()
         own_loss = loss = self._actor_loss(pupil, rows)
         if pupil.custom_loss is not None:
-            loss = pupil.custom_loss(loss, columns_of_loss(pupil.view, rows))
+            loss = with_custom(pupil.custom_loss, loss, columns_of_loss(pupil.view, rows))
         # The critic is climbed, not changed: its own gradient is not even computed.
         (loss * weight).backward(inputs=pupil.actor_parameters)  # type: ignore[no-untyped-call]
         norm = pupil.actor_optimiser.step(pupil.config.grad_clip, lr, self.crew)

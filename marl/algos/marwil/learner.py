@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from marl.algos.config import scheduled
-from marl.algos.custom import build_losses
+from marl.algos.custom import build_losses, with_custom
 from marl.algos.learner import Brief, Learner, Metrics, load_numpy, mean_metrics, to_numpy
 from marl.algos.marwil.config import MarwilConfig
 from marl.algos.marwil.losses import advantage_weights, imitation_loss, moved_average, value_loss
@@ -209,7 +209,7 @@ class MarwilLearner(Learner):
                 "max_weight": weights.max(), "sqd_adv_norm": torch.tensor(self.squared_norm[name]),
             }  # fmt: skip
         if name in self.custom:
-            loss = self.custom[name](loss, part)
+            loss = with_custom(self.custom[name], loss, part)
         if not torch.isfinite(loss):
             raise TrainingError(
                 f"the loss of policy {name!r} became {float(loss.detach())} after {self.counters['num_updates']} updates. "

@@ -24,6 +24,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from marl.algos.custom import with_custom
 from marl.algos.joint import Decider, columns_of_loss, greedy_decider, joint_rows
 from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
 from marl.algos.qmix.losses import td_target
@@ -120,7 +121,7 @@ class SacLearner(Learner):
         loss = -value.mean() * weight
         actor_loss = loss.detach()
         if pupil.custom_loss is not None:
-            loss = pupil.custom_loss(-value.mean(), columns_of_loss(pupil.view, before.rows)) * weight
+            loss = with_custom(pupil.custom_loss, -value.mean(), columns_of_loss(pupil.view, before.rows)) * weight
         self._check_finite(pupil, "actor", loss)
         optimiser = pupil.optimisers["actor"]
         optimiser.zero()
