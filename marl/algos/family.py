@@ -52,9 +52,10 @@ class Preset:
         """The family's config with this preset's defaults and the given keys; what makes the preset cannot be changed."""
         for key in self.fixed:
             if key in keys and keys[key] != self.defaults[key]:
-                known = (ALGOS[name] for name in ALGOS)
-                same = [p.name for p in known if p.family is self.family and p.defaults.get(key) == keys[key]]
-                remedy = f" Use algo {same[0]}." if same else ""
+                kin = [p for p in (ALGOS[name] for name in ALGOS) if p.family is self.family and p is not self]
+                same = [p.name for p in kin if p.defaults.get(key) == keys[key]]
+                free = [p.name for p in kin if key not in p.fixed]
+                remedy = f" Use algo {', '.join(same or free)}, or drop {key}." if same or free else f" Drop {key}."
                 raise ConfigError(f"{self.name} has {key} {self.defaults[key]!r}, not {keys[key]!r}.{remedy}")
         return self.family.config(**{**self.defaults, **keys})
 

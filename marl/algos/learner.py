@@ -79,7 +79,7 @@ class Learner(ABC):
     def value_function(self, policy: PolicyID, batch: MultiAgentBatch) -> Array:
         """Values ``[N]`` of a policy's decisions in a batch."""
         del batch
-        raise ConfigError(f"policy {policy!r} is trained by {type(self).__name__}, which has no value critic.")
+        raise ConfigError(f"policy {policy!r} is trained by an algorithm without a critic.")
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:

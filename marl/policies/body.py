@@ -177,15 +177,32 @@ class Body(nn.Module):
         features = self.features(torch.from_numpy(obs).to(self.device), torch.from_numpy(agent_index).to(self.device))
         self.filter.observe(features[:, : self.features.size - self.features.seats])
 
+    def _stages(self) -> str:
+        """What happens to an observation, in one line."""
+        model, stages = self.config, [f"{self.features.size} features"]
+        stages += ["filter"] if self.filter is not None else []
+        stages += [f"vision net of {self.vision.size}"] if self.vision is not None else []
+        if isinstance(self.network, Model):
+            stages.append(type(self.network).__name__)
+        else:
+            stages += _layers(model.fcnet_hiddens, model.fcnet_activation)
+            if self.memory is not None:
+                stages.append(f"{type(self.memory).__name__.upper()} of {self.memory.size}")
+            stages += _layers(model.post_fcnet_hiddens, model.post_fcnet_activation)
+        text = " -> ".join([*stages, f"{self.outputs} outputs"])
+        return f"{text}; remembers {self.carry_size} numbers" if self.carry_size else text
+
     def summary(self) -> str:
         """One line per tensor: name, shape, numbers; and their sum."""
         rows = [(name, "x".join(map(str, p.shape)) or "1", p.numel()) for name, p in self.named_parameters()]
         widths = [max(len(str(row[i])) for row in [*rows, ("total", "", 0)]) for i in range(2)]
         lines = [f"{name:<{widths[0]}}  {shape:>{widths[1]}}  {count:>10,}" for name, shape, count in rows]
         total = sum(count for _, _, count in rows)
-        head = f"{self.features.size} features -> {self.outputs} outputs"
-        head += f", remembers {self.carry_size} numbers" if self.carry_size else ""
-        return "\n".join([head, *lines, f"{'total':<{widths[0]}}  {'':>{widths[1]}}  {total:>10,}"])
+        return "\n".join([self._stages(), *lines, f"{'total':<{widths[0]}}  {'':>{widths[1]}}  {total:>10,}"])
+
+
+def _layers(sizes: list[int], activation: str) -> list[str]:
+    return [f"{' x '.join(map(str, sizes))} {activation}"] if sizes else []
 
 
 def _still_going(lengths: Tensor) -> list[int]:

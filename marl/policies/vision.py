@@ -82,6 +82,7 @@ class ConvEncoder(nn.Module):
 def image_encoder(space: AnySpace, model: ModelConfig, generator: torch.Generator) -> ConvEncoder | None:
     """The vision net of a policy that sees ``space``; None where it sees no image or wants none (``conv_filters: []``)."""
     wanted = [key for key in ("conv_filters", "dim", "grayscale", "zero_mean") if getattr(model, key)]
+    wanted += model.changed("conv_activation")
     if not isinstance(space, spaces.Box) or not is_image(space, forced=bool(model.conv_filters)):
         if wanted:
             raise ConfigError(

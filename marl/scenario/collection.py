@@ -18,6 +18,8 @@ def collects_asynchronously(scenario: Scenario, roles: Mapping[PolicyID, Role]) 
             "workers in this process play one after the other. Set num_workers to 1 or more (and pool to auto), or drop "
             "collection."
         )
+    if scenario.collection == "async" and scenario.input is not None:
+        raise ConfigError("collection: async means nothing where a run reads recordings (input). Drop one of them.")
     if scenario.collection == "auto":
         return scenario.on_ray and bool(_eager(roles))
     return scenario.collection == "async"

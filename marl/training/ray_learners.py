@@ -237,7 +237,7 @@ def _check(learners: Sequence[Learner], size: int, policies: Mapping[PolicyID, P
     for learner in learners:
         if not learner.shares_minibatches:
             raise ConfigError(
-                f"num_learners is {size}, but {type(learner).__name__}, which trains {', '.join(learner.policies)}, does not "
+                f"num_learners is {size}, but the algorithm of {', '.join(learner.policies)} does not "
                 "share its work. Use num_learners: 1, or an algorithm that learns by gradients."
             )
     if any(policy.device.type != "cpu" for policy in policies.values()):

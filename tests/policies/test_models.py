@@ -233,7 +233,7 @@ def test_a_value_policy_shows_its_action_values() -> None:
         q, v = policy.q_values(rows), policy.state_value(rows)
         assert q.shape == (8, 2)
         torch.testing.assert_close(q.mean(1, keepdim=True), v)
-        with pytest.raises(ConfigError, match=r"no value critic"):
+        with pytest.raises(ConfigError, match=r"without a critic"):
             trainer.value_function("default_policy", trainer.workers.collect(1).batch)
 
 
@@ -269,3 +269,15 @@ def test_statistics_of_a_custom_loss_are_asked_for_after_the_loss() -> None:
     with marl.Trainer("td3", env="Pendulum-v1", config=keys) as trainer:  # the actor moves at every other update only
         stats = [trainer.train()["info"]["learner"]["default_policy"]["learner_stats"] for _ in range(2)]
     assert "size" in stats[-1]
+
+
+def test_a_summary_tells_the_stages_of_a_model() -> None:
+    model = body(use_lstm=True, observation_filter="MeanStdFilter", post_fcnet_hiddens=[4])
+    assert model.summary().splitlines()[0] == (
+        "3 features -> filter -> 8 tanh -> LSTM of 5 -> 4 relu -> 2 outputs; remembers 10 numbers"
+    )
+
+
+def test_a_fixed_key_says_which_algorithm_has_it() -> None:
+    with pytest.raises(ConfigError, match=r"bc has beta 0\.0, not 1\.0\. Use algo marwil, or drop beta"):
+        marl.Trainer("bc", env="CartPole-v1", config={"beta": 1.0})
