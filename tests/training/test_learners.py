@@ -173,7 +173,7 @@ def test_more_learners_than_ray_has_cpus_are_refused_with_the_sum() -> None:
 
 
 def test_evolution_strategies_refuse_to_share_minibatches_before_ray_is_started() -> None:
-    with pytest.raises(ConfigError, match=r"num_learners is 2, but EsLearner, .* does not share its work"):
+    with pytest.raises(ConfigError, match=r"num_learners is 2, but the algorithm of .* does not share its work"):
         Trainer("es", env="CartPole-v1", config={"num_learners": 2})
 
 
