@@ -26,14 +26,23 @@ def explain(error: ValidationError, where: str, known: Iterable[str] = ()) -> Co
     return ConfigError("\n".join(dict.fromkeys(lines)))
 
 
+MOST_KEYS = 40  # beyond, a list of all keys hides the message
+
+
+def _listing(known: list[str], guessed: bool) -> str:
+    if len(known) > MOST_KEYS:
+        return "" if guessed else " `marl config` lists all keys."
+    return f" Known keys: {', '.join(sorted(known))}." if known else ""
+
+
 def _line(problem: object, where: str, known: Iterable[str]) -> str:
     assert isinstance(problem, dict)
     path = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         known = list(known)
         last = str(problem["loc"][-1])
-        listing = f" Known keys: {', '.join(sorted(known))}." if known else ""
-        return f"{where}: unknown key {path!r}.{did_you_mean(last, known)}{listing}"
+        guess = did_you_mean(last, known)
+        return f"{where}: unknown key {path!r}.{guess}{_listing(known, bool(guess))}"
     if problem["type"] == "missing":
         return f"{where}: the key {path!r} is missing."
     if problem["type"] == "value_error":  # a sentence of ours

@@ -10,9 +10,10 @@ from typing import Any, get_args
 import yaml
 from pydantic import ValidationError
 
+from marl.algos.family import ALGOS, Preset
 from marl.config import explain
 from marl.errors import ConfigError, did_you_mean
-from marl.scenario.config import ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP_KEYS, Scenario
+from marl.scenario.config import ALGO_KEYS, ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP_KEYS, Scenario
 
 LARGEST_FILE = 1_000_000  # bytes
 MOST_VALUES = 100_000  # after aliases are followed: a small file can unfold to billions
@@ -161,7 +162,19 @@ def check_algo_keys(scenario: Scenario, where: str) -> None:
     try:
         preset.configure(**scenario.algo_keys)
     except ValidationError as error:
+        _check_owner(error, preset, where)
         raise explain(error, f"{where}: algo {preset.name}", preset.family.config.model_fields) from None
+
+
+def _check_owner(error: ValidationError, preset: Preset, where: str) -> None:
+    """A key that other algorithms have is no typo."""
+    for problem in error.errors():
+        key = str(problem["loc"][-1]) if problem["loc"] else ""
+        owners = [name for name in ALGOS if key in ALGO_KEYS[name]]
+        if problem["type"] == "extra_forbidden" and owners:
+            raise ConfigError(
+                f"{where}: {preset.name} has no key {key!r}; it belongs to {', '.join(owners)}. Drop it, or take one of these."
+            ) from None
 
 
 def _section(annotation: Any) -> Any:

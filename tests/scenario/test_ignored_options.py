@@ -113,3 +113,14 @@ def test_the_temperature_of_sac_does_not_decay() -> None:
         (pupil,) = trainer.learners[0].pupils.values()
         decays = {name: block.optimiser.param_groups[0]["weight_decay"] for name, block in pupil.optimisers.items()}
     assert decays == {"actor": 0.1, "critic": 0.1, "alpha": 0.0}
+
+
+def test_a_key_of_other_algorithms_is_not_called_unknown() -> None:
+    with pytest.raises(ConfigError, match=r"sac has no key 'clip_param'; it belongs to .*ppo"):
+        Trainer("sac", env="CartPole-v1", config={"clip_param": 0.1})
+
+
+def test_a_mistyped_flat_key_gets_a_guess_and_no_list_of_a_hundred_names() -> None:
+    with pytest.raises(ConfigError, match=r"Did you mean 'train_batch_size'") as told:
+        Trainer("ppo", env="CartPole-v1", config={"train_batchsize": 100})
+    assert len(str(told.value)) < 200

@@ -78,7 +78,7 @@ def test_names_of_algorithms_are_case_insensitive() -> None:
         ({"env": "e", "num_workers": "two"}, "num_workers = 'two' .* does not fit"),
         ({"env": "e", "num_workers": -1}, "greater than or equal to 0"),
         ({"env": "e", "lr": 0}, "lr = 0 .* greater than 0"),
-        ({"env": "e", "algo": {"name": "dqn", "clip_param": 0.2}}, "unknown key 'clip_param'"),
+        ({"env": "e", "algo": {"name": "dqn", "clip_param": 0.2}}, "dqn has no key 'clip_param'"),
         ({"algo": "ppo"}, "the key 'env' is missing"),
         (
             {"env": "e", "exploration_config": {"type": "EpsilonGreedy", "random_timesteps": 3}},

@@ -13,7 +13,7 @@ from marl.training.trainer import Trainer
 @pytest.mark.parametrize(
     ("algo", "config", "text"),
     [
-        ("qmix", {"env": "CartPole-v1", "vf_share_layers": True, "critic_sees": "own"}, "unknown key 'critic_sees'"),
+        ("qmix", {"env": "CartPole-v1", "vf_share_layers": True, "critic_sees": "own"}, "qmix has no key 'critic_sees'"),
         ("mappo", {"env": "two_step_game", "vf_share_layers": True}, "vf_share_layers"),
         ("pg", {"env": "CartPole-v1", "batch_mode": "truncate_episodes"}, "pg, which needs whole episodes"),
         ("dqn", {"env": "Pendulum-v1"}, "need Discrete actions"),
