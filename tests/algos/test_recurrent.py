@@ -363,7 +363,7 @@ def test_a_column_that_a_mixed_team_does_not_have_is_answered_with_those_it_has(
         trainer.train()
     with (
         marl.Trainer("qmix", env="two_step_game", config={**keys, "custom_loss_config": {}}) as trainer,
-        pytest.raises(KeyError, match="column"),  # the user's own mistake stays what it is
+        pytest.raises(ConfigError, match=r"custom loss Curious failed: KeyError: 'column'"),  # the user's own mistake
     ):
         trainer.train()
 
