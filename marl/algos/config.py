@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -110,13 +110,33 @@ class LearnerConfig(Config):
         return tuple(type(self).model_fields)
 
 
-def refuse_unused_priorities(config: LearnerConfig) -> None:
-    """For the ``model_validator`` of algorithms with a replay."""
-    given = config.changed("prioritized_replay_alpha", "prioritized_replay_beta")
-    if given and not config.prioritized_replay:  # type: ignore[attr-defined]
-        raise ValueError(
-            f"{', '.join(given)} means nothing while prioritized_replay is false; set prioritized_replay, or drop it"
-        )
+class ReplayConfig(LearnerConfig):
+    """Keys of algorithms that learn from a replay."""
+
+    n_step: PositiveInt = Field(
+        1, description="Decisions whose rewards are summed before the value of the next one is used."
+    )
+    buffer_size: PositiveInt = Field(100_000, description="Rows that the replay of a policy or team holds.")
+    learning_starts: NonNegativeInt = Field(1_000, description="Env steps to collect before the first update.")
+    updates_per_step: PositiveFloat = Field(1.0, description="Updates per env step; fractions are carried over.")
+    prioritized_replay: bool = Field(
+        False, description="Draw rows by the size of their last error instead of uniformly."
+    )
+    prioritized_replay_alpha: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.6, description="How strongly priorities count; towards 0: uniform."
+    )
+    prioritized_replay_beta: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.4, description="How much of the bias of prioritised drawing is corrected."
+    )
+
+    @model_validator(mode="after")
+    def _priorities_count(self) -> Self:
+        given = self.changed("prioritized_replay_alpha", "prioritized_replay_beta")
+        if given and not self.prioritized_replay:
+            raise ValueError(
+                f"{', '.join(given)} means nothing while prioritized_replay is false; set prioritized_replay, or drop it"
+            )
+        return self
 
 
 def refuse_unused_lr(config: LearnerConfig, *own: str) -> None:

@@ -124,3 +124,8 @@ def test_a_mistyped_flat_key_gets_a_guess_and_no_list_of_a_hundred_names() -> No
     with pytest.raises(ConfigError, match=r"Did you mean 'train_batch_size'") as told:
         Trainer("ppo", env="CartPole-v1", config={"train_batchsize": 100})
     assert len(str(told.value)) < 200
+
+
+def test_hypernetworks_are_refused_where_nothing_is_mixed_by_one() -> None:
+    with pytest.raises(ConfigError, match=r"hypernet_embed means nothing to the mixer 'sum'"):
+        Trainer("vdn", env="two_step_game", config={"hypernet_embed": 8})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
-from marl.algos.config import LearnerConfig, refuse_unused_lr, refuse_unused_priorities
+from marl.algos.config import ReplayConfig, refuse_unused_lr
 
 
-class MaddpgConfig(LearnerConfig):
+class MaddpgConfig(ReplayConfig):
     """ddpg, td3, maddpg: deterministic actors whose critics of actions see as much as ``critic_sees`` says."""
 
     critic_sees: Literal["own", "group", "all"] = Field(
@@ -45,25 +45,9 @@ class MaddpgConfig(LearnerConfig):
     actor_reg: NonNegativeFloat = Field(
         1e-3, description="Weight of the mean squared output of the actor's network, which keeps it from saturating."
     )
-    n_step: PositiveInt = Field(
-        1, description="Decisions whose rewards are summed before the value of the next one is used."
-    )
-    buffer_size: PositiveInt = Field(100_000, description="Rows that the replay of a policy holds.")
-    learning_starts: NonNegativeInt = Field(1_000, description="Env steps to collect before the first update.")
-    updates_per_step: PositiveFloat = Field(1.0, description="Updates per env step; fractions are carried over.")
-    prioritized_replay: bool = Field(
-        False, description="Draw rows by the size of their last error instead of uniformly."
-    )
-    prioritized_replay_alpha: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.6, description="How strongly priorities count; towards 0: uniform."
-    )
-    prioritized_replay_beta: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.4, description="How much of the bias of prioritised drawing is corrected."
-    )
 
     @model_validator(mode="after")
     def _only_keys_that_count(self) -> MaddpgConfig:
-        refuse_unused_priorities(self)
         refuse_unused_lr(self, "actor_lr", "critic_lr")
         if self.changed("target_noise_clip") and not self.target_noise:
             raise ValueError("target_noise_clip means nothing while target_noise is 0; set target_noise, or drop it")

@@ -17,6 +17,7 @@ from marl.algos.joint import Follower, QView, Sight, joint_rows
 from marl.algos.learner import Brief, load_numpy, to_numpy
 from marl.algos.maddpg.config import MaddpgConfig
 from marl.algos.optimiser import FlatOptimiser
+from marl.algos.pace import Pace
 from marl.algos.views import team_rewards
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.replay import Replay
@@ -46,7 +47,7 @@ class Critics(nn.Module):
 
 
 class Pupil:
-    """What belongs to one policy. ``debt`` is the fraction of an update that its env steps have not yet paid for."""
+    """What belongs to one policy."""
 
     def __init__(self, name: PolicyID, index: int, brief: Brief) -> None:
         config, actor = brief.configs[name], brief.policies[name]
@@ -69,7 +70,7 @@ class Pupil:
         self.actor_parameters = list(actor.parameters())
         self.followers = Follower(self.target_actor, actor), Follower(self.target_critics, self.critics)
         self.custom_loss = build_losses({name: actor}, {name: config}).get(name)
-        self.updates, self.debt = 0, 0.0
+        self.updates, self.pace = 0, Pace(config)
 
     # -- data ------------------------------------------------------------------------------------------------------
 
@@ -81,12 +82,7 @@ class Pupil:
         return rows
 
     def updates_due(self, env_steps: int, timesteps: int) -> int:
-        if timesteps < self.config.learning_starts or not len(self.replay):
-            return 0
-        self.debt += self.config.updates_per_step * env_steps
-        due = int(self.debt)
-        self.debt -= due
-        return due
+        return self.pace.due(env_steps, timesteps, len(self.replay))
 
     def sample(self, rng: np.random.Generator) -> SampleBatch:
         """Rows of the replay with all the noise that the update needs, so that a row and its noise stay together."""
@@ -120,7 +116,7 @@ class Pupil:
     def state_dict(self) -> dict[str, Any]:
         return {
             "updates": self.updates,
-            "debt": self.debt,
+            "debt": self.pace.debt,
             "target_actor": self.target_actor.get_weights(),
             "critics": to_numpy(self.critics.state_dict()),
             "target_critics": to_numpy(self.target_critics.state_dict()),
@@ -129,7 +125,7 @@ class Pupil:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.updates, self.debt = state["updates"], state["debt"]
+        self.updates, self.pace.debt = state["updates"], state["debt"]
         self.target_actor.set_weights(state["target_actor"])
         load_numpy(self.critics, state["critics"])
         load_numpy(self.target_critics, state["target_critics"])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from marl.algos.config import LearnerConfig, refuse_unused_priorities
+from marl.algos.config import ReplayConfig
 
 
-class QmixConfig(LearnerConfig):
+class QmixConfig(ReplayConfig):
     """dqn, vdn, qmix: action values from a replay, alone or mixed over a group."""
 
     mixer: Literal["none", "sum", "monotonic"] = Field(
@@ -32,22 +32,9 @@ class QmixConfig(LearnerConfig):
         1.0,
         description="Rewards are learned from multiplied by this; mixers learn best where values are of the order of 1 to 10.",
     )
-    n_step: PositiveInt = Field(
-        1, description="Decisions whose rewards are summed before the value of the next one is used."
-    )
     buffer_size: PositiveInt = Field(50_000, description="Rows that the replay holds.")
-    learning_starts: NonNegativeInt = Field(1_000, description="Env steps to collect before the first update.")
     updates_per_step: PositiveFloat = Field(0.25, description="Updates per env step; fractions are carried over.")
     target_update_every: PositiveInt = Field(500, description="Updates between two copies into the target network.")
-    prioritized_replay: bool = Field(
-        False, description="Draw rows by the size of their last error instead of uniformly."
-    )
-    prioritized_replay_alpha: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.6, description="How strongly priorities count; towards 0: uniform."
-    )
-    prioritized_replay_beta: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.4, description="How much of the bias of prioritised drawing is corrected."
-    )
     mixing_embed_dim: PositiveInt = Field(32, description="Hidden units of the monotonic mixer.")
     hypernet_embed: NonNegativeInt = Field(
         0, description="Hidden units of the networks that turn the state into the mixer's weights; 0: one linear layer."
@@ -55,9 +42,9 @@ class QmixConfig(LearnerConfig):
 
     @model_validator(mode="after")
     def _only_keys_that_count(self) -> QmixConfig:
-        refuse_unused_priorities(self)
-        if self.changed("mixing_embed_dim") and self.mixer != "monotonic":
-            raise ValueError(f"mixing_embed_dim means nothing to the mixer {self.mixer!r}; drop it, or use qmix")
+        unused = self.changed("mixing_embed_dim", "hypernet_embed") if self.mixer != "monotonic" else []
+        if unused:
+            raise ValueError(f"{unused[0]} means nothing to the mixer {self.mixer!r}; drop it, or use qmix")
         return self
 
     @property

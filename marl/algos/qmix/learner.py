@@ -24,6 +24,7 @@ from marl.algos.config import scheduled
 from marl.algos.custom import build_losses, with_custom
 from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
+from marl.algos.pace import Pace
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.losses import best_legal, td_loss, td_target
 from marl.algos.qmix.teams import Team, build_teams
@@ -60,7 +61,7 @@ class QmixLearner(Learner):
         self.shared = shared_optimisers(brief.policies, brief.configs)
         self.custom = build_losses(brief.policies, brief.configs)
         self.teams = build_teams(brief, config, self._device)
-        self.update_debt = 0.0
+        self.pace = Pace(config)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
     @classmethod
@@ -75,21 +76,15 @@ class QmixLearner(Learner):
         self._count_steps(batch.env_steps)
         for team in self.teams:
             team.remember(batch, self.task, self.config)
-        rows = [self._update() for _ in range(self._updates_due(batch.env_steps))]
+        stored = sum(len(team.replay) for team in self.teams)
+        due = self.pace.due(batch.env_steps, max(self.timesteps.values()), stored)
+        rows = [self._update() for _ in range(due)]
         self._observe(batch)
         self._anneal()
         if not rows:
             return {}
         more = {name: self.custom[name].stats() if name in self.custom else {} for name in self.trained}
         return {name: {**mean_metrics([row[name] for row in rows]), **more[name]} for name in sorted(self.trained)}
-
-    def _updates_due(self, env_steps: int) -> int:
-        if max(self.timesteps.values()) < self.config.learning_starts or not any(len(t.replay) for t in self.teams):
-            return 0
-        self.update_debt += self.config.updates_per_step * env_steps
-        due = int(self.update_debt)
-        self.update_debt -= due
-        return due
 
     def _update(self) -> Metrics:
         """One gradient step on a batch of every team that has rows."""
@@ -232,7 +227,7 @@ class QmixLearner(Learner):
     def state_dict(self) -> dict[str, Any]:
         return {
             **self._common_state(),
-            "update_debt": self.update_debt,
+            "debt": self.pace.debt,
             "targets": {name: policy.get_weights() for name, policy in self.targets.items()},
             "optimisers": {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()},
             "shared": {name: optimiser.state_dict() for name, optimiser in self.shared.items()},
@@ -241,7 +236,7 @@ class QmixLearner(Learner):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._load_common_state(state)
-        self.update_debt = state["update_debt"]
+        self.pace.debt = state["debt"]
         for name, weights in state["targets"].items():
             self.targets[name].set_weights(weights)
         for name, saved in state["optimisers"].items():

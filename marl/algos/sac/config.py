@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
-from marl.algos.config import LearnerConfig, refuse_unused_lr, refuse_unused_priorities
+from marl.algos.config import ReplayConfig, refuse_unused_lr
 
 
-class SacConfig(LearnerConfig):
+class SacConfig(ReplayConfig):
     """sac: stochastic actors that are paid for entropy, with twin critics that see as much as ``critic_sees`` says."""
 
     lr: PositiveFloat = Field(3e-4, description="Step size of the optimisers that have none of their own.")
@@ -40,29 +40,13 @@ class SacConfig(LearnerConfig):
     tau: Annotated[float, Field(gt=0, le=1)] = Field(
         0.005, description="Share of the critics that their targets take over per update."
     )
-    n_step: PositiveInt = Field(
-        1, description="Decisions whose rewards are summed before the value of the next one is used."
-    )
     train_batch_size: PositiveInt = Field(256, description="Rows per update.")
-    buffer_size: PositiveInt = Field(100_000, description="Rows that the replay holds.")
-    learning_starts: NonNegativeInt = Field(1_000, description="Env steps to collect before the first update.")
-    updates_per_step: PositiveFloat = Field(1.0, description="Updates per env step; fractions are carried over.")
-    prioritized_replay: bool = Field(
-        False, description="Draw rows by the size of their last error instead of uniformly."
-    )
-    prioritized_replay_alpha: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.6, description="How strongly priorities count; towards 0: uniform."
-    )
-    prioritized_replay_beta: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.4, description="How much of the bias of prioritised drawing is corrected."
-    )
     grad_clip: PositiveFloat | None = Field(
         None, description="Largest norm of the gradient of an actor, and of its critics; null: no limit."
     )
 
     @model_validator(mode="after")
     def _only_keys_that_count(self) -> SacConfig:
-        refuse_unused_priorities(self)
         refuse_unused_lr(self, "actor_lr", "critic_lr", "alpha_lr")
         if self.changed("target_entropy_share") and self.target_entropy != "auto":
             raise ValueError("target_entropy_share means nothing beside a number as target_entropy; drop one of them")

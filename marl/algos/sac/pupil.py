@@ -16,6 +16,7 @@ from marl.algos.custom import build_losses
 from marl.algos.joint import Follower, QView, Sight, joint_rows
 from marl.algos.learner import Brief, load_numpy, to_numpy
 from marl.algos.optimiser import FlatOptimiser
+from marl.algos.pace import Pace
 from marl.algos.sac.config import SacConfig
 from marl.algos.sac.values import Twins, soft_values
 from marl.algos.views import team_rewards
@@ -53,7 +54,7 @@ class Pupil:
         }
         self.custom_loss = build_losses({name: policy}, {name: config}).get(name)
         self.replay = Replay(config.buffer_size, config.prioritized_replay_alpha if config.prioritized_replay else 0.0)
-        self.update_debt = 0.0
+        self.pace = Pace(config)
 
     @property
     def alpha(self) -> Tensor:
@@ -75,12 +76,7 @@ class Pupil:
         return rows
 
     def updates_due(self, env_steps: int, timesteps: int) -> int:
-        if timesteps < self.config.learning_starts or not len(self.replay):
-            return 0
-        self.update_debt += self.config.updates_per_step * env_steps
-        due = int(self.update_debt)
-        self.update_debt -= due
-        return due
+        return self.pace.due(env_steps, timesteps, len(self.replay))
 
     def sample(self, rng: np.random.Generator) -> SampleBatch:
         config = self.config
@@ -94,7 +90,7 @@ class Pupil:
             "targets": to_numpy(self.targets.state_dict()),
             "log_alpha": float(self.log_alpha.detach()),
             "optimisers": {block: optimiser.state_dict() for block, optimiser in self.optimisers.items()},
-            "update_debt": self.update_debt,
+            "debt": self.pace.debt,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -104,7 +100,7 @@ class Pupil:
             self.log_alpha.fill_(state["log_alpha"])
         for block, saved in state["optimisers"].items():
             self.optimisers[block].load_state_dict(saved)
-        self.update_debt = state["update_debt"]
+        self.pace.debt = state["debt"]
 
 
 def _check(name: PolicyID, config: SacConfig, policy: SquashedPolicy) -> None:

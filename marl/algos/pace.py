@@ -1,0 +1,22 @@
+"""When learners with a replay update: so many updates per env step, fractions carried over."""
+
+from __future__ import annotations
+
+from marl.algos.config import ReplayConfig
+
+
+class Pace:
+    """``debt`` is the part of an update that env steps have paid for and that has not been made yet."""
+
+    def __init__(self, config: ReplayConfig) -> None:
+        self.config = config
+        self.debt = 0.0
+
+    def due(self, env_steps: int, timesteps: int, rows: int) -> int:
+        """Updates to make now, after ``env_steps`` more of ``timesteps`` in all, with so many rows in the replay."""
+        if timesteps < self.config.learning_starts or not rows:
+            return 0
+        self.debt += self.config.updates_per_step * env_steps
+        due = int(self.debt)
+        self.debt -= due
+        return due
