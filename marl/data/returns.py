@@ -33,6 +33,15 @@ def discounted_until(rewards: Floats, stop: np.ndarray[tuple[int, ...], np.dtype
     return folded.astype(np.float32, copy=False)
 
 
+def returns_to_go(batch: MultiAgentBatch, rewards: Floats, gamma: float) -> Floats:
+    """What came after each decision until the end of its life, ``sum_k gamma**k * r_k``, for batches of whole episodes.
+
+    It counts every step's reward, also those behind a decision that nobody can train on because its agent was cut off
+    without a last observation.
+    """
+    return discounted_until(rewards, batch.terminateds | batch.truncateds, gamma)
+
+
 def gae(
     batch: MultiAgentBatch, values: Floats, next_values: Floats, folded: Floats, gamma: float, trace: float
 ) -> Floats:

@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from marl.algos.views import team_rows
-from marl.data.returns import gae
+from marl.data.returns import gae, returns_to_go
 from marl.envs.games.two_step import TwoStepGames
 from marl.envs.lifting.vector import DictVector
 from marl.errors import ConfigError, EnvError, SpaceMismatchError, UserError
@@ -55,6 +55,38 @@ def test_a_lost_decision_does_not_join_two_episodes_into_one_advantage() -> None
     zeros = np.zeros_like(batch.rewards)
     advantages = gae(batch, zeros, zeros, batch.rewards, 1.0, 1.0)
     assert advantages[:, 0, 0][batch.active[:, 0, 0]].tolist() == [2.0, 1.0, 2.0, 1.0]
+
+
+def test_returns_hold_what_was_paid_for_a_decision_that_cannot_be_trained_on() -> None:
+    batch = worker_for(blind_world).collect(6).batch
+    returns = returns_to_go(batch, batch.rewards, 1.0)
+    assert returns[:, 0, 0][batch.active[:, 0, 0]].tolist() == [102.0, 101.0, 102.0, 101.0]
+
+
+@pytest.mark.parametrize("algo", ["pg", "marwil"])
+def test_policy_gradients_weigh_decisions_by_the_whole_return(algo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import marl.algos.central_critic.experience as experience
+    import marl.algos.marwil.learner as marwil
+
+    seen: list[float] = []
+
+    def spy(batch: Any, rewards: Any, gamma: float) -> Any:
+        found = returns_to_go(batch, rewards, gamma)
+        seen.extend(found[batch.active].tolist())
+        return found
+
+    for module in (experience, marwil):
+        monkeypatch.setattr(module, "returns_to_go", spy)
+    keys = {
+        "env": blind_world,
+        "train_batch_size": 6,
+        "gamma": 1.0,
+        "fcnet_hiddens": [4],
+        "evaluation": {"interval": 0},
+    }
+    with Trainer(algo, config=keys) as trainer:
+        trainer.train()
+    assert set(seen) == {102.0, 101.0}
 
 
 def test_a_team_cut_off_without_a_last_observation_is_left_out() -> None:

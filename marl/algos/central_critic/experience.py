@@ -12,7 +12,7 @@ from marl.algos.central_critic.config import CentralCriticConfig
 from marl.algos.central_critic.critic import Critic, CriticView
 from marl.algos.views import team_rewards
 from marl.data.batch import MultiAgentBatch, SampleBatch
-from marl.data.returns import fold_rewards, gae, vtrace
+from marl.data.returns import fold_rewards, gae, returns_to_go, vtrace
 from marl.data.task import Array, Floats, PolicyID
 from marl.policies.stochastic import StochasticPolicy
 
@@ -40,17 +40,18 @@ class Appraiser:
         seen = self._seen(batch, rows, slice(None), after=False)
         if config.objective != "pg" and len(rows):
             values[at], next_values[at] = self._appraise(batch, rows, seen)
-        rewards = team_rewards(batch) if config.share_reward else None
+        rewards = team_rewards(batch) if config.share_reward else batch.rewards
         folded = fold_rewards(batch, config.gamma, rewards)
-        if config.objective == "vtrace":
+        if config.objective == "pg":
+            advantages = targets = returns_to_go(batch, rewards, config.gamma)[at]
+        elif config.objective == "vtrace":
             ratios = np.zeros_like(batch.rewards)
             ratios[at] = self._logp(rows) - rows["action_logp"]
             bars = config.vtrace_rho_bar, config.vtrace_c_bar
             moved, weights = vtrace(batch, values, next_values, folded, ratios, config.gamma, *bars, config.gae_lambda)
             advantages, targets = weights[at], (values + moved)[at]
         else:
-            trace = 1.0 if config.objective == "pg" else config.gae_lambda
-            advantages = gae(batch, values, next_values, folded, config.gamma, trace)[at]
+            advantages = gae(batch, values, next_values, folded, config.gamma, config.gae_lambda)[at]
             targets = advantages + values[at]
         return SampleBatch(
             {

@@ -28,7 +28,7 @@ from marl.algos.marwil.config import MarwilConfig
 from marl.algos.marwil.losses import advantage_weights, imitation_loss, moved_average, value_loss
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.data.batch import MultiAgentBatch, SampleBatch
-from marl.data.returns import fold_rewards, gae
+from marl.data.returns import returns_to_go
 from marl.data.task import Array, Floats, PolicyID, Task
 from marl.errors import ConfigError, TrainingError
 from marl.policies.body import Body
@@ -111,13 +111,12 @@ class MarwilLearner(Learner):
     def _returns(self, name: PolicyID, batch: MultiAgentBatch, rows: SampleBatch) -> Floats:
         """Discounted rewards to the end; only what was truncated asks the critic."""
         t, e, a = rows["row"], rows["lane"], rows["seat"]
-        nothing, next_values = np.zeros_like(batch.rewards), np.zeros_like(batch.rewards)
+        rewards = batch.rewards.copy()
         cut = np.flatnonzero(rows["truncateds"] & ~rows["terminateds"])
         if cut.size:
             judged = self._judged(name, rows["new_obs"][cut], rows["agent_index"][cut], rows["new_legal"][cut])
-            next_values[t[cut], e[cut], a[cut]] = judged
-        folded = fold_rewards(batch, self.config.gamma)
-        returns: Floats = gae(batch, nothing, next_values, folded, self.config.gamma, trace=1.0)[t, e, a]
+            rewards[t[cut] + rows["elapsed"][cut] - 1, e[cut], a[cut]] += self.config.gamma * judged
+        returns: Floats = returns_to_go(batch, rewards, self.config.gamma)[t, e, a]
         return returns
 
     @torch.inference_mode()
