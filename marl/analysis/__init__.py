@@ -1,0 +1,1 @@
+"""Looking at trained runs: cross-play between checkpoints, exploitability, rankings, one report."""
