@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from marl.data.task import Array, Kind, PolicyID
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import PolicySpec
 from marl.policies.deterministic import DeterministicPolicy
+from marl.policies.mixture import Mixture
 from marl.policies.networks import MLP
 from marl.policies.policy import Policy
 from marl.policies.scripted import build_scripted
@@ -22,18 +24,23 @@ ACTS: dict[str, Callable[[Kind, PolicySpec], Policy]] = {
     "squashed": SquashedPolicy,
 }
 """How an algorithm's policies act."""
+DRAWING = ("stochastic", "squashed")  # whose best guess is not to be taken for their play
 
 
 def build_policy(spec: PolicySpec, kind: Kind) -> Policy:
     """A fresh policy; the same recipe gives the same weights everywhere."""
     if spec.scripted is not None:
         return build_scripted(kind, spec.scripted)
+    if spec.population is not None:
+        member = replace(spec, population=None)
+        return Mixture(kind, lambda: build_policy(member, kind), spec.acts in DRAWING)
     return ACTS[spec.acts](kind, spec)
 
 
 def build_policies(specs: Mapping[PolicyID, PolicySpec], kinds: Sequence[Kind]) -> dict[PolicyID, Policy]:
     """Fresh policies. Encoders of one name are the same tensors: the first policy that has it gives them."""
     policies = {name: build_policy(spec, kinds[spec.kind]) for name, spec in specs.items()}
+    _share_members(policies, specs)
     donors: dict[str, PolicyID] = {}
     for name, policy in policies.items():
         layers = specs[name].model.shared.get("encoder")
@@ -52,6 +59,15 @@ def build_policies(specs: Mapping[PolicyID, PolicySpec], kinds: Sequence[Kind]) 
             _mlp(policy).share(_mlp(donor), depth)
         policy.shared = {layers: _mlp(donor).first(depth)}
     return policies
+
+
+def _share_members(policies: Mapping[PolicyID, Policy], specs: Mapping[PolicyID, PolicySpec]) -> None:
+    """Mixtures of one population have the same members."""
+    first: dict[str, Mixture] = {}
+    for name, policy in policies.items():
+        population = specs[name].population
+        if population is not None and isinstance(policy, Mixture):
+            policy.share(first.setdefault(population, policy))
 
 
 def _mlp(policy: Networked) -> MLP:

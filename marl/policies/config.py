@@ -204,6 +204,7 @@ class PolicySpec:
     options: Mapping[str, Any] = field(
         default_factory=dict
     )  # what else the algorithm says about acting, such as dueling
+    population: str | None = None  # a mixture of policies of this recipe; those of one name have the same members
 
 
 def refuse_model_keys(spec: PolicySpec, keys: tuple[str, ...], learners: str, why: str) -> None:

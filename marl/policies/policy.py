@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from marl.data.task import Array, Bools, Floats, Ints, Kind
+
+NO_LOTS: NDArray[np.float64] = np.zeros(0)
 
 
 @dataclass(slots=True)
@@ -19,6 +23,7 @@ class Inputs:
     obs: Array  # [N, obs_width] as the world gave it
     legal: Bools  # [N, legal_width]; width 0: everything is legal
     agent_index: Ints  # [N] seat within the kind of agents
+    lots: NDArray[np.float64] = field(default_factory=lambda: NO_LOTS)  # [N] 0..1, if the policy draws lots
 
     def __len__(self) -> int:
         return len(self.obs)
@@ -44,6 +49,8 @@ class Policy(nn.Module, ABC):
     """Whether ``observe`` does anything."""
     remembers_reward: bool = False
     """Whether the last of these numbers is what the agent was paid since its last decision; the player adds it up."""
+    draws_lots: bool = False
+    """Whether it decides something once per episode by the lot of its team (``Inputs.lots``)."""
 
     def __init__(self, kind: Kind) -> None:
         super().__init__()
@@ -72,6 +79,9 @@ class Policy(nn.Module, ABC):
         """Parameters that no other policy has."""
         elsewhere = {id(p) for parameters in self.shared.values() for p in parameters}
         return [p for p in self.parameters() if id(p) not in elsewhere]
+
+    def fit(self, weights: Mapping[str, Array]) -> None:
+        """Take the shape of these weights; only populations, which grow, have anything to do."""
 
     def set_weights(self, weights: dict[str, Array]) -> None:
         self.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.items()})

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from marl.data.actions import Columns
 from marl.data.episode import Episode
@@ -37,7 +38,7 @@ class Player:
 
     def __init__(
         self, world: BatchedEnv, policies: Mapping[PolicyID, Policy], kinds: Mapping[PolicyID, int], mapper: Mapper,
-        config: RolloutConfig, worker_index: int = 0,
+        config: RolloutConfig, worker_index: int = 0, teams: Sequence[int] | None = None,
     ) -> None:  # fmt: skip
         self.world, self.mapper, self.config, self.worker_index = world, mapper, config, worker_index
         self.policy_ids = list(policies)
@@ -54,6 +55,9 @@ class Player:
                 world.kinds, carry_sizes(self.policies, self.kind_of_policy, len(world.kinds)), strict=True
             )
         ]
+        self.teams = np.arange(seats) if teams is None else np.asarray(teams)  # seats of one team draw one lot
+        self.draws_lots = any(policy.draws_lots for policy in self.policies)
+        self.lots = np.zeros((lanes, seats))
         self._column = [np.tile(np.arange(kind.size), lanes) for kind in world.kinds]  # seat within the kind, per row
         self.alive = np.zeros((lanes, seats), bool)  # has been asked and has not ended
         self.t = np.zeros(lanes, np.int64)
@@ -81,6 +85,8 @@ class Player:
         self.episodes_begun += len(lanes)
         for column in self.carry:
             column[lanes] = 0.0
+        if self.draws_lots:
+            self.lots[lanes] = lots(seeds, self.teams)
         if not (self.mapper.fixed and self.world.fixed_seats):
             self._seat_everybody(lanes, seeds)
         self.ledger.seen[lanes] |= self.view.present[lanes]
@@ -136,6 +142,8 @@ class Player:
             carry = self.carry[k].reshape(len(flat), self.carry[k].shape[2])
             for rows, policy in self._deciding(k, view.present[:, kind.seats]):
                 inputs = Inputs(obs[rows].copy(), legal[rows], self._column[k][rows])
+                if policy.draws_lots:
+                    inputs.lots = self.lots[:, kind.seats].reshape(-1)[rows]
                 decision = self._act(policy, inputs, carry[rows, : policy.carry_size], rng, explore)
                 flat[rows], kind_logp[rows] = self._stored(policy, decision.actions), decision.logp
                 if policy.carry_size:
@@ -270,6 +278,7 @@ class Player:
             "policy_of": self.policy_of.copy(),
             "alive": self.alive.copy(),
             "carry": [column.copy() for column in self.carry],
+            "lots": self.lots.copy(),
             "t": self.t.copy(),
             "eps_id": self.eps_id.copy(),
             "episodes_begun": self.episodes_begun,
@@ -282,6 +291,7 @@ class Player:
         self.ledger.load_state_dict(state["ledger"])
         self.policy_of[:], self.t[:], self.eps_id[:] = state["policy_of"], state["t"], state["eps_id"]
         self.alive[:] = state["alive"]
+        self.lots[:] = state["lots"]
         for column, saved in zip(self.carry, state["carry"], strict=True):
             column[:] = saved
         self.episodes_begun = state["episodes_begun"]
@@ -290,6 +300,17 @@ class Player:
             if rng is not None:
                 self.episodes[lane].rng.bit_generator.state = rng
         return np.flatnonzero(self.view.over)
+
+
+def lots(seeds: Ints, teams: Ints) -> NDArray[np.float64]:
+    """A number from 0 to 1 for each episode and seat ``[E, A]``, by the episode's seed and the seat's team alone."""
+    mixed = seeds.astype(np.uint64)[:, None] * np.uint64(0x9E3779B97F4A7C15) + (
+        teams.astype(np.uint64) + np.uint64(1)
+    ) * np.uint64(0xD1B54A32D192ED03)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # SplitMix64's finaliser
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    found: NDArray[np.float64] = (mixed ^ (mixed >> np.uint64(31))).astype(np.float64) / 2.0**64
+    return found
 
 
 def carry_sizes(policies: Sequence[Policy], kind_of_policy: Sequence[int], kinds: int) -> list[int]:

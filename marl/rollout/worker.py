@@ -122,7 +122,9 @@ class RolloutWorker:
 
     def _new_player(self) -> Player:
         world = self._make_world(self.spec.world, self.spec.config.num_envs_per_worker, self.spec.task.state_size > 0)
-        player = Player(world, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index)
+        player = Player(
+            world, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
+        )
         player.watchful = isinstance(world, DictVector)  # the numbers of a native world are looked at grid by grid
         return player
 
@@ -137,6 +139,10 @@ class RolloutWorker:
             with_state=with_state,
             wrappers=recipe.wrappers,
         )
+
+    def make_copies(self, copies: int) -> BatchedEnv:
+        """More copies of the world of training, for matches beside the learning; without a state, which is for learners."""
+        return self._make_world(self.spec.world, copies, with_state=False)
 
     def _draw_seeds(self, count: int) -> Ints:
         return self._seeds.integers(0, 2**31 - 1, count)
@@ -158,7 +164,7 @@ class RolloutWorker:
         recipe = self.spec.evaluation_world or self.spec.world
         world = self._make_world(recipe, copies, with_state=False)  # a state is for learners, and nobody learns here
         mapper = self.spec.evaluation_mapper or self.spec.mapper
-        return Player(world, self.policy_map, self._kinds, mapper, config, self.index)
+        return Player(world, self.policy_map, self._kinds, mapper, config, self.index, self.spec.teams)
 
     # -- the user's hands ------------------------------------------------------------------------------------------
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, field_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, field_validator, model_validator
 
 from marl.algos.presets import ALGOS, Preset
 from marl.config import Config
 from marl.policies.config import ExplorationConfig, ModelConfig
+from marl.populations.config import PopulationConfig
 from marl.rollout.config import EvaluationConfig, RolloutConfig
 
 Overrides = dict[str, Any]
@@ -65,6 +66,9 @@ class Scenario(RolloutConfig):
     model: ModelConfig = Field(ModelConfig(), description="Networks.")
     exploration_config: ExplorationConfig | None = Field(None, description="Exploration; default: the algorithm's.")
     evaluation: EvaluationConfig = Field(EvaluationConfig(), description="Play on envs of its own between iterations.")
+    population: PopulationConfig | None = Field(
+        None, description="Train against snapshots: self_play, fictitious, prioritised, league or psro. Default: none."
+    )
     goal: dict[str, float] = Field(
         {}, description="Result fields and the value they have to reach, checked on the last evaluation."
     )
@@ -101,6 +105,20 @@ class Scenario(RolloutConfig):
         description="Policy id to a checkpoint (or run directory) of another run, or PATH#policy, to start from.",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _oracle_is_the_algorithm(cls, keys: Any) -> Any:
+        """``population.oracle`` is another way to say ``algo.name``."""
+        population = keys.get("population") if isinstance(keys, dict) else None
+        oracle = population.get("oracle") if isinstance(population, dict) else None
+        if oracle is None:
+            return keys
+        algo = cls._short_form(keys.get("algo") or {})
+        named = algo.get("name", oracle) if isinstance(algo, dict) else oracle
+        if str(named).lower() != str(oracle).lower():
+            raise ValueError(f"population.oracle is {oracle}, but algo is {named}; give one of them, or the same twice")
+        return {**keys, "algo": {**algo, "name": oracle}} if isinstance(algo, dict) else keys
+
     @field_validator("env")
     @classmethod
     def _name_or_creator(cls, value: object) -> object:
@@ -113,7 +131,7 @@ class Scenario(RolloutConfig):
 
     @field_validator("algo", mode="before")
     @classmethod
-    def _short_form(cls, value: object) -> object:
+    def _short_form(cls, value: Any) -> Any:
         """``algo: qmix`` is short for ``algo: {name: qmix}``."""
         return {"name": value} if isinstance(value, str) else value
 

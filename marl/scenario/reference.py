@@ -17,6 +17,7 @@ from marl.algos.presets import ALGOS
 from marl.envs.registry import ENVS
 from marl.envs.wrappers import WRAPPERS
 from marl.policies.config import ExplorationConfig, ModelConfig, ScriptedConfig
+from marl.populations.config import PopulationConfig
 from marl.rollout.config import EvaluationConfig
 from marl.scenario.config import MultiAgentConfig, Scenario
 from marl.scenario.load import read_yaml
@@ -27,6 +28,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "multiagent": MultiAgentConfig,
     "exploration_config": ExplorationConfig,
     "evaluation": EvaluationConfig,
+    "population": PopulationConfig,
     "optimizer": OptimizerConfig,
     "scripted": ScriptedConfig,
 }

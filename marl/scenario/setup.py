@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,12 +20,14 @@ from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
 from marl.mappers.mapper import Mapper
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
 from marl.policies.custom import classes_used
+from marl.populations.stage import Stage
 from marl.registry import import_module
 from marl.rollout.config import RolloutConfig, RolloutSpec
 from marl.scenario.collection import collects_asynchronously, describe_collection
 from marl.scenario.config import MODEL_KEYS, Overrides, Scenario
 from marl.scenario.header import describe_run
-from marl.scenario.routing import build_mapper, choose, possible_seats, seats_of_policies
+from marl.scenario.population import casting, find_stage
+from marl.scenario.routing import build_mapper, possible_seats, seats_of_policies
 from marl.scenario.world import evaluation_world, look_at_world
 
 
@@ -42,6 +44,7 @@ class Setup:
     iteration_steps: int
     header: tuple[str, ...]  # what the run says about itself
     asynchronous: bool = False  # workers play on while learners learn
+    stage: Stage | None = None  # of a population
 
     @property
     def policies(self) -> Mapping[PolicyID, PolicySpec]:
@@ -54,11 +57,13 @@ def set_up(scenario: Scenario) -> Setup:
         import_module(module, "imports")
     look = look_at_world(scenario)
     kinds, state_size, teams = look.kinds, look.state_size, AgentGroups(look.groups)
-    policies, mapper = choose(scenario.multiagent, teams, kinds)
-    evaluation = _evaluation_mapper(scenario, policies, teams)
+    stage = find_stage(scenario, look.groups, kinds)
+    policies, mapper = casting(scenario, teams, kinds, stage)
+    evaluation = _evaluation_mapper(scenario, policies, teams, stage)
     evaluated = possible_seats(evaluation, policies, kinds) if evaluation is not None else {}
     seats = seats_of_policies(mapper, policies, kinds, evaluated)
-    parsed = {name: _parse(scenario, name) for name in policies}
+    mixtures = stage.mixtures if stage is not None else {}
+    parsed = {name: _parse(scenario, name) for name in policies if name not in mixtures}
     actors = {
         name: Role(p.preset, p.preset.configure(**p.algo_keys), p.model, seats[name] or evaluated[name])
         for name, p in parsed.items() if p.preset is not None
@@ -72,6 +77,7 @@ def set_up(scenario: Scenario) -> Setup:
         name: _spec(scenario, name, p, actors.get(name), seats[name] or evaluated[name], task)
         for name, p in parsed.items()
     }
+    specs |= {name: replace(specs[side.learners[0]], population=side.name) for name, side in mixtures.items()}
     _check_evaluation(evaluated, specs, task)
     _check_units(scenario, specs, task)
     _check_trainable(scenario, roles, policies)
@@ -94,12 +100,13 @@ def set_up(scenario: Scenario) -> Setup:
         registered={name: ENVS[name] for name in map(str, (scenario.env, scenario.evaluation.env)) if name in ENVS},
         registered_wrappers={w.name: WRAPPERS[w.name] for w in look.wrappers if w.name in WRAPPERS},
         registered_classes=classes_used(spec.model for spec in specs.values()),
+        teams=stage.teams if stage is not None else None,
     )
     fragment, iteration = _lengths(scenario, roles)
     asynchronous = collects_asynchronously(scenario, roles)
     header = describe_run(scenario, task, mapper.name, seats, plans, roles, look)
     header += describe_collection(scenario, roles, asynchronous)
-    return Setup(scenario, task, roles, plans, rollout, fragment, iteration, header, asynchronous)
+    return Setup(scenario, task, roles, plans, rollout, fragment, iteration, header, asynchronous, stage)
 
 
 @dataclass(frozen=True)
@@ -250,10 +257,14 @@ def _complete_episodes(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> bo
     return bool(needy) or scenario.batch_mode == "complete_episodes"
 
 
-def _evaluation_mapper(scenario: Scenario, policies: list[PolicyID], teams: AgentGroups) -> Mapper | None:
-    """Who plays during evaluation; None: the same as in training."""
+def _evaluation_mapper(
+    scenario: Scenario, policies: list[PolicyID], teams: AgentGroups, stage: Stage | None
+) -> Mapper | None:
+    """Who plays during evaluation; None: the same as in training. Populations play their answers."""
     mapping = scenario.evaluation.policy_mapping_fn
-    return None if mapping is None else build_mapper(mapping, policies, teams)
+    if mapping is None:
+        return stage.answers() if stage is not None else None
+    return build_mapper(mapping, policies, teams)
 
 
 def _check_evaluation(

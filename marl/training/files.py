@@ -45,6 +45,10 @@ class RunFiles:
         write_atomically(self.directory / "params.json", json.dumps(plain, indent=2) + "\n")
         write_atomically(self.directory / "params.yaml", yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
 
+    def write_population(self, population: Mapping[str, Any]) -> None:
+        """``population.json``: members, where they come from, what they earned against each other."""
+        write_atomically(self.directory / "population.json", json.dumps(to_plain(population), indent=1) + "\n")
+
     def append(self, result: Result) -> None:
         """Add one iteration's result to ``result.json``, ``progress.csv`` and the TensorBoard events."""
         plain = to_plain(result, finite=True)

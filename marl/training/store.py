@@ -14,6 +14,7 @@ from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.errors import CheckpointError, did_you_mean
 from marl.policies.policy import Policy
+from marl.populations.population import Population
 from marl.registry import only_modules
 from marl.scenario.describe import can_be_replayed, describe
 from marl.scenario.load import compose
@@ -34,7 +35,11 @@ from marl.training.sources import load_source_state, source_state
 if TYPE_CHECKING:
     from marl.training.trainer import Trainer
 
-TO_PLAY = ("run", "policies")  # parts that are enough to play; older checkpoints and `best` hold only these
+TO_PLAY = (
+    "run",
+    "policies",
+    "population",
+)  # parts that are enough to play; older checkpoints and `best` hold only these
 COUNTERS = (
     "decisions_lost",
     "iteration",
@@ -102,6 +107,11 @@ class Store:
         if freq and self.trainer.iteration % freq == 0:
             self.save()
 
+    def write_population(self, population: Population) -> None:
+        """What a reader wants to know of a population: members, lineage, payoffs."""
+        if self.files is not None:
+            self.files.write_population(population.as_json())
+
     def new_best(self) -> None:
         """The evaluation was the best so far: keep what is needed to play it."""
         if self.directory is not None:
@@ -135,7 +145,9 @@ class Store:
             "workers": trainer.workers.state_dict,
             "replay": lambda: [learner.replay_state() for learner in trainer.learners],
         }
-        parts = {name: build[name]() for name in names}
+        parts = {name: build[name]() for name in names if name in build}
+        if trainer.population is not None:
+            parts["population"] = trainer.population.state_dict()
         source = source_state(trainer.source, trainer.workers) if "workers" in names else {}
         return {**parts, "source": source} if source else parts
 
@@ -179,6 +191,8 @@ class Store:
         trainer.workers.load_state_dict(workers)
         if has_part(folder, "source"):
             load_source_state(trainer.source, read_part(folder, "source"))
+        if trainer.population is not None:
+            trainer.population.load_state_dict(read_part(folder, "population"))
         trainer.learning.align()
         if self.files is not None:
             self.go_on()
@@ -249,6 +263,7 @@ def _loadable(name: PolicyID, source: str) -> tuple[Mapping[str, Any], str]:
 
 def set_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> None:
     """Copy weights into a policy; names and shapes have to fit."""
+    policy.fit(weights)
     mine = {key: tuple(tensor.shape) for key, tensor in policy.state_dict().items()}
     theirs = {key: tuple(array.shape) for key, array in weights.items()}
     if mine != theirs:

@@ -33,6 +33,7 @@ from marl.training.acting import act_once
 from marl.training.build import check_fields, choose_device, make_pool
 from marl.training.learners import Learners, make_learners
 from marl.training.result import Result, episode_numbers, look_up, reached
+from marl.training.rounds import end_round_if_due, make_population, population_numbers
 from marl.training.sources import Source, choose_source, close_source
 from marl.training.store import Store, check_loaded, load_policy
 from marl.training.timers import Timers
@@ -80,6 +81,7 @@ class Trainer:
             self.workers: WorkerPool = make_pool(self.setup, self.policies)
             self.source: Source = choose_source(self.setup, self.workers, self.learners)
             undo.pop_all()
+        self.population = make_population(self)
         self.extra: dict[str, float] = {}  # newest numbers of the source
         self.timers = Timers()
         self.iteration = 0
@@ -138,6 +140,7 @@ class Trainer:
         self.timesteps_total += steps
         self.agent_timesteps_total += agent_steps
         self.last_metrics = {name: row for name, row in metrics.items() if name in self.policies_to_train}
+        end_round_if_due(self)
         fresh = EpisodeStats.concat(episodes)
         self.episodes_total += len(fresh)
         self.recent = EpisodeStats.concat([self.recent, fresh]).last(max(RECENT, len(fresh)))
@@ -251,6 +254,7 @@ class Trainer:
             "hostname": platform.node(),
             "node_ip": "127.0.0.1",
             "config": describe(self.scenario),
+            **population_numbers(self),
         }
 
     def run(self) -> Result:

@@ -1,0 +1,113 @@
+"""A mixture over a population is a policy: it draws one of its members for each episode and plays that member to the end.
+
+Which member plays follows from the *lot* of the episode, a number from 0 to 1 that the player draws once per team and
+episode: agents of one team get the same lot, so a team is played by one member as a whole. The chosen member is
+remembered in the carry (its number plus one), so an episode ends as it began even if chances change meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from marl.data.task import Array, Floats, Ints, Kind
+from marl.errors import ConfigError
+from marl.policies.policy import Decision, Inputs, Policy
+
+MEMBER = "members."
+Chances = NDArray[np.float64]
+
+
+class Mixture(Policy):
+    """``chances[k]`` is the probability that member ``k`` plays an episode.
+
+    ``fresh`` builds one more member; members differ in their weights alone. Members that draw their actions draw them
+    always, also where others play greedily: a mixed strategy has no greedy version.
+    """
+
+    draws_lots = True
+
+    def __init__(self, kind: Kind, fresh: Callable[[], Policy], draws_actions: bool) -> None:
+        super().__init__(kind)
+        self.fresh, self.draws_actions = fresh, draws_actions
+        first = fresh()
+        if first.remembers_reward:
+            raise ConfigError(
+                "lstm_use_prev_reward does not work in a population: the memory of its members has another place. Drop it."
+            )
+        self.world_units, self.carry_size = first.world_units, 1 + first.carry_size
+        self.members = nn.ModuleList([first])
+        self.chances: torch.Tensor
+        self.register_buffer("chances", torch.ones(1, dtype=torch.float64))
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def member(self, index: int) -> Policy:
+        found = self.members[index]
+        assert isinstance(found, Policy)
+        return found
+
+    def share(self, other: Mixture) -> None:
+        """Have the same members as ``other``, with chances of one's own."""
+        self.members = other.members
+
+    def add(self, weights: Mapping[str, Array]) -> int:
+        """One more member, also of the mixtures that share them; gives its number. Its chance is 0 until it is set."""
+        policy = self.fresh()
+        policy.set_weights(dict(weights))
+        self.members.append(policy.to(self.device))
+        return len(self.members) - 1
+
+    def set_chances(self, chances: Sequence[float] | Chances) -> None:
+        given = np.asarray(chances, np.float64)
+        if given.shape != (len(self),) or given.min() < -1e-9 or abs(given.sum() - 1) > 1e-6:
+            raise ConfigError(f"a mixture of {len(self)} members needs so many chances that add up to 1, got {given}.")
+        self.chances = torch.from_numpy(np.maximum(given, 0) / np.maximum(given, 0).sum())
+
+    def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
+        del explore
+        carry = carry.copy()
+        new = carry[:, 0] == 0
+        if new.any():
+            carry[new, 0] = self.choose(inputs.lots[new]) + 1
+        playing = carry[:, 0].astype(np.int64) - 1
+        actions = np.zeros((len(inputs), *self.kind.action_shape), self.kind.action_dtype)
+        logp = np.zeros(len(inputs), np.float32)
+        for number in np.unique(playing):
+            rows, member = np.flatnonzero(playing == number), self.member(number)
+            part = Inputs(inputs.obs[rows], inputs.legal[rows], inputs.agent_index[rows], inputs.lots[rows])
+            found = member.act(part, carry[rows, 1:], rng, explore=self.draws_actions)
+            actions[rows], logp[rows] = found.actions, found.logp
+            if member.carry_size:
+                carry[rows, 1:] = found.carry
+        return Decision(actions, logp, carry)
+
+    def choose(self, lots: NDArray[np.float64]) -> Ints:
+        """The members whose share of 0..1 the lots fall into."""
+        edges = np.cumsum(self.chances.numpy())
+        found: Ints = np.minimum(np.searchsorted(edges, lots * edges[-1], side="right"), len(self) - 1)
+        return found
+
+    # -- weights ---------------------------------------------------------------------------------------------------
+
+    def fit(self, weights: Mapping[str, Array]) -> None:
+        """Have as many members as these weights."""
+        wanted = len(weights["chances"])
+        while len(self.members) < wanted:
+            self.members.append(self.fresh().to(self.device))
+        if len(self.members) > wanted:
+            del self.members[wanted:]  # in place: other mixtures share them
+        if len(self.chances) != wanted:
+            self.chances = torch.full((wanted,), 1.0 / wanted, dtype=torch.float64)
+
+    def set_weights(self, weights: dict[str, Array]) -> None:
+        self.fit(weights)
+        super().set_weights(weights)
+
+    def weights_of_member(self, index: int) -> dict[str, Array]:
+        return self.member(index).get_weights()

@@ -1,0 +1,111 @@
+"""The payoff table of a growing population: only pairings that have not met yet are played."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import permutations, product
+from math import factorial, prod
+from typing import Any
+
+import numpy as np
+
+from marl.errors import ConfigError
+from marl.gametheory.game import Payoffs
+from marl.gametheory.payoffs import PayoffTensor
+from marl.populations.matches import Job, Returns, play_all
+from marl.populations.members import Member
+from marl.populations.stage import Stage
+from marl.rollout.pool import WorkerPool
+
+MOST_PAIRINGS = 20_000  # new ones of one round
+
+Pairing = tuple[int, ...]
+"""The number of the member that plays each player."""
+
+
+class PayoffTable:
+    """Means and squared deviations of every pairing, by players in the order of the stage."""
+
+    def __init__(self, stage: Stage, matches: int, seed: int) -> None:
+        self.stage, self.matches, self.seed = stage, matches, seed
+        self.played: dict[Pairing, Returns] = {}
+
+    def grow(self, pool: WorkerPool, members: Mapping[str, Sequence[Member]]) -> int:
+        """Play what has not met yet; ``members`` are those of each side. Gives the number of episodes."""
+        players = list(self.stage.players)
+        numbers = [range(len(members[self.stage.side_of(player).name])) for player in players]
+        missing = prod(map(len, numbers)) - len(self.played)
+        if missing > MOST_PAIRINGS:
+            raise ConfigError(
+                f"population: {missing:,} new pairings of {len(players)} players would have to "
+                f"be played (limit {MOST_PAIRINGS:,}). Use longer rounds (round_timesteps), or psro with meta_solver: uniform."
+            )
+        new = [pairing for pairing in product(*numbers) if pairing not in self.played]
+        self.played |= dict(zip(new, self.play(pool, members, new), strict=True))
+        return len(new) * self.matches
+
+    def play(
+        self, pool: WorkerPool, members: Mapping[str, Sequence[Member]], pairings: Sequence[Pairing]
+    ) -> list[Returns]:
+        """Means and standard errors ``[2, players]`` of each pairing."""
+        players = list(self.stage.players)
+        known: dict[str, Member] = {}
+        jobs = []
+        for pairing in pairings:
+            seating = []
+            for player, number in zip(players, pairing, strict=True):
+                side = self.stage.side_of(player).name
+                known[f"{side}/{number}"] = members[side][number]
+                seating += [(agent, f"{side}/{number}") for agent in self.stage.players[player]]
+            jobs.append(Job(tuple(seating), self._seeds(pairing)))
+        return [_summary(returns) for returns in play_all(pool, known, jobs, self.stage.players)]
+
+    def _seeds(self, pairing: Pairing) -> tuple[int, ...]:
+        drawn = np.random.default_rng([self.seed, 0x706179, *pairing]).integers(0, 2**31 - 1, self.matches)
+        return tuple(drawn.tolist())
+
+    def tensor(self, names: Mapping[str, Sequence[str]]) -> PayoffTensor:
+        """All pairings; those of a symmetric population are averaged over the seats."""
+        stage, players = self.stage, tuple(self.stage.players)
+        labels = tuple(tuple(names[stage.side_of(player).name]) for player in players)
+        shape = tuple(map(len, labels))
+        mean, error = np.zeros((len(players), *shape)), np.zeros((len(players), *shape))
+        for pairing, (means, errors) in self.played.items():
+            place: Any = (slice(None), *pairing)
+            mean[place], error[place] = means, errors
+        count = np.full(shape, self.matches, np.int64)
+        if stage.config.symmetric:
+            mean, error = averaged_over_seats(mean), averaged_over_seats(error**2) ** 0.5
+            error /= factorial(len(players)) ** 0.5
+            count *= factorial(len(players))
+        return PayoffTensor(mean, error, count, labels, players, stage.config.symmetric)
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        pairings = sorted(self.played)
+        return {
+            "pairings": np.array(pairings, np.int64).reshape(len(pairings), len(self.stage.players)),
+            "played": np.array([self.played[p] for p in pairings]).reshape(len(pairings), 2, len(self.stage.players)),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        pairs = zip(np.asarray(state["pairings"]).tolist(), np.asarray(state["played"]), strict=True)
+        self.played = {tuple(pairing): summary for pairing, summary in pairs}
+
+
+def _summary(returns: Returns) -> Returns:
+    """Means and their standard errors ``[2, players]``; of one episode the error is not known and taken as the mean's size."""
+    mean, count = returns.mean(axis=0), len(returns)
+    error = returns.std(axis=0, ddof=1) / count**0.5 if count > 1 else np.abs(mean)
+    return np.stack([mean, error])
+
+
+def averaged_over_seats(table: Payoffs) -> Payoffs:
+    """``[players, s, s, ...]``, the mean over all ways to seat the strategies; the same for every player then."""
+    players = len(table)
+    total = np.zeros_like(table)
+    for order in permutations(range(players)):
+        total += table[list(order)].transpose(0, *(1 + axis for axis in order))
+    averaged: Payoffs = total / factorial(players)
+    return averaged

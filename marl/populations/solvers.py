@@ -1,0 +1,71 @@
+"""From a payoff table to mixtures: the meta-solvers, and the weights of prioritised play."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from marl.gametheory.game import MatrixGame, Payoffs, Profile, Strategy
+from marl.gametheory.payoffs import PayoffTensor
+from marl.gametheory.rank.alpha import alpha_rank
+from marl.gametheory.solve.dynamics import projected_replicator
+from marl.gametheory.solve.nash import nash
+from marl.gametheory.solve.zero_sum import zero_sum
+from marl.populations.config import PopulationConfig
+
+ROUNDING = 1e-5
+"""Returns are float32: payoffs of a zero-sum world add up to 0 as far as this, relative to their size."""
+
+
+def meta_strategy(config: PopulationConfig, payoffs: PayoffTensor) -> Profile:
+    """One mixture per player; the same for all of them in a symmetric population."""
+    game = without_rounding(payoffs.game)
+    if config.meta_solver == "uniform":
+        return game.uniform()
+    if config.meta_solver == "alpha_rank":
+        return _marginals(alpha_rank(payoffs, alpha=config.alpha).mass, payoffs)
+    if config.meta_solver == "nash" and game.num_players == 2 and game.is_constant_sum:
+        found = zero_sum(game).profile
+        return (found[0],) * 2 if payoffs.symmetric else found
+    if config.meta_solver == "nash" and not payoffs.symmetric:
+        return nash(game).profile
+    found = projected_replicator(game).profile  # from the uniform start a symmetric game keeps its players alike
+    return (found[0],) * game.num_players if payoffs.symmetric else found
+
+
+def without_rounding(game: MatrixGame) -> MatrixGame:
+    """The same game; where payoffs add up to a constant but for rounding, they do so exactly."""
+    total = game.payoffs.sum(axis=0)
+    if not 0 < np.ptp(total) <= ROUNDING * game.scale:
+        return game
+    return MatrixGame(game.payoffs - (total - total.mean()) / game.num_players, game.actions, game.players, game.name)
+
+
+def _marginals(mass: Payoffs, payoffs: PayoffTensor) -> Profile:
+    """Each player's share of a distribution over profiles, or over the strategies of one population."""
+    shape = payoffs.mean.shape[1:]
+    if mass.size == shape[0] and payoffs.symmetric:
+        return (mass.reshape(-1),) * len(shape)
+    table = mass.reshape(shape)
+    axes = range(len(shape))
+    return tuple(table.sum(axis=tuple(a for a in axes if a != player)) for player in axes)
+
+
+def facing(payoffs: PayoffTensor, player: int, strategy: int, foe: int) -> Payoffs:
+    """What the player's strategy earns against each strategy of ``foe``; everybody else is uniform."""
+    table = np.moveaxis(payoffs.mean[player], (player, foe), (0, 1))[strategy]
+    earned: Payoffs = table.reshape(len(table), -1).mean(axis=1)
+    return earned
+
+
+def shares(payoffs: PayoffTensor, player: int, earned: Payoffs) -> Payoffs:
+    """Payoffs as a share of the player's range over the whole table: 0 the worst, 1 the best, 0.5 where all are equal."""
+    low, high = payoffs.mean[player].min(), payoffs.mean[player].max()
+    found: Payoffs = (earned - low) / (high - low) if high > low else np.full_like(earned, 0.5)
+    return found
+
+
+def priorities(config: PopulationConfig, share: Payoffs) -> Strategy:
+    """The chance to meet each member, by the share of the range that is earned against it."""
+    weights = (1 - share) ** config.power if config.weighting == "hard" else share * (1 - share)
+    total = weights.sum()
+    return weights / total if total > 1e-12 else np.full(len(share), 1 / len(share))

@@ -1,0 +1,48 @@
+"""A scenario's population: its players and policies, found before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from marl.data.task import AgentID, GroupID, Kind, PolicyID
+from marl.envs.groups import AgentGroups
+from marl.errors import ConfigError, did_you_mean
+from marl.mappers.mapper import Mapper
+from marl.populations.stage import Stage, set_stage
+from marl.scenario.config import Scenario
+from marl.scenario.routing import choose
+
+
+def find_stage(scenario: Scenario, groups: Mapping[GroupID, Sequence[AgentID]], kinds: Sequence[Kind]) -> Stage | None:
+    """Players and populations, where the scenario has any."""
+    if scenario.population is None:
+        return None
+    for key, given in (
+        ("policy_mapping_fn", scenario.multiagent.policy_mapping_fn),
+        ("policies_to_train", scenario.multiagent.policies_to_train),
+        ("load", scenario.load),
+        ("input", scenario.input),
+    ):
+        if given:
+            raise ConfigError(
+                f"population: {scenario.population.kind} decides who plays and who learns, so {key} cannot be given. Drop one "
+                "of them."
+            )
+    if scenario.preset.family.name == "es":
+        raise ConfigError("population: es plays populations of its own and cannot be an oracle. Use ppo, dqn, ...")
+    return set_stage(scenario.population, groups, kinds)
+
+
+def casting(
+    scenario: Scenario, teams: AgentGroups, kinds: Sequence[Kind], stage: Stage | None
+) -> tuple[list[PolicyID], Mapper]:
+    """All policies and who plays whom in training."""
+    if stage is None:
+        return choose(scenario.multiagent, teams, kinds)
+    for name in scenario.multiagent.policies:
+        if name not in stage.learners:
+            raise ConfigError(
+                f"multiagent.policies has {name!r}, but the learners of this population are {', '.join(stage.learners)}."
+                f"{did_you_mean(name, stage.learners)}"
+            )
+    return [*stage.learners, *stage.mixtures], stage.matchmaking()
