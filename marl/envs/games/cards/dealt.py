@@ -1,0 +1,92 @@
+"""Worlds whose chance is one draw at the start of an episode: the *deal*.
+
+Cards that are only turned up later belong to the deal as well; they stay hidden until then. What follows is
+deterministic, so the whole game is the sum over deals ``d`` of ``P(d)`` times a tree of moves. A game tree is therefore
+built without any sampling::
+
+    world = KuhnGames(len(deals), {})               # one lane per deal with P(d) > 0
+    frame = world.reset_to(np.arange(len(deals)), deals)
+    rows = {name: array[repeated] for name, array in world.get_state().items()}
+    level = KuhnGames(len(repeated), {})            # one lane per node of the next level and action
+    level.set_state(rows); frame = level.step([actions])
+
+A deal's number is drawn from the lane's seed by inverting the distribution function: the seed is scrambled to a number
+``u`` in [0, 1) and the deal is the first ``d`` with ``P(0) + ... + P(d) > u``.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marl.data.task import Array, Bools, Floats, Ints
+from marl.envs.batched import Frame, NativeEnv
+from marl.envs.games.particles.luck import uniform
+from marl.errors import EnvError
+
+
+class DealtEnv(NativeEnv):
+    """A native world that draws a deal per episode and nothing else.
+
+    Subclasses set ``deal_probabilities`` (every possible deal, exact) and ``deal`` (zeros ``[E]``) when they are made,
+    name ``deal`` among their ``state_arrays`` and implement ``_begin``. Deals that nobody can tell apart in some, or in
+    all, episodes are allowed. An instance with any number of lanes takes rows of ``get_state`` of any other instance.
+    """
+
+    deal_probabilities: NDArray[np.float64]
+    deal: Ints
+
+    @abstractmethod
+    def _begin(self, lanes: Ints) -> None:
+        """Everything but the deal back to the start of an episode."""
+
+    def reset_to(self, lanes: Ints, deals: Ints) -> Frame:
+        """Start new episodes in these lanes with these deals; the frame shows all lanes."""
+        deals, count = np.asarray(deals), len(self.deal_probabilities)
+        if deals.size and (deals.min() < 0 or deals.max() >= count):
+            raise EnvError(
+                f"{self.name}: there is no deal {deals.max() if deals.max() >= count else deals.min()}. Deals are numbered "
+                f"from 0 to {count - 1}, as in deal_probabilities."
+            )
+        self.deal[lanes] = deals
+        self._begin(np.asarray(lanes))
+        return self._still()
+
+    def _start(self, lanes: Ints, seeds: Ints) -> None:
+        self.deal[lanes] = draw(self.deal_probabilities, seeds)
+        self._begin(lanes)
+
+    def _moves(self, actions: Sequence[Array], mover: Ints, legal: Bools, over: Bools) -> Ints:
+        """The action ``[E]`` of each lane's mover; lanes that are over are not looked at."""
+        lanes = np.arange(self.num_envs)
+        moves = actions[0][lanes, mover].astype(np.int64, copy=False)
+        known = (moves >= 0) & (moves < legal.shape[1])
+        wrong = ~over & ~(known & legal[lanes, np.where(known, moves, 0)])
+        if wrong.any():
+            lane = int(np.flatnonzero(wrong)[0])
+            raise EnvError(
+                f"{self.name}: {self.seat_names[mover[lane]]!r} played action {moves[lane]} in lane {lane}, which is not "
+                f"legal now. Legal: {', '.join(map(str, np.flatnonzero(legal[lane])))}. Choose among the actions of its mask."
+            )
+        return moves
+
+
+def draw(probabilities: NDArray[np.float64], seeds: Ints) -> Ints:
+    """One outcome per seed."""
+    found = np.searchsorted(np.cumsum(probabilities), uniform(seeds, 1)[:, 0], side="right")
+    return np.minimum(found, len(probabilities) - 1)  # the sum may fall short of 1 by a rounding error
+
+
+def turns(mover: Ints, over: Bools, players: int) -> Bools:
+    """``[E, A]``: only the player to move is present, nobody once the episode is over."""
+    present: Bools = (mover[:, None] == np.arange(players)) & ~over[:, None]
+    return present
+
+
+def settle(payoffs: Floats, over: Bools) -> tuple[Floats, Bools, Bools, Bools]:
+    """What ``_play`` gives in a game that pays all players at its end and terminates them together."""
+    ended = np.repeat(over[:, None], payoffs.shape[1], axis=1)
+    return np.where(ended, payoffs, np.float32(0.0)), ended, np.zeros_like(ended), over

@@ -1,0 +1,91 @@
+"""Kuhn poker (Kuhn, 1950): the smallest poker in which bluffing pays.
+
+Three cards J < Q < K; everybody puts in 1 and gets a card. In turn, starting with ``player_0``, each may pass (0) or
+bet 1 more (1). After a bet each of the others passes, which is giving up, or bets, which is following, and the game is
+over; it is also over when all have passed. The highest card among those who bet, or among all if nobody did, takes
+the pot. A player's reward is what it wins minus what it put in: -2, -1, 1 or 2 with two players.
+
+With two players the value for ``player_0`` is -1/18. It has a family of optimal strategies, one for each chance
+``a`` of 0 to 1/3 to bet the jack: then it bets the king with chance ``3 a``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from marl.config import Config
+from marl.data.task import Floats, Ints
+from marl.envs.games.cards.betting import RANKS, BettingGames, History, Positions, Rules, positions
+
+PASS, BET = 0, 1
+
+
+class KuhnConfig(Config):
+    """Keys of ``env_config``."""
+
+    players: int = Field(2, ge=2, le=5, description="Players; there is one card more than players.")
+
+
+class KuhnGames(BettingGames):
+    """``num_envs`` games of Kuhn poker. Passing and betting are always legal."""
+
+    name = "kuhn_poker"
+
+    def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
+        self.config = KuhnConfig(**env_config)
+        super().__init__(num_envs, _rules(self.config.players), masked=False)
+
+    def render(self, lane: int) -> str:
+        tree, row = self.rules.positions, self.position[lane]
+        names = RANKS[-self.rules.num_cards :]
+        held = (f"player_{i} {names[card]}" for i, card in enumerate(self.rules.cards[self.deal[lane]]))
+        moves = ", ".join("bet" if move == BET else "pass" for move in tree.histories[row])
+        next_one = "the game is over" if tree.over[row] else f"player_{tree.mover[row]} to move"
+        return f"Kuhn poker; cards: {', '.join(held)}; moves: {moves or 'none'}; {next_one}"
+
+
+@lru_cache
+def _rules(players: int) -> Rules:
+    cards = np.array(list(permutations(range(players + 1), players)))
+    tree = positions(2, lambda history: _mover_and_legal(history, players))
+    return Rules(
+        positions=tree,
+        deal_probabilities=np.full(len(cards), 1 / len(cards)),
+        cards=cards,
+        num_cards=players + 1,
+        board=np.zeros((len(cards), 0), np.int64),
+        board_seen=np.zeros((len(tree.histories), 0), bool),
+        moves_seen=_moves_seen(tree, 2 * players - 1),
+        payoffs=np.array([_payoffs(history, cards) for history in tree.histories]),
+    )
+
+
+def _mover_and_legal(history: History, players: int) -> tuple[int, tuple[int, ...]]:
+    first_bet = history.index(BET) if BET in history else 0
+    return len(history) % players, () if len(history) == first_bet + players else (PASS, BET)
+
+
+def _moves_seen(tree: Positions, longest: int) -> Floats:
+    """``[P, longest * 2]``: for every turn whether it was a pass or a bet; turns go round, so this tells who moved."""
+    seen = np.zeros((len(tree.histories), longest, 2), np.float32)
+    for row, history in enumerate(tree.histories):
+        seen[row, np.arange(len(history)), history] = 1.0
+    return seen.reshape(len(seen), -1)
+
+
+def _payoffs(history: History, cards: Ints) -> Floats:
+    """``[D, n]``: what each player wins, less what it put in."""
+    players = cards.shape[1]
+    bet = np.zeros(players, bool)
+    bet[[turn % players for turn, move in enumerate(history) if move == BET]] = True
+    paid = 1 + bet
+    claims = bet if bet.any() else np.ones(players, bool)
+    winner = np.where(claims, cards, -1).argmax(axis=1)
+    won: Floats = (winner[:, None] == np.arange(players)) * np.float32(paid.sum())
+    return won - paid.astype(np.float32)

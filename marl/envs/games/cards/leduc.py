@@ -1,0 +1,132 @@
+"""Leduc poker (Southey et al., 2005): two rounds of betting around one card on the table.
+
+Three ranks J < Q < K in two suits make six cards. Both players put in 1 and get a card. They fold (0), call (1) or
+raise (2) in turn, ``player_0`` first in both rounds; calling where nothing is owed is checking. A raise puts in what
+is owed and 2 more in the first round, 4 more in the second; a round has two raises at most, and nobody folds where
+nothing is owed. After the first round a third card is turned up. At the end a card of its rank wins, else the higher
+rank, and equal ranks split the pot. A reward is what a player wins minus what it put in: up to 13.
+
+Suits are seen but never matter. The value for ``player_0`` is -0.0856064 (Lanctot et al., 2017).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from marl.config import Config
+from marl.data.task import Floats, Ints
+from marl.envs.games.cards.betting import RANKS, BettingGames, History, Positions, Rules, positions
+
+FOLD, CALL, RAISE = 0, 1, 2
+MOVES = ("fold", "call", "raise")
+ANTE, RAISE_BY, MOST_RAISES = 1, (2, 4), 2
+SUITS = 2
+LONGEST = 4  # moves in a round: call, raise, raise, call
+
+
+class LeducConfig(Config):
+    """Keys of ``env_config``."""
+
+    ranks: int = Field(3, ge=2, le=6, description="Ranks in the pack, each in two suits.")
+
+
+class LeducGames(BettingGames):
+    """``num_envs`` games of Leduc poker. Card ``2 * rank + suit``; masks tell the legal moves."""
+
+    name = "leduc_poker"
+
+    def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
+        self.config = LeducConfig(**env_config)
+        super().__init__(num_envs, _rules(self.config.ranks), masked=True)
+
+    def render(self, lane: int) -> str:
+        tree, row, deal = self.rules.positions, self.position[lane], self.deal[lane]
+        course = replay(tree.histories[row])
+        names = [f"{rank}{suit}" for rank in RANKS[-self.config.ranks :] for suit in "ab"]
+        held = ", ".join(f"player_{i} {names[card]}" for i, card in enumerate(self.rules.cards[deal]))
+        board = names[self.rules.board[deal, 0]] if self.rules.board_seen[row, 0] else "hidden"
+        rounds = " / ".join(", ".join(MOVES[m] for m in moves) or "none" for moves in course.rounds)
+        next_one = "the game is over" if tree.over[row] else f"player_{tree.mover[row]} to move"
+        pot = f"put in: {course.paid[0]} and {course.paid[1]}"
+        return f"Leduc poker; cards: {held}; table: {board}; moves: {rounds}; {pot}; {next_one}"
+
+
+@dataclass(frozen=True)
+class Course:
+    """What the public knows after some moves."""
+
+    rounds: tuple[History, History]
+    now: int  # 0 or 1; 2 when both rounds are played
+    paid: tuple[int, int]
+    folded: int  # the player, or -1
+
+
+def replay(history: History) -> Course:
+    rounds: tuple[list[int], list[int]] = ([], [])
+    now, paid, folded = 0, [ANTE, ANTE], -1
+    for move in history:
+        mover = len(rounds[now]) % 2
+        other = 1 - mover
+        rounds[now].append(move)
+        if move == FOLD:
+            folded = mover
+        elif move == RAISE:
+            paid[mover] = paid[other] + RAISE_BY[now]
+        else:
+            paid[mover] = paid[other]
+            now += len(rounds[now]) > 1  # a first check leaves the round open
+    return Course((tuple(rounds[0]), tuple(rounds[1])), now, (paid[0], paid[1]), folded)
+
+
+def _mover_and_legal(history: History) -> tuple[int, list[int]]:
+    course = replay(history)
+    if course.folded >= 0 or course.now == 2:
+        return 0, []
+    moves = course.rounds[course.now]
+    owes = course.paid[0] != course.paid[1]
+    return len(moves) % 2, [FOLD] * owes + [CALL] + [RAISE] * (moves.count(RAISE) < MOST_RAISES)
+
+
+@lru_cache
+def _rules(ranks: int) -> Rules:
+    deals = np.array(list(permutations(range(SUITS * ranks), 3)))
+    tree = positions(3, _mover_and_legal)
+    courses = [replay(history) for history in tree.histories]
+    return Rules(
+        positions=tree,
+        deal_probabilities=np.full(len(deals), 1 / len(deals)),
+        cards=deals[:, :2],
+        num_cards=SUITS * ranks,
+        board=deals[:, 2:],
+        board_seen=np.array([[course.now > 0] for course in courses]),
+        moves_seen=_moves_seen(tree),
+        payoffs=np.array([_payoffs(course, deals // SUITS) for course in courses]),
+    )
+
+
+def _moves_seen(tree: Positions) -> Floats:
+    """``[P, 2 rounds * 4 moves * 2]``: whether each move was a call or a raise; a fold ends the game."""
+    seen = np.zeros((len(tree.histories), 2, LONGEST, 2), np.float32)
+    for row, history in enumerate(tree.histories):
+        for number, moves in enumerate(replay(history).rounds):
+            for turn, move in enumerate(moves):
+                if move != FOLD:
+                    seen[row, number, turn, move - CALL] = 1.0
+    return seen.reshape(len(seen), -1)
+
+
+def _payoffs(course: Course, ranks: Ints) -> Floats:
+    """``[D, 2]``: the winner gets what the other one put in."""
+    strength = ranks[:, :2] + 100 * (ranks[:, :2] == ranks[:, 2:])
+    better = np.sign(strength[:, 0] - strength[:, 1])  # 1: player_0 wins, 0: a draw
+    if course.folded >= 0:
+        better = np.full(len(ranks), 1 if course.folded == 1 else -1)
+    won = better * np.where(better > 0, course.paid[1], course.paid[0])
+    return np.stack([won, -won], axis=1).astype(np.float32)

@@ -1,0 +1,132 @@
+"""Liar's dice: bid on what all hidden dice show together, or call the last bid a lie.
+
+Each of two players rolls ``dice`` dice and sees only its own. A bid ``quantity x face`` claims that at least so many of
+all dice show that face; the highest face is wild and counts as every face. ``player_0`` begins; every bid must be
+higher than the last one, in quantity or, at the same quantity, in face. Instead of bidding a player may call *liar*,
+which ends the game: where the last bid is true its bidder gets 1 and the caller -1, else the other way round.
+
+Action ``(quantity - 1) * sides + face - 1`` is a bid, the action after the highest bid is *liar*. A deal is a pair of
+hands, ``deal = hand_0 * hands + hand_1``. A hand is a multiset: with ``c_f`` dice on face ``f`` it has the probability
+
+    dice! / (c_1! * ... * c_sides!) / sides^dice
+
+Bids only ever rise and the players take turns, so the set of bids that were made tells their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from math import factorial, prod
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+from pydantic import Field
+
+from marl.config import Config
+from marl.data.task import Array, Bools, Floats, Ints, Kind, number_seats
+from marl.envs.games.cards.dealt import DealtEnv, settle, turns
+
+
+class LiarsDiceConfig(Config):
+    """Keys of ``env_config``."""
+
+    dice: int = Field(1, ge=1, le=5, description="Dice of each player.")
+    sides: int = Field(6, ge=2, le=8, description="Faces of a die; the highest one is wild.")
+
+
+class LiarsDiceGames(DealtEnv):
+    """``num_envs`` games for two. A player sees its number, the share of its dice on each face, and who bid what.
+
+    Global state: the shares of both players and who bid what.
+    """
+
+    name = "liars_dice"
+    state_arrays = ("deal", "bids", "called")
+
+    def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
+        self.num_envs, self.config = num_envs, LiarsDiceConfig(**env_config)
+        dice, self.sides = self.config.dice, self.config.sides
+        self.hands, chances = all_hands(dice, self.sides)
+        self.deal_probabilities = np.outer(chances, chances).ravel()
+        self.num_bids = 2 * dice * self.sides
+        self.state_size = 2 * self.sides + 2 * self.num_bids
+        seen = spaces.Box(0, 1, (2 + self.sides + 2 * self.num_bids,), np.float32)
+        actions = spaces.Discrete(self.num_bids + 1)
+        self.kinds = number_seats([Kind("player", ("player_0", "player_1"), seen, actions, masked=True)])
+        self.deal = np.zeros(num_envs, np.int64)
+        self.bids = np.zeros((num_envs, 2, self.num_bids), bool)  # by player
+        self.called = np.zeros(num_envs, bool)
+
+    def _begin(self, lanes: Ints) -> None:
+        self.bids[lanes] = False
+        self.called[lanes] = False
+
+    def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
+        mover, last = self._mover(), self._last_bid()
+        moves = self._moves(actions, mover, self._legal(last), self.called)
+        bidding = np.flatnonzero(~self.called & (moves < self.num_bids))
+        self.bids[bidding, mover[bidding], moves[bidding]] = True
+        self.called = self.called | (moves == self.num_bids)
+        won = np.where(self._is_true(last), -1, 1)  # for the caller
+        payoffs = np.where(mover[:, None] == (0, 1), won[:, None], -won[:, None]).astype(np.float32)
+        return settle(payoffs, self.called.copy())
+
+    def _mover(self) -> Ints:
+        """Who bids or calls next; once *liar* was called, who called."""
+        mover: Ints = self.bids.sum(axis=(1, 2)) % 2
+        return mover
+
+    def _last_bid(self) -> Ints:
+        """The highest bid, or -1 at the start."""
+        made = self.bids[:, 0] | self.bids[:, 1]
+        highest: Ints = (made * np.arange(1, self.num_bids + 1)).max(axis=1) - 1
+        return highest
+
+    def _legal(self, last: Ints) -> Bools:
+        higher = np.arange(self.num_bids) > last[:, None]
+        return np.concatenate([higher, last[:, None] >= 0], axis=1)
+
+    def _is_true(self, bid: Ints) -> Bools:
+        """Whether the dice bear out a bid; wild dice count once where the wild face itself is bid."""
+        quantity, face = bid // self.sides + 1, bid % self.sides
+        shown = self._counts().sum(axis=1)
+        lanes, wild = np.arange(self.num_envs), self.sides - 1
+        true: Bools = shown[lanes, face] + np.where(face == wild, 0, shown[:, wild]) >= quantity
+        return true
+
+    def _counts(self) -> Ints:
+        """``[E, 2, sides]``: how many dice of each player show each face."""
+        counts: Ints = self.hands[np.stack(np.divmod(self.deal, len(self.hands)), axis=1)]
+        return counts
+
+    def _view(self) -> tuple[Sequence[Array], Sequence[Bools], Bools, Floats]:
+        lanes, mover = self.num_envs, self._mover()
+        shares = (self._counts() / self.config.dice).astype(np.float32)
+        made = self.bids.reshape(lanes, -1).astype(np.float32)
+        who = np.broadcast_to(np.eye(2, dtype=np.float32), (lanes, 2, 2))
+        obs = np.concatenate([who, shares, np.broadcast_to(made[:, None], (lanes, 2, made.shape[1]))], axis=2)
+        present = turns(mover, self.called, 2)
+        masks = self._legal(self._last_bid())[:, None] | ~present[:, :, None]
+        return (obs,), (masks,), present, np.concatenate([shares.reshape(lanes, -1), made], axis=1)
+
+    def render(self, lane: int) -> str:
+        faces = [np.repeat(np.arange(1, self.sides + 1), counts) for counts in self._counts()[lane]]
+        dice = ", ".join(f"player_{i} {' '.join(map(str, shown))}" for i, shown in enumerate(faces))
+        made = np.flatnonzero(self.bids[lane].any(axis=0))
+        bids = ", ".join(f"{bid // self.sides + 1} x {bid % self.sides + 1}" for bid in made)
+        mover = self._mover()[lane]
+        next_one = f"player_{mover} called liar" if self.called[lane] else f"player_{mover} to move"
+        return f"Liar's dice; dice: {dice}; bids: {bids or 'none'}; {next_one}"
+
+
+@lru_cache
+def all_hands(dice: int, sides: int) -> tuple[Ints, NDArray[np.float64]]:
+    """Every multiset of faces as counts ``[hands, sides]``, and its probability."""
+    rolls = list(combinations_with_replacement(range(sides), dice))
+    hands = np.array([[roll.count(face) for face in range(sides)] for roll in rolls])
+    ways = [factorial(dice) // prod(factorial(count) for count in hand) for hand in hands.tolist()]
+    return hands, np.array(ways) / sides**dice

@@ -1,0 +1,82 @@
+"""Kuhn poker, Leduc poker and liar's dice are OpenSpiel's: the same moves, the same information, the same returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from marl.envs.games.cards.dealt import DealtEnv
+from marl.envs.games.cards.kuhn import KuhnGames
+from marl.envs.games.cards.leduc import LeducGames
+from marl.envs.games.cards.liars_dice import LiarsDiceGames
+from tests.envs.card_trees import History, nodes, random_moves
+
+pyspiel = pytest.importorskip("pyspiel")
+
+
+def open_spiel_state(world: DealtEnv, spiel: str, deal: int, history: History) -> Any:
+    """OpenSpiel's state after the same deal and the same moves."""
+    if isinstance(world, LiarsDiceGames):
+        hands = world.hands[list(divmod(deal, len(world.hands)))]
+        chance = np.concatenate([np.repeat(np.arange(world.sides), hand) for hand in hands]).tolist()
+    else:
+        assert isinstance(world, KuhnGames | LeducGames)
+        chance = [*world.rules.cards[deal].tolist(), *world.rules.board[deal].tolist()]
+    state = pyspiel.load_game(spiel).new_initial_state()
+    for move in (*history, None):
+        while state.is_chance_node():
+            state.apply_action(chance.pop(0))
+        if move is not None:
+            state.apply_action(move)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("game", "config", "spiel"),
+    [
+        (KuhnGames, {}, "kuhn_poker"),
+        (KuhnGames, {"players": 3}, "kuhn_poker(players=3)"),
+        (LeducGames, {}, "leduc_poker"),
+        (LiarsDiceGames, {"sides": 3}, "liars_dice(dice_sides=3)"),
+    ],
+)
+def test_the_whole_game_is_open_spiels(game: type[DealtEnv], config: dict[str, Any], spiel: str) -> None:
+    world, pairs = game(1, config), set()
+    for node in nodes(game, config):
+        state = open_spiel_state(world, spiel, node.deal, node.history)
+        assert state.is_terminal() == node.over
+        if node.over:
+            assert tuple(state.returns()) == node.rewards
+        else:
+            assert state.current_player() == node.player
+            assert tuple(state.legal_actions()) == node.legal
+            pairs.add(((node.player, node.seen), (node.player, state.information_state_string())))
+    ours, theirs = {a for a, _ in pairs}, {b for _, b in pairs}
+    assert len(ours) == len(theirs) == len(pairs)  # one to one
+
+
+@pytest.mark.parametrize(
+    ("config", "spiel"), [({}, "liars_dice"), ({"dice": 2, "sides": 4}, "liars_dice(numdice=2,dice_sides=4)")]
+)
+def test_random_games_of_liars_dice_end_as_in_open_spiel(config: dict[str, Any], spiel: str) -> None:
+    world, rng = LiarsDiceGames(300, config), np.random.default_rng(1)
+    frame = world.reset(np.arange(300), np.arange(300))
+    histories: list[History] = [()] * 300
+    checked = 0
+    while not frame.over.all():
+        actions, over = random_moves(world, frame, rng), frame.over
+        mover = frame.present.argmax(axis=1)
+        frame = world.step([actions])
+        for lane in np.flatnonzero(~over).tolist():
+            histories[lane] = (*histories[lane], int(actions[lane, mover[lane]]))
+            state = open_spiel_state(world, spiel, int(world.deal[lane]), histories[lane])
+            if frame.over[lane]:
+                assert state.returns() == frame.rewards[lane].tolist()
+                checked += 1
+            else:
+                player = state.current_player()
+                assert frame.present[lane, player]
+                assert np.flatnonzero(frame.legal[0][lane, player]).tolist() == state.legal_actions()
+    assert checked == 300
