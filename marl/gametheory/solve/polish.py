@@ -1,0 +1,86 @@
+"""Sharpen an approximate equilibrium: solve for equal payoffs on the actions that are in use.
+
+On the supports ``S_i`` a profile is an equilibrium only if
+
+    u_i(a, x_-i) = v_i  for a in S_i,     sum_a x_i(a) = 1,     x_i(a) = 0 elsewhere
+
+which Newton's method solves; with two players the system is linear and one step is exact. Where it is singular the
+smallest step is taken, so that the answer stays near to where it began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marl.gametheory.game import MatrixGame, Payoffs, Profile
+from marl.gametheory.solve.solution import clean
+
+STEPS = 30
+
+
+def interactions(game: MatrixGame, profile: Profile) -> Payoffs:
+    """``d u_i(a) / d x_j(b)`` for all players and actions, as one square matrix with zero blocks on the diagonal."""
+    first = np.cumsum((0, *game.shape))
+    slopes = np.zeros((first[-1], first[-1]))
+    for i in range(game.num_players):
+        for j in range(game.num_players):
+            if i != j:
+                slopes[first[i] : first[i + 1], first[j] : first[j + 1]] = _pair(game, profile, i, j)
+    return slopes
+
+
+def _pair(game: MatrixGame, profile: Profile, i: int, j: int) -> Payoffs:
+    """What player i's actions (rows) earn against each action of player j (columns), the others playing as they do."""
+    table: Payoffs = game.payoffs[i]
+    for other in reversed(range(game.num_players)):
+        if other not in (i, j):
+            table = np.tensordot(table, profile[other], axes=(other, 0))
+    return table if i < j else table.T
+
+
+def polish(game: MatrixGame, profile: Profile, supports: Sequence[NDArray[np.bool_]]) -> Profile:
+    """The equilibrium on these supports nearest to the profile; the profile itself where that is no improvement."""
+    used = np.concatenate(supports)
+    x = np.where(used, np.concatenate(profile), 0.0)
+    best, best_conv = profile, game.nash_conv(profile)
+    owner = np.repeat(np.eye(game.num_players), game.shape, axis=0)  # [actions, players]
+    for _ in range(STEPS if game.num_players > 2 else 2):
+        x = x + _newton_step(game, x, used, owner)
+        parts = _split(game, x)
+        if not np.isfinite(x).all() or min(part.min() for part in parts) < -0.1:
+            break
+        candidate = tuple(map(clean, parts))
+        conv = game.nash_conv(candidate)
+        if conv >= best_conv:
+            if best is not profile:
+                break
+            continue
+        best, best_conv = candidate, conv
+    return best
+
+
+def _newton_step(game: MatrixGame, x: Payoffs, used: NDArray[np.bool_], owner: Payoffs) -> Payoffs:
+    profile = _split(game, x)
+    earned = np.concatenate([game.deviations(profile, i) for i in range(game.num_players)])
+    values = (owner * np.where(used, earned, 0.0)[:, None]).sum(0) / (owner * used[:, None]).sum(0)
+    count, players = int(used.sum()), game.num_players
+    system = np.zeros((count + players, count + players))
+    system[:count, :count] = interactions(game, profile)[np.ix_(used, used)]
+    system[:count, count:] = -owner[used]
+    system[count:, :count] = owner[used].T
+    wanted = np.concatenate([(owner @ values - earned)[used], 1.0 - owner.T @ x])
+    step = np.zeros_like(x)
+    step[used] = np.linalg.lstsq(system, wanted, rcond=1e-13)[0][:count]
+    return step
+
+
+def _split(game: MatrixGame, x: Payoffs) -> Profile:
+    return tuple(np.split(x, np.cumsum(game.shape)[:-1]))
+
+
+def sharpened(game: MatrixGame, profile: Profile, threshold: float = 1e-9) -> Profile:
+    """The profile polished on the actions that it plays with more than this probability."""
+    return polish(game, profile, [strategy > threshold for strategy in profile])
