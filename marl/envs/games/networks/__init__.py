@@ -1,0 +1,1 @@
+"""Games on networks: routing with congestion, and matrix games between neighbours of a graph."""
