@@ -82,7 +82,7 @@ def crowd_id(side: Side, learner: PolicyID) -> PolicyID:
 def set_stage(config: PopulationConfig, groups: Mapping[str, Sequence[AgentID]], kinds: Sequence[Kind]) -> Stage:
     """Players, sides and policies; refuses what cannot be a population."""
     names = [name for kind in kinds for name in kind.agents]
-    players = _players(config, groups, names)
+    players = find_players(config.players, groups, names)
     kind_of = {player: _kind(player, ids, kinds) for player, ids in players.items()}
     if len(players) < 2:
         raise ConfigError(
@@ -106,10 +106,11 @@ def set_stage(config: PopulationConfig, groups: Mapping[str, Sequence[AgentID]],
     return Stage(config, players, sides, teams)
 
 
-def _players(
-    config: PopulationConfig, groups: Mapping[str, Sequence[AgentID]], names: Sequence[AgentID]
+def find_players(
+    given: Mapping[str, Sequence[AgentID]], groups: Mapping[str, Sequence[AgentID]], names: Sequence[AgentID]
 ) -> dict[str, tuple[AgentID, ...]]:
-    players = {name: tuple(ids) for name, ids in (config.players or groups).items()}
+    """Players and their agents: as ``given``, else every group and every agent outside of them. ``names`` are the seats."""
+    players = {name: tuple(ids) for name, ids in (given or groups).items()}
     for name, ids in players.items():
         for agent in ids:
             if not any(_fits(seat, agent) for seat in names):
@@ -124,7 +125,7 @@ def _players(
             raise ConfigError(
                 f"population: agent {seat!r} belongs to the players {' and '.join(owners)}; one is right."
             )
-        if not owners and config.players:
+        if not owners and given:
             raise ConfigError(
                 f"population.players: agent {seat!r} belongs to no player. Add it to one of {', '.join(players)}."
             )

@@ -11,6 +11,7 @@ from marl.algos.presets import ALGOS, Preset
 from marl.config import Config
 from marl.policies.config import ExplorationConfig, ModelConfig
 from marl.populations.config import PopulationConfig
+from marl.populations.exploit_config import ExploitabilityConfig
 from marl.rollout.config import EvaluationConfig, RolloutConfig
 
 Overrides = dict[str, Any]
@@ -68,6 +69,9 @@ class Scenario(RolloutConfig):
     evaluation: EvaluationConfig = Field(EvaluationConfig(), description="Play on envs of its own between iterations.")
     population: PopulationConfig | None = Field(
         None, description="Train against snapshots: self_play, fictitious, prioritised, league or psro. Default: none."
+    )
+    exploitability: ExploitabilityConfig = Field(
+        ExploitabilityConfig(), description="How far play is from equilibrium, measured between iterations."
     )
     goal: dict[str, float] = Field(
         {}, description="Result fields and the value they have to reach, checked on the last evaluation."

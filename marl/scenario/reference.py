@@ -18,6 +18,7 @@ from marl.envs.registry import ENVS
 from marl.envs.wrappers import WRAPPERS
 from marl.policies.config import ExplorationConfig, ModelConfig, ScriptedConfig
 from marl.populations.config import PopulationConfig
+from marl.populations.exploit_config import ExploitabilityConfig
 from marl.rollout.config import EvaluationConfig
 from marl.scenario.config import MultiAgentConfig, Scenario
 from marl.scenario.load import read_yaml
@@ -29,6 +30,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "exploration_config": ExplorationConfig,
     "evaluation": EvaluationConfig,
     "population": PopulationConfig,
+    "exploitability": ExploitabilityConfig,
     "optimizer": OptimizerConfig,
     "scripted": ScriptedConfig,
 }

@@ -24,6 +24,11 @@ def check_fields(scenario: Scenario, policies: Sequence[PolicyID]) -> None:
     for field in scenario.stop:
         if field != "goal":
             check_field(field, policies, "stop")
+    for field in (*scenario.goal, *scenario.stop):
+        if field.startswith("exploitability.") and not scenario.exploitability.interval:
+            raise ConfigError(f"{field} needs measurements, but exploitability.interval is 0. Set it to 1 or more.")
+        if field.startswith("population.") and scenario.population is None:
+            raise ConfigError(f"{field} needs a population, but the scenario has none. Add `population:`.")
     if scenario.stop.get("goal") and not scenario.goal:
         raise ConfigError("stop: {goal: true} needs a goal, for instance goal: {evaluation.episode_reward_mean: 8.0}.")
     check_field(f"evaluation.{scenario.evaluation.metric}", policies, "evaluation.metric")

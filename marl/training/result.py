@@ -66,12 +66,19 @@ COUNT_FIELDS = (
 OPEN_FIELDS = ("agent_reward_mean.", "info.", "timers.")  # whose last part is not known in advance
 
 
+GAME_FIELDS = (
+    "exploitability.nash_conv", "exploitability.exploitability", "population.round", "population.empirical_nash_conv",
+    "population.gain_of_round",
+)  # fmt: skip
+SMALLER_IS_BETTER = frozenset({"exploitability.nash_conv", "exploitability.exploitability", "population.gain_of_round"})
+
+
 def check_field(field: str, policies: Sequence[PolicyID], where: str) -> None:
     """Refuse the name of a result field that no result will ever have."""
     inner = field.removeprefix("evaluation.")
     known = [*EPISODE_FIELDS, *(f"{name}.{policy}" for name in POLICY_FIELDS for policy in policies)]
     if inner == field:
-        known += COUNT_FIELDS
+        known += [*COUNT_FIELDS, *GAME_FIELDS]
     if inner not in known and not inner.startswith(OPEN_FIELDS):
         prefix = "evaluation." if inner != field else ""
         raise ConfigError(
@@ -95,9 +102,13 @@ def look_up(result: Mapping[str, Any], field: str) -> float | None:
 
 
 def reached(result: Mapping[str, Any], wanted: Mapping[str, float]) -> bool:
-    """Whether every field has at least the wanted value."""
+    """Whether every field has at least the wanted value; at most that, where smaller is better."""
     values = {field: look_up(result, field) for field in wanted}
-    return all(value is not None and value >= wanted[field] - 1e-9 for field, value in values.items())
+    signs = {field: -1.0 if field in SMALLER_IS_BETTER else 1.0 for field in wanted}
+    return all(
+        value is not None and signs[field] * value >= signs[field] * wanted[field] - 1e-9
+        for field, value in values.items()
+    )
 
 
 def without_wall_clock(result: Mapping[str, Any]) -> Result:

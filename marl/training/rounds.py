@@ -1,4 +1,4 @@
-"""Rounds of a population in a run: when one ends, snapshots join, mixtures change, and some learners begin anew."""
+"""The game theory of a run: rounds of its population, in which snapshots join and learners begin anew, and its examiner."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from marl.data.task import PolicyID
 from marl.policies.build import build_policies
-from marl.populations.population import Population
+from marl.scenario.setup import Setup
 from marl.training.learners import build_learners
 from marl.training.result import Result
 
 if TYPE_CHECKING:
+    from marl.populations.population import Population
+    from marl.training.exploit import Examiner
     from marl.training.trainer import Trainer
 
 
@@ -20,7 +22,16 @@ def make_population(trainer: Trainer) -> Population | None:
     setup = trainer.setup
     if setup.stage is None:
         return None
+    from marl.populations.population import Population  # brings the game theory along
+
     return Population(setup.stage, trainer.policies, setup.policies, setup.scenario.seed)
+
+
+def make_examiner(setup: Setup) -> Examiner:
+    """What measures exploitability by the scenario's section of that name."""
+    from marl.training.exploit import Examiner
+
+    return Examiner(setup, setup.scenario.exploitability)
 
 
 def end_round_if_due(trainer: Trainer) -> None:

@@ -14,7 +14,6 @@ from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.errors import CheckpointError, did_you_mean
 from marl.policies.policy import Policy
-from marl.populations.population import Population
 from marl.registry import only_modules
 from marl.scenario.describe import can_be_replayed, describe
 from marl.scenario.load import compose
@@ -33,6 +32,7 @@ from marl.training.same_run import check_same
 from marl.training.sources import load_source_state, source_state
 
 if TYPE_CHECKING:
+    from marl.populations.population import Population
     from marl.training.trainer import Trainer
 
 TO_PLAY = (

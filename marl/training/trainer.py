@@ -33,7 +33,7 @@ from marl.training.acting import act_once
 from marl.training.build import check_fields, choose_device, make_pool
 from marl.training.learners import Learners, make_learners
 from marl.training.result import Result, episode_numbers, look_up, reached
-from marl.training.rounds import end_round_if_due, make_population, population_numbers
+from marl.training.rounds import end_round_if_due, make_examiner, make_population, population_numbers
 from marl.training.sources import Source, choose_source, close_source
 from marl.training.store import Store, check_loaded, load_policy
 from marl.training.timers import Timers
@@ -46,7 +46,7 @@ class Trainer:
 
     ``Trainer("qmix", env="two_step_game", config={"lr": 1e-3})`` or ``Trainer(scenario=...)``. Nothing is written to
     disk unless ``run`` or ``save`` is called, or a ``directory`` is given. With ``fresh=False`` a checkpoint will be
-    restored, so ``load`` is not followed.
+    restored, so ``load`` is not followed. A ``setup`` is a scenario that has been resolved already.
     """
 
     def __init__(
@@ -56,20 +56,22 @@ class Trainer:
         config: Mapping[str, Any] | None = None,
         *,
         scenario: Scenario | None = None,
+        setup: Setup | None = None,
         directory: Path | str | None = None,
         fresh: bool = True,
     ) -> None:
-        if scenario is not None and (algo is not None or env is not None or config):
+        if (scenario is not None or setup is not None) and (algo is not None or env is not None or config):
             raise ConfigError("give Trainer a scenario, or algo, env and config, not both.")
         keys = dict(config or {})
         if env is not None:
             keys["env"] = env
         if algo is not None:
             keys["algo"] = {**_as_dict(keys.get("algo")), "name": algo}
-        self.scenario = scenario or compose(keys)
+        self.scenario = setup.scenario if setup is not None else scenario or compose(keys)
         torch.set_num_threads(self.scenario.torch_threads)
-        self.setup: Setup = set_up(self.scenario)
+        self.setup: Setup = setup or set_up(self.scenario)
         check_fields(self.scenario, list(self.setup.policies))
+        self.examiner = make_examiner(self.setup) if self.scenario.exploitability.interval else None
         self.device = choose_device(self.scenario)
         self.policies = self._build_policies(fresh)
         self.learning: Learners = make_learners(self.setup, self.policies)
@@ -176,12 +178,17 @@ class Trainer:
         return collected, metrics
 
     def _evaluate_if_due(self, result: Result) -> None:
-        interval = self.scenario.evaluation.interval
-        if interval and self.iteration % interval == 0:
-            result["evaluation"] = self.evaluate()
+        due = {
+            "evaluation": (self.scenario.evaluation.interval, self.evaluate),
+            "exploitability": (self.scenario.exploitability.interval, self.measure_exploitability),
+        }
+        for name, (interval, measure) in due.items():
+            if interval and self.iteration % interval == 0:
+                result[name] = measure()
         result["done"] = self.should_stop(result)
-        if result["done"] and interval and "evaluation" not in result:
-            result["evaluation"] = self.evaluate()
+        for name, (interval, measure) in due.items():
+            if result["done"] and interval and name not in result:
+                result[name] = measure()
         if "evaluation" in result:
             self.last_evaluation = result["evaluation"]
             self._note_best(result)
@@ -193,6 +200,12 @@ class Trainer:
             seeds = [_seed(self.scenario.seed, self.iteration, i) for i in range(config.episodes)]
             stats = self.workers.evaluate(seeds, config.explore)
         return {**episode_numbers(stats, list(self.policies)), "episodes": len(stats)}
+
+    def measure_exploitability(self) -> Result:
+        """How far the policies are from equilibrium; by the scenario's ``exploitability`` section."""
+        examiner = self.examiner or make_examiner(self.setup)
+        with self.timers("exploitability"):
+            return examiner.measure(self.policies, self.workers, self.iteration).as_json()
 
     def _note_best(self, result: Result) -> None:
         value = look_up(result["evaluation"], self.scenario.evaluation.metric)

@@ -1,0 +1,107 @@
+"""A mixture is a policy: one member per episode and team, remembered, growing, travelling with its weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from marl.data.task import Kind, number_seats
+from marl.errors import ConfigError
+from marl.policies.build import build_policies, weights_of
+from marl.policies.config import ModelConfig, PolicySpec
+from marl.policies.mixture import Mixture
+from marl.policies.policy import Inputs
+from marl.rollout.player import lots
+from tests.worlds import ACT, OBS
+
+KINDS = number_seats([Kind("agent", ("a_0", "a_1"), OBS, ACT)])
+SPEC = PolicySpec("value", 0, ModelConfig(fcnet_hiddens=[4]), population="p")
+
+
+def always(policy: Any, action: int) -> dict[str, Any]:
+    """Weights of a value policy that prefers one action."""
+    weights = {name: np.zeros_like(array) for name, array in policy.get_weights().items()}
+    last = next(name for name in reversed(weights) if weights[name].shape == (ACT.n,))
+    weights[last][action] = 1.0
+    return weights
+
+
+def mixture_of(*actions: int) -> Mixture:
+    policy = build_policies({"m": SPEC}, KINDS)["m"]
+    assert isinstance(policy, Mixture)
+    policy.member(0).set_weights(always(policy.member(0), actions[0]))
+    for action in actions[1:]:
+        policy.add(always(policy.member(0), action))
+    policy.set_chances(np.full(len(actions), 1 / len(actions)))
+    return policy
+
+
+def inputs(drawn: list[float]) -> Inputs:
+    rows = len(drawn)
+    obs, legal = np.zeros((rows, KINDS[0].obs_width), np.float32), np.zeros((rows, 0), bool)
+    return Inputs(obs, legal, np.zeros(rows, np.int64), np.array(drawn))
+
+
+def play(policy: Mixture, drawn: list[float], carry: Any = None) -> Any:
+    carry = np.zeros((len(drawn), policy.carry_size), np.float32) if carry is None else carry
+    return policy.act(inputs(drawn), carry, np.random.default_rng(0), explore=True)
+
+
+def test_the_lot_chooses_the_member_by_its_share() -> None:
+    policy = mixture_of(0, 1, 2)
+    policy.set_chances([0.5, 0.2, 0.3])
+    assert play(policy, [0.0, 0.49, 0.51, 0.69, 0.71, 0.999]).actions.tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_member_plays_an_episode_to_its_end_even_if_chances_change() -> None:
+    policy = mixture_of(0, 1)
+    first = play(policy, [0.1, 0.9])
+    policy.set_chances([0.0, 1.0])
+    assert play(policy, [0.1, 0.9], first.carry).actions.tolist() == [0, 1]
+    assert play(policy, [0.1, 0.9]).actions.tolist() == [1, 1]  # a new episode
+
+
+def test_mixtures_of_one_population_have_the_same_members_and_chances_of_their_own() -> None:
+    built = build_policies({"a": SPEC, "b": SPEC, "other": PolicySpec("value", 0, SPEC.model, population="q")}, KINDS)
+    a, b, other = (built[name] for name in ("a", "b", "other"))
+    assert isinstance(a, Mixture)
+    assert isinstance(b, Mixture)
+    assert isinstance(other, Mixture)
+    a.add(always(a.member(0), 1))
+    for mixture, chances in ((a, [0.5, 0.5]), (b, [0.0, 1.0])):
+        mixture.set_chances(chances)
+    assert (len(b), len(other)) == (2, 1)
+    assert b.chances.tolist() == [0.0, 1.0]
+    assert a.chances.tolist() == [0.5, 0.5]
+    sent = weights_of({"a": a, "b": b})
+    inside = [name for name in sent["a"] if name.startswith("members.")]
+    assert inside
+    assert all(sent["a"][name] is sent["b"][name] for name in inside)
+
+
+def test_weights_bring_their_members_along() -> None:
+    policy, copy = mixture_of(2, 1, 0), mixture_of(0)
+    copy.set_weights(policy.get_weights())
+    drawn = [0.1, 0.5, 0.9]
+    assert len(copy) == 3
+    assert play(copy, drawn).actions.tolist() == play(policy, drawn).actions.tolist() == [2, 1, 0]
+    policy.set_weights(mixture_of(1).get_weights())  # and take them away again
+    assert len(policy) == 1
+    assert play(policy, drawn).actions.tolist() == [1, 1, 1]
+
+
+def test_chances_have_to_be_a_distribution_over_the_members() -> None:
+    for wrong in ([1.0], [0.5, 0.6], [1.5, -0.5]):
+        with pytest.raises(ConfigError, match="add up to 1"):
+            mixture_of(0, 1).set_chances(wrong)
+
+
+def test_a_team_draws_one_lot_per_episode_and_lots_are_uniform() -> None:
+    drawn = lots(np.arange(20_000), np.array([0, 0, 1]))
+    assert (drawn[:, 0] == drawn[:, 1]).all()
+    assert abs(np.corrcoef(drawn[:, 0], drawn[:, 2])[0, 1]) < 0.03
+    counts = np.histogram(drawn[:, 2], bins=10, range=(0, 1))[0]
+    assert np.abs(counts - 2_000).max() < 200
+    assert (lots(np.array([7]), np.array([3])) == lots(np.array([5, 7]), np.array([3]))[1:]).all()
