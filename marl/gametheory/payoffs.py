@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marl.errors import ConfigError
-from marl.gametheory.game import MatrixGame, Payoffs
+from marl.gametheory.game import EXACT, MatrixGame, Payoffs
 
 FORMAT = 1
 
@@ -83,18 +83,42 @@ class PayoffTensor:
             )
         return MatrixGame(self.mean, self.names, self.players, "empirical game")
 
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether both seats of a symmetric two-player table tell of the same matches: ``u_1[a, b] = u_0[b, a]``."""
+        if not self.symmetric or len(self.players) != 2:
+            return False
+        return np.array_equal(self.mean[1], self.mean[0].T, equal_nan=True) and np.array_equal(self.count, self.count.T)
+
     def redrawn(self, rng: np.random.Generator) -> PayoffTensor:
         """Means drawn anew within their errors: one draw of the parametric bootstrap.
 
-        Where two players' errors are equal and their payoffs add up to 0, so do the drawn ones.
+        What is tied stays tied: two players whose payoffs add up to a constant with equal errors lose what the other wins,
+        players who are paid alike stay so, and mirrored seats stay mirrored. Cells without a payoff stay empty.
         """
         noise = rng.standard_normal(self.mean.shape)
-        if self.symmetric and len(self.players) == 2:
+        opposed, alike = self._tied()
+        if self.is_mirrored:
+            above = np.triu(noise[0], 1)
+            if opposed:
+                noise[0] = above - above.T
+            elif alike:
+                noise[0] = above + above.T + np.diag(np.diag(noise[0]))
             noise[1] = noise[0].T
-        if len(self.players) == 2 and np.allclose(self.mean.sum(axis=0), 0, atol=1e-9):
-            drawn = noise[0] if not self.symmetric else (np.triu(noise[0], 1) - np.triu(noise[0], 1).T)
-            noise = np.stack([drawn, -drawn])
+        elif opposed:
+            noise[1] = -noise[0]
+        elif alike:
+            noise[:] = noise[0]
         return replace(self, mean=self.mean + noise * self.stderr, stderr=np.zeros_like(self.stderr))
+
+    def _tied(self) -> tuple[bool, bool]:
+        """Whether two players' payoffs add up to a constant, and whether all players are paid alike, errors included."""
+        played = np.isfinite(self.mean).all(axis=0)
+        mean, error = self.mean[:, played], self.stderr[:, played]
+        if not mean.size or np.ptp(error, axis=0).max() > EXACT:
+            return False, False
+        close = EXACT * max(1.0, float(np.abs(mean).max()))
+        return len(mean) == 2 and bool(np.ptp(mean.sum(axis=0)) <= close), bool(np.ptp(mean, axis=0).max() <= close)
 
     # -- files -----------------------------------------------------------------------------------------------------
 

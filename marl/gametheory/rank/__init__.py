@@ -1,0 +1,29 @@
+"""Rankings of strategies from measured payoffs: each with its error, and honest about cycles."""
+
+from marl.gametheory.rank.alpha import AlphaRank, alpha_rank
+from marl.gametheory.rank.average import NashAverage, nash_average
+from marl.gametheory.rank.bootstrap import Bootstrap, bootstrap
+from marl.gametheory.rank.elo import Elo, elo, elo_from_results, payoffs_from_results
+from marl.gametheory.rank.response import Cycle, Responses, cycles, response_graph, responses, sinks
+from marl.gametheory.rank.result import Ranked, Row
+
+__all__ = [
+    "AlphaRank",
+    "Bootstrap",
+    "Cycle",
+    "Elo",
+    "NashAverage",
+    "Ranked",
+    "Responses",
+    "Row",
+    "alpha_rank",
+    "bootstrap",
+    "cycles",
+    "elo",
+    "elo_from_results",
+    "nash_average",
+    "payoffs_from_results",
+    "response_graph",
+    "responses",
+    "sinks",
+]

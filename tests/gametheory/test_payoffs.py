@@ -1,0 +1,139 @@
+"""Payoff tensors and matrix games: shapes, properties, redrawing and files."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from marl.errors import ConfigError
+from marl.gametheory.game import MatrixGame, bimatrix
+from marl.gametheory.payoffs import PayoffTensor
+
+PENNIES = bimatrix([[1, -1], [-1, 1]])
+DILEMMA = bimatrix([[3, 0], [5, 1]], [[3, 5], [0, 1]])
+TABLE = np.array([[0.0, 0.3], [-0.3, 0.0]])
+RNG_SEED = 0
+
+
+def draw(payoffs: PayoffTensor, stderr: float = 0.1) -> PayoffTensor:
+    return replace(payoffs, stderr=np.full_like(payoffs.mean, stderr)).redrawn(np.random.default_rng(RNG_SEED))
+
+
+def test_uniform_play_in_matching_pennies_has_zero_nash_conv_and_pure_play_four() -> None:
+    assert PENNIES.nash_conv(PENNIES.uniform()) == 0
+    assert PENNIES.gains(PENNIES.pure([0, 0])).tolist() == [0, 2]
+    assert DILEMMA.nash_conv(DILEMMA.pure([0, 0])) == 4
+
+
+def test_games_know_whether_they_are_zero_sum_symmetric_or_common() -> None:
+    shared = bimatrix([[1, 0], [0, 2]], [[1, 0], [0, 2]])
+    kinds = [(g.is_zero_sum, g.is_constant_sum, g.is_symmetric, g.is_common) for g in (PENNIES, DILEMMA, shared)]
+    assert kinds == [(True, True, False, False), (False, False, True, False), (False, False, True, True)]
+
+
+def test_values_of_mixed_play_equal_the_sum_over_profiles() -> None:
+    rng = np.random.default_rng(1)
+    game = MatrixGame(rng.normal(size=(3, 2, 3, 4)))
+    profile = tuple(rng.dirichlet(np.ones(n)) for n in game.shape)
+    slow = np.zeros(3)
+    for place in np.ndindex(2, 3, 4):
+        slow += game.payoffs[(slice(None), *place)] * np.prod([p[i] for p, i in zip(profile, place, strict=True)])
+    assert game.values(profile) == pytest.approx(slow)
+    assert game.deviations(profile, 1) @ profile[1] == pytest.approx(slow[1])
+
+
+def test_mistaken_games_and_profiles_are_refused() -> None:
+    for payoffs in (np.zeros((2, 3)), np.zeros((3, 2, 2)), np.full((2, 2, 2), np.nan)):
+        with pytest.raises(ConfigError, match="payoffs"):
+            MatrixGame(payoffs)
+    with pytest.raises(ConfigError, match="not a distribution"):
+        PENNIES.profile([[0.5, 0.6], [0.5, 0.5]])
+    with pytest.raises(ConfigError, match="same shape"):
+        bimatrix([[1]], [[1, 2]])
+
+
+def test_an_exact_tensor_is_the_game_again() -> None:
+    payoffs = PayoffTensor.exact(DILEMMA)
+    assert payoffs.is_exact
+    assert payoffs.symmetric
+    assert payoffs.is_mirrored
+    assert np.array_equal(payoffs.game.payoffs, DILEMMA.payoffs)
+    assert not PayoffTensor.exact(PENNIES).symmetric
+
+
+def test_unplayed_pairings_make_a_tensor_incomplete_and_survive_a_file(tmp_path: Path) -> None:
+    payoffs = PayoffTensor.two_player([[0, np.nan], [np.nan, 0]], ["a", "b"])
+    assert not payoffs.is_complete
+    with pytest.raises(ConfigError, match=r"2 pairing\(s\)"):
+        _ = payoffs.game
+    payoffs.save(tmp_path / "payoffs.json")
+    again = PayoffTensor.load(tmp_path / "payoffs.json")
+    assert np.array_equal(again.mean, payoffs.mean, equal_nan=True)
+    assert (again.names, again.players, again.symmetric) == (payoffs.names, payoffs.players, True)
+
+
+def test_a_file_that_is_no_tensor_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{")
+    (tmp_path / "y.json").write_text(json.dumps({"format": 99}))
+    for name, text in (("x", "cannot read"), ("y", "format 99"), ("z", "cannot read")):
+        with pytest.raises(ConfigError, match=text):
+            PayoffTensor.load(tmp_path / f"{name}.json")
+
+
+def test_redrawn_means_scatter_by_their_standard_errors() -> None:
+    payoffs = PayoffTensor(
+        np.zeros((2, 1, 2)), np.array([[[0.1, 0]], [[0.4, 0]]]), np.ones((1, 2), int), (("a",), ("b", "c")), ("x", "y")
+    )
+    rng = np.random.default_rng(2)
+    drawn = np.stack([payoffs.redrawn(rng).mean for _ in range(4000)])
+    assert drawn.std(axis=0) == pytest.approx(payoffs.stderr, abs=0.02)
+    assert drawn.mean(axis=0) == pytest.approx(payoffs.mean, abs=0.03)
+
+
+def test_redrawn_zero_sum_and_constant_sum_games_stay_so() -> None:
+    for total in (0.0, 1.0):
+        table = np.random.default_rng(3).normal(size=(3, 4))
+        drawn = draw(PayoffTensor.exact(bimatrix(table, total - table)))
+        assert drawn.mean.sum(axis=0) == pytest.approx(np.full((3, 4), total))
+        assert not np.allclose(drawn.mean[0], table)
+
+
+def test_redrawn_mirrored_seats_stay_mirrored_whether_opposed_alike_or_neither() -> None:
+    alike = bimatrix([[1, 0], [0, 2]], [[1, 0], [0, 2]])
+    for payoffs in (PayoffTensor.two_player(TABLE, ["a", "b"]), PayoffTensor.exact(alike), PayoffTensor.exact(DILEMMA)):
+        drawn = draw(payoffs)
+        assert drawn.is_mirrored
+        assert not np.allclose(drawn.mean, payoffs.mean)
+    assert draw(PayoffTensor.two_player(TABLE, ["a", "b"])).mean.sum(axis=0) == pytest.approx(np.zeros((2, 2)))
+    assert np.array_equal(*draw(PayoffTensor.exact(alike)).mean)
+
+
+def test_redrawn_teammates_are_still_paid_alike() -> None:
+    shared = np.random.default_rng(4).normal(size=(2, 3, 2))
+    drawn = draw(PayoffTensor.exact(MatrixGame(np.stack([shared] * 3))))
+    assert np.ptp(drawn.mean, axis=0).max() == 0
+
+
+def test_seats_that_were_measured_separately_are_drawn_separately() -> None:
+    payoffs = PayoffTensor.two_player([[0, 0.3], [-0.2, 0]], ["a", "b"])
+    assert not payoffs.is_mirrored
+    drawn = draw(payoffs).mean[0] - payoffs.mean[0]
+    assert abs(drawn[0, 1] + drawn[1, 0]) > 1e-3
+
+
+def test_gaps_stay_gaps_and_an_exact_table_is_drawn_as_it_is() -> None:
+    payoffs = PayoffTensor.two_player([[0, np.nan], [np.nan, 0]], ["a", "b"])
+    assert np.isnan(draw(payoffs).mean).sum() == 4
+    exact = PayoffTensor.exact(DILEMMA)
+    assert np.array_equal(draw(exact, 0.0).mean, exact.mean)
+
+
+def test_tensors_whose_parts_do_not_fit_are_refused() -> None:
+    good = PayoffTensor.exact(PENNIES)
+    for change in ({"stderr": np.zeros(2)}, {"count": np.zeros(3, int)}, {"players": ("x",)}):
+        with pytest.raises(ConfigError, match="payoff tensor"):
+            replace(good, **change)
+    with pytest.raises(ConfigError, match="same strategies"):
+        replace(good, names=(("a", "b"), ("c", "d")), symmetric=True)
