@@ -29,6 +29,9 @@ class PayoffTable:
     def __init__(self, stage: Stage, matches: int, seed: int) -> None:
         self.stage, self.matches, self.seed = stage, matches, seed
         self.played: dict[Pairing, Returns] = {}
+        # All pairings play the same episodes: whoever is dealt better cards by luck, all are.
+        drawn = np.random.default_rng([seed, 0x706179]).integers(0, 2**31 - 1, matches)
+        self.seeds = tuple(drawn.tolist())
 
     def grow(self, pool: WorkerPool, members: Mapping[str, Sequence[Member]]) -> int:
         """Play what has not met yet; ``members`` are those of each side. Gives the number of episodes."""
@@ -57,12 +60,8 @@ class PayoffTable:
                 side = self.stage.side_of(player).name
                 known[f"{side}/{number}"] = members[side][number]
                 seating += [(agent, f"{side}/{number}") for agent in self.stage.players[player]]
-            jobs.append(Job(tuple(seating), self._seeds(pairing)))
+            jobs.append(Job(tuple(seating), self.seeds))
         return [_summary(returns) for returns in play_all(pool, known, jobs, self.stage.players)]
-
-    def _seeds(self, pairing: Pairing) -> tuple[int, ...]:
-        drawn = np.random.default_rng([self.seed, 0x706179, *pairing]).integers(0, 2**31 - 1, self.matches)
-        return tuple(drawn.tolist())
 
     def tensor(self, names: Mapping[str, Sequence[str]]) -> PayoffTensor:
         """All pairings; those of a symmetric population are averaged over the seats."""
