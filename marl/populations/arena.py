@@ -13,7 +13,7 @@ from marl.populations.members import Member, Played, build
 from marl.rollout.worker import RolloutWorker
 
 EPISODES_PER_BATCH = 64
-DICT_LANES = 16  # copies of a dict world, which are stepped one by one; a native world has a lane for each episode
+DICT_LANES = 32  # copies of a dict world, which are stepped one by one; a native world has a lane for each episode
 POLICIES_KEPT = 64  # built policies that a worker keeps for later batches
 
 MemberKey: TypeAlias = str

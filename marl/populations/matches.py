@@ -64,7 +64,9 @@ def seats_of_players(players: Players, kinds: Sequence[Kind]) -> dict[PlayerID, 
     """The seats of each player; nobody may be left out, because nobody would act for that agent."""
     for player, agents in players.items():
         if isinstance(agents, str) or not all(isinstance(agent, str) for agent in agents):
-            raise ConfigError(f"player {player!r} has {agents!r}; expected a list of agent ids or patterns: [red_0, red_1].")
+            raise ConfigError(
+                f"player {player!r} has {agents!r}; expected a list of agent ids or patterns: [red_0, red_1]."
+            )
     found = AgentGroups(players).seats(kinds)
     taken = {seat for seats in found.values() for seat in seats}
     names = [name for kind in kinds for name in kind.agents]

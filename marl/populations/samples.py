@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import permutations, product
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,20 +31,25 @@ def all_cells(shape: Sequence[int]) -> list[Cell]:
 
 
 def seatings(cell: Cell) -> list[Cell]:
-    """All cells with these strategies on other seats."""
-    return sorted(set(permutations(cell)))
+    """All cells with these strategies on other seats, in order."""
+    if len(cell) < 2:
+        return [cell]
+    found: list[Cell] = []
+    for first in sorted(set(cell)):
+        place = cell.index(first)
+        found += [(first, *rest) for rest in seatings(cell[:place] + cell[place + 1 :])]
+    return found
 
 
 def over_seatings(samples: Samples, cell: Cell) -> Returns:
     """What the strategies of the cell earned, seed by seed, averaged over all ways to seat them."""
-    rows = min(len(samples[seating]) for seating in seatings(cell))
-    total = np.zeros((rows, len(cell)))
-    for order in permutations(range(len(cell))):  # strategy i sits on seat order[i]
-        seating = [0] * len(cell)
-        for strategy, seat in enumerate(order):
-            seating[seat] = cell[strategy]
-        total += samples[tuple(seating)][:rows, list(order)]
-    return total / math.factorial(len(cell))
+    cells = seatings(cell)
+    rows = min(len(samples[seated]) for seated in cells)
+    earned: dict[int, Returns] = {}
+    for strategy in set(cell):
+        seats = [(seated, seat) for seated in cells for seat in range(len(cell)) if seated[seat] == strategy]
+        earned[strategy] = np.mean([samples[seated][:rows, seat] for seated, seat in seats], axis=0)
+    return np.stack([earned[strategy] for strategy in cell], axis=1)
 
 
 def standard_error(returns: Returns) -> Returns:
@@ -60,13 +65,18 @@ def payoff_tensor(
     shape = tuple(map(len, names))
     mean = np.full((len(players), *shape), np.nan)
     stderr, count = mean.copy(), np.zeros(shape, np.int64)
-    for cell in all_cells(shape):
-        seats = seatings(cell) if symmetric else [cell]
-        if any(seat not in samples for seat in seats):
+    for pairing in all_cells(shape):
+        if symmetric and pairing != tuple(sorted(pairing)):
+            continue  # filled in with the sorted one
+        cells = seatings(pairing) if symmetric else [pairing]
+        if any(cell not in samples for cell in cells):
             continue
-        returns = over_seatings(samples, cell) if symmetric else samples[cell]
-        if len(returns) > 1:
+        returns = over_seatings(samples, pairing) if symmetric else samples[pairing]
+        if len(returns) < 2:
+            continue
+        means, errors = returns.mean(axis=0), standard_error(returns)
+        for cell in cells:
             place: tuple[Any, ...] = (slice(None), *cell)
-            mean[place], stderr[place] = returns.mean(axis=0), standard_error(returns)
-            count[cell] = len(returns) * len(seats)
+            columns = [pairing.index(strategy) for strategy in cell] if symmetric else slice(None)
+            mean[place], stderr[place], count[cell] = means[columns], errors[columns], len(returns) * len(cells)
     return PayoffTensor(mean, stderr, count, tuple(map(tuple, names)), tuple(players), symmetric)

@@ -1,0 +1,273 @@
+"""Cross-play: everybody meets everybody, and the payoffs become a table.
+
+Checkpoints are read, their policies take the seats that they can play, and whole episodes are played for every cell of
+``[s_0, s_1, ...]``, one strategy per player. Results are kept line by line, so an interrupted cross-play goes on where it was.
+
+Seats matter in general, so each player has strategies of its own and all orders are played. Only where every entrant plays
+all players in the same way can they be seen as *one* population: then the payoffs are averaged over seatings, and the tensor
+says ``symmetric``. In a game with a first move this is the game in which a coin decides who has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from marl.analysis.entrants import PLAY_KEYS, Entrant, Strategy, World, check_members, read_entrants, world_facts
+from marl.analysis.match_log import MatchLog
+from marl.data.task import AgentID, Task
+from marl.envs.registry import EnvCreator
+from marl.errors import ConfigError
+from marl.gametheory.payoffs import PayoffTensor
+from marl.policies.build import build_policies
+from marl.policies.custom import classes_used
+from marl.populations.matches import Job, PlayerID, Players, Returns, default_players, play, seats_of_players
+from marl.populations.members import Member
+from marl.populations.samples import Cell, all_cells, over_seatings, payoff_tensor, seatings, standard_error
+from marl.rollout.config import RolloutConfig
+from marl.rollout.pool import WorkerPool
+from marl.scenario.setup import Setup
+from marl.training.build import make_pool
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the episodes that are there and the episodes that are wanted so far."""
+ERRORS_APART = 2.0  # an advantage of so many standard errors has a sign
+MOST_CELLS = 100_000
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many episodes each pairing gets. A pairing of one population shares them out over its seatings."""
+
+    episodes: int = 100
+    until_decided: bool = False
+    target_stderr: float | None = None
+    max_episodes: int | None = None  # default: ten times as many
+
+    def __post_init__(self) -> None:
+        if self.episodes < 2:
+            raise ConfigError(f"episodes is {self.episodes}; a standard error needs 2 or more per pairing.")
+        if self.target_stderr is not None and self.target_stderr <= 0:
+            raise ConfigError(f"target_stderr is {self.target_stderr}; expected a number above 0.")
+        if self.max_episodes is not None and not self.goes_on:
+            raise ConfigError("max_episodes means nothing without until_decided or target_stderr. Set one, or drop it.")
+        if self.most < self.episodes:
+            raise ConfigError(f"max_episodes is {self.max_episodes}, less than episodes ({self.episodes}). Raise it.")
+
+    @property
+    def goes_on(self) -> bool:
+        return self.until_decided or self.target_stderr is not None
+
+    @property
+    def most(self) -> int:
+        return 10 * self.episodes if self.max_episodes is None else self.max_episodes
+
+    def wants_more(self, returns: Returns) -> bool:
+        """Whether it is still open who of two players earns more, or an error is still too large."""
+        if self.target_stderr is not None and (standard_error(returns) > self.target_stderr).any():
+            return True
+        return self.until_decided and not decided(returns)
+
+
+def decided(returns: Returns) -> bool:
+    """Whether each two players' payoffs differ by more than 2 standard errors, or in no episode."""
+    for one in range(returns.shape[1]):
+        ahead = returns[:, : one + 1] - returns[:, one : one + 1]
+        error = standard_error(ahead)
+        if ((np.abs(ahead.mean(axis=0)) <= ERRORS_APART * error) & (error > 0)).any():
+            return False
+    return True
+
+
+def cross_play(
+    checkpoints: Sequence[str | Path],
+    env: str | EnvCreator | None = None,
+    env_config: Mapping[str, Any] | None = None,
+    players: Players | None = None,
+    *,
+    episodes: int = 100,
+    until_decided: bool = False,
+    target_stderr: float | None = None,
+    max_episodes: int | None = None,
+    symmetric: bool | Literal["auto"] = "auto",
+    explore: bool | None = None,
+    num_workers: int = 0,
+    directory: Path | str | None = None,
+    seed: int = 0,
+    allow: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> PayoffTensor:
+    """What everybody earns against everybody; ``checkpoints`` may hold run directories, ``PATH#policy`` and ``random``.
+
+    ``players`` names groups of agents (default: the run's groups, and every other agent by itself). ``explore`` None: policies
+    that are distributions are drawn from, others play their best guess. ``until_decided`` and ``target_stderr`` play more
+    episodes where it is needed, up to ``max_episodes`` per pairing. With ``directory`` results are kept in
+    ``crossplay.jsonl`` there, and whatever is in it is not played again. Modules outside marl that checkpoints name have to
+    be in ``allow``. The same call gives the same numbers with any ``num_workers``.
+    """
+    effort = Effort(episodes, until_decided, target_stderr, max_episodes)
+    allowed = frozenset(allow)
+    entrants, setup = read_entrants(checkpoints, World(env, env_config), allowed)
+    field = Field(entrants, setup, players, symmetric, seed)
+    check_members(list(field.members.values()), setup.task, allowed)
+    facts = {**world_facts(setup), "players": {k: list(v) for k, v in field.players.items()}, "explore": explore}
+    log = MatchLog(Path(directory).expanduser() if directory is not None else None, facts)
+    pool = match_pool(setup, entrants, num_workers)
+    try:
+        _play_all(field, effort, log, pool, explore, progress)
+    finally:
+        pool.stop()
+    return field.tensor(log)
+
+
+class Field:
+    """Who meets whom: the strategies of each player, and how many episodes of each cell are wanted."""
+
+    def __init__(
+        self,
+        entrants: Sequence[Entrant],
+        setup: Setup,
+        players: Players | None,
+        symmetric: bool | Literal["auto"],
+        seed: int,
+    ) -> None:
+        self.players = usual_players(setup) if players is None else players
+        self.agents = _agents_of(self.players, setup.task)
+        self.strategies: list[dict[str, Strategy]] = [
+            _strategies(player, agents, entrants, setup.task) for player, agents in self.agents.items()
+        ]
+        self.members: dict[str, Member] = {
+            member.key: member for known in self.strategies for strategy in known.values() for member in strategy
+        }
+        self.symmetric = _one_population(self.strategies, symmetric)
+        self.seed = seed
+        shape = [len(known) for known in self.strategies]
+        if int(np.prod(shape, dtype=object)) > MOST_CELLS:
+            raise ConfigError(
+                f"{' x '.join(map(str, shape))} strategies have more than {MOST_CELLS:,} pairings. Take fewer entrants, or "
+                "put agents together into players."
+            )
+        cells = all_cells(shape)
+        pairings = {tuple(sorted(cell)) for cell in cells} if self.symmetric else set(cells)
+        self.wanted: dict[Cell, int] = dict.fromkeys(sorted(pairings), 0)  # episodes of each pairing
+
+    def seats(self, pairing: Cell) -> list[Cell]:
+        return seatings(pairing) if self.symmetric else [pairing]
+
+    def jobs(self, pairing: Cell) -> list[Job]:
+        """The pairing's episodes, shared out over its seatings; all seatings have the same seeds."""
+        seats = self.seats(pairing)
+        count = max(2, -(-self.wanted[pairing] // len(seats)))  # fewer have no standard error
+        return [Job(self._seating(cell), tuple(range(self.seed, self.seed + count))) for cell in seats]
+
+    def _seating(self, cell: Cell) -> tuple[tuple[AgentID, str], ...]:
+        seated: list[tuple[AgentID, str]] = []
+        for strategies, agents, number in zip(self.strategies, self.agents.values(), cell, strict=True):
+            strategy = list(strategies.values())[number]
+            seated += [(agent, member.key) for agent, member in zip(agents, strategy, strict=True)]
+        return tuple(seated)
+
+    def returns(self, pairing: Cell, log: MatchLog) -> Returns:
+        """Episode by episode, averaged over seatings where they do not count."""
+        cells = dict(zip(self.seats(pairing), map(log.returns, self.jobs(pairing)), strict=True))
+        return over_seatings(cells, pairing) if self.symmetric else cells[pairing]
+
+    def tensor(self, log: MatchLog) -> PayoffTensor:
+        samples = {
+            cell: log.returns(job)
+            for pairing in self.wanted
+            for cell, job in zip(self.seats(pairing), self.jobs(pairing), strict=True)
+        }
+        return payoff_tensor(samples, list(self.agents), [list(known) for known in self.strategies], self.symmetric)
+
+
+def usual_players(setup: Setup) -> dict[PlayerID, list[AgentID]]:
+    """The players of a population run; else the run's groups, and every agent outside of them by itself."""
+    if setup.stage is not None:
+        return {player: list(agents) for player, agents in setup.stage.players.items()}
+    multiagent = setup.scenario.multiagent
+    groups = {name: [name] if name in multiagent.joint else list(ids) for name, ids in multiagent.groups.items()}
+    if not groups:
+        return default_players(setup.task.kinds)
+    grouped = {agent for agents in _agents_of(groups, setup.task).values() for agent in agents}
+    return groups | {name: ids for name, ids in default_players(setup.task.kinds).items() if name not in grouped}
+
+
+def _agents_of(players: Players, task: Task) -> dict[PlayerID, list[AgentID]]:
+    """The agents (patterns, where ids are not known in advance) that each player's words mean."""
+    seats = seats_of_players(players, task.kinds)
+    return {
+        player: list(dict.fromkeys(task.seat_names[seat].split("[")[0] for seat in found))
+        for player, found in seats.items()
+    }
+
+
+def _strategies(
+    player: PlayerID, agents: Sequence[AgentID], entrants: Sequence[Entrant], task: Task
+) -> dict[str, Strategy]:
+    """Labels to the strategies of those who can play the player."""
+    found = {entrant.label: entrant.strategy(agents, task) for entrant in entrants}
+    known = {label: strategy for label, strategy in found.items() if strategy is not None}
+    if not known:
+        raise ConfigError(
+            f"nobody can play {player!r} ({', '.join(agents)}): the policies named by PATH#policy know other spaces. Add a "
+            "checkpoint whose policy plays it, or random."
+        )
+    return known
+
+
+def _one_population(strategies: Sequence[Mapping[str, Strategy]], wanted: bool | Literal["auto"]) -> bool:
+    """Whether every entrant plays all players in the same way."""
+    keys = [{label: [member.key for member in strategy] for label, strategy in known.items()} for known in strategies]
+    alike = len(keys) > 1 and all(known == keys[0] for known in keys)
+    if wanted is True and not alike:
+        raise ConfigError(
+            "symmetric: an entrant plays the players with different policies, or only some of them, so they are not one "
+            "population. Leave symmetric out, or name one policy per entrant by PATH#policy."
+        )
+    return alike and wanted is not False
+
+
+def _play_all(
+    field: Field, effort: Effort, log: MatchLog, pool: WorkerPool, explore: bool | None, progress: Progress | None
+) -> None:
+    """Play until every pairing has its episodes; then, where it is asked for, double those that need it."""
+    field.wanted = dict.fromkeys(field.wanted, effort.episodes)
+    while True:
+        jobs = [job for pairing in field.wanted for job in field.jobs(pairing)]
+        missing = [log.missing(job) for job in jobs]
+        total = sum(len(job.seeds) for job in jobs)
+        done = total - sum(len(job.seeds) for job in missing)
+        for batch in play(pool, field.members, missing, field.players, explore):
+            log.add(batch)
+            done += sum(len(job.seeds) for job, _ in batch)
+            if progress is not None:
+                progress(done, total)
+        open_ones = [
+            pairing
+            for pairing, episodes in field.wanted.items()
+            if effort.goes_on and episodes < effort.most and effort.wants_more(field.returns(pairing, log))
+        ]
+        if not open_ones:
+            return
+        for pairing in open_ones:
+            field.wanted[pairing] = min(2 * field.wanted[pairing], effort.most)
+
+
+def match_pool(setup: Setup, entrants: Sequence[Entrant], num_workers: int) -> WorkerPool:
+    """Workers that only play matches."""
+    old = setup.rollout
+    kept = {key: getattr(old.config, key) for key in (*PLAY_KEYS, "env_timeout_s")}
+    runs = [entrant.setup for entrant in entrants if entrant.setup is not None]
+    rollout = replace(
+        old,
+        config=RolloutConfig(num_workers=num_workers, **kept),
+        imports=tuple(dict.fromkeys([*old.imports, *(name for run in runs for name in run.rollout.imports)])),
+        registered_classes=classes_used(spec.model for run in [setup, *runs] for spec in run.policies.values()),
+    )
+    policies = build_policies(rollout.policies, setup.task.kinds)
+    return make_pool(replace(setup, rollout=rollout, asynchronous=False), policies)

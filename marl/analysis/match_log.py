@@ -1,0 +1,82 @@
+"""The matches of a cross-play on disk: one line per finished batch, only ever added to, so nothing is played twice.
+
+A line is known by what decides its numbers: the world and how it is played (a hash), who sat where (hashes of the policies),
+and the seeds. Lines of other worlds or policies in the same file are left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from marl.errors import DataError
+from marl.populations.matches import Job, Returns
+
+FILE = "crossplay.jsonl"
+FORMAT = 1
+
+
+class MatchLog:
+    """What was played of one setting; without a directory it is kept in memory only."""
+
+    def __init__(self, directory: Path | None, setting: Mapping[str, Any]) -> None:
+        text = json.dumps(setting, sort_keys=True, default=str)
+        self.setting = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self.file = directory / FILE if directory is not None else None
+        self._returns: dict[str, dict[int, list[float]]] = {}
+        if self.file is not None:
+            self._open(self.file)
+
+    def _open(self, file: Path) -> None:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{file} cannot be read: {error}. Choose another directory.") from error
+        if lines and not lines[-1].endswith("\n"):
+            del lines[-1]  # the line that was being written when the play was ended
+            file.write_text("".join(lines), encoding="utf-8")
+        for number, line in enumerate(lines, 1):
+            self._read(line, f"{file}, line {number}")
+
+    def _read(self, line: str, where: str) -> None:
+        try:
+            entry = json.loads(line)
+            if entry["format"] != FORMAT:
+                raise ValueError(f"format {entry['format']!r}, expected {FORMAT}")
+            for match in entry["matches"] if entry["setting"] == self.setting else ():
+                pairs = zip(match["seeds"], match["returns"], strict=True)
+                self._rows(match["seating"]).update(pairs)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(
+                f"{where} is not a line of a cross-play ({type(error).__name__}: {error}). Choose another directory, or take "
+                "the line out."
+            ) from error
+
+    def _rows(self, seating: Sequence[Sequence[str]]) -> dict[int, list[float]]:
+        return self._returns.setdefault(json.dumps(seating), {})
+
+    def missing(self, job: Job) -> Job:
+        """What of the job has not been played yet."""
+        played = self._rows(job.seating)
+        return Job(job.seating, tuple(seed for seed in job.seeds if seed not in played))
+
+    def add(self, batch: Sequence[tuple[Job, Returns]]) -> None:
+        """Keep a finished batch, all of it or nothing."""
+        for job, returns in batch:
+            self._rows(job.seating).update(zip(job.seeds, returns.tolist(), strict=True))
+        if self.file is None:
+            return
+        matches = [{"seating": job.seating, "seeds": job.seeds, "returns": found.tolist()} for job, found in batch]
+        with self.file.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps({"format": FORMAT, "setting": self.setting, "matches": matches}) + "\n")
+
+    def returns(self, job: Job) -> Returns:
+        """Of the job's episodes, in the order of its seeds."""
+        rows = self._rows(job.seating)
+        return np.array([rows[seed] for seed in job.seeds])

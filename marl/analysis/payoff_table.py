@@ -1,0 +1,65 @@
+"""A payoff tensor as a person reads it: mean ± standard error, rows against columns, or one line per pairing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from marl.gametheory.payoffs import PayoffTensor
+from marl.populations.samples import Cell, all_cells
+
+
+def payoff_table(tensor: PayoffTensor) -> Table:
+    """Two players: the row's payoffs, with the column's beside them where these are not the negatives."""
+    return _two_players(tensor) if len(tensor.players) == 2 else _listed(tensor)
+
+
+def caption(tensor: PayoffTensor) -> str:
+    """What the numbers are."""
+    fewest, most = int(tensor.count.min()), int(tensor.count.max())
+    episodes = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    seats = "averaged over seatings (one population)" if tensor.symmetric else "seats as named"
+    return f"mean ± standard error of an episode's payoff; {episodes} episodes per pairing, {seats}"
+
+
+def is_zero_sum(tensor: PayoffTensor) -> bool:
+    """Whether all payoffs add up to 0, up to the rounding of the world's float32."""
+    return bool(np.allclose(tensor.mean.sum(axis=0), 0.0, atol=1e-5))
+
+
+def _two_players(tensor: PayoffTensor) -> Table:
+    rows, columns = tensor.names
+    corner = "" if tensor.symmetric else f"{tensor.players[0]} \\ {tensor.players[1]}"
+    table = _empty([corner, *columns])
+    players = (0,) if is_zero_sum(tensor) else (0, 1)
+    for number, name in enumerate(rows):
+        cells = [" | ".join(_number(tensor, p, (number, c)) for p in players) for c in range(len(columns))]
+        table.add_row(Text(name), *map(Text, cells))
+    return table
+
+
+def _listed(tensor: PayoffTensor) -> Table:
+    """One line per pairing: who plays, what each player earns."""
+    numbers = range(len(tensor.players))
+    table = _empty([*tensor.players, *(f"payoff {player}" for player in tensor.players)])
+    for cell in all_cells(tensor.count.shape):
+        if tensor.symmetric and cell != tuple(sorted(cell)):
+            continue  # the same strategies on other seats
+        played = [tensor.names[p][cell[p]] for p in numbers]
+        table.add_row(*map(Text, played), *(Text(_number(tensor, p, cell)) for p in numbers))
+    return table
+
+
+def _empty(titles: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in titles:
+        table.add_column(Text(title))
+    return table
+
+
+def _number(tensor: PayoffTensor, player: int, cell: Cell) -> str:
+    mean, stderr = float(tensor.mean[player][cell]), float(tensor.stderr[player][cell])
+    return "-" if np.isnan(mean) else f"{mean + 0.0:.3g} ± {stderr:.2g}"
