@@ -12,6 +12,7 @@ import numpy as np
 
 from marl.errors import ConfigError
 from marl.training.atomic import write_atomically
+from marl.training.result import SMALLER_IS_BETTER
 from proofs.declaration import EXACT, Places, Proof, Table
 from proofs.matches import Tally
 from proofs.sources import Sources, changed
@@ -33,12 +34,13 @@ class SeedResult:
     def reached_at(self, goal: dict[str, float], budget: int) -> int | None:
         """Env steps of the first evaluation within the budget that meets every field; None if none did."""
         for steps, values in self.evaluations:
-            if steps <= budget and all(values[name] >= wanted - EXACT for name, wanted in goal.items()):
+            if steps <= budget and all(_meets(name, values[name], wanted) for name, wanted in goal.items()):
                 return steps
         return None
 
     def best(self, name: str) -> float:
-        return max(values[name] for _, values in self.evaluations)
+        choose = min if name in SMALLER_IS_BETTER else max
+        return choose(values[name] for _, values in self.evaluations)
 
     def last(self, name: str) -> float:
         return self.evaluations[-1][1][name]
@@ -56,6 +58,10 @@ class SeedResult:
         limits = proof.stays_below.items()
         stayed = all(values[name] < limit - EXACT for _, values in self.evaluations for name, limit in limits)
         return reached and ended and stayed and fits and played
+
+
+def _meets(name: str, value: float, wanted: float) -> bool:
+    return value <= wanted + EXACT if name in SMALLER_IS_BETTER else value >= wanted - EXACT
 
 
 @dataclass

@@ -115,7 +115,7 @@ def _run_seed(proof: Proof, scenario: Scenario, seed: int, directory: Path | Non
     with Trainer(scenario=scenario, directory=directory) as trainer:
         while True:
             result = trainer.train()
-            if "evaluation" in result:
+            if "evaluation" in result or "exploitability" in result:
                 outcome.evaluations.append((result["timesteps_total"], _values(proof, result)))
             newest = outcome.last(proof.fields[0]) if outcome.evaluations else None
             progress(seed, result["timesteps_total"], newest)

@@ -22,7 +22,7 @@ Result: TypeAlias = Mapping[str, Any]
 NEWEST_ROWS = 12
 SECONDS_BETWEEN_LINES = 1.0
 LEADING_COLUMNS = ("iter", "env steps", "episodes", "reward mean")
-TRAILING_COLUMNS = ("eval reward", "len mean", "steps/s", "time")
+TRAILING_COLUMNS = ("eval reward", "nash conv", "len mean", "steps/s", "time")
 POLICIES_FIRST_SHOWN = 4  # the columns of further policies leave a narrow table before the times do
 
 
@@ -85,7 +85,7 @@ class PlainDisplay:
 
     def update(self, result: Result, progress: Progress) -> None:  # noqa: ARG002
         line, now = plain_line(result), self._clock()
-        if now < self._next_line and not result.get("evaluation"):
+        if now < self._next_line and not (result.get("evaluation") or result.get("exploitability")):
             self._held_back = [line]
             return
         self._held_back = []
@@ -113,6 +113,7 @@ def plain_line(result: Result) -> str:
         f"reward {_reward(result.get('episode_reward_mean'))}",
         *policies,
         f"eval {_reward(_evaluated(result))}",
+        *_nash_conv(result),
         f"len {_number(result.get('episode_len_mean'), '.1f')}",
         f"{_number(_speed(result), '.0f')} steps/s",
         f"{_number(result.get('time_total_s'), '.1f')}s",
@@ -169,6 +170,7 @@ def table_cells(result: Result) -> dict[str, str]:
         "reward mean": _reward(result.get("episode_reward_mean")),
         **policies,
         "eval reward": _reward(_evaluated(result)),
+        **({"nash conv": _number(result["exploitability"]["nash_conv"], ".4f")} if "exploitability" in result else {}),
         "len mean": _number(result.get("episode_len_mean"), ".1f"),
         "steps/s": _number(_speed(result), ".0f"),
         "time": _number(result.get("time_total_s"), ".0f") + "s",
@@ -179,7 +181,8 @@ def results_table(rows: Sequence[Mapping[str, str]], width: int) -> Table:
     """The rows as a table that fits into ``width`` characters, by leaving out the less important columns."""
     fixed = {*LEADING_COLUMNS, *TRAILING_COLUMNS}
     policies = list(dict.fromkeys(title for row in rows for title in row if title not in fixed))
-    titles = [*LEADING_COLUMNS, *policies, *TRAILING_COLUMNS]
+    there = {title for row in rows for title in row}
+    titles = [*LEADING_COLUMNS, *policies, *(t for t in TRAILING_COLUMNS if t in there or t != "nash conv")]
     hidden = []
     for title in _first_to_go(policies):
         if _table_width(titles, rows) <= width:
@@ -212,8 +215,22 @@ def _table_width(titles: Sequence[str], rows: Sequence[Mapping[str, str]]) -> in
     return sum(padding + max(map(cell_len, column)) for column in texts.values())
 
 
+def _nash_conv(result: Result) -> list[str]:
+    """How far from equilibrium, where it was measured; a lower bound is told as one."""
+    found = result.get("exploitability")
+    if not found:
+        return []
+    return [f"nash_conv {'>= ' if found['bound'] == 'lower bound' else ''}{_number(found['nash_conv'], '.4f')}"]
+
+
 def _policy_rewards(result: Result) -> Mapping[str, float | None]:
-    return result.get("policy_reward_mean") or {}
+    """Of those who played; the mixtures that learners of a population meet are left out."""
+    rewards = result.get("policy_reward_mean") or {}
+    return {policy: reward for policy, reward in rewards.items() if not _is_mixture(policy, result)}
+
+
+def _is_mixture(policy: str, result: Result) -> bool:
+    return "population" in result and (".against." in policy or policy.endswith(".answer"))
 
 
 def _evaluated(result: Result) -> float | None:
