@@ -42,6 +42,14 @@ class Stage:
     sides: tuple[Side, ...]
     teams: tuple[int, ...]  # per seat: the number of its player
 
+    @property
+    def groups(self) -> dict[str, tuple[int, ...]]:
+        """The seats of each player: a critic or mixer that looks at a group looks at one player's agents."""
+        return {
+            player: tuple(seat for seat, team in enumerate(self.teams) if team == i)
+            for i, player in enumerate(self.players)
+        }
+
     def side_of(self, player: str) -> Side:
         return next(side for side in self.sides if player in side.players)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from marl.data.task import AgentID, GroupID, Kind, PolicyID
 from marl.envs.groups import AgentGroups
 from marl.errors import ConfigError, did_you_mean
 from marl.mappers.mapper import Mapper
+from marl.policies.config import PolicySpec
 from marl.populations.stage import Stage, set_stage
 from marl.scenario.config import Scenario
 from marl.scenario.routing import choose
@@ -46,3 +48,16 @@ def casting(
                 f"{did_you_mean(name, stage.learners)}"
             )
     return [*stage.learners, *stage.mixtures], stage.matchmaking()
+
+
+def mixtures_of(stage: Stage, specs: Mapping[PolicyID, PolicySpec]) -> dict[PolicyID, PolicySpec]:
+    """Recipes of the mixtures: their members are policies like the side's learners, which therefore have to be alike."""
+    for side in stage.sides:
+        recipes = [replace(specs[learner], seed=0) for learner in side.learners]
+        odd = [learner for learner, recipe in zip(side.learners, recipes, strict=True) if recipe != recipes[0]]
+        if odd:
+            raise ConfigError(
+                f"population: the policies of {odd[0]!r} and {side.learners[0]!r} are built differently, but both join the "
+                f"population of {side.name!r}. Give them the same model and the same kind of algorithm."
+            )
+    return {name: replace(specs[side.learners[0]], population=side.name) for name, side in stage.mixtures.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -26,7 +26,7 @@ from marl.rollout.config import RolloutConfig, RolloutSpec
 from marl.scenario.collection import collects_asynchronously, describe_collection
 from marl.scenario.config import MODEL_KEYS, Overrides, Scenario
 from marl.scenario.header import describe_run
-from marl.scenario.population import casting, find_stage
+from marl.scenario.population import casting, find_stage, mixtures_of
 from marl.scenario.routing import build_mapper, possible_seats, seats_of_policies
 from marl.scenario.world import evaluation_world, look_at_world
 
@@ -69,7 +69,7 @@ def set_up(scenario: Scenario) -> Setup:
         for name, p in parsed.items() if p.preset is not None
     }  # fmt: skip
     roles = {name: role for name, role in actors.items() if seats[name]}  # who only plays in evaluation never learns
-    groups = teams.seats(kinds) or _default_groups(roles)
+    groups = teams.seats(kinds) or (stage.groups if stage is not None else _default_groups(roles))
     if look.state_costs and not any(role.config.needs_state for role in roles.values()):
         state_size = 0
     task = Task(kinds, state_size, groups)
@@ -77,7 +77,7 @@ def set_up(scenario: Scenario) -> Setup:
         name: _spec(scenario, name, p, actors.get(name), seats[name] or evaluated[name], task)
         for name, p in parsed.items()
     }
-    specs |= {name: replace(specs[side.learners[0]], population=side.name) for name, side in mixtures.items()}
+    specs |= mixtures_of(stage, specs) if stage is not None else {}
     _check_evaluation(evaluated, specs, task)
     _check_units(scenario, specs, task)
     _check_trainable(scenario, roles, policies)

@@ -112,7 +112,10 @@ def load_player(folder: Path, allow: frozenset[str]) -> Player:
             spec.env, 1, spec.env_config, fresh_env_per_episode=fresh, with_state=False, wrappers=spec.wrappers
         )
     kinds = {name: spec.kind for name, spec in setup.policies.items()}
-    return Player(world, policies, kinds, setup.rollout.mapper, setup.rollout.config)
+    mapper = (
+        setup.rollout.mapper if setup.stage is None else setup.stage.answers()
+    )  # what a population proposes to play
+    return Player(world, policies, kinds, mapper, setup.rollout.config, teams=setup.rollout.teams)
 
 
 def _episode(stats: EpisodeStats, policies: list[str]) -> str:

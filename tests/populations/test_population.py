@@ -20,6 +20,7 @@ from marl.populations.members import Member
 from marl.populations.payoffs import PayoffTable, averaged_over_seats
 from marl.populations.solvers import facing, meta_strategy, priorities, shares
 from marl.scenario.load import compose
+from marl.training.playback import play
 from marl.training.result import without_wall_clock
 from marl.training.trainer import Trainer
 from tests.training.trees import differences
@@ -227,6 +228,16 @@ def test_the_run_directory_tells_members_lineage_and_payoffs(tmp_path: Path) -> 
     assert {node["id"] for node in told["lineage"]["nodes"]} >= {"player_0_0", "player_0_1"}
 
 
+def test_a_rollout_plays_the_answers(tmp_path: Path) -> None:
+    with run("fictitious") as trainer:
+        trainer.train(), trainer.train()
+        trainer.save(tmp_path / "run")
+    lines = list(play(tmp_path / "run", episodes=3, steps=None, explore=False, seed=0))
+    assert "player_0.answer" in lines[0]
+    assert "player_1.answer" in lines[0]
+    assert "against" not in lines[0]
+
+
 # -- refusals ------------------------------------------------------------------------------------------------------
 
 
@@ -263,3 +274,35 @@ def test_a_population_decides_who_plays() -> None:
 def test_the_oracle_is_the_algorithm() -> None:
     found = compose({**WORLD, "population": {"kind": "psro", "meta_solver": "nash", "oracle": "dqn"}})
     assert found.preset.name == "dqn"
+
+
+@pytest.mark.parametrize("oracle", ["dqn", "qmix", "mappo", "a2c"])
+def test_any_algorithm_of_teams_can_be_an_oracle(oracle: str) -> None:
+    keys: dict[str, Any] = {
+        "env": "fast:simple_tag", "num_envs_per_worker": 4, "fcnet_hiddens": [8], "evaluation": {"interval": 0}, "horizon": 5,
+        "groups": {"predators": ["adversary_*"], "prey": ["agent_*"]},
+        "population": {"kind": "psro", "round_timesteps": 40, "matches": 4}, "timesteps_per_iteration": 40,
+        "train_batch_size": 32,
+    }  # fmt: skip
+    if oracle in ("dqn", "qmix"):
+        keys |= {"learning_starts": 16}
+    if oracle == "mappo":
+        keys |= {"sgd_minibatch_size": 16}
+    with Trainer(oracle, config=keys) as trainer:
+        result = [trainer.train() for _ in range(2)][-1]
+        assert result["population"]["members"] == {"predators": 3, "prey": 3}
+        groups = {name: len(seats) for name, seats in trainer.setup.task.groups.items()}
+        assert groups == {"predators": 3, "prey": 1}
+        assert result["info"]["num_updates"] > 0
+
+
+def test_without_groups_a_critic_looks_at_the_agents_of_one_player() -> None:
+    with Trainer("mappo", config={**WORLD, **SMALL, "population": {"kind": "psro", "matches": 4}}) as trainer:
+        assert trainer.setup.task.groups == {"player_0": (0,), "player_1": (1,)}
+        assert [plan.policies for plan in trainer.setup.plans] == [("player_0",), ("player_1",)]
+
+
+def test_members_of_one_population_are_built_alike() -> None:
+    keys = {**WORLD, **SMALL, "population": {"kind": "league"}}
+    with pytest.raises(ConfigError, match="built differently"):
+        Trainer("ppo", config={**keys, "policies": {"player_0.main_exploiter": {"fcnet_hiddens": [4]}}})
