@@ -15,9 +15,19 @@ from marl.scenario.setup import set_up
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+TRAINING = [block for block in BLOCKS if "Trainer(" in block]
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+def test_the_block_of_games_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = (block for block in BLOCKS if block not in TRAINING)
+    exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+    *equilibria, value, distance = capsys.readouterr().out.splitlines()
+    assert len(equilibria) == 3
+    assert float(value) == pytest.approx(-1 / 18)
+    assert float(distance) == pytest.approx(0.0024, abs=5e-5)
+
+
+@pytest.mark.parametrize("block", TRAINING, ids=range(len(TRAINING)))
 def test_a_python_block_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "readme"}
