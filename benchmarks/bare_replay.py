@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from bare_on_policy import mlp, with_seat
 from torch import Tensor, nn
 
+from marl.algos.nfsp.reservoir import Reservoir
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.replay import Replay
 from marl.data.task import Task
@@ -146,6 +147,32 @@ class Values(OffPolicy):
         if self.updates % self.config.target_update_every == 0:
             self.target_net.load_state_dict(self.net.state_dict())
             self.target_mixer.load_state_dict(self.mixer.state_dict())
+
+
+class Fictitious(Values):
+    """nfsp: dqn, and an imitation of those decisions that the best response made."""
+
+    def __init__(self, algo: str, task: Task, config: Any, hiddens: Sequence[int]) -> None:
+        super().__init__(algo, task, config.best_response(), hiddens)
+        self.average = mlp(self.width, hiddens, int(self.kind.action_space.n))  # type: ignore[attr-defined]
+        self.average_parameters = list(self.average.parameters())
+        self.imitator = torch.optim.Adam(self.average_parameters, config.average_lr, eps=1e-5, fused=True)
+        self.reservoir = Reservoir(config.reservoir_size)
+
+    def remember(self, batch: MultiAgentBatch) -> None:
+        super().remember(batch)
+        best = batch.active & (batch.action_logp == 0.0)
+        rows = {"obs": with_seat(batch.obs[0]).numpy()[best], "actions": batch.actions[0][best]}
+        self.reservoir.add(SampleBatch(rows), self.rng)
+
+    def update(self, rows: Rows) -> None:
+        super().update(rows)
+        if not len(self.reservoir):
+            return
+        drawn = self.reservoir.sample(self.config.train_batch_size, self.rng)
+        logits = self.average(torch.from_numpy(drawn["obs"]))
+        loss = F.cross_entropy(logits, torch.from_numpy(drawn["actions"]))
+        self.step(loss, self.imitator, self.average_parameters)
 
 
 class Deterministic(OffPolicy):

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from bare_on_policy import ActorCritic, Evolution
-from bare_replay import Deterministic, Soft, Values
+from bare_replay import Deterministic, Fictitious, Soft, Values
 from rich.console import Console
 from rich.table import Table
 
@@ -44,6 +44,7 @@ BARE = {
     **dict.fromkeys(("dqn", "apex", "vdn", "qmix"), Values),
     **dict.fromkeys(("ddpg", "td3", "apex_ddpg", "maddpg"), Deterministic),
     "sac": Soft,
+    "nfsp": Fictitious,
 }
 COPIES = 8
 BARS = {"ppo": 1.3, "dqn": 1.5}  # largest time of an update, as a multiple of the bare loop's

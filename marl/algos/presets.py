@@ -7,10 +7,11 @@ from marl.algos.es.presets import PRESETS as ES
 from marl.algos.family import ALGOS, Preset
 from marl.algos.maddpg.presets import PRESETS as MADDPG
 from marl.algos.marwil.presets import PRESETS as MARWIL
+from marl.algos.nfsp.presets import PRESETS as NFSP
 from marl.algos.qmix.presets import PRESETS as QMIX
 from marl.algos.sac.presets import PRESETS as SAC
 
 __all__ = ["ALGOS", "Preset"]
 
-for _preset in (*QMIX, *CENTRAL_CRITIC, *ES, *MARWIL, *SAC, *MADDPG):
+for _preset in (*QMIX, *CENTRAL_CRITIC, *ES, *MARWIL, *SAC, *MADDPG, *NFSP):
     ALGOS.register(_preset.name, _preset)

@@ -11,6 +11,7 @@ from marl.policies.config import PolicySpec
 from marl.policies.deterministic import DeterministicPolicy
 from marl.policies.mixture import Mixture
 from marl.policies.networks import MLP
+from marl.policies.nfsp import NfspPolicy
 from marl.policies.policy import Policy
 from marl.policies.scripted import build_scripted
 from marl.policies.squashed import SquashedPolicy
@@ -22,6 +23,7 @@ ACTS: dict[str, Callable[[Kind, PolicySpec], Policy]] = {
     "stochastic": StochasticPolicy,
     "deterministic": DeterministicPolicy,
     "squashed": SquashedPolicy,
+    "nfsp": NfspPolicy,
 }
 """How an algorithm's policies act."""
 DRAWING = ("stochastic", "squashed")  # whose best guess is not to be taken for their play

@@ -147,6 +147,11 @@ def check_learners(setup: Setup, learners: Sequence[Learner]) -> None:
                 f"policy {name!r} learns by {role.preset.name}, which needs what its own policy did, not recorded episodes "
                 f"(input: {setup.scenario.input}). Use marwil, bc, or an algorithm with a replay such as dqn, or drop input."
             )
+        if role.preset.family.name == "nfsp":
+            raise ConfigError(
+                f"policy {name!r} learns by nfsp, which has to know which decisions were its own best responses; recorded "
+                f"episodes (input: {setup.scenario.input}) do not tell. Use dqn, marwil or bc, or drop input."
+            )
     for learner in learners:
         for name, policy in learner.policies.items():
             if policy.carry_size:

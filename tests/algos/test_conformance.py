@@ -15,7 +15,7 @@ from marl.training.check_learner import WORLD, check_learner
 from marl.training.signs import Signs, right_choice, right_coordinates
 from tests.algos.broken_learners import Careless, preset
 
-CHOICES_ONLY = {"apex", "dqn", "qmix", "vdn"}
+CHOICES_ONLY = {"apex", "dqn", "nfsp", "qmix", "vdn"}
 NOT_FROM_GRIDS = {"es"}
 
 

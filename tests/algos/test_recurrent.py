@@ -275,7 +275,7 @@ class Counted(marl.Loss):
         return {"counted": float(self.calls)}
 
 
-@pytest.mark.parametrize("algo", ["pg", "ppo", "impala", "dqn", "qmix", "maddpg", "td3", "sac", "marwil", "bc"])
+@pytest.mark.parametrize("algo", ["pg", "ppo", "impala", "dqn", "qmix", "maddpg", "td3", "sac", "nfsp", "marwil", "bc"])
 def test_every_algorithm_with_gradients_asks_the_custom_loss(algo: str) -> None:
     marl.register_loss("counted", Counted)
     keys: dict[str, Any] = {
@@ -284,7 +284,7 @@ def test_every_algorithm_with_gradients_asks_the_custom_loss(algo: str) -> None:
         "evaluation": {"interval": 0},
         "train_batch_size": 16,
     }
-    if algo in ("dqn", "qmix", "maddpg", "td3", "sac"):
+    if algo in ("dqn", "qmix", "maddpg", "td3", "sac", "nfsp"):
         keys["learning_starts"] = 8
     with marl.Trainer(algo, env="two_step_game", config={**keys, "timesteps_per_iteration": 64}) as trainer:
         result = trainer.train()

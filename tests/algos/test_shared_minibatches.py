@@ -51,6 +51,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "policies": {"a": {}, "b": {"scripted": "random"}},
     },
     "sac": {**PENDULUM, **OFF_POLICY, "prioritized_replay": True},
+    "nfsp": {**TWO_STEP, **OFF_POLICY, "anticipatory": 0.5, "reservoir_size": 40, "prioritized_replay": True},
     "sac with choices": {**TWO_STEP, **OFF_POLICY, "critic_sees": "all"},
 }  # fmt: skip
 SMALL = {"fcnet_hiddens": [16], "num_envs_per_worker": 3, "evaluation": {"interval": 0}, "seed": 3}

@@ -27,6 +27,10 @@ BETA = {"prioritized_replay_beta": 0.5}
 REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     *((algo, POLE, {"vf_share_layers": True}, "drop vf_share_layers") for algo in ("dqn", "vdn", "qmix", "apex")),
     ("dqn", POLE, {"free_log_std": True}, "drop free_log_std"),
+    *(("nfsp", POLE, {key: value}, f"drop {key}") for key, value in (
+        ("vf_share_layers", True), ("free_log_std", True), ("custom_action_dist", "mine"), ("shared", {"encoder": "x"}),
+    )),
+    ("nfsp", POLE, ALPHA, "alpha means nothing while prioritized_replay is false"),
     ("dqn", POLE, {"custom_action_dist": "mine"}, "drop custom_action_dist"),
     ("ppo", POLE, {"free_log_std": True}, r"has no coordinates\. Drop it"),
     ("ppo", PENDULUM, {"free_log_std": True, **NOISE}, r"GaussianNoise sets their deviation\. Drop it"),
@@ -99,7 +103,7 @@ def test_the_complete_form_of_a_run_with_keys_that_count_loads_and_builds_again(
         assert describe(trainer.scenario) == complete
 
 
-@pytest.mark.parametrize("acts", ["value", "stochastic", "deterministic", "squashed"])
+@pytest.mark.parametrize("acts", ["value", "stochastic", "deterministic", "squashed", "nfsp"])
 @pytest.mark.parametrize("observation_filter", ["NoFilter", "MeanStdFilter"])
 def test_every_policy_with_a_filter_says_that_it_keeps_statistics(acts: str, observation_filter: Any) -> None:
     kind = Kind("k", ("a",), spaces.Box(-1, 1, (3,)), spaces.Discrete(2))

@@ -1,0 +1,1 @@
+"""Neural fictitious self-play."""

@@ -1,0 +1,119 @@
+"""Neural fictitious self-play (Heinrich & Silver, 2016): fictitious play with two networks and no table.
+
+    Q:       loss = (Q(o, u) - r - gamma ** elapsed * max_u' Q'(o', u'))^2     over a replay of all decisions  (dqn)
+    average: loss = -log pi(u | o)                                            over a reservoir of best responses
+
+Everybody plays its best response in a share ``anticipatory`` of the episodes and its average policy in the others, so the
+best response answers nearly to what the others are on average. In two-player zero-sum games the averages approach an
+equilibrium.
+
+Details that matter for results: the best response learns from all episodes, the average policy from those alone that the
+best response played; the reservoir is an even sample of the whole past, not of the recent one; who played is told by the
+recorded log probability (0: the best response); the average policy makes as many updates as the best response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
+from marl.algos.marwil.losses import imitation_loss
+from marl.algos.nfsp.config import NfspConfig
+from marl.algos.nfsp.reservoir import Reservoir
+from marl.algos.optimiser import FlatOptimiser
+from marl.algos.qmix.learner import QmixLearner
+from marl.data.batch import MultiAgentBatch, SampleBatch
+from marl.data.task import PolicyID
+from marl.policies.nfsp import NfspPolicy
+
+
+class NfspLearner(Learner):
+    """One policy: nothing joins several of them. ``best`` is a dqn learner of its best response."""
+
+    shares_minibatches = True
+
+    def __init__(self, name: PolicyID, policy: NfspPolicy, config: NfspConfig, best: QmixLearner, seed: int) -> None:
+        super().__init__({name: policy}, seed)
+        self.name, self.policy, self.config, self.best = name, policy, config, best
+        self.kind = best.task.kinds.index(policy.kind)
+        self.reservoir = Reservoir(config.reservoir_size)
+        self.optimiser = FlatOptimiser(
+            policy.average.parameters(), config.optimizer, config.average_lr, f"average of policy {name!r}"
+        )
+        self.timesteps, self.counters = best.timesteps, best.counters  # it counts for both
+
+    @classmethod
+    def build(cls, brief: Brief) -> NfspLearner:
+        ((name, policy),) = brief.policies.items()
+        config = brief.configs[name]
+        assert isinstance(policy, NfspPolicy)
+        assert isinstance(config, NfspConfig)
+        response = replace(brief, policies={name: policy.best}, configs={name: config.best_response()})
+        return cls(name, policy, config, QmixLearner.build(response), brief.seed)
+
+    def set_trained(self, policies: Collection[PolicyID]) -> None:
+        super().set_trained(policies)
+        self.best.set_trained(policies)
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def learn(self, batch: MultiAgentBatch) -> Metrics:
+        if not self.trained:
+            return {}
+        self.best.rng, self.best.crew = self.rng, self.crew
+        rows = batch.for_policy(self.name, kind=self.kind)
+        self.reservoir.add(_responses(rows), self.rng)
+        before = self.counters["num_updates"]
+        metrics = self.best.learn(batch)
+        due = self.counters["num_updates"] - before
+        steps = [self._imitate() for _ in range(due if len(self.reservoir) else 0)]
+        if self.policy.keeps_statistics:  # after the update: all of it saw the same statistics
+            self.policy.average.observe(rows["obs"], rows["agent_index"])
+        if steps:
+            metrics[self.name] |= mean_metrics(self.crew.sum_metrics(steps))
+            metrics[self.name]["reservoir_rows"] = float(len(self.reservoir))
+        return metrics
+
+    def _imitate(self) -> dict[str, Tensor]:
+        """One gradient step of the average policy towards the best responses of the past."""
+        drawn = self.reservoir.sample(self.config.train_batch_size, self.rng)
+        weight, policy = self.crew.weight(len(drawn)), self.policy
+        rows = {n: policy.tensor(np.ascontiguousarray(c)) for n, c in drawn.rows(self.crew.share(len(drawn))).items()}
+        self.optimiser.zero()
+        logits = policy.logits(rows["obs"], rows["agent_index"], rows["legal"])
+        logp = policy.distribution.logp(logits, rows["actions"])
+        loss = imitation_loss(logp, torch.ones_like(logp)) * weight
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = self.optimiser.step(self.config.grad_clip, self.config.average_lr, self.crew)
+        entropy = policy.distribution.entropy(logits).mean().detach() * weight
+        return {"average_loss": loss.detach(), "average_entropy": entropy, "average_grad_norm": norm * weight}
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**self._common_state(), "best": self.best.state_dict(), "average": self.optimiser.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.best.load_state_dict(state["best"])
+        self.timesteps, self.counters = self.best.timesteps, self.best.counters
+        self.rng.bit_generator.state = state["rng"]
+        self.optimiser.load_state_dict(state["average"])
+
+    def replay_state(self) -> dict[str, Any]:
+        return {"best": self.best.replay_state(), "reservoir": self.reservoir.state_dict()}
+
+    def load_replay_state(self, state: Mapping[str, Any]) -> None:
+        self.best.load_replay_state(state["best"])
+        self.reservoir.load_state_dict(state["reservoir"])
+
+
+def _responses(rows: SampleBatch) -> SampleBatch:
+    """What the best response did: see ``marl.policies.nfsp``."""
+    mine = rows["action_logp"] == 0.0
+    return SampleBatch({column: rows[column][mine] for column in ("obs", "agent_index", "legal", "actions")})
