@@ -10,23 +10,31 @@ from marl.envs.batched import BatchedEnv
 from marl.envs.registry import resolve_env
 from marl.policies.policy import Policy
 from marl.populations.members import Member, Played, build
+from marl.rollout.config import WorldRecipe
 from marl.rollout.worker import RolloutWorker
 
-EPISODES_PER_BATCH = 64
+DICT_BATCH, NATIVE_BATCH = 64, 512  # episodes per batch
 DICT_LANES = 32  # copies of a dict world, which are stepped one by one; a native world has a lane for each episode
 POLICIES_KEPT = 64  # built policies that a worker keeps for later batches
 
 MemberKey: TypeAlias = str
 
 
+def is_native(recipe: WorldRecipe) -> bool:
+    """Whether copies of the world are stepped together, so that many of them cost little more than one."""
+    creator = resolve_env(recipe.env)
+    return isinstance(creator, type) and issubclass(creator, BatchedEnv) and not recipe.wrappers
+
+
+def episodes_per_batch(recipe: WorldRecipe) -> int:
+    return NATIVE_BATCH if is_native(recipe) else DICT_BATCH
+
+
 class Arena:
     """A worker's copies of the world for matches, and the policies that it has built."""
 
     def __init__(self, worker: RolloutWorker) -> None:
-        recipe = worker.spec.world
-        creator = resolve_env(recipe.env)
-        native = isinstance(creator, type) and issubclass(creator, BatchedEnv) and not recipe.wrappers
-        self._most_lanes = EPISODES_PER_BATCH if native else DICT_LANES
+        self._most_lanes = NATIVE_BATCH if is_native(worker.spec.world) else DICT_LANES
         self._worlds: dict[int, BatchedEnv] = {}
         self._policies: OrderedDict[tuple[MemberKey, bool], Policy] = OrderedDict()
 

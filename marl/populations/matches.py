@@ -1,7 +1,7 @@
 """Matches between members: whole episodes by who sits where and by seed, many pairings in one batch of lanes.
 
 A *job* seats members and names the seeds of the episodes to play. Jobs are cut, in their order, into batches of
-``EPISODES_PER_BATCH``; a batch is played by one worker, one lane per episode, so one forward pass serves all agents that a
+``episodes_per_batch``; a batch is played by one worker, one lane per episode, so one forward pass serves all agents that a
 member plays in the batch. Everything random in a batch follows from its seatings and seeds. Therefore the same jobs give
 the same numbers on any pool with any number of workers. An episode that is played in another batch (other jobs around
 it) meets the same world, but its policies draw other actions.
@@ -29,7 +29,7 @@ from marl.envs.groups import AgentGroups
 from marl.envs.lifting.layout import pattern_of
 from marl.errors import ConfigError
 from marl.mappers.mapper import Mapper
-from marl.populations.arena import EPISODES_PER_BATCH, MemberKey, arena_of
+from marl.populations.arena import MemberKey, arena_of, episodes_per_batch
 from marl.populations.members import Member
 from marl.rollout.episodes import ended_episodes
 from marl.rollout.player import Player
@@ -89,11 +89,12 @@ def play_jobs(
 
     ``explore`` None: members whose strategy is a distribution draw from it, others play their best guess.
     """
-    pieces = [_play_batch(worker, members, batch, players, explore) for batch in batches_of(jobs)]
+    batches = batches_of(jobs, episodes_per_batch(worker.spec.world))
+    pieces = [_play_batch(worker, members, batch, players, explore) for batch in batches]
     return _put_together(jobs, pieces, len(players))
 
 
-def batches_of(jobs: Sequence[Job], episodes: int = EPISODES_PER_BATCH) -> list[list[Job]]:
+def batches_of(jobs: Sequence[Job], episodes: int) -> list[list[Job]]:
     """The jobs in their order, cut where a batch is full."""
     batches: list[list[Job]] = [[]]
     room = episodes
@@ -201,7 +202,7 @@ def play(
 
     Rounds grow while they are short. How many batches a round has changes nothing about the numbers.
     """
-    batches, workers = batches_of(jobs), len(pool.indices)
+    batches, workers = batches_of(jobs, episodes_per_batch(pool.spec.world)), len(pool.indices)
     per_worker = 1
     while batches:
         now, batches = batches[: per_worker * workers], batches[per_worker * workers :]
