@@ -239,6 +239,67 @@ def exploit(
 
 
 @app.command()
+def report(
+    env: Annotated[str, typer.Argument(help="The world, as behind `env:` in a scenario.")],
+    checkpoints: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(
+            metavar="[CHECKPOINT...]", help="As in crossplay, also PATH#SIDE.answer/3. None: only the game."
+        ),
+    ] = None,
+    all_checkpoints: Annotated[
+        bool, typer.Option("--all-checkpoints", help="All checkpoints of the run directories, not only the newest.")
+    ] = False,
+    members: Annotated[bool, typer.Option("--members", help="Also all members of the runs' populations.")] = False,
+    no_random: Annotated[bool, typer.Option("--no-random", help="Without the random player.")] = False,
+    env_config: Annotated[Optional[str], typer.Option(help="env_config as JSON, or @file.json.")] = None,  # noqa: UP045
+    players: Annotated[Optional[str], typer.Option(help="Players as JSON, as in crossplay.")] = None,  # noqa: UP045
+    episodes: Annotated[int, typer.Option(help="Episodes per pairing, and of random play; at least 2.")] = 100,
+    until_decided: Annotated[
+        bool, typer.Option("--until-decided", help="More episodes where it is open who earns more.")
+    ] = False,
+    by_seat: Annotated[bool, typer.Option("--by-seat", help="Do not average over seats.")] = False,
+    explore: Annotated[Optional[bool], typer.Option("--explore/--greedy", help="As in crossplay.")] = None,  # noqa: UP045
+    best_response: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, metavar="TIMESTEPS", help="Also train best responses, for so many env steps per player."),
+    ] = None,
+    max_nodes: Annotated[int, typer.Option(min=1, help="The largest tree that is solved exactly, in nodes.")] = 50_000,
+    workers: Annotated[int, typer.Option(min=0, help="Ray workers; 0: in this process.")] = 0,
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="DIR", help="Where the report goes. Default: report_ENV."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    allow: Allow = None,
+) -> None:
+    """Report on a game and on those trained for it: payoffs, ranking, exploitability, equilibria, curves; text, JSON, HTML.
+
+    Exit codes: 0 when the report is written, 2 for bad input, 130 after Ctrl-C (what was played is kept).
+    """
+    from marl.analysis.progress import progress_bar
+    from marl.analysis.report.build import Wishes, build_report, checked_place, default_directory
+
+    wishes = Wishes(
+        all_checkpoints, members, not no_random, episodes, until_decided, by_seat, explore, workers, seed, best_response,
+        max_nodes, allow or [],
+    )  # fmt: skip
+    directory = checked_place(out or default_directory(env))
+    try:
+        with progress_bar("report") as progress:
+            found = build_report(
+                env, checkpoints or [], read_json(env_config, "--env-config") if env_config else None,
+                read_json(players, "--players") if players else None, wishes, directory, progress,
+            )  # fmt: skip
+            found.write(directory)
+    except KeyboardInterrupt:
+        print(f"stopped. The same command goes on with what is in {directory}.", file=sys.stderr)
+        raise typer.Exit(130) from None
+    print(json.dumps(found.as_json()) if as_json else f"{found.text}\nreport: {directory / 'report.html'}")
+
+
+@app.command()
 def config(
     algo: Annotated[Optional[str], typer.Argument(help="An algorithm; without one, the keys of a scenario.")] = None,  # noqa: UP045
     all_keys: Annotated[bool, typer.Option("--all", help="The keys of everything.")] = False,

@@ -108,7 +108,7 @@ def read_entrants(names: Sequence[str | Path], world: World, allow: frozenset[st
         raise ConfigError(
             f"cross-play needs somebody who plays: checkpoints, run directories, or {', '.join(BUILT_IN)}."
         )
-    sources = {name: _source(name) for name in given if name not in BUILT_IN}
+    sources = {name: source_of(name) for name in given if name not in BUILT_IN}
     folders = {name: find_checkpoint(Path(path)) for name, (path, _) in sources.items()}
     _check_once(
         [(str(folders[name].resolve()), sources[name][1]) if name in folders else (name, None) for name in given]
@@ -135,7 +135,8 @@ def read_entrants(names: Sequence[str | Path], world: World, allow: frozenset[st
     return entrants, base
 
 
-def _source(name: str) -> tuple[str, PolicyID | None]:
+def source_of(name: str) -> tuple[str, PolicyID | None]:
+    """The path and the policy that ``PATH#policy`` names."""
     path, _, policy = name.partition("#")
     if os.sep not in path and not Path(path).exists():
         raise CheckpointError(

@@ -113,7 +113,7 @@ def test_groups_are_players_and_earn_the_sum_of_their_members(tmp_path: Path) ->
 
 
 def test_a_stopped_cross_play_goes_on_and_ends_like_one_that_was_not_stopped(tmp_path: Path, rps: list[Path]) -> None:
-    whole = cross_play([*rps, "random"], episodes=100, directory=tmp_path / "whole")
+    whole = cross_play([*rps, "random"], episodes=800, directory=tmp_path / "whole")
     seen: list[int] = []
 
     def stop(done: int, total: int) -> None:
@@ -122,11 +122,11 @@ def test_a_stopped_cross_play_goes_on_and_ends_like_one_that_was_not_stopped(tmp
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cross_play([*rps, "random"], episodes=100, directory=tmp_path / "parts", progress=stop)
+        cross_play([*rps, "random"], episodes=800, directory=tmp_path / "parts", progress=stop)
     log = tmp_path / "parts" / "crossplay.jsonl"
     assert len(log.read_text().splitlines()) == 3
     log.write_text(log.read_text()[:-20])  # the machine went down in the middle of the third line
-    again = cross_play([*rps, "random"], episodes=100, directory=tmp_path / "parts")
+    again = cross_play([*rps, "random"], episodes=800, directory=tmp_path / "parts")
     assert again.as_json() == whole.as_json()
     assert log.read_text() == (tmp_path / "whole" / "crossplay.jsonl").read_text()
 

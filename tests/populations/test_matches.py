@@ -89,10 +89,10 @@ def test_a_second_call_repeats_the_first_one() -> None:
 
 def test_batches_come_back_in_the_order_of_the_jobs() -> None:
     members = {"r": Member.scripted("random", 0)}
-    jobs = [Job(seated(player_0="r", player_1="r"), tuple(range(200)))]
+    jobs = [Job(seated(player_0="r", player_1="r"), tuple(range(1_600)))]
     batches = list(play(pool_for("matrix_game", DILEMMA, 2), members, jobs, PAIR))
-    assert [job.seeds[0] for batch in batches for job, _ in batch] == [0, 64, 128, 192]
-    assert [returns.shape for batch in batches for _, returns in batch] == [(64, 2), (64, 2), (64, 2), (8, 2)]
+    assert [job.seeds[0] for batch in batches for job, _ in batch] == [0, 512, 1_024, 1_536]
+    assert [returns.shape for batch in batches for _, returns in batch] == [(512, 2), (512, 2), (512, 2), (64, 2)]
 
 
 def test_a_players_payoff_is_the_sum_over_its_agents_also_of_those_who_come_and_go() -> None:

@@ -1,0 +1,131 @@
+"""How much could be won against each entrant: exactly, or from below.
+
+    NashConv(s) = sum_i  max_r u_i(r, s_-i) - u_i(s),      everybody plays the same entrant ``s``
+
+On a small tree ``r`` ranges over all strategies: exact. In the payoff table it ranges over the entrants: a lower bound.
+Where one population was averaged over seats, a deviator plays ``r`` on all seats, which can only earn less: still a lower
+bound. A trained best response gives another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from marl.analysis.crossplay import Field
+from marl.analysis.exploit import exploitability_of
+from marl.analysis.report.content import Block, Grid, Section, Words, meaning, number, with_error
+from marl.analysis.report.names import Contestant
+from marl.data.task import Kind
+from marl.errors import UserError
+from marl.gametheory.payoffs import PayoffTensor
+from marl.gametheory.tree.readback import strategy_of
+from marl.gametheory.tree.response import gains
+from marl.gametheory.tree.tree import Tree
+from marl.policies.policy import Policy
+from marl.populations.exploit_config import ExploitabilityConfig
+from marl.populations.members import build
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One way to look at one entrant."""
+
+    name: str
+    nash_conv: float
+    stderr: float
+    bound: str  # exact, exact for sampled chance, or lower bound
+    how: str
+    gains: Mapping[str, float]  # per player
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def table_bounds(payoffs: PayoffTensor) -> list[Bound]:
+    """From below: the best reply among the entrants to each entrant that plays all players."""
+    rivals = len({name for names in payoffs.names for name in names})
+    shared = [name for name in payoffs.names[0] if all(name in names for names in payoffs.names)]
+    return [_table_bound(payoffs, name, rivals) for name in shared]
+
+
+def _table_bound(payoffs: PayoffTensor, name: str, rivals: int) -> Bound:
+    place = tuple(names.index(name) for names in payoffs.names)
+    parts, error, replies = {}, 0.0, []
+    for i, player in enumerate(payoffs.players):
+        row: tuple[Any, ...] = (i, *place[:i], slice(None), *place[i + 1 :])
+        gain = payoffs.mean[row] - payoffs.mean[(i, *place)]
+        best = int(np.nanargmax(gain))
+        parts[player] = max(0.0, float(gain[best]))
+        if gain[best] > 0:
+            replies.append(payoffs.names[i][best])
+            # Errors are added up: right where both seats show the same matches, cautious elsewhere.
+            error += float(np.hypot(payoffs.stderr[row][best], payoffs.stderr[(i, *place)]))
+    reply = f": {', '.join(dict.fromkeys(replies))}" if replies else ": nobody does better than it does itself"
+    how = f"best of the {rivals} entrants{reply}"
+    return Bound(name, sum(parts.values()), error, "lower bound", how, parts)
+
+
+def exact_bounds(
+    tree: Tree, field: Field, who: Sequence[Contestant], kinds: Sequence[Kind], explore: bool | None
+) -> tuple[list[Bound], list[str]]:
+    """Exactly, for every entrant that plays all players and can be read as a table; and notes on those that cannot."""
+    found, notes = [], []
+    bound = "exact for sampled chance" if tree.chance == "sampled" else "exact"
+    for one in who:
+        policies: dict[str, Policy] = {}
+        for agents, strategies in zip(field.agents.values(), field.strategies, strict=True):
+            members = strategies.get(one.label, ())
+            policies |= {agent: build(member, kinds) for agent, member in zip(agents, members, strict=False)}
+        if len(policies) < tree.num_players:
+            continue  # it plays only some of the players, so it is no profile
+        try:
+            parts = np.maximum(gains(tree, strategy_of(tree, policies, explore=explore)), 0.0)
+        except UserError as error:
+            notes.append(f"{one.name} has no exact NashConv: {error}")
+            continue
+        found.append(
+            Bound(one.name, float(parts.sum()), 0.0, bound, "best reply in the whole tree",
+                  dict(zip(tree.players, parts.tolist(), strict=True)))
+        )  # fmt: skip
+    return found, notes
+
+
+def trained_bounds(who: Sequence[Contestant], timesteps: int, workers: int, allow: Collection[str]) -> list[Bound]:
+    """From below, by best responses that are trained against each whole checkpoint."""
+    config = ExploitabilityConfig(method="best_response", best_response_timesteps=timesteps)
+    found = []
+    for one in who:
+        if one.whole:
+            assert one.folder is not None
+            seen = exploitability_of(Path(one.folder), config, workers, allow)
+            how = f"best responses trained for {seen.timesteps:,} env steps in all"
+            found.append(Bound(one.name, seen.nash_conv, seen.stderr, seen.bound, how, seen.gains))
+    return found
+
+
+def exploitability_section(bounds: Sequence[Bound], notes: Sequence[str], order: Sequence[str]) -> Section:
+    ranked = sorted(bounds, key=lambda one: order.index(one.name))
+    rows = [
+        [one.name, ("" if one.bound.startswith("exact") else "≥ ") + (
+            number(one.nash_conv, 4) if not one.stderr else with_error(one.nash_conv, one.stderr)), one.bound, one.how]
+        for one in ranked
+    ]  # fmt: skip
+    blocks: list[Block] = [
+        Grid("NashConv when everybody plays the same entrant", ["entrant", "NashConv", "", "found by"], rows),
+        *[Words(note) for note in notes],
+        meaning(
+            "NashConv: if all players were played by this entrant, how much could they gain together, each by replying as "
+            "well as possible while the others stay as they are? 0 means that it cannot be exploited. Exact numbers look "
+            "at every reply there is. Lower bounds look at some replies only: the truth is as large or larger, and a "
+            "bound of 0 means that no better reply was found, not that there is none. The best of several measured numbers is "
+            "a little too high by luck, about as much as its error."
+        ),
+    ]
+    if not rows:
+        blocks = [Words("No entrant plays all players, so there is nobody whose NashConv could be asked for.")]
+    return Section("exploitability", "Exploitability", blocks)

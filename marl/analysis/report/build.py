@@ -1,0 +1,190 @@
+"""From a world and checkpoints to a report: play, solve, rank, write."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from marl.analysis.crossplay import Effort, Field, Progress, cross_play
+from marl.analysis.entrants import check_members, read_entrants
+from marl.analysis.payoff_table import caption
+from marl.analysis.report.bounds import Bound, exact_bounds, exploitability_section, table_bounds, trained_bounds
+from marl.analysis.report.content import Section, plural
+from marl.analysis.report.curves import curves_section, run_curves
+from marl.analysis.report.equilibria import empirical_equilibria, equilibria_section
+from marl.analysis.report.game import GameFacts, game_facts, game_section, small_tree
+from marl.analysis.report.names import Contestant, contestants, spelled_out, world_of
+from marl.analysis.report.page import as_page
+from marl.analysis.report.payoffs import payoffs_section
+from marl.analysis.report.ranking import ranking_section, rankings
+from marl.analysis.report.sample import sample
+from marl.analysis.report.text import as_text
+from marl.errors import ConfigError, DataError
+from marl.gametheory.payoffs import PayoffTensor
+from marl.gametheory.tree.tree import Tree
+from marl.populations.matches import Players
+from marl.registry import only_modules
+from marl.scenario.setup import Setup
+from marl.training.atomic import write_atomically
+from marl.training.files import safe_name
+
+FORMAT = 1
+Symmetric: TypeAlias = bool | Literal["auto"]
+MAX_NODES = 50_000
+"""Nodes of a tree up to which exact numbers are given."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a report is asked for; the names are those of the command's options."""
+
+    all_checkpoints: bool = False
+    members: bool = False
+    with_random: bool = True
+    episodes: int = 100
+    until_decided: bool = False
+    by_seat: bool = False
+    explore: bool | None = None
+    workers: int = 0
+    seed: int = 0
+    best_response: int | None = None  # env steps of training per player
+    max_nodes: int = MAX_NODES
+    allow: Sequence[str] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Sections for readers, the same numbers for programs, and the payoff table."""
+
+    title: str
+    sections: list[Section]
+    numbers: dict[str, Any]
+    payoffs: PayoffTensor | None
+
+    @property
+    def text(self) -> str:
+        return as_text(self.title, self.sections)
+
+    @property
+    def page(self) -> str:
+        return as_page(self.title, self.numbers["about"], self.sections)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"format": FORMAT, "title": self.title, **self.numbers}
+
+    def write(self, directory: Path) -> None:
+        """``report.txt``, ``report.json``, ``report.html`` and, where somebody played, ``payoffs.json``."""
+        made = checked_place(directory)
+        made.mkdir(parents=True, exist_ok=True)
+        write_atomically(made / "report.txt", self.text)
+        write_atomically(made / "report.json", json.dumps(self.as_json(), indent=1) + "\n")
+        write_atomically(made / "report.html", self.page)
+        if self.payoffs is not None:
+            self.payoffs.save(made / "payoffs.json")
+
+
+def default_directory(env: str) -> Path:
+    return Path(f"report_{safe_name(env)}")
+
+
+def checked_place(directory: Path) -> Path:
+    """The directory of a report; told before anything is played if it cannot be written, and not made before it is needed."""
+    directory = directory.expanduser()
+    there = next(place for place in (directory.absolute(), *directory.absolute().parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise DataError(f"the report cannot be written to {directory}: {there} is no directory that can be written to.")
+    return directory
+
+
+def build_report(
+    env: str,
+    checkpoints: Sequence[str | Path] = (),
+    env_config: Mapping[str, Any] | None = None,
+    players: Players | None = None,
+    wishes: Wishes | None = None,
+    directory: Path | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """A report on the world and on those who were trained for it. Matches are kept in ``directory``, not played again."""
+    asked = wishes or Wishes()
+    Effort(asked.episodes, asked.until_decided)  # refuses what makes no sense
+    names = spelled_out([str(name) for name in checkpoints], asked.all_checkpoints, asked.members, asked.with_random)
+    world = world_of(env, env_config, names)
+    if asked.best_response is not None and (world.env is not None or not names):
+        raise ConfigError(
+            "best responses are trained on checkpoints in their own world. Give both, or no --best-response."
+        )
+    symmetric: Symmetric = False if asked.by_seat else "auto"
+    allowed = frozenset(asked.allow)
+    entrants, setup = read_entrants(names or ["random"], world, allowed)
+    field = Field(entrants, setup, players, symmetric, asked.seed)
+    check_members(list(field.members.values()), setup.task, allowed)
+    facts, tree = _look_at_the_game(field, setup, asked)
+    if not names:
+        about = f"{facts.episodes} episodes of random play; nobody trained took part."
+        return Report(f"Report on {env}", [game_section(facts)], {"about": about, "game": facts.as_json()}, None)
+    payoffs = cross_play(
+        names, world.env, world.env_config, players, episodes=asked.episodes, until_decided=asked.until_decided,
+        symmetric=symmetric, explore=asked.explore, num_workers=asked.workers, directory=directory, seed=asked.seed,
+        allow=asked.allow, progress=progress,
+    )  # fmt: skip
+    who = contestants(names, entrants)
+    payoffs = renamed(payoffs, who)
+    with only_modules(allowed):
+        bounds, notes = _bounds(payoffs, who, field, tree, setup, asked)
+    return _compose(env, who, facts, payoffs, bounds, notes, asked.seed)
+
+
+def _look_at_the_game(field: Field, setup: Setup, asked: Wishes) -> tuple[GameFacts, Tree | None]:
+    sampled = sample(setup, field.agents, asked.episodes, asked.seed)
+    tree, note = small_tree(setup, field.agents, sampled, asked.max_nodes)
+    return game_facts(setup, field.agents, sampled, tree, note), tree
+
+
+def renamed(payoffs: PayoffTensor, who: Sequence[Contestant]) -> PayoffTensor:
+    """The table with the report's names."""
+    name = {one.label: one.name for one in who}
+    return replace(payoffs, names=tuple(tuple(name[label] for label in labels) for labels in payoffs.names))
+
+
+def _bounds(
+    payoffs: PayoffTensor, who: Sequence[Contestant], field: Field, tree: Tree | None, setup: Setup, asked: Wishes
+) -> tuple[list[Bound], list[str]]:
+    exact, notes = ([], []) if tree is None else exact_bounds(tree, field, who, setup.task.kinds, asked.explore)
+    known = {bound.name for bound in exact}
+    found = [*exact, *(bound for bound in table_bounds(payoffs) if bound.name not in known)]
+    if asked.best_response is not None:
+        found += trained_bounds(who, asked.best_response, asked.workers, asked.allow)
+    return found, notes
+
+
+def _compose(
+    env: str, who: Sequence[Contestant], facts: GameFacts, payoffs: PayoffTensor,
+    bounds: Sequence[Bound], notes: Sequence[str], seed: int,
+) -> Report:  # fmt: skip
+    equilibria, ranked = empirical_equilibria(payoffs, seed=seed), rankings(payoffs, who, seed)
+    curves, without = run_curves(who)
+    sections = [
+        game_section(facts),
+        payoffs_section(payoffs, who),
+        ranking_section(ranked),
+        exploitability_section(bounds, notes, [one.name for one in who]),
+        equilibria_section(equilibria),
+        curves_section(curves, without),
+    ]
+    about = f"{plural(len(who), 'entrant')}; {caption(payoffs)}."
+    numbers = {
+        "about": about,
+        "game": facts.as_json(),
+        "entrants": [one.as_json() for one in who],
+        "payoffs": payoffs.as_json(),
+        "ranking": ranked.as_json(),
+        "exploitability": [bound.as_json() for bound in bounds],
+        "equilibria": equilibria.as_json(),
+        "curves": [run.as_json() for run in curves],
+    }
+    return Report(f"Report on {env}", sections, numbers, payoffs)

@@ -1,0 +1,75 @@
+"""What a report is made of. Sections are written once, as blocks; terminal and page only differ in how blocks are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Shades: TypeAlias = Sequence[Sequence[float | None]]
+"""Per cell -1 (low) to 1 (high), None for none."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """A paragraph. ``meaning``: what the numbers above mean, for readers who do not know the field."""
+
+    text: str
+    kind: Literal["plain", "meaning", "warning"] = "plain"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table; the first cell of each row names the row. ``shades`` colour the other cells."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    shades: Shades = ()
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing as SVG. ``alt`` says what it shows to those who cannot see it."""
+
+    svg: str
+    alt: str
+    caption: str
+
+
+Block: TypeAlias = Words | Grid | Picture
+
+
+@dataclass(frozen=True)
+class Section:
+    """A chapter of the report; ``key`` is its place in the JSON and its anchor on the page."""
+
+    key: str
+    title: str
+    blocks: Sequence[Block] = field(default_factory=list)
+
+
+def meaning(text: str) -> Words:
+    return Words(text, "meaning")
+
+
+def warning(text: str) -> Words:
+    return Words(text, "warning")
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Short, and never -0."""
+    return f"{value + 0.0:.{digits}g}" if abs(value) >= 1e-12 else "0"
+
+
+def with_error(value: float, error: float) -> str:
+    return f"{number(value)} ± {number(error, 2)}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def joined(words: Sequence[str]) -> str:
+    """a, b and c."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

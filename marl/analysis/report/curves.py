@@ -1,0 +1,123 @@
+"""Learning curves of the runs behind the checkpoints, read from ``result.json`` in their directories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from marl.analysis.report.content import Block, Picture, Section, Words, meaning, number
+from marl.analysis.report.figures import Line, draw_curves
+from marl.analysis.report.names import Contestant
+
+FIELDS: dict[str, tuple[str, ...]] = {
+    "reward in training": ("episode_reward_mean",),
+    "reward in evaluation": ("evaluation", "episode_reward_mean"),
+}
+NASH_CONV = ("exploitability", "nash_conv")
+
+
+@dataclass(frozen=True)
+class RunCurves:
+    """Points (env steps, value) by field."""
+
+    run: str
+    rewards: dict[str, Line]
+    nash_conv: Line
+    bound: str  # what the NashConv is
+    checkpoints: list[float]  # env steps at which the entrants were saved
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "run": self.run,
+            "rewards": self.rewards,
+            "nash_conv": self.nash_conv,
+            "bound": self.bound,
+            "checkpoints": self.checkpoints,
+        }
+
+
+def run_curves(who: Sequence[Contestant]) -> tuple[list[RunCurves], list[str]]:
+    """One entry per run that has results, and notes on checkpoints without a run."""
+    found, notes = [], []
+    runs: dict[Path, list[int]] = {}
+    for one in who:
+        if one.run is not None:
+            runs.setdefault(one.run, []).extend([one.iteration] if one.iteration is not None else [])
+        elif one.folder is not None:
+            notes.append(f"{one.name} does not lie in a run directory, so its training is not known.")
+    for run, iterations in runs.items():
+        results = read_results(run / "result.json")
+        if results:
+            found.append(_curves(run.name, results, iterations))
+        else:
+            notes.append(f"{run.name} has no readable result.json.")
+    return found, list(dict.fromkeys(notes))
+
+
+def read_results(file: Path) -> list[dict[str, Any]]:
+    """One dict per iteration; lines that are not results are passed over, as a run may be writing right now."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+    found = []
+    for line in lines:
+        try:
+            result = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if isinstance(result, dict) and isinstance(result.get("timesteps_total"), int | float):
+            found.append(result)
+    return found
+
+
+def _curves(run: str, results: Sequence[Mapping[str, Any]], iterations: Sequence[int]) -> RunCurves:
+    rewards = {name: _line(results, keys) for name, keys in FIELDS.items()}
+    for side, title in ((("policy_reward_mean",), ""), (("evaluation", "policy_reward_mean"), " in evaluation")):
+        blocks = [block for result in results if isinstance(block := _look(result, side), Mapping)]
+        names = list(dict.fromkeys(str(name) for block in blocks for name in block))
+        rewards |= {f"{name}{title}": _line(results, (*side, name)) for name in names if len(names) > 1 or title}
+    bounds = [b for result in results if isinstance(b := _look(result, ("exploitability", "bound")), str)]
+    steps = {result.get("training_iteration"): float(result["timesteps_total"]) for result in results}
+    saved = sorted({steps[i] for i in iterations if i in steps})
+    drawn = {name: line for name, line in rewards.items() if line}
+    return RunCurves(run, drawn, _line(results, NASH_CONV), bounds[-1] if bounds else "", saved)
+
+
+def _look(result: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    value: Any = result
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _line(results: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Line:
+    values = ((float(result["timesteps_total"]), _look(result, keys)) for result in results)
+    return [
+        (steps, float(v)) for steps, v in values if isinstance(v, int | float) and not isinstance(v, bool) and v == v
+    ]
+
+
+def curves_section(found: Sequence[RunCurves], notes: Sequence[str]) -> Section:
+    blocks: list[Block] = []
+    for run in found:
+        if not run.rewards and not run.nash_conv:
+            blocks.append(Words(f"{run.run}: no finished episodes in its results."))
+            continue
+        last = ", ".join(f"{name} {number(line[-1][1])}" for name, line in run.rewards.items())
+        if run.nash_conv:
+            last += f", NashConv {number(run.nash_conv[-1][1])} ({run.bound or 'as measured'})"
+        blocks.append(Picture(draw_curves(run.rewards, run.nash_conv, run.checkpoints), f"{run.run}: {last}", run.run))
+        blocks.append(Words(f"{run.run}, at the end: {last.strip(', ')}."))
+    blocks += [Words(note) for note in notes]
+    blocks.append(
+        meaning(
+            "How rewards changed while the runs trained; dotted lines mark the checkpoints of this report. In "
+            "self-play of a zero-sum game the sum of rewards is always 0 and says nothing about progress: look at the payoffs "
+            "between checkpoints, at evaluations against a fixed opponent, and at NashConv, which should go down."
+        )
+    )
+    return Section("curves", "Learning curves", blocks)

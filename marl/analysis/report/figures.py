@@ -1,0 +1,119 @@
+"""Drawings of a report as SVG texts, made without matplotlib's global state."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import networkx as nx
+
+from marl.gametheory.rank import Responses
+from marl.gametheory.rank.response import Node, node_name
+from marl.gametheory.rank.result import Row
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Line: TypeAlias = list[tuple[float, float]]
+"""Points of a curve: env steps and value."""
+INK, QUIET, PLAIN = "#24292f", "#8c959f", "#dfe6ee"
+BEND = -0.15
+SINKS = ["#f2a541", "#5aa9a3", "#b78ad6", "#e07a72", "#8bb95c", "#6f9fd8"]  # one colour per sink component
+
+
+def draw_intervals(rows: Sequence[Row], label: str) -> str:
+    """Scores as dots with their intervals, the best on top."""
+    figure = _figure(6.4, 0.9 + 0.32 * len(rows))
+    axes = figure.add_subplot()
+    for place, row in enumerate(reversed(rows)):
+        axes.plot([row.low, row.high], [place, place], color=QUIET, linewidth=3, solid_capstyle="round")
+        axes.plot([row.score], [place], "o", color="#1f6feb", markersize=7)
+    axes.set_yticks(range(len(rows)), [safe(row.name) for row in reversed(rows)])
+    axes.set_ylim(-0.6, len(rows) - 0.4)
+    axes.set_xlabel(safe(label))
+    axes.grid(axis="x", alpha=0.3)
+    _bare(axes)
+    return _svg(figure)
+
+
+def draw_responses(found: Responses) -> str:
+    """Nodes on a circle, arrows to better replies, sink components in colours of their own."""
+    graph = found.graph
+    sink_of: dict[Node, int] = {}
+    for number, sink in enumerate(found.sinks):
+        sink_of |= dict.fromkeys(sink, number)
+    size = 5.2 if len(graph) <= 8 else 7.5
+    figure = _figure(size, size)
+    axes = figure.add_subplot()
+    places = nx.circular_layout(graph)
+    colours = [SINKS[sink_of[node] % len(SINKS)] if node in sink_of else PLAIN for node in graph]
+    labels = {node: safe("\n".join(textwrap.wrap(node_name(node), 11))) for node in graph}
+    nodes = 2300 if len(graph) <= 8 else 1500
+    nx.draw_networkx_nodes(graph, places, ax=axes, node_color=colours, node_size=nodes, edgecolors=INK, linewidths=0.8)
+    for bend, edges in _bent_inwards(graph, places).items():
+        nx.draw_networkx_edges(
+            graph, places, edges, ax=axes, node_size=nodes, arrowsize=14, edge_color="#57606a", width=1.1,
+            connectionstyle=f"arc3,rad={bend}",
+        )  # fmt: skip
+    nx.draw_networkx_labels(graph, places, labels, ax=axes, font_size=8, font_color=INK)
+    axes.margins(0.12)
+    axes.set_axis_off()
+    return _svg(figure)
+
+
+def _bent_inwards(graph: nx.DiGraph, places: Mapping[Node, Any]) -> dict[float, list[tuple[Node, Node]]]:
+    """Arrows by the bend that leads them past their neighbours on the circle, towards its centre."""
+    found: dict[float, list[tuple[Node, Node]]] = {}
+    for a, b in graph.edges:
+        (x, y), (u, v) = places[a], places[b]
+        found.setdefault(BEND if x * v - y * u > 0 else -BEND, []).append((a, b))
+    return found
+
+
+def draw_curves(rewards: Mapping[str, Line], nash_conv: Line, checkpoints: Sequence[float]) -> str:
+    """Rewards over env steps and, below, NashConv where it was measured."""
+    panels = [dict(rewards)] if rewards else []
+    panels += [{"NashConv": nash_conv}] if nash_conv else []
+    figure = _figure(7.2, 3.2 * len(panels))
+    for place, lines in enumerate(panels):
+        axes = figure.add_subplot(len(panels), 1, place + 1)
+        for name, line in lines.items():
+            style: dict[str, Any] = {"marker": "o", "markersize": 3.5} if len(line) < 40 else {}
+            axes.plot([x for x, _ in line], [y for _, y in line], label=safe(name), linewidth=1.5, **style)
+        for steps in checkpoints:
+            axes.axvline(steps, color=QUIET, linewidth=0.8, linestyle=":")
+        axes.set_xlabel("env steps")
+        axes.set_ylabel("mean reward per episode" if "NashConv" not in lines else "NashConv")
+        axes.xaxis.set_major_formatter(lambda steps, _: f"{steps:,.10g}")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+        _bare(axes)
+    return _svg(figure)
+
+
+def safe(text: str) -> str:
+    """Text that is drawn as it is: dollars would begin a formula."""
+    return text.replace("$", r"\$")
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _bare(axes: Any) -> None:
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _svg(figure: Figure) -> str:
+    """The drawing; the same figure gives the same text. Letters are outlines, so any viewer shows them alike."""
+    import matplotlib
+
+    picture = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": "marl", "svg.fonttype": "path"}):
+        figure.savefig(picture, format="svg", metadata={"Date": None, "Creator": None})
+    return picture.getvalue()

@@ -1,0 +1,251 @@
+"""What kind of game it is: sampled from random play, and exactly where the tree is small.
+
+Random play shows what holds in all episodes that were played: payoffs that add up to 0 (zero-sum) or to a constant, payoffs
+that are the same for all (cooperative), and whether seats earn the same within errors. It proves none of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from marl.analysis.report.content import Block, Grid, Section, Words, joined, meaning, number, plural, with_error
+from marl.analysis.report.sample import Sample
+from marl.data.task import AgentID, Task
+from marl.errors import UserError
+from marl.gametheory.tree.build import build_tree
+from marl.gametheory.tree.response import nash_conv
+from marl.gametheory.tree.tree import Tree
+from marl.gametheory.tree.value import equilibrium
+from marl.populations.matches import PlayerID
+from marl.populations.samples import standard_error
+from marl.scenario.setup import Setup
+from marl.scenario.world import env_name
+
+ROUNDING = 1e-5  # of the world's float32, relative to the largest payoff
+ERRORS_APART = 3.0
+"""Seats whose payoffs differ by more standard errors are said to differ."""
+
+
+@dataclass(frozen=True)
+class TreeFacts:
+    """Exact numbers of a small game."""
+
+    nodes: int
+    information_sets: int
+    chance: str
+    zero_sum: bool
+    uniform_nash_conv: float
+    values: dict[str, float] | None  # of the players in equilibrium, by linear program; two players, zero-sum
+
+
+@dataclass(frozen=True)
+class GameFacts:
+    """The game as random play shows it."""
+
+    env: str
+    players: dict[PlayerID, list[AgentID]]
+    spaces: dict[PlayerID, list[str]]
+    episodes: int
+    means: dict[PlayerID, float]
+    stderrs: dict[PlayerID, float]
+    episode_length: float
+    turn_based: bool
+    zero_sum: bool
+    constant_sum: bool
+    total: float  # of all players' payoffs, on average
+    cooperative: bool
+    silent: bool  # nobody was ever paid anything
+    same_spaces: bool
+    seat_gap: float  # between the seats that differ most clearly
+    seat_gap_stderr: float
+    seats_differ: bool
+    tree: TreeFacts | None
+    tree_note: str  # why there is none, or what it stands for
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def game_facts(
+    setup: Setup, agents: Mapping[PlayerID, Sequence[AgentID]], sampled: Sample, tree: Tree | None, note: str
+) -> GameFacts:
+    returns, names = sampled.returns, list(agents)
+    total = returns.sum(axis=1)
+    close = ROUNDING * max(1.0, float(np.abs(returns).max()))
+    spaces = {player: _spaces(mine, setup.task) for player, mine in agents.items()}
+    gap, error = _clearest_gap(returns)
+    many = len(names) > 1
+    return GameFacts(
+        env=env_name(setup.rollout.env),
+        players={player: list(mine) for player, mine in agents.items()},
+        spaces=spaces,
+        episodes=len(returns),
+        means=dict(zip(names, returns.mean(axis=0).tolist(), strict=True)),
+        stderrs=dict(zip(names, standard_error(returns).tolist(), strict=True)),
+        episode_length=float(np.mean(sampled.lengths)),
+        turn_based=sampled.most_at_once == 1 and sum(map(len, agents.values())) > 1,
+        zero_sum=many and bool(np.abs(total).max() <= close),
+        constant_sum=many and bool(np.ptp(total) <= close),
+        total=float(total.mean()),
+        cooperative=many and bool(np.ptp(returns, axis=1).max() <= close),
+        silent=not returns.any(),
+        same_spaces=len({tuple(mine) for mine in spaces.values()}) == 1,
+        seat_gap=gap,
+        seat_gap_stderr=error,
+        seats_differ=gap > max(ERRORS_APART * error, close),
+        tree=tree_facts(tree) if tree is not None else None,
+        tree_note=note,
+    )
+
+
+def _spaces(agents: Sequence[AgentID], task: Task) -> list[str]:
+    """What the player's agents see and do, each pair of spaces once."""
+    found = []
+    for kind in task.kinds:
+        if any(name.split("[")[0] in agents for name in kind.agents):
+            mask = ", legal actions are told" if kind.masked else ""
+            sees = " ".join(str(kind.observation_space).split())
+            found.append(f"sees {sees}, does {kind.action_space}{mask}")
+    return found
+
+
+def _clearest_gap(returns: Any) -> tuple[float, float]:
+    """The difference of two seats' payoffs that is largest for its error, and the error; episode by episode."""
+    found: list[tuple[float, float]] = []
+    for one in range(returns.shape[1]):
+        for other in range(one):
+            ahead = returns[:, [one]] - returns[:, [other]]
+            found.append((abs(float(ahead.mean())), float(standard_error(ahead)[0])))
+    return max(found, key=lambda pair: pair[0] - ERRORS_APART * pair[1], default=(0.0, 0.0))
+
+
+def small_tree(
+    setup: Setup, agents: Mapping[PlayerID, Sequence[AgentID]], sampled: Sample, max_nodes: int
+) -> tuple[Tree | None, str]:
+    """The game's tree if it is small; else why not."""
+    scenario = setup.scenario
+    if not sampled.discrete:
+        return None, "some actions are not a choice among a few, so there is no finite tree."
+    if sampled.nodes > max_nodes:
+        size = f"about {float(f'{sampled.nodes:.2g}'):,.0f}" if sampled.nodes < 1e9 else "billions of"
+        return None, f"the tree has {size} nodes, estimated from random play, more than max_nodes ({max_nodes:,})."
+    if scenario.wrappers or scenario.multiagent.joint or any(len(mine) != 1 for mine in agents.values()):
+        return None, "trees are built for worlds without wrappers whose players are single agents."
+    try:
+        tree = build_tree(setup.rollout.env, setup.rollout.env_config, max_nodes=max_nodes)
+    except UserError as error:
+        return None, str(error)
+    if tree.chance == "sampled":
+        return (
+            tree,
+            "chance is random beyond what the world lists, so the tree stands for a few seeds of it, not for all.",
+        )
+    return tree, ""
+
+
+def tree_facts(tree: Tree) -> TreeFacts:
+    values = None
+    if tree.num_players == 2 and tree.is_zero_sum:
+        values = dict(zip(tree.players, equilibrium(tree).values.tolist(), strict=True))
+    return TreeFacts(len(tree), len(tree.sets), tree.chance, tree.is_zero_sum, nash_conv(tree, tree.uniform()), values)
+
+
+# -- the section ---------------------------------------------------------------------------------------------------
+
+
+def game_section(facts: GameFacts) -> Section:
+    rows = [
+        [player, ", ".join(agents), "; ".join(facts.spaces[player]),
+         with_error(facts.means[player], facts.stderrs[player])]
+        for player, agents in facts.players.items()
+    ]  # fmt: skip
+    moves = "agents take turns" if facts.turn_based else "several agents may move at once"
+    if sum(map(len, facts.players.values())) == 1:
+        moves = "one agent plays alone"
+    blocks: list[Block] = [
+        Words(
+            f"{facts.env}: {plural(len(facts.players), 'player')}; {moves}; steps of an episode of random play: "
+            f"{facts.episode_length:.4g} on average."
+        ),
+        Grid("Players, and what each earns when all play at random", ["player", "agents", "spaces", "payoff"], rows),
+        *[Words(text) for text in verdicts(facts)],
+        meaning(
+            f"This was sampled over {facts.episodes} episodes of random play: it holds in what was seen, and rare events may "
+            "not have been seen."
+        ),
+        *_kinds_of_games(facts),
+        *_tree_blocks(facts),
+    ]  # fmt: skip
+    return Section("game", "The game", blocks)
+
+
+def _kinds_of_games(facts: GameFacts) -> list[Block]:
+    if len(facts.players) < 2:
+        return []
+    return [
+        meaning(
+            "In a zero-sum game one wins what the others lose. In a cooperative game all are paid the same. In a symmetric "
+            "game it does not matter who sits where."
+        )
+    ]
+
+
+def verdicts(facts: GameFacts) -> list[str]:
+    """One sentence per property; never more than the data can tell."""
+    sampled = f"sampled over {facts.episodes} episodes"
+    if facts.silent:
+        return [f"Nobody was paid anything in random play ({sampled}), so nothing can be told about the payoffs."]
+    if len(facts.players) < 2:
+        return []
+    if facts.zero_sum:
+        found = [f"Zero-sum: the players' payoffs added up to 0 in every episode ({sampled})."]
+    elif facts.constant_sum:
+        found = [f"Constant-sum: the players' payoffs added up to {number(facts.total)} in every episode ({sampled})."]
+    else:
+        found = [f"Not zero-sum: the sum of all payoffs differs from episode to episode ({sampled})."]
+    if facts.cooperative:
+        found.append(f"Cooperative: all players were paid the same in every episode ({sampled}).")
+    gap = with_error(facts.seat_gap, facts.seat_gap_stderr)
+    if not facts.same_spaces:
+        found.append("Not symmetric: the players' spaces differ.")
+    elif facts.seats_differ:
+        found.append(f"Not symmetric: in random play the seats' payoffs differ by {gap} ({sampled}).")
+    else:
+        found.append(
+            f"Perhaps symmetric: equal spaces, and no seat earned clearly more (largest difference {gap}; {sampled})."
+        )
+    return found
+
+
+def _tree_blocks(facts: GameFacts) -> list[Block]:
+    tree = facts.tree
+    if tree is None:
+        return [Words(f"No exact solution: {facts.tree_note}")]
+    kind = {"none": "none", "exact": "all of it is in the tree", "sampled": "some seeds of it are in the tree"}[
+        tree.chance
+    ]
+    rows = [
+        ["nodes of the tree", f"{tree.nodes:,}"],
+        ["information sets", f"{tree.information_sets:,}"],
+        ["chance", kind],
+    ]
+    rows += [
+        ["zero-sum", "yes" if tree.zero_sum else "no"],
+        ["NashConv of uniform play", number(tree.uniform_nash_conv, 6)],
+    ]
+    if tree.values is not None:
+        rows += [[f"value for {player}", number(value, 6)] for player, value in tree.values.items()]
+    exact = "exact" if tree.chance != "sampled" else "exact for the seeds that were taken"
+    return [
+        Grid(f"The whole game, solved ({exact})", ["", ""], rows),
+        *([Words(f"Note: {facts.tree_note}")] if facts.tree_note else []),
+        meaning(
+            "The game is small enough to look at every way it can go. The value is what a player earns if "
+            f"{joined(list(facts.players))} play perfectly. NashConv is what all players together could still gain by playing "
+            "better, each on its own: 0 means that nobody can."
+        ),
+    ]

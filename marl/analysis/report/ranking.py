@@ -1,0 +1,175 @@
+"""Who is best: alpha-Rank, Nash averaging and Elo with bootstrap intervals, the response graph, and cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from marl.analysis.report.content import Block, Grid, Picture, Section, Words, meaning, number, plural, warning
+from marl.analysis.report.figures import draw_intervals, draw_responses
+from marl.analysis.report.names import Contestant
+from marl.errors import ConfigError
+from marl.gametheory.payoffs import PayoffTensor
+from marl.gametheory.rank import Bootstrap, Elo, Responses, alpha_rank, bootstrap, elo, nash_average, responses
+from marl.gametheory.rank.response import node_name
+from marl.gametheory.rank.result import Ranked
+
+METHODS: dict[str, tuple[str, Callable[[PayoffTensor], Ranked]]] = {
+    "elo": ("Elo", elo),
+    "nash_average": ("Nash averaging", nash_average),
+    "alpha_rank": ("alpha-Rank", alpha_rank),
+}
+MEANINGS = {
+    "elo": "Elo: one number per entrant, as in chess. 100 points more are expected to win 64 % of the points, 400 more 91 %. "
+    "Only differences count, not the level.",
+    "nash_average": "Nash averaging: what an entrant earns against the mixture of opponents that a perfect player would send. "
+    "Copies of a weak opponent do not help anybody who beats it. In one population 0 is the best there is.",
+    "alpha_rank": "alpha-Rank: let entrants compete for a long time, better replies replacing worse ones. The score is the "
+    "share of time that each is in use. It copes with cycles and with games that are not zero-sum.",
+}
+DRAWS = {"elo": 200, "nash_average": 50, "alpha_rank": 200}  # tables that are ranked anew; an average is slow
+MANY_STATES = 100  # profiles from which on alpha-Rank is drawn less often
+MOST_DRAWN = 36  # nodes of a response graph that is still readable
+
+
+@dataclass(frozen=True)
+class Order:
+    """Of two checkpoints of one run: how often does the later one rank above the earlier one?"""
+
+    run: str
+    method: str
+    right: int
+    pairs: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {"run": self.run, "method": self.method, "later_above_earlier": self.right, "pairs": self.pairs}
+
+
+@dataclass(frozen=True, eq=False)
+class Rankings:
+    scores: dict[str, Bootstrap]  # by method
+    refused: dict[str, str]  # methods that this game does not allow, and why
+    warning: str | None  # of Elo
+    misfit: float | None
+    responses: Responses
+    orders: tuple[Order, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "methods": {method: found.as_json() for method, found in self.scores.items()},
+            "not_ranked": self.refused,
+            "elo_warning": self.warning,
+            "elo_misfit": self.misfit,
+            "cycles": [cycle.as_json() for cycle in self.responses.cycles],
+            "response_graph": self.responses.as_json(),
+            "order_of_checkpoints": [order.as_json() for order in self.orders],
+        }
+
+
+def rankings(payoffs: PayoffTensor, who: Sequence[Contestant], seed: int = 0) -> Rankings:
+    found: dict[str, Bootstrap] = {}
+    refused: dict[str, str] = {}
+    rated: Elo | None = None
+    states = len(payoffs.names[0]) if payoffs.symmetric else payoffs.count.size
+    for method, (_, ranked) in METHODS.items():
+        draws = DRAWS[method] if states <= MANY_STATES else DRAWS[method] // 5
+        try:
+            if method == "elo":
+                rated = elo(payoffs)
+            found[method] = bootstrap(payoffs, ranked, draws, seed=seed)
+        except ConfigError as error:
+            refused[method] = str(error)
+    orders = tuple(order for method, table in found.items() for order in _orders(method, table, who))
+    warned, misfit = (rated.warning, rated.misfit) if rated is not None else (None, None)
+    return Rankings(found, refused, warned, misfit, responses(payoffs), orders)
+
+
+def _orders(method: str, table: Bootstrap, who: Sequence[Contestant]) -> list[Order]:
+    """For each run with several whole checkpoints; only where all entrants are one population.
+
+    alpha-Rank gives nearly all mass to whatever play ends in, so it does not order the rest.
+    """
+    if method == "alpha_rank":
+        return []
+    score = dict(zip(table.names, table.scores.tolist(), strict=True))
+    runs: dict[str, list[tuple[int, float]]] = {}
+    for one in who:
+        if one.whole and one.run is not None and one.iteration is not None and one.name in score:
+            runs.setdefault(one.run.name, []).append((one.iteration, score[one.name]))
+    found = []
+    for run, points in runs.items():
+        if len(points) > 1:
+            pairs = list(combinations(sorted(points), 2))
+            found.append(Order(run, method, sum(later[1] > earlier[1] for earlier, later in pairs), len(pairs)))
+    return found
+
+
+# -- the section ---------------------------------------------------------------------------------------------------
+
+
+def ranking_section(found: Rankings) -> Section:
+    blocks: list[Block] = []
+    for cycle in found.responses.cycles:
+        where = "nothing outside beats all of it" if cycle.in_sink else "something outside beats it"
+        margins = ", ".join(f"{number(m)} ± {number(e, 2)}" for m, e in zip(cycle.margins, cycle.stderrs, strict=True))
+        blocks.append(warning(f"Cycle: {cycle}. Margins: {margins}; {where}."))
+    if found.responses.cycles:
+        blocks.append(
+            meaning(
+                "Read A > B as: A earns more than B when the two meet (or: whoever is in B gains by changing to A). In a "
+                "cycle nobody is the best, as in rock, paper, scissors, and any order from first to last is arbitrary."
+            )
+        )
+    elif found.responses.graph.number_of_edges():
+        blocks.append(Words(f"No cycle beyond {found.responses.significance:g} standard errors."))
+    for method, table in found.scores.items():
+        blocks += _method_blocks(method, table, found)
+    blocks += [Words(f"Not ranked by {METHODS[method][0]}. {reason}") for method, reason in found.refused.items()]
+    return Section("ranking", "Ranking", [*blocks, *_graph_blocks(found.responses)])
+
+
+def _method_blocks(method: str, table: Bootstrap, found: Rankings) -> list[Block]:
+    title = METHODS[method][0]
+    first = dict(zip(table.names, table.first.tolist(), strict=True))
+    shown = (lambda x: f"{x:.1%}") if method == "alpha_rank" else number
+    place = dict(zip(table.names, table.population.tolist(), strict=True))
+    ordered = sorted(table.table(), key=lambda row: place[row.name])  # stable: the best of each population first
+    rows = [
+        [row.name, shown(row.score), f"{shown(row.low)} to {shown(row.high)}", f"{first[row.name]:.0%}"]
+        for row in ordered
+    ]
+    interval = f"{table.confidence:.0%} interval"
+    alt = f"{title}: " + ", ".join(f"{row.name} {shown(row.score)}" for row in ordered)
+    blocks: list[Block] = [
+        Grid(title, ["entrant", "score", interval, "chance to be first"], rows),
+        Picture(draw_intervals(ordered, title), alt, f"{title} with {interval}s"),
+    ]
+    if method == "elo" and found.warning:
+        blocks.append(warning(f"Do not trust Elo here: {found.warning}"))
+    for order in (one for one in found.orders if one.method == method):
+        blocks.append(
+            Words(
+                f"{title}: of two checkpoints of {order.run}, the later one ranks above the earlier one in {order.right} of "
+                f"{order.pairs} pairs."
+            )
+        )
+    again = f"Intervals come from {table.draws} tables with payoffs drawn anew within their errors."
+    return [*blocks, meaning(f"{MEANINGS[method]} {again}")]
+
+
+def _graph_blocks(found: Responses) -> list[Block]:
+    sinks = ["{" + ", ".join(map(node_name, sink)) + "}" for sink in found.sinks]
+    shown = "; ".join(sinks[:10]) + (f"; and {len(sinks) - 10} more" if len(sinks) > 10 else "")
+    told = f"Better replies end in {plural(len(sinks), 'place')}: {shown}."
+    note = meaning(
+        "An arrow leads from an entrant to one that earns more against it, where the difference is clearer than "
+        f"{found.significance:g} standard errors. Coloured circles are where arrows end: once there, better replies do not "
+        "lead away. A single coloured circle is a clear winner; several that are joined by arrows are a cycle."
+    )
+    count = found.graph.number_of_nodes()
+    if count > MOST_DRAWN:
+        return [Words(f"{told} The response graph has {count} nodes, too many to draw."), note]
+    alt = f"Response graph. {told}"
+    return [Picture(draw_responses(found), alt, "Response graph: who would switch to whom"), Words(told), note]
