@@ -148,7 +148,9 @@ class RolloutSpec:
     wrappers: tuple[Wrapping, ...] = ()
     registered_wrappers: Mapping[str, Wrapper] = field(default_factory=dict)
     registered_classes: Classes = field(default_factory=dict)
-    teams: tuple[int, ...] | None = None  # per seat: those of one team draw one lot per episode; None: each seat its own
+    teams: tuple[int, ...] | None = (
+        None  # per seat: those of one team draw one lot per episode; None: each seat its own
+    )
 
     @property
     def world(self) -> WorldRecipe:
