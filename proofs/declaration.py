@@ -37,6 +37,11 @@ class Proof(Config):
     reaches: dict[str, float] = Field({}, description="Met by some evaluation within the budget.")
     ends_at: dict[str, float] = Field({}, description="Met by the last evaluation, up to the tolerance.")
     stays_below: dict[str, float] = Field({}, description="Not met by any evaluation within the budget.")
+    medians: dict[PositiveInt, float] = Field(
+        {},
+        description="Env steps to what the newest evaluation until then has to have reached, in the median over the seeds.",
+    )
+    median_of: str | None = Field(None, description="The field that medians are about.")
     tables: dict[str, Table] = Field(
         {},
         description="joint_values: the team's value by the two agents' actions, in the states first, safe and risky.",
@@ -51,8 +56,10 @@ class Proof(Config):
 
     @model_validator(mode="after")
     def _has_a_goal(self) -> Proof:
-        if not (self.reaches or self.ends_at or self.stays_below or self.tables or self.matches):
-            raise ValueError("a proof needs reaches, ends_at, stays_below, tables or matches")
+        if not (self.reaches or self.ends_at or self.stays_below or self.medians or self.tables or self.matches):
+            raise ValueError("a proof needs reaches, ends_at, stays_below, medians, tables or matches")
+        if bool(self.medians) != (self.median_of is not None):
+            raise ValueError("medians and median_of belong together")
         if bool(self.tables) != (self.kind == "joint_values"):
             raise ValueError("tables belong to kind: joint_values, and only to it")
         if unknown := sorted(self.tables.keys() - {"first", "safe", "risky"}):
@@ -72,7 +79,7 @@ class Proof(Config):
     @property
     def fields(self) -> list[str]:
         """Result fields that are recorded; the first one is drawn."""
-        named = [*self.reaches, *self.ends_at, *self.stays_below]
+        named = [*self.reaches, *self.ends_at, *self.stays_below, *([self.median_of] if self.median_of else [])]
         return list(dict.fromkeys(named)) or ["evaluation.episode_reward_mean"]
 
     @property
@@ -81,6 +88,9 @@ class Proof(Config):
         parts = [f"{_short(field)} reaches {value:g}" for field, value in self.reaches.items()]
         parts += [f"{_short(field)} ends at {value:g}" for field, value in self.ends_at.items()]
         parts += [f"{_short(field)} stays below {value:g}" for field, value in self.stays_below.items()]
+        if self.median_of is not None:
+            marks = ", ".join(f"{value:g} by {steps:,}" for steps, value in self.medians.items())
+            parts.append(f"median {_short(self.median_of)} {marks} steps")
         parts += [f"joint values within {self.tolerance:g}"] if self.tables else []
         parts += [str(self.matches)] if self.matches else []
         return ", ".join(parts)

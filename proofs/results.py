@@ -45,6 +45,13 @@ class SeedResult:
     def last(self, name: str) -> float:
         return self.evaluations[-1][1][name]
 
+    def newest(self, name: str, steps: int) -> float:
+        """The last evaluation until so many env steps."""
+        seen = [values[name] for at, values in self.evaluations if at <= steps]
+        if not seen:
+            raise ConfigError(f"seed {self.seed}: nothing was evaluated within {steps} env steps.")
+        return seen[-1]
+
     def table_error(self, wanted: dict[str, Table]) -> float:
         """The largest distance between a learned entry and the wanted one."""
         return max(float(np.abs(np.subtract(self.tables[state], table)).max()) for state, table in wanted.items())
@@ -97,12 +104,20 @@ class Results:
         """What the numbers say, whatever they were measured with."""
         if self.missing(proof):
             return "unfinished"
-        return "ok" if self.held(proof) >= proof.needed else "miss"
+        return "ok" if self.held(proof) >= proof.needed and self.medians_met(proof) else "miss"
+
+    def medians_met(self, proof: Proof) -> bool:
+        """Whether the median over the seeds was good enough at every mark."""
+        name = proof.median_of
+        if name is None:
+            return True
+        found = {steps: [self.seeds[s].newest(name, steps) for s in proof.all_seeds] for steps in proof.medians}
+        return all(_meets(name, float(np.median(found[steps])), wanted) for steps, wanted in proof.medians.items())
 
 
 def fingerprint_of(proof: Proof, places: Places) -> str:
     """A hash of what decides the numbers of a seed besides the package: scenario file and declaration."""
-    unused = {key for key in ("prepare", "stays_below") if not getattr(proof, key)}
+    unused = {key for key in ("prepare", "stays_below", "medians", "median_of") if not getattr(proof, key)}
     declared = proof.model_dump(exclude={"claim", "seeds", "at_least", *unused})
     scenario = places.scenario(proof).read_text(encoding="utf-8") + places.recipe(proof)
     text = json.dumps([scenario, declared], sort_keys=True)

@@ -39,6 +39,9 @@ def test_every_proof_runs_an_existing_scenario_with_twenty_greedy_episodes(proof
     set_up(scenario)
     assert scenario.seed == 3
     assert scenario.stop == {"timesteps_total": proof.budget}
+    if any(field.startswith("exploitability.") for field in proof.fields):  # measured exactly, without episodes
+        assert scenario.exploitability.interval > 0
+        return
     assert scenario.evaluation.interval > 0
     assert scenario.evaluation.episodes >= 20
     assert not scenario.evaluation.explore
@@ -68,6 +71,25 @@ def proof(**keys: object) -> Proof:
 
 def curve(*points: tuple[int, float], seed: int = 0) -> SeedResult:
     return SeedResult(seed, [(steps, {REWARD: value}) for steps, value in points], 1.0)
+
+
+def test_smaller_is_better_for_nash_conv() -> None:
+    field = "exploitability.nash_conv"
+    result = SeedResult(0, [(10, {field: 0.3}), (20, {field: 0.05}), (30, {field: 0.2})], 1.0)
+    assert result.holds(proof(reaches={field: 0.1}))
+    assert not result.holds(proof(reaches={field: 0.04}))
+    assert result.best(field) == 0.05
+
+
+def test_medians_are_judged_over_the_seeds_at_every_mark() -> None:
+    field = "exploitability.exploitability"
+    results = Results("f")
+    for seed, (early, late) in enumerate([(0.5, 0.1), (0.3, 0.4), (0.9, 0.2)]):
+        results.add(SeedResult(seed, [(10, {field: early}), (20, {field: late})], 1.0))
+    keys = {"seeds": 3, "median_of": field}
+    assert results.judge(proof(**keys, medians={15: 0.5, 20: 0.2})) == "ok"
+    assert results.judge(proof(**keys, medians={15: 0.49, 20: 0.2})) == "miss"
+    assert results.judge(proof(**keys, medians={15: 0.5, 20: 0.19})) == "miss"
 
 
 def test_a_goal_reached_after_the_budget_does_not_count() -> None:
