@@ -175,7 +175,7 @@ def test_modules_are_named_and_hashed_one_by_one(tmp_path: Path) -> None:
 
 
 def test_mistakes_in_a_declaration_are_named() -> None:
-    with pytest.raises(ValueError, match="needs reaches, ends_at, stays_below, tables or matches"):
+    with pytest.raises(ValueError, match="needs reaches, ends_at, stays_below, medians, tables or matches"):
         proof()
     with pytest.raises(ValueError, match="only 2 seeds"):
         proof(reaches={REWARD: 1.0}, at_least=3)
