@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # whole runs or processes
+
 ROOT = Path(__file__).parents[1]
 SMALL = """
 env: two_step_game

@@ -19,6 +19,8 @@ from examples import (
     two_algorithms,
 )
 
+pytestmark = pytest.mark.slow  # whole runs or processes
+
 ROOT = Path(__file__).parents[1]
 
 

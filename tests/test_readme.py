@@ -28,6 +28,7 @@ def test_the_block_of_games_prints_what_it_says(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("block", TRAINING, ids=range(len(TRAINING)))
+@pytest.mark.slow
 def test_a_python_block_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "readme"}

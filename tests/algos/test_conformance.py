@@ -42,6 +42,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("learner", list(BROKEN))
+@pytest.mark.slow
 def test_a_learner_that_breaks_a_promise_is_found_out(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check, text = BROKEN[learner]
     monkeypatch.setitem(ALGOS._items, learner.lower(), preset(learner))

@@ -115,6 +115,7 @@ def test_the_estimate_equals_a_slow_loop_on_a_quadratic() -> None:
     assert search_gradient(seeds, np.array(scores), sigma, 3) == pytest.approx(by_hand, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_with_many_pairs_the_estimate_comes_near_the_true_slope() -> None:
     seeds = list(range(20_000))
     slope = np.array([2.0, -1.0])
@@ -231,6 +232,7 @@ def test_scripted_others_play_along() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.slow
 def test_a_model_without_derivatives_learns_to_tell_two_sides_apart(seed: int) -> None:
     keys = {
         "env": "tests.algos.test_es:Sides",
@@ -320,6 +322,7 @@ def run(keys: Mapping[str, Any], iterations: int, kill_at: int = -1) -> tuple[li
 
 
 @pytest.mark.parametrize("optimizer", [{"type": "adam"}, {"type": "sgd", "momentum": 0.9}])
+@pytest.mark.slow
 def test_a_resumed_run_equals_one_that_never_stopped(optimizer: dict[str, Any], tmp_path: Path) -> None:
     keys = {**CARTPOLE, "optimizer": optimizer, "observation_filter": "MeanStdFilter", "evaluation": {"interval": 2}}
     with Trainer("es", config=keys) as straight:

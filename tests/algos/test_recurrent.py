@@ -142,6 +142,7 @@ def test_a_life_that_was_cut_off_is_valued_with_its_memory() -> None:
 @pytest.mark.parametrize(
     ("algo", "more"), [("ppo", {}), ("mappo", {}), ("qmix", {}), ("dqn", {"dueling": False}), ("impala", {})]
 )
+@pytest.mark.slow
 def test_a_recurrent_run_that_was_restored_goes_on_bit_for_bit(algo: str, more: dict[str, Any], tmp_path: Any) -> None:
     keys = {
         **MEMORY, **FEW, **more, "env": "two_step_game", "max_seq_len": 4, "train_batch_size": 21, "timesteps_per_iteration": 21,

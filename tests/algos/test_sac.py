@@ -189,6 +189,7 @@ def test_what_an_illegal_action_is_worth_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("legal", [None, [1, 0, 1]], ids=["all legal", "masked"])
+@pytest.mark.slow
 def test_with_a_fixed_temperature_the_policy_becomes_the_softmax_of_rewards(legal: list[int] | None) -> None:
     pay = [0.0, 0.5, 1.0]
     with trainer(lambda _: Payday({"a_0": pay}, legal), alpha_lr=0, initial_alpha=0.5, **LEARN) as run:
@@ -199,6 +200,7 @@ def test_with_a_fixed_temperature_the_policy_becomes_the_softmax_of_rewards(lega
         assert float(pupil_of(run).alpha) == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 def test_the_automatic_temperature_holds_the_entropy_at_its_target() -> None:
     with trainer(lambda _: Payday({"a_0": [0.0, 0.5, 1.0]}), target_entropy_share=0.6, alpha_lr=0.03, **LEARN) as run:
         run.train()
@@ -207,6 +209,7 @@ def test_the_automatic_temperature_holds_the_entropy_at_its_target() -> None:
         assert p[0] < p[1] < p[2]
 
 
+@pytest.mark.slow
 def test_a_squashed_actor_finds_the_best_coordinate() -> None:
     with trainer(lambda _: Payday({"a_0": None}), **LEARN) as run:
         run.train()

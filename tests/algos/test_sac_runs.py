@@ -18,6 +18,8 @@ from tests.training.test_exact_resume import assert_resume_is_exact
 from tests.training.trees import differences
 from tests.worlds import Scripted, Step
 
+pytestmark = pytest.mark.slow  # whole runs or processes
+
 
 def weights_finite(run: Trainer) -> bool:
     return all(np.isfinite(w).all() for weights in run.get_weights().values() for w in weights.values())

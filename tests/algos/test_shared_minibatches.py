@@ -108,6 +108,7 @@ def distance(a: Any, b: Any) -> float:
 
 
 @pytest.mark.parametrize("run", list(RUNS))
+@pytest.mark.slow
 def test_two_members_learn_what_one_learner_learns(run: str) -> None:
     setup, batches, alone = collected(run)
     first, second = together(2, lambda crew: taught(setup, batches, crew))

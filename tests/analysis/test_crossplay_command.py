@@ -19,6 +19,8 @@ from marl.gametheory.payoffs import PayoffTensor
 from tests.analysis.runs import DILEMMA, RPS, checkpoint, with_fixed
 from tests.test_command_line import ROOT, marl
 
+pytestmark = pytest.mark.slow  # whole runs or processes
+
 
 def words(text: str) -> list[str]:
     """The lines without the widths of columns."""

@@ -23,6 +23,8 @@ from marl.training.checkpoint import read_part
 from tests.analysis.runs import RPS, TINY, checkpoint, with_fixed
 from tests.test_command_line import ROOT, marl
 
+pytestmark = pytest.mark.slow  # whole runs or processes
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 

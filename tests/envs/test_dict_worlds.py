@@ -224,6 +224,7 @@ def test_a_world_that_does_not_repeat_itself_is_found_out_and_the_remedy_works()
                 new.set_state(old.get_state())
 
 
+@pytest.mark.slow
 def test_the_checker_is_silent_about_good_worlds() -> None:
     for name in ("two_step_game", "matrix_game", "traffic", "CartPole-v1", "Pendulum-v1"):
         assert marl.check_env(name) == []

@@ -19,6 +19,8 @@ from marl.envs.foreign.pettingzoo import from_pettingzoo
 from marl.envs.registry import make_env
 from tests.envs.test_export import TIC_TAC_TOE, on_every_game
 
+pytestmark = pytest.mark.slow  # whole runs or processes
+
 
 def plain(obs: Any) -> Any:
     """An observation as numbers that can be compared; the part beside a mask or state has one name."""

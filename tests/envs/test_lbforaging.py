@@ -145,6 +145,7 @@ def test_a_missing_package_is_told_with_the_pip_command(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("env_id", [ID, "Foraging-2s-8x8-3p-2f-v3"])
+@pytest.mark.slow
 def test_the_checker_passes(env_id: str) -> None:
     assert marl.check_env(f"lbforaging:{env_id}") == []
 

@@ -16,6 +16,8 @@ from proofs.sweep import run_case
 from proofs.worlds import Case, CaseResult, read_case, read_sweep, write_case
 from proofs.worlds_page import BEGIN, END, short_space, worlds_table, write_worlds_page
 
+pytestmark = pytest.mark.slow  # whole runs or processes
+
 PLACES = Places(ROOT)
 SWEEP = read_sweep(PLACES)
 CASES = {case.name: case for case in SWEEP.cases}

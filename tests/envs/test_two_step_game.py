@@ -90,6 +90,7 @@ def share_of_second_action(logits: tuple[float, float], num_envs: int = 20_000) 
     return float((games.where == 2).mean())
 
 
+@pytest.mark.slow
 def test_logits_draw_the_move_by_softmax() -> None:
     assert share_of_second_action((0.0, 0.0)) == pytest.approx(0.5, abs=0.02)
     assert share_of_second_action((0.0, float(np.log(3)))) == pytest.approx(0.75, abs=0.02)

@@ -18,6 +18,8 @@ from marl.envs.registry import make_world
 from marl.errors import ConfigError, EnvError, UnknownNameError
 from marl.training.trainer import Trainer
 
+pytestmark = pytest.mark.slow  # whole runs or processes
+
 SCENARIOS = [*vmas.scenarios, *vmas.mpe_scenarios, *vmas.debug_scenarios]
 NOISY = ["road_traffic", "asym_joint"]  # noise on every observation
 BY_LANE = ["simple_crypto"]  # secrets of all copies are drawn at once, also for one

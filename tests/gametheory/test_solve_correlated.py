@@ -30,6 +30,7 @@ def slow_gains(game: MatrixGame, distribution: np.ndarray, coarse: bool) -> list
 
 @pytest.mark.parametrize("shape", [(2, 2), (3, 4), (2, 3, 2), (8, 8)])
 @pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.slow
 def test_nobody_gains_by_deviating_from_what_is_returned(shape: tuple[int, ...], objective: str) -> None:
     rng = np.random.default_rng(0)
     for _ in range(3):

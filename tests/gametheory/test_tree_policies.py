@@ -162,6 +162,7 @@ def test_tables_that_are_none_are_refused() -> None:
 
 
 @pytest.mark.parametrize("model", [{}, {"use_lstm": True, "lstm_use_prev_action": True}])
+@pytest.mark.slow
 def test_network_read_back_earns_what_it_earns_in_rollouts(model) -> None:
     policy = network(repeated(), "stochastic", **model)
     policies = {name: Drawing(policy) for name in repeated().players}

@@ -213,6 +213,7 @@ def project(tmp_path: Path) -> Places:
     return places
 
 
+@pytest.mark.slow
 def test_a_proof_runs_once_is_skipped_afterwards_and_runs_again_when_it_is_stale(
     project: Places, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -250,6 +251,7 @@ def read_bytes(project: Places, content: bytes) -> Results:
     return results
 
 
+@pytest.mark.slow
 def test_an_interrupted_proof_goes_on_with_the_seeds_that_are_missing(
     project: Places, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -286,6 +288,7 @@ def test_results_from_before_modules_were_kept_are_read_and_stale(project: Place
     assert results.verdict(claim, fingerprint_of(claim, project), package_sources()) == "stale"
 
 
+@pytest.mark.slow
 def test_an_error_of_a_seed_is_told_like_any_other(project: Places, capsys: pytest.CaptureFixture[str]) -> None:
     scenario = project.root / "scenarios" / "tiny.yaml"
     scenario.write_text(yaml.safe_dump({**TINY, "env": "two_step_gam"}))

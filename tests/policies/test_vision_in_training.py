@@ -43,6 +43,7 @@ KEYS: dict[str, Any] = {
         ("dqn", {"learning_starts": 64, "lr": 0.003, "timesteps_per_iteration": 256, "epsilon_timesteps": 1}),
     ],
 )
+@pytest.mark.slow
 def test_a_policy_learns_to_tell_pictures_apart(algo: str, more: dict[str, Any]) -> None:
     more = dict(more)
     if more.pop("epsilon_timesteps", None):

@@ -190,6 +190,7 @@ def test_frames_that_were_handed_out_do_not_change_later(game: Any) -> None:
 
 @pytest.mark.parametrize("name", ["simple_spread", "simple_tag", "simple_speaker_listener"])
 @pytest.mark.parametrize("continuous", [False, True])
+@pytest.mark.slow
 def test_the_checker_finds_nothing_wrong(name: str, continuous: bool) -> None:
     assert [str(problem) for problem in marl.check_env(f"fast:{name}", {"continuous_actions": continuous})] == []
 

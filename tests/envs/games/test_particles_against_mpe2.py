@@ -13,6 +13,8 @@ from marl.data.task import Array
 from marl.envs.batched import BatchedEnv, Frame
 from marl.envs.registry import make_world
 
+pytestmark = pytest.mark.slow  # whole runs or processes
+
 ORIGINALS = {
     "simple_spread": "simple_spread_v3",
     "simple_tag": "simple_tag_v3",
