@@ -34,7 +34,7 @@ class Mixture(Policy):
     def __init__(self, kind: Kind, fresh: Callable[[], Policy], draws_actions: bool) -> None:
         super().__init__(kind)
         self.fresh, self.draws_actions = fresh, draws_actions
-        first = fresh()
+        first = _settled(fresh())
         if first.remembers_reward:
             raise ConfigError(
                 "lstm_use_prev_reward does not work in a population: the memory of its members has another place. Drop it."
@@ -60,27 +60,30 @@ class Mixture(Policy):
         """One more member, also of the mixtures that share them; gives its number. Its chance is 0 until it is set."""
         policy = self.fresh()
         policy.set_weights(dict(weights))
-        self.members.append(policy.to(self.device))
+        self.members.append(_settled(policy).to(self.device))
         return len(self.members) - 1
 
     def set_chances(self, chances: Sequence[float] | Chances) -> None:
         given = np.asarray(chances, np.float64)
         if given.shape != (len(self),) or given.min() < -1e-9 or abs(given.sum() - 1) > 1e-6:
             raise ConfigError(f"a mixture of {len(self)} members needs so many chances that add up to 1, got {given}.")
-        self.chances = torch.from_numpy(np.maximum(given, 0) / np.maximum(given, 0).sum())
+        self.chances = torch.from_numpy(np.maximum(given, 0) / np.maximum(given, 0).sum()).to(self.chances.device)
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         del explore
         carry = carry.copy()
         new = carry[:, 0] == 0
         if new.any():
-            carry[new, 0] = self.choose(inputs.lots[new]) + 1
+            lots = inputs.lots if len(inputs.lots) else rng.random(len(inputs))  # outside of an episode there are none
+            carry[new, 0] = self.choose(lots[new]) + 1
         playing = carry[:, 0].astype(np.int64) - 1
         actions = np.zeros((len(inputs), *self.kind.action_shape), self.kind.action_dtype)
         logp = np.zeros(len(inputs), np.float32)
         for number in np.unique(playing):
             rows, member = np.flatnonzero(playing == number), self.member(number)
-            part = Inputs(inputs.obs[rows], inputs.legal[rows], inputs.agent_index[rows], inputs.lots[rows])
+            part = Inputs(inputs.obs[rows], inputs.legal[rows], inputs.agent_index[rows])
+            if len(inputs.lots):
+                part.lots = inputs.lots[rows]
             found = member.act(part, carry[rows, 1:], rng, explore=self.draws_actions)
             actions[rows], logp[rows] = found.actions, found.logp
             if member.carry_size:
@@ -89,7 +92,7 @@ class Mixture(Policy):
 
     def choose(self, lots: NDArray[np.float64]) -> Ints:
         """The members whose share of 0..1 the lots fall into."""
-        edges = np.cumsum(self.chances.numpy())
+        edges = np.cumsum(self.chances.cpu().numpy())
         found: Ints = np.minimum(np.searchsorted(edges, lots * edges[-1], side="right"), len(self) - 1)
         return found
 
@@ -111,3 +114,17 @@ class Mixture(Policy):
 
     def weights_of_member(self, index: int) -> dict[str, Array]:
         return self.member(index).get_weights()
+
+
+def weights_as_mixture(policy: Policy) -> dict[str, Array]:
+    """Weights of a mixture whose only member is this policy."""
+    inner = {f"{MEMBER}0.{name}": array for name, array in policy.get_weights().items()}
+    return {"chances": np.ones(1), **inner}
+
+
+def _settled(policy: Policy) -> Policy:
+    """A member plays its strategy: it is not in the phase of uniform play with which exploration may begin."""
+    uniform = getattr(getattr(policy, "exploration", None), "uniform", None)
+    if isinstance(uniform, torch.Tensor):
+        uniform.zero_()
+    return policy

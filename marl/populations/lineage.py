@@ -29,9 +29,9 @@ class Ancestry:
         return asdict(self)
 
 
-def lineage_graph(members: Mapping[str, Ancestry]) -> nx.DiGraph:
+def lineage_graph(members: Mapping[str, Ancestry]) -> nx.MultiDiGraph:
     """All members and their relations."""
-    graph = nx.DiGraph()
+    graph = nx.MultiDiGraph()
     for name, one in members.items():
         graph.add_node(name, side=one.side, learner=one.learner, round=one.round, timesteps=one.timesteps)
     for name, one in members.items():

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from marl.errors import ConfigError
-from marl.gametheory.game import Payoffs
 from marl.gametheory.payoffs import PayoffTensor
 from marl.populations.matches import Job, Returns, play_all
 from marl.populations.members import Member
@@ -44,13 +43,21 @@ class PayoffTable:
                 f"be played (limit {MOST_PAIRINGS:,}). Use longer rounds (round_timesteps), or psro with meta_solver: uniform."
             )
         new = [pairing for pairing in product(*numbers) if pairing not in self.played]
-        self.played |= dict(zip(new, self.play(pool, members, new), strict=True))
+        earned = dict(zip(new, self._returns(pool, members, new), strict=True))
+        if self.stage.config.symmetric:  # new pairings come with all their ways to be seated
+            earned = {pairing: over_seats(earned, pairing) for pairing in new}
+        self.played |= {pairing: _summary(returns) for pairing, returns in earned.items()}
         return len(new) * self.matches
 
     def play(
         self, pool: WorkerPool, members: Mapping[str, Sequence[Member]], pairings: Sequence[Pairing]
     ) -> list[Returns]:
-        """Means and standard errors ``[2, players]`` of each pairing."""
+        """Means and standard errors ``[2, players]`` of each pairing, as it is seated."""
+        return [_summary(returns) for returns in self._returns(pool, members, pairings)]
+
+    def _returns(
+        self, pool: WorkerPool, members: Mapping[str, Sequence[Member]], pairings: Sequence[Pairing]
+    ) -> list[Returns]:
         players = list(self.stage.players)
         known: dict[str, Member] = {}
         jobs = []
@@ -61,7 +68,7 @@ class PayoffTable:
                 known[f"{side}/{number}"] = members[side][number]
                 seating += [(agent, f"{side}/{number}") for agent in self.stage.players[player]]
             jobs.append(Job(tuple(seating), self.seeds))
-        return [_summary(returns) for returns in play_all(pool, known, jobs, self.stage.players)]
+        return play_all(pool, known, jobs, self.stage.players)
 
     def tensor(self, names: Mapping[str, Sequence[str]]) -> PayoffTensor:
         """All pairings; those of a symmetric population are averaged over the seats."""
@@ -74,8 +81,6 @@ class PayoffTable:
             mean[place], error[place] = means, errors
         count = np.full(shape, self.matches, np.int64)
         if stage.config.symmetric:
-            mean, error = averaged_over_seats(mean), averaged_over_seats(error**2) ** 0.5
-            error /= factorial(len(players)) ** 0.5
             count *= factorial(len(players))
         return PayoffTensor(mean, error, count, labels, players, stage.config.symmetric)
 
@@ -100,11 +105,13 @@ def _summary(returns: Returns) -> Returns:
     return np.stack([mean, error])
 
 
-def averaged_over_seats(table: Payoffs) -> Payoffs:
-    """``[players, s, s, ...]``, the mean over all ways to seat the strategies; the same for every player then."""
-    players = len(table)
-    total = np.zeros_like(table)
-    for order in permutations(range(players)):
-        total += table[list(order)].transpose(0, *(1 + axis for axis in order))
-    averaged: Payoffs = total / factorial(players)
-    return averaged
+def over_seats(earned: Mapping[Pairing, Returns], pairing: Pairing) -> Returns:
+    """What each strategy of a pairing earned, episode by episode, as the mean over all ways to seat them."""
+    total = np.zeros_like(earned[pairing])
+    for seats in permutations(range(len(pairing))):  # the strategy of player i sits on seats[i]
+        seated = [0] * len(pairing)
+        for strategy, seat in zip(pairing, seats, strict=True):
+            seated[seat] = strategy
+        total += earned[tuple(seated)][:, list(seats)]
+    mean: Returns = total / factorial(len(pairing))
+    return mean

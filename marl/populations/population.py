@@ -52,7 +52,7 @@ class Population:
         }
         self.numbers: dict[str, Any] = {}  # of the last round, for results
         if not self.config.begins_fresh:
-            self.parents = {learner: f"{side.name}_0" for learner, side in stage.learners.items()}
+            self.parents |= {side.learners[0]: f"{side.name}_0" for side in stage.sides}
 
     # -- rounds ----------------------------------------------------------------------------------------------------
 
@@ -101,14 +101,17 @@ class Population:
         members = {one.name: [self._as_member(one, i) for i in range(self.size(one))] for one in self.stage.sides}
         number = len(members[side.name])
         members[side.name].append(Member("trial", self.specs[learner], self.policies[learner].get_weights()))
-        player = side.players[0]
-        place = list(self.stage.players).index(player)
-        totals, weights = 0.0, 0.0
-        payoffs = self.tensor()
-        for pairing, chance in self._met(learner, place, number):
-            earned = float(trial.play(pool, members, [pairing])[0][0][place])
-            totals, weights = totals + chance * earned, weights + chance
-        return float(shares(payoffs, place, np.array([totals / max(weights, 1e-12)]))[0])
+        payoffs, found = self.tensor(), []
+        for place in (list(self.stage.players).index(player) for player in side.players):
+            met = self._met(learner, place, number)
+            played = trial.play(pool, members, [pairing for pairing, _ in met])
+            chances = np.array([chance for _, chance in met])
+            mean, error = (np.array([summary[i][place] for summary in played]) for i in (0, 1))
+            total = chances.sum()
+            # A win has to be larger than its standard error.
+            surely = (chances @ mean - np.sqrt(chances**2 @ error**2)) / total
+            found.append(float(shares(payoffs, place, np.array([surely]))[0]))
+        return float(np.mean(found))
 
     def _met(self, learner: PolicyID, place: int, number: int) -> list[tuple[tuple[int, ...], float]]:
         """The likeliest pairings that the learner, as member ``number`` of player ``place``, meets."""
@@ -116,7 +119,7 @@ class Population:
         crowds = self.stage.crowds[learner]
         found: list[tuple[tuple[int, ...], float]] = []
         for foe in (p for i, p in enumerate(players) if i != place):
-            chances = self.mixture(crowds[foe]).chances.numpy()
+            chances = self.mixture(crowds[foe]).chances.cpu().numpy()
             for member in np.flatnonzero(chances > 1e-3):
                 pairing = [self._newest(self.stage.side_of(p)) for p in players]
                 pairing[place], pairing[players.index(foe)] = number, int(member)
@@ -223,7 +226,7 @@ class Population:
         return {**found, "payoffs": self.tensor().as_json()} if self.config.needs_payoffs else found
 
     @property
-    def lineage(self) -> nx.DiGraph:
+    def lineage(self) -> nx.MultiDiGraph:
         return lineage_graph({one.name: one for members in self.members.values() for one in members})
 
     def _told(

@@ -139,7 +139,13 @@ def find_players(
             )
         if not owners:
             pattern = seat.split("[")[0]
-            players[pattern.rstrip("_*") if "*" in pattern else pattern] = (pattern,)
+            name = pattern.rstrip("_*") if "*" in pattern else pattern
+            if players.get(name, (pattern,)) != (pattern,):
+                raise ConfigError(
+                    f"players: {name!r} is the name of a group, and also of the agents {pattern!r}, which are in none. Rename "
+                    "the group, or put the agents into one."
+                )
+            players[name] = (pattern,)
     return players
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from marl.algos.plan import LearnerPlan
 from marl.data.task import AgentID, GroupID, Kind, PolicyID
 from marl.envs.groups import AgentGroups
 from marl.errors import ConfigError, did_you_mean
@@ -47,6 +48,10 @@ def casting(
                 f"multiagent.policies has {name!r}, but the learners of this population are {', '.join(stage.learners)}."
                 f"{did_you_mean(name, stage.learners)}"
             )
+        if "scripted" in scenario.multiagent.policies[name]:
+            raise ConfigError(
+                f"multiagent.policies.{name} is scripted, but the learners of a population learn. Drop `scripted`."
+            )
     return [*stage.learners, *stage.mixtures], stage.matchmaking()
 
 
@@ -61,3 +66,13 @@ def mixtures_of(stage: Stage, specs: Mapping[PolicyID, PolicySpec]) -> dict[Poli
                 f"population of {side.name!r}. Give them the same model and the same kind of algorithm."
             )
     return {name: replace(specs[side.learners[0]], population=side.name) for name, side in stage.mixtures.items()}
+
+
+def check_plans(stage: Stage, plans: Sequence[LearnerPlan]) -> None:
+    """Exploiters of a league begin anew while others go on, so nobody may share a learner with them."""
+    joined = [plan for plan in plans if len(plan.policies) > 1]
+    if stage.config.kind == "league" and joined:
+        raise ConfigError(
+            f"population: league cannot train {' and '.join(joined[0].policies[:2])} together ({joined[0]}): exploiters begin "
+            "anew while the others go on. Use an algorithm without a mixer or joint critic and no shared layers, or psro."
+        )

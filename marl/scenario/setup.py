@@ -26,7 +26,7 @@ from marl.rollout.config import RolloutConfig, RolloutSpec
 from marl.scenario.collection import collects_asynchronously, describe_collection
 from marl.scenario.config import MODEL_KEYS, Overrides, Scenario
 from marl.scenario.header import describe_run
-from marl.scenario.population import casting, find_stage, mixtures_of
+from marl.scenario.population import casting, check_plans, find_stage, mixtures_of
 from marl.scenario.routing import build_mapper, possible_seats, seats_of_policies
 from marl.scenario.world import evaluation_world, look_at_world
 
@@ -82,6 +82,8 @@ def set_up(scenario: Scenario) -> Setup:
     _check_units(scenario, specs, task)
     _check_trainable(scenario, roles, policies)
     plans = tuple(plan_learners(roles, task))
+    if stage is not None:
+        check_plans(stage, plans)
     complete = _complete_episodes(scenario, roles)
     rollout = RolloutSpec(
         env=scenario.env,

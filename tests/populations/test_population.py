@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from marl.algos.qmix.learner import QmixLearner
 from marl.data.episode import Episode
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.gametheory.payoffs import PayoffTensor
@@ -17,7 +18,7 @@ from marl.mappers.matchmaking import Matchmaking
 from marl.policies.config import PolicySpec, ScriptedConfig
 from marl.populations.config import PopulationConfig
 from marl.populations.members import Member
-from marl.populations.payoffs import PayoffTable, averaged_over_seats
+from marl.populations.payoffs import PayoffTable, over_seats
 from marl.populations.solvers import facing, meta_strategy, priorities, shares
 from marl.scenario.load import compose
 from marl.training.playback import play
@@ -84,10 +85,24 @@ def test_payoffs_of_known_strategies_are_the_games_own() -> None:
 
 
 def test_a_symmetric_table_is_the_mean_over_the_seats() -> None:
-    table = np.random.default_rng(0).normal(size=(2, 3, 3))
-    even = averaged_over_seats(table)
-    assert np.allclose(even[0], (table[0] + table[1].T) / 2)
-    assert np.allclose(even[1], even[0].T)
+    rng = np.random.default_rng(0)
+    earned = {(i, j): rng.normal(size=(4, 2)) for i in range(2) for j in range(2)}
+    even = {pairing: over_seats(earned, pairing) for pairing in earned}
+    assert np.allclose(even[0, 1][:, 0], (earned[0, 1][:, 0] + earned[1, 0][:, 1]) / 2)
+    assert np.allclose(even[0, 1][:, 0], even[1, 0][:, 1])
+    assert np.allclose(even[0, 0][:, 0], even[0, 0][:, 1])
+
+
+def test_the_errors_of_a_symmetric_table_know_that_seats_share_their_episodes() -> None:
+    with run("psro", symmetric=True, matches=50) as trainer:
+        assert trainer.population is not None
+        drawn = Member("random", PolicySpec("scripted", 0, scripted=ScriptedConfig(name="random")))
+        table = trainer.population.table
+        table.grow(trainer.workers, {"main": [drawn, drawn]})
+        tensor = table.tensor({"main": ["a", "b"]})
+    assert not tensor.mean[0].diagonal().any()  # zero-sum against oneself
+    assert not tensor.stderr[0].diagonal().any()
+    assert 0.05 < tensor.stderr[0][0, 1] < 0.12  # sqrt(2/3) / sqrt(2 * 50) = 0.08
 
 
 def test_meta_solvers_mix_rock_paper_scissors_evenly() -> None:
@@ -176,10 +191,11 @@ def test_a_learner_that_begins_anew_forgets_everything_but_its_counts() -> None:
         assert 0 < updates[0] < updates[1]
         again = trainer.get_policy("player_0").get_weights()
         assert differences(first, again)  # other first weights than in the round before
-        state = trainer.learners[0].state_dict()
-        moments = [np.abs(a).max() for a in _arrays(state) if a.dtype == np.float32 and a.size]
-        assert moments  # the state holds arrays at all
+        assert not _arrays(trainer.learners[0].state_dict()["optimisers"])  # no moments: no step was made since
         assert trainer.learners[0].timesteps["player_0"] == 0
+    with run("fictitious") as trainer:  # whose learners go on
+        trainer.train()
+        assert _arrays(trainer.learners[0].state_dict()["optimisers"])
 
 
 def _arrays(tree: Any) -> list[Any]:
@@ -300,6 +316,46 @@ def test_without_groups_a_critic_looks_at_the_agents_of_one_player() -> None:
     with Trainer("mappo", config={**WORLD, **SMALL, "population": {"kind": "psro", "matches": 4}}) as trainer:
         assert trainer.setup.task.groups == {"player_0": (0,), "player_1": (1,)}
         assert [plan.policies for plan in trainer.setup.plans] == [("player_0",), ("player_1",)]
+
+
+def test_a_teams_replay_holds_what_its_learner_played_alone() -> None:
+    keys: dict[str, Any] = {
+        "env": "fast:simple_tag", "num_envs_per_worker": 8, "fcnet_hiddens": [8], "evaluation": {"interval": 0}, "horizon": 5,
+        "groups": {"predators": ["adversary_*"], "prey": ["agent_*"]}, "learning_starts": 10_000,
+        "population": {"kind": "self_play", "round_timesteps": 10_000}, "timesteps_per_iteration": 200,
+    }  # fmt: skip
+    with Trainer("qmix", config=keys) as trainer:
+        batch = trainer.workers.collect(50).batch
+        for learner in trainer.learners:
+            assert isinstance(learner, QmixLearner)
+            (name,) = learner.policies
+            (team,) = learner.teams
+            team.remember(batch, learner.task, learner.config, learner.policies)
+            played = len(batch.for_policy(name)) // len(team.seats)
+            assert 0 < len(team.replay) == played < batch.env_steps
+
+
+def test_league_learners_do_not_share_a_learner() -> None:
+    keys = {"env": "fast:simple_tag", "groups": {"predators": ["adversary_*"], "prey": ["agent_*"]}}
+    with pytest.raises(ConfigError, match="exploiters begin anew"):
+        Trainer("qmix", config={**keys, "population": {"kind": "league"}})
+
+
+def test_learners_of_a_population_learn() -> None:
+    with pytest.raises(ConfigError, match="is scripted, but the learners"):
+        Trainer(
+            "ppo", config={**WORLD, "population": {"kind": "psro"}, "policies": {"player_0": {"scripted": "random"}}}
+        )
+
+
+def test_maddpg_can_be_an_oracle() -> None:
+    keys: dict[str, Any] = {
+        "env": "fast:simple_tag", "num_envs_per_worker": 4, "fcnet_hiddens": [8], "evaluation": {"interval": 0}, "horizon": 5,
+        "groups": {"predators": ["adversary_*"], "prey": ["agent_*"]}, "learning_starts": 16, "train_batch_size": 16,
+        "population": {"kind": "psro", "round_timesteps": 40, "matches": 4}, "timesteps_per_iteration": 40,
+    }  # fmt: skip
+    with Trainer("maddpg", config=keys) as trainer:
+        assert [trainer.train() for _ in range(2)][-1]["info"]["num_updates"] > 0
 
 
 def test_members_of_one_population_are_built_alike() -> None:

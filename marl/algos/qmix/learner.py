@@ -75,7 +75,7 @@ class QmixLearner(Learner):
             return {}
         self._count_steps(batch.env_steps)
         for team in self.teams:
-            team.remember(batch, self.task, self.config)
+            team.remember(batch, self.task, self.config, self.policies)
         stored = sum(len(team.replay) for team in self.teams)
         due = self.pace.due(batch.env_steps, max(self.timesteps.values()), stored)
         rows = [self._update() for _ in range(due)]

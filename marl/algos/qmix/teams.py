@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,10 +39,13 @@ class Team:
     optimiser: FlatOptimiser | None = None
     chunks: Chunks | None = None
 
-    def remember(self, batch: MultiAgentBatch, task: Task, config: QmixConfig) -> None:
-        """Add a grid's decisions to the replay."""
+    def remember(self, batch: MultiAgentBatch, task: Task, config: QmixConfig, learning: Collection[PolicyID]) -> None:
+        """Add a grid's decisions to the replay, but those of teams in which none of the ``learning`` policies played."""
         if self.policy is None:
             rows = team_rows(batch, self.seats, config.gamma)
+            own = [index for index, name in enumerate(batch.policy_ids) if name in learning]
+            played = (rows["present"] & np.isin(rows["policy"], own)).any(axis=1)
+            rows = rows if played.all() else rows.rows(np.flatnonzero(played))
         else:
             rows = single_rows(batch, self.policy, task.kind_of(self.seats[0]), config.gamma)
         rows = rows.with_columns(rewards=_as_learned(rows, config))
