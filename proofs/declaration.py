@@ -14,6 +14,7 @@ from marl.config import Config, explain
 from marl.errors import ConfigError, did_you_mean
 from marl.scenario.config import Scenario
 from marl.scenario.load import load_scenario, read_yaml
+from marl.training.result import SMALLER_IS_BETTER
 from proofs.matches import MatchGoal
 
 Table: TypeAlias = list[list[float]]
@@ -87,7 +88,7 @@ class Proof(Config):
         """The goal in words."""
         parts = [f"{_short(field)} reaches {value:g}" for field, value in self.reaches.items()]
         parts += [f"{_short(field)} ends at {value:g}" for field, value in self.ends_at.items()]
-        parts += [f"{_short(field)} stays below {value:g}" for field, value in self.stays_below.items()]
+        parts += [f"{_short(field)} {_beyond(field)} {value:g}" for field, value in self.stays_below.items()]
         if self.median_of is not None:
             marks = ", ".join(f"{value:g} by {steps:,}" for steps, value in self.medians.items())
             parts.append(f"median {_short(self.median_of)} {marks} steps")
@@ -166,6 +167,10 @@ def choose(proofs: Sequence[N], only: Sequence[str]) -> list[N]:
         if not fnmatch.filter(names, pattern):
             raise ConfigError(f"no proof {pattern!r}. Known: {', '.join(names)}.{did_you_mean(pattern, names)}")
     return [p for p in proofs if not only or any(fnmatch.fnmatch(p.name, pattern) for pattern in only)]
+
+
+def _beyond(field: str) -> str:
+    return "stays above" if field in SMALLER_IS_BETTER else "stays below"
 
 
 def _short(field: str) -> str:

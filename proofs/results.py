@@ -63,7 +63,7 @@ class SeedResult:
         fits = not proof.tables or self.table_error(proof.tables) <= proof.tolerance
         played = proof.matches is None or proof.matches.met(self.matches)
         limits = proof.stays_below.items()
-        stayed = all(values[name] < limit - EXACT for _, values in self.evaluations for name, limit in limits)
+        stayed = not any(_meets(name, values[name], limit) for _, values in self.evaluations for name, limit in limits)
         return reached and ended and stayed and fits and played
 
 
