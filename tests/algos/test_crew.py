@@ -112,6 +112,7 @@ def test_a_member_that_leaves_ends_the_wait_of_the_others() -> None:
 
 def test_nobody_can_sum_after_leaving() -> None:
     def leave(crew: Crew) -> None:
+        crew.sum_(torch.ones(1))  # everybody has arrived
         crew.close()
         with pytest.raises(CrewError, match="has left its crew"):
             crew.sum_(torch.ones(1))

@@ -78,7 +78,7 @@ def test_a_mistake_ends_with_one_message_and_code_2(arguments: list[str], messag
 
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_was_played_and_the_same_command_plays_only_the_rest(tmp_path: Path) -> None:
-    path = checkpoint(tmp_path / "rps", {**RPS, "env_config": {**RPS["env_config"], "repetitions": 50}})
+    path = checkpoint(tmp_path / "rps", {**RPS, "env_config": {**RPS["env_config"], "repetitions": 200}})
     log = tmp_path / "out" / "crossplay.jsonl"
     command = [
         sys.executable,
@@ -88,7 +88,7 @@ def test_ctrl_c_keeps_what_was_played_and_the_same_command_plays_only_the_rest(t
         str(path),
         "random",
         "--episodes",
-        "4000",
+        "8000",
         "--out",
         str(tmp_path / "out"),
     ]
@@ -109,7 +109,7 @@ def test_ctrl_c_keeps_what_was_played_and_the_same_command_plays_only_the_rest(t
         for match in json.loads(line)["matches"]
         for seed in match["seeds"]
     ]
-    assert len(seeds) == len(set(seeds)) == 3 * 4_000
+    assert len(seeds) == len(set(seeds)) == 3 * 8_000
 
 
 def test_a_zero_sum_table_shows_the_rows_payoffs_and_three_players_a_line_each() -> None:

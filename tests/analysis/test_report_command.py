@@ -169,9 +169,9 @@ def test_a_mistake_ends_with_one_message_and_code_2(tmp_path: Path, arguments: l
 
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_was_played(tmp_path: Path) -> None:
-    path = checkpoint(tmp_path / "rps", {**RPS, "env_config": {**RPS["env_config"], "repetitions": 50}})
+    path = checkpoint(tmp_path / "rps", {**RPS, "env_config": {**RPS["env_config"], "repetitions": 200}})
     log = tmp_path / "out" / "crossplay.jsonl"
-    command = [sys.executable, "-m", "marl.cli", "report", "matrix_game", str(path), "--episodes", "4000"]
+    command = [sys.executable, "-m", "marl.cli", "report", "matrix_game", str(path), "--episodes", "40000"]
     process = subprocess.Popen([*command, "--out", str(log.parent)], cwd=ROOT, stderr=subprocess.PIPE, text=True)
     while not log.exists() or log.stat().st_size == 0:
         assert process.poll() is None
