@@ -18,6 +18,8 @@ from tests.training.test_exact_resume import assert_resume_is_exact
 from tests.training.trees import differences
 from tests.worlds import Scripted
 
+pytestmark = pytest.mark.slow
+
 # -- training --------------------------------------------------------------------------------------------------------
 
 

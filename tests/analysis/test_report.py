@@ -26,6 +26,8 @@ from marl.gametheory.rank import responses
 from marl.gametheory.rank.result import Row
 from tests.analysis.runs import RPS, with_fixed
 
+pytestmark = pytest.mark.slow
+
 
 def game(name: str, **keys: Any) -> dict[str, Any]:
     """What a report without checkpoints says of a classic game."""

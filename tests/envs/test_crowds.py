@@ -15,6 +15,8 @@ from marl.errors import EnvError
 from marl.mappers.mapper import Patterns
 from tests.worlds import Scripted, Step, decisions, worker_for
 
+pytestmark = pytest.mark.slow
+
 ALL = "__all__"
 GAMMA = 0.5
 SEATS = {"car_*": 90, "bike_*": 70, "bus_*": 40}

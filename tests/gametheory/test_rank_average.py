@@ -10,6 +10,8 @@ from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.rank import nash_average
 from marl.gametheory.rank.average import game_value, max_entropy_strategy
 
+pytestmark = pytest.mark.slow
+
 CYCLE = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
 
 

@@ -13,6 +13,8 @@ from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.rank import alpha_rank, bootstrap, elo, nash_average, payoffs_from_results, responses
 from marl.gametheory.rank.bootstrap import rank_shares
 
+pytestmark = pytest.mark.slow
+
 
 def two(margin: float, stderr: float) -> PayoffTensor:
     return PayoffTensor.two_player([[0, margin], [-margin, 0]], ["a", "b"], [[0, stderr], [stderr, 0]])

@@ -18,6 +18,8 @@ from marl.training.trainer import Trainer
 from tests.training.test_exact_resume import everything
 from tests.training.trees import differences
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"fcnet_hiddens": [8], "evaluation": {"interval": 0}, "sgd_minibatch_size": 32}
 PPO = {**SMALL, "train_batch_size": 90, "rollout_fragment_length": 7, "num_envs_per_worker": 3}
 
