@@ -19,6 +19,7 @@ Every number is the mean of the greedy evaluation episodes of one evaluation. *R
 the first evaluation that met the goal, *best* and *last* are over all evaluations of a seed; seeds are in their order.
 Matches follow the training, on PettingZoo's own env, against an opponent that draws from its legal moves; goals look at
 greedy play, and *illegal moves* counts the moves of both sides that the env's mask forbids.
+Rows about exploitability hold the exact NashConv of what the run would play (smaller is better); *best* is the smallest.
 *stale*: measured with an earlier version of the scenario, the declaration or a module of the package that the run loads.
 """
 
