@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import json
 import shutil
 import signal
 import sys
@@ -101,6 +102,29 @@ def raw_scenario(file: Path | None, resume: Path | None, sets: list[str]) -> dic
     for text in sets:
         apply(raw, *parse_set(text))
     return raw
+
+
+def read_json(text: str | None, option: str = "--config") -> dict[str, Any]:
+    """A JSON object given as text or as ``@file``."""
+    if text is None:
+        return {}
+    if text.startswith("@"):
+        path = Path(text[1:])
+        if not path.is_file():
+            raise ConfigError(f"{option} {text}: there is no file {path}.")
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{option} {text}: cannot be read as text ({error}).") from error
+    try:
+        loaded = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(
+            f"{option} is not readable JSON at line {error.lineno}, column {error.colno}: {error.msg}."
+        ) from None
+    if not isinstance(loaded, dict):
+        raise ConfigError(f'{option} holds a {type(loaded).__name__}; expected an object such as {{"lr": 0.001}}.')
+    return loaded
 
 
 def stop_changes(iters: int | None, timesteps: int | None, reward: float | None) -> dict[str, float]:

@@ -25,11 +25,12 @@ from marl.errors import ConfigError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.policies.build import build_policies
 from marl.policies.custom import classes_used
-from marl.populations.matches import Job, PlayerID, Players, Returns, default_players, play, seats_of_players
+from marl.populations.matches import Job, PlayerID, Players, Returns, play, seats_of_players
 from marl.populations.members import Member
 from marl.populations.samples import Cell, all_cells, over_seatings, payoff_tensor, seatings, standard_error
 from marl.rollout.config import RolloutConfig
 from marl.rollout.pool import WorkerPool
+from marl.scenario.population import players_of
 from marl.scenario.setup import Setup
 from marl.training.build import make_pool
 
@@ -135,7 +136,7 @@ class Field:
         symmetric: bool | Literal["auto"],
         seed: int,
     ) -> None:
-        self.players = usual_players(setup) if players is None else players
+        self.players: Players = players_of(setup.scenario, setup.stage, setup.task) if players is None else players
         self.agents = _agents_of(self.players, setup.task)
         self.strategies: list[dict[str, Strategy]] = [
             _strategies(player, agents, entrants, setup.task) for player, agents in self.agents.items()
@@ -183,18 +184,6 @@ class Field:
             for cell, job in zip(self.seats(pairing), self.jobs(pairing), strict=True)
         }
         return payoff_tensor(samples, list(self.agents), [list(known) for known in self.strategies], self.symmetric)
-
-
-def usual_players(setup: Setup) -> dict[PlayerID, list[AgentID]]:
-    """The players of a population run; else the run's groups, and every agent outside of them by itself."""
-    if setup.stage is not None:
-        return {player: list(agents) for player, agents in setup.stage.players.items()}
-    multiagent = setup.scenario.multiagent
-    groups = {name: [name] if name in multiagent.joint else list(ids) for name, ids in multiagent.groups.items()}
-    if not groups:
-        return default_players(setup.task.kinds)
-    grouped = {agent for agents in _agents_of(groups, setup.task).values() for agent in agents}
-    return groups | {name: ids for name, ids in default_players(setup.task.kinds).items() if name not in grouped}
 
 
 def _agents_of(players: Players, task: Task) -> dict[PlayerID, list[AgentID]]:

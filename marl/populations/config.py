@@ -51,8 +51,9 @@ class PopulationConfig(Config):
         description="How a learner begins a round. fresh: with new weights. newest: as it ended the last one. auto: fresh "
         "for psro, else newest.",
     )
-    matches: PositiveInt = Field(
+    matches: int = Field(
         100,
+        ge=2,
         description="Episodes per pairing of the payoff table (psro with another solver than uniform, prioritised, league).",
     )
     window: PositiveInt = Field(1, description="self_play: how many of the newest snapshots are played against.")

@@ -54,12 +54,6 @@ class Job:
     seeds: tuple[int, ...]
 
 
-def default_players(kinds: Sequence[Kind]) -> dict[PlayerID, list[AgentID]]:
-    """Each agent plays for itself; agents that come and go play for their pattern."""
-    names = [name.split("[")[0] for kind in kinds for name in kind.agents]
-    return {name: [name] for name in names}
-
-
 def seats_of_players(players: Players, kinds: Sequence[Kind]) -> dict[PlayerID, tuple[int, ...]]:
     """The seats of each player; nobody may be left out, because nobody would act for that agent."""
     for player, agents in players.items():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import permutations, product
-from math import factorial, prod
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from marl.errors import ConfigError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.populations.matches import Job, Returns, play_all
 from marl.populations.members import Member
+from marl.populations.samples import over_seatings, seatings, standard_error
 from marl.populations.stage import Stage
 from marl.rollout.pool import WorkerPool
 
@@ -23,7 +24,7 @@ Pairing = tuple[int, ...]
 
 
 class PayoffTable:
-    """Means and squared deviations of every pairing, by players in the order of the stage."""
+    """Means and standard errors of every pairing, by players in the order of the stage."""
 
     def __init__(self, stage: Stage, matches: int, seed: int) -> None:
         self.stage, self.matches, self.seed = stage, matches, seed
@@ -45,7 +46,7 @@ class PayoffTable:
         new = [pairing for pairing in product(*numbers) if pairing not in self.played]
         earned = dict(zip(new, self._returns(pool, members, new), strict=True))
         if self.stage.config.symmetric:  # new pairings come with all their ways to be seated
-            earned = {pairing: over_seats(earned, pairing) for pairing in new}
+            earned = {pairing: over_seatings(earned, pairing) for pairing in new}
         self.played |= {pairing: _summary(returns) for pairing, returns in earned.items()}
         return len(new) * self.matches
 
@@ -75,13 +76,12 @@ class PayoffTable:
         stage, players = self.stage, tuple(self.stage.players)
         labels = tuple(tuple(names[stage.side_of(player).name]) for player in players)
         shape = tuple(map(len, labels))
-        mean, error = np.zeros((len(players), *shape)), np.zeros((len(players), *shape))
+        mean = np.full((len(players), *shape), np.nan)
+        error, count = mean.copy(), np.zeros(shape, np.int64)
         for pairing, (means, errors) in self.played.items():
             place: Any = (slice(None), *pairing)
             mean[place], error[place] = means, errors
-        count = np.full(shape, self.matches, np.int64)
-        if stage.config.symmetric:
-            count *= factorial(len(players))
+            count[pairing] = self.matches * (len(seatings(pairing)) if stage.config.symmetric else 1)
         return PayoffTensor(mean, error, count, labels, players, stage.config.symmetric)
 
     # -- state -----------------------------------------------------------------------------------------------------
@@ -99,19 +99,5 @@ class PayoffTable:
 
 
 def _summary(returns: Returns) -> Returns:
-    """Means and their standard errors ``[2, players]``; of one episode the error is not known and taken as the mean's size."""
-    mean, count = returns.mean(axis=0), len(returns)
-    error = returns.std(axis=0, ddof=1) / count**0.5 if count > 1 else np.abs(mean)
-    return np.stack([mean, error])
-
-
-def over_seats(earned: Mapping[Pairing, Returns], pairing: Pairing) -> Returns:
-    """What each strategy of a pairing earned, episode by episode, as the mean over all ways to seat them."""
-    total = np.zeros_like(earned[pairing])
-    for seats in permutations(range(len(pairing))):  # the strategy of player i sits on seats[i]
-        seated = [0] * len(pairing)
-        for strategy, seat in zip(pairing, seats, strict=True):
-            seated[seat] = strategy
-        total += earned[tuple(seated)][:, list(seats)]
-    mean: Returns = total / factorial(len(pairing))
-    return mean
+    """Means and their standard errors ``[2, players]``."""
+    return np.stack([returns.mean(axis=0), standard_error(returns)])

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from marl.algos.plan import LearnerPlan
-from marl.data.task import AgentID, GroupID, Kind, PolicyID
+from marl.data.task import AgentID, GroupID, Kind, PolicyID, Task
 from marl.envs.groups import AgentGroups
 from marl.errors import ConfigError, did_you_mean
 from marl.mappers.mapper import Mapper
 from marl.policies.config import PolicySpec
-from marl.populations.stage import Stage, set_stage
+from marl.populations.stage import Stage, find_players, set_stage
 from marl.scenario.config import Scenario
 from marl.scenario.routing import choose
 
@@ -76,3 +76,12 @@ def check_plans(stage: Stage, plans: Sequence[LearnerPlan]) -> None:
             f"population: league cannot train {' and '.join(joined[0].policies[:2])} together ({joined[0]}): exploiters begin "
             "anew while the others go on. Use an algorithm without a mixer or joint critic and no shared layers, or psro."
         )
+
+
+def players_of(scenario: Scenario, stage: Stage | None, task: Task) -> dict[str, tuple[AgentID, ...]]:
+    """Who plays: the players of a population, else the scenario's groups and every agent outside of them."""
+    if stage is not None:
+        return dict(stage.players)
+    joint = scenario.multiagent.joint
+    groups = {name: [name] if name in joint else ids for name, ids in scenario.multiagent.groups.items()}
+    return find_players({}, groups, task.seat_names)

@@ -24,6 +24,13 @@ def check_fields(scenario: Scenario, policies: Sequence[PolicyID]) -> None:
     for field in scenario.stop:
         if field != "goal":
             check_field(field, policies, "stop")
+    exam = scenario.exploitability
+    idle = exam.changed(*(key for key in type(exam).model_fields if key != "interval"))
+    if idle and not exam.interval:
+        raise ConfigError(
+            f"exploitability.{idle[0]} is given, but exploitability.interval is 0, so nothing is measured. "
+            "Set interval to 1 or more, or drop the section and measure the run afterwards by `marl exploit`."
+        )
     for field in (*scenario.goal, *scenario.stop):
         if field.startswith("exploitability.") and not scenario.exploitability.interval:
             raise ConfigError(f"{field} needs measurements, but exploitability.interval is 0. Set it to 1 or more.")

@@ -18,7 +18,7 @@ from marl.mappers.matchmaking import Matchmaking
 from marl.policies.config import PolicySpec, ScriptedConfig
 from marl.populations.config import PopulationConfig
 from marl.populations.members import Member
-from marl.populations.payoffs import PayoffTable, over_seats
+from marl.populations.payoffs import PayoffTable
 from marl.populations.solvers import facing, meta_strategy, priorities, shares
 from marl.scenario.load import compose
 from marl.training.playback import play
@@ -84,15 +84,6 @@ def test_payoffs_of_known_strategies_are_the_games_own() -> None:
     assert not tensor.stderr.any()
 
 
-def test_a_symmetric_table_is_the_mean_over_the_seats() -> None:
-    rng = np.random.default_rng(0)
-    earned = {(i, j): rng.normal(size=(4, 2)) for i in range(2) for j in range(2)}
-    even = {pairing: over_seats(earned, pairing) for pairing in earned}
-    assert np.allclose(even[0, 1][:, 0], (earned[0, 1][:, 0] + earned[1, 0][:, 1]) / 2)
-    assert np.allclose(even[0, 1][:, 0], even[1, 0][:, 1])
-    assert np.allclose(even[0, 0][:, 0], even[0, 0][:, 1])
-
-
 def test_the_errors_of_a_symmetric_table_know_that_seats_share_their_episodes() -> None:
     with run("psro", symmetric=True, matches=50) as trainer:
         assert trainer.population is not None
@@ -102,6 +93,7 @@ def test_the_errors_of_a_symmetric_table_know_that_seats_share_their_episodes() 
         tensor = table.tensor({"main": ["a", "b"]})
     assert not tensor.mean[0].diagonal().any()  # zero-sum against oneself
     assert not tensor.stderr[0].diagonal().any()
+    assert tensor.count.tolist() == [[50, 100], [100, 50]]
     assert 0.05 < tensor.stderr[0][0, 1] < 0.12  # sqrt(2/3) / sqrt(2 * 50) = 0.08
 
 
@@ -263,6 +255,7 @@ def test_a_rollout_plays_the_answers(tmp_path: Path) -> None:
         ({"kind": "psro", "window": 3}, "window means nothing to psro"),
         ({"kind": "self_play", "meta_solver": "uniform"}, "meta_solver means nothing to self_play"),
         ({"kind": "fictitious", "matches": 5}, "needs no payoff table"),
+        ({"kind": "psro", "matches": 1}, "greater than or equal to 2"),
         ({"kind": "psro", "self_share": 0.5}, "drop self_share"),
         ({"kind": "psro", "alpha": 3.0}, "alpha needs meta_solver"),
         ({"kind": "psro", "oracle": "dqn"}, "population.oracle is dqn, but algo is ppo"),
