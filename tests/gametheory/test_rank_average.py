@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 
 from marl.errors import ConfigError
 from marl.gametheory.game import MatrixGame, bimatrix
@@ -60,6 +60,52 @@ def test_the_average_is_an_equilibrium_and_no_equilibrium_has_more_entropy(seed:
     assert found.nash_conv < 1e-8
     best = _slow_entropy(table)
     assert _entropy(found.weights) >= best - 1e-5
+
+
+@pytest.mark.parametrize("edge", [1e-3, 1e-6, 1e-8])
+def test_a_weight_that_is_tiny_is_not_dropped(edge: float) -> None:
+    # Payoffs edge, 1 and 1 around the cycle: weights (1, 1, edge) / (2 + edge).
+    table = np.array([[0, edge, -1], [-edge, 0, 1], [1, -1, 0]])
+    found = nash_average(PayoffTensor.two_player(table, names(3)))
+    assert found.weights == pytest.approx(np.array([1, 1, edge]) / (2 + edge), rel=1e-6)
+    assert found.nash_conv < 1e-12
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_equilibrium_with_weights_of_many_magnitudes_is_found(seed: int) -> None:
+    # With Q = I - p d' / (d'p), Q p is 0, so p is an equilibrium of Q' A Q.
+    rng = np.random.default_rng(seed)
+    weights = 10.0 ** rng.uniform(-7, 0, 7)
+    weights /= weights.sum()
+    d = rng.normal(size=7)
+    q = np.eye(7) - np.outer(weights, d) / (d @ weights)
+    table = q.T @ antisymmetric(7, seed) @ q
+    table = (table - table.T) / (2 * np.abs(table).max())
+    assert nash_average(PayoffTensor.two_player(table, names(7))).nash_conv < 1e-8
+
+
+def test_a_search_that_stops_at_a_bound_goes_on() -> None:
+    # The first of some 6000 random games of this stream on which one search ended far from the equilibrium.
+    rng = np.random.default_rng(16)
+    for _ in range(334):
+        size = int(rng.integers(3, 12))
+        drawn = rng.normal(size=(size, size))
+    table = np.triu(drawn, 1) - np.triu(drawn, 1).T
+    assert nash_average(PayoffTensor.two_player(table, names(size))).nash_conv < 1e-10
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_where_there_are_many_equilibria_none_lies_in_the_direction_of_more_entropy(seed: int) -> None:
+    # Entropy is concave: p is best if and only if no equilibrium q has (q - p)'(-log p) > 0, which a program decides.
+    rng = np.random.default_rng(seed)
+    base = antisymmetric(6, seed, values=1 + seed % 2)
+    order = rng.integers(0, 6, 10)  # copies of strategies
+    table = base[np.ix_(order, order)]
+    found = nash_average(PayoffTensor.two_player(table, names(10)))
+    assert found.nash_conv < 1e-10
+    slope = -np.log(np.maximum(found.weights, 1e-12))
+    best = linprog(-slope, A_ub=table, b_ub=np.zeros(10), A_eq=np.ones((1, 10)), b_eq=[1], method="highs")
+    assert -best.fun <= _entropy(found.weights) + 1e-6
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -18,7 +18,12 @@ from gymnasium import spaces
 
 from marl.data.task import Array, Kind
 from marl.envs.batched import BatchedEnv, Frame
+from marl.envs.games.cards.kuhn import KuhnGames
+from marl.envs.games.cards.leduc import LeducGames
+from marl.envs.games.cards.liars_dice import LiarsDiceGames
 from marl.envs.games.matrix import MatrixGames
+from marl.envs.games.networks.congestion import CongestionGames
+from marl.envs.games.networks.graphical import GraphicalGames
 from marl.envs.games.traffic import TrafficGames
 from marl.envs.games.two_step import TwoStepGames
 from marl.envs.games.windy_maze import WindyMaze
@@ -39,18 +44,41 @@ GAMES: dict[str, Callable[[], BatchedEnv]] = {
         {"max_cars": 3, "spare_names": 1, "arrival_rate": 0.5, "failure_rate": 0.4, "light_period": 2}
         | {"block_length": 2, "dark_periods": 1, "episode_length": 10},
     ),
+    "kuhn_poker": lambda: KuhnGames(LANES, {}),
+    "leduc_poker": lambda: LeducGames(LANES, {}),
+    "liars_dice": lambda: LiarsDiceGames(LANES, {"sides": 3}),
+    "congestion": lambda: CongestionGames(LANES, {"network": "braess", "repetitions": 5, "observe": "last"}),
+    "graphical_game": lambda: GraphicalGames(
+        LANES,
+        {"graph": {"generator": "path_graph", "n": 3}, "game": "stag_hunt"}
+        | {"repetitions": 5, "observe": "last", "observe_node": True},
+    ),
     "windy_maze": lambda: DictVector([WindyMaze(SMALL_MAZE) for _ in range(LANES)], "windy_maze"),
 }
 
 
+Chooser = Callable[[int, Frame], list[Any]]
+
+
 def random_actions(world: BatchedEnv) -> list[list[Any]]:
-    """Actions per step and kind; the playthrough keeps them, so replaying needs no generator."""
+    """Legal actions per step and kind; the playthrough keeps them, so replaying needs no generator."""
     rng = np.random.default_rng(0)
-    return [[_draw(kind, world.num_envs, rng).tolist() for kind in world.kinds] for _ in range(STEPS)]
+    actions: list[list[Any]] = []
+
+    def choose(step: int, frame: Frame) -> list[Any]:
+        del step
+        drawn = [_draw(kind, legal, world.num_envs, rng) for kind, legal in zip(world.kinds, frame.legal, strict=True)]
+        actions.append([column.tolist() for column in drawn])
+        return actions[-1]
+
+    _frames(world, choose, STEPS)
+    return actions
 
 
-def _draw(kind: Kind, lanes: int, rng: np.random.Generator) -> Array:
+def _draw(kind: Kind, legal: Array, lanes: int, rng: np.random.Generator) -> Array:
     shape = (lanes, kind.size, *kind.action_shape)
+    if legal.shape[-1]:
+        return (rng.random(legal.shape) * (legal + 1e-9)).argmax(axis=-1)  # any action, where none is legal
     if isinstance(kind.action_space, spaces.Discrete):
         return rng.integers(int(kind.action_space.n), size=shape)
     return rng.normal(size=shape).round(2)
@@ -58,22 +86,30 @@ def _draw(kind: Kind, lanes: int, rng: np.random.Generator) -> Array:
 
 def play(world: BatchedEnv, actions: list[list[Any]]) -> list[dict[str, Any]]:
     """Frames of these actions as plain lists. Every reset has its own seed: 0, 1, 2, ..."""
+    return _frames(world, lambda step, _: actions[step], len(actions))
+
+
+def _frames(world: BatchedEnv, choose: Chooser, steps: int) -> list[dict[str, Any]]:
     lanes, seeds = np.arange(world.num_envs), np.arange(world.num_envs)
-    frames = [_plain(world, world.reset(lanes, seeds))]
-    for chosen in actions:
+    frame = world.reset(lanes, seeds)
+    frames = [_plain(world, frame)]
+    for step in range(steps):
+        chosen = choose(step, frame)
         columns = [np.array(c, kind.action_dtype) for c, kind in zip(chosen, world.kinds, strict=True)]
         frame = world.step(columns)
         frames.append(_plain(world, frame))
         if frame.over.any():
             lanes = np.flatnonzero(frame.over)
             seeds = seeds.max() + 1 + np.arange(len(lanes))
-            frames.append(_plain(world, world.reset(lanes, seeds)))
+            frame = world.reset(lanes, seeds)
+            frames.append(_plain(world, frame))
     return frames
 
 
 def _plain(world: BatchedEnv, frame: Frame) -> dict[str, Any]:
     return {
         "obs": [_rounded(column) for column in frame.obs],
+        "legal": [column.astype(int).tolist() for column in frame.legal if column.shape[-1]],
         "rewards": _rounded(frame.rewards),
         "state": _rounded(frame.state),
         "present": frame.present.astype(int).tolist(),

@@ -15,7 +15,8 @@ def test_a_game_plays_as_recorded(name: str) -> None:
     assert len(frames) == len(recorded["frames"])
     for number, (frame, expected) in enumerate(zip(frames, recorded["frames"], strict=True)):
         assert frame["born"] == expected["born"], f"frame {number}"
-        for column in expected.keys() - {"born", "obs"}:
+        assert frame["legal"] == expected.get("legal", []), f"frame {number}"
+        for column in expected.keys() - {"born", "obs", "legal"}:
             np.testing.assert_allclose(frame[column], expected[column], atol=1e-4, err_msg=f"frame {number}: {column}")
         for seen, expected_obs in zip(frame["obs"], expected["obs"], strict=True):
             np.testing.assert_allclose(seen, expected_obs, atol=1e-4, err_msg=f"frame {number}: obs")

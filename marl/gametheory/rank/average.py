@@ -40,7 +40,10 @@ from marl.gametheory.rank.result import (
 CONSTANT = 1e-6
 """How far payoffs may be from a constant sum, relative to the largest payoff."""
 SMALLEST = 1e-5
-"""Strategies that no equilibrium plays more often than this count as not played."""
+"""Weights below this are seen only where a corner of the equilibria has them."""
+SEARCHES, NEWTON_STEPS = 10, 100
+ROUNDING = 1e-10
+"""Weights and losses of a corner up to this are taken for zero."""
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
@@ -90,6 +93,11 @@ def nash_average(payoffs: PayoffTensor) -> NashAverage:
 
 def game_value(table: Payoffs) -> float:
     """``max_p min_j (p' table)_j`` by a linear program."""
+    return float((_corner(table) @ table).min())
+
+
+def _corner(table: Payoffs) -> Strategy:
+    """Some strategy that earns the value; a corner of the equilibria, so that even its tiny weights are exact."""
     rows, columns = table.shape
     found = linprog(
         np.r_[np.zeros(rows), -1.0],
@@ -101,7 +109,8 @@ def game_value(table: Payoffs) -> float:
         method="highs",
         options=PRECISE,
     )
-    return float((found.x[:-1] @ table).min())
+    corner: Strategy = found.x[:-1]
+    return corner
 
 
 def max_entropy_strategy(table: Payoffs, value: float) -> Strategy:
@@ -118,7 +127,8 @@ def _face(surplus: Payoffs) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which rows some equilibrium plays, and which columns earn less than the value against some equilibrium.
 
     Equilibria times any factor form a cone, so both sets are reached at once: by the largest
-    ``sum min(y, 1) + sum min(surplus y, 1)``.
+    ``sum min(y, 1) + sum min(surplus y, 1)``. That program cannot see weights below ``SMALLEST``, on which an equilibrium
+    can depend nevertheless, so whatever a corner plays counts as well.
     """
     columns, rows = surplus.shape
     # variables: y, t <= y, u <= surplus y; t and u at most 1
@@ -137,41 +147,61 @@ def _face(surplus: Payoffs) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         method="highs",
         options=PRECISE,
     )
-    played, slack = found.x[rows : 2 * rows] > 0.5, found.x[2 * rows :] > 0.5
-    return (played if played.any() else found.x[:rows] == found.x[:rows].max()), slack
+    corner = _corner(surplus.T)
+    played = (found.x[rows : 2 * rows] > 0.5) | (corner > ROUNDING)
+    slack = (found.x[2 * rows :] > 0.5) | (surplus @ corner > ROUNDING)
+    return played, slack
 
 
 def _max_entropy(surplus: Payoffs, slack: NDArray[np.bool_]) -> Strategy:
     """Largest entropy with ``surplus p = 0`` where not slack and ``>= 0`` where slack, by the dual ``log sum exp(G'w)``."""
-    start = np.zeros(len(surplus))
+    w = np.zeros(len(surplus))
 
     def dual(w: Payoffs) -> tuple[float, Payoffs]:
         heights = w @ surplus
         return float(logsumexp(heights)), surplus @ softmax(heights)
 
     bounds = [(0.0, None) if free else (None, None) for free in slack]
-    found = minimize(
-        dual, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 5000, "ftol": 1e-16, "gtol": 1e-10}
-    )
-    return _polished(surplus, found.x, ~slack | (found.x > 1e-7))
-
-
-def _polished(surplus: Payoffs, w: Payoffs, tight: NDArray[np.bool_]) -> Strategy:
-    """Newton's steps on the constraints that bind; kept only while they come closer."""
-    active = surplus[tight]
-    p: Strategy = softmax(w @ surplus)
-    for _ in range(20):
-        residual = active @ p
-        if not residual.size or np.abs(residual).max() < 1e-13:
+    options = {"maxiter": 5000, "ftol": 0.0, "gtol": 1e-10}
+    for _ in range(SEARCHES):  # a search can stop early at a bound; from there the next one goes on
+        found = minimize(dual, w, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        if found.nit == 0:
             break
+        w = found.x
+    return _polished(surplus, w, slack)
+
+
+def _polished(surplus: Payoffs, w: Payoffs, slack: NDArray[np.bool_]) -> Strategy:
+    """Projected Newton steps on the dual, because the first search stops short of the last digits, and sometimes earlier.
+
+    A multiplier that is 0 stays there while its inequality is slack; a step is halved until it helps.
+    """
+    p: Strategy = softmax(w @ surplus)
+    for _ in range(NEWTON_STEPS):
+        gradient = surplus @ p
+        free = ~slack | (w > 0) | (gradient < 0)
+        missing = _largest(gradient[free])
+        if missing < 1e-15:
+            break
+        active, residual = surplus[free], gradient[free]
         hessian = (active * p) @ active.T - np.outer(residual, residual)
         step = np.zeros_like(w)
-        step[tight] = np.linalg.lstsq(hessian, -residual, rcond=1e-12)[0]
-        closer: Strategy = softmax((w + step) @ surplus)
-        if np.abs(active @ closer).max() >= np.abs(residual).max():
+        step[free] = np.linalg.lstsq(hessian, -residual, rcond=1e-13)[0]
+        for length in 0.5 ** np.arange(30):
+            trial = np.where(slack, np.maximum(w + length * step, 0), w + length * step)
+            closer: Strategy = softmax(trial @ surplus)
+            left = surplus @ closer
+            fell = logsumexp(trial @ surplus) < logsumexp(w @ surplus) - 1e-14
+            if fell or _largest(left[~slack | (trial > 0) | (left < 0)]) < missing:
+                break
+        else:
             break
-        w, p = w + step, closer
+        w, p = trial, closer
     return p
+
+
+def _largest(residual: Payoffs) -> float:
+    return float(np.abs(residual).max(initial=0.0))
 
 
 def _constant_sum(payoffs: PayoffTensor) -> tuple[Payoffs, float]:
