@@ -20,7 +20,7 @@ import numpy as np
 from marl.envs.check import examine
 from marl.envs.check.examine import STEPS
 from marl.errors import UserError
-from marl.training.playback import play
+from marl.training.playback import Wishes, play
 from marl.training.trainer import Trainer
 from proofs.declaration import Places
 from proofs.sources import loaded, package_sources
@@ -62,7 +62,9 @@ def run_case(case: Case, check_steps: int = STEPS) -> CaseResult:
             stage = "train"
             checkpoint = _train(case, Path(directory) / "run", result)
             stage = "rollout"
-            result.rollout = list(play(checkpoint, 1, ROLLOUT_STEPS, explore=False, seed=0))[-1]
+            told: list[str] = []
+            play(checkpoint, Wishes(steps=ROLLOUT_STEPS), say=told.append)
+            result.rollout = told[-1]
     except UserError as error:
         result.failure = f"{stage}: {error}"
     except Exception as error:

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
-from marl.envs.games.matrix import CLASSICS, PENALTY, MatrixGames, classic
+from marl.config import explain
+from marl.envs.games.matrix import CLASSICS, PENALTY, MatrixConfig, MatrixGames, classic
 from marl.errors import ConfigError, UnknownNameError, did_you_mean
 from marl.gametheory.game import MatrixGame, Payoffs
 
@@ -41,18 +43,22 @@ def classic_game(name: str, penalty: float = PENALTY) -> MatrixGame:
 
 def game_of(env_config: Mapping[str, Any]) -> MatrixGame:
     """The game that one round of the world ``matrix_game`` with this ``env_config`` plays."""
-    world = MatrixGames(1, env_config)
+    try:
+        world = MatrixGames(1, env_config)
+    except ValidationError as error:
+        raise explain(error, "env_config of matrix_game", MatrixConfig.model_fields) from None
     return MatrixGame(world.payoffs, world.actions, name=world.config.game if not world.config.payoffs else "own table")
 
 
 def random_game(
-    shape: Sequence[int], rng: np.random.Generator, zero_sum: bool = False, symmetric: bool = False
+    shape: Sequence[int], rng: np.random.Generator | int, zero_sum: bool = False, symmetric: bool = False
 ) -> MatrixGame:
     """Payoffs drawn from a normal distribution; ``shape`` has the number of actions of every player.
 
     ``zero_sum``: what all get adds up to 0 in every cell. ``symmetric``: players can be exchanged, which asks for equally
-    many actions each.
+    many actions each. ``rng`` may be a seed.
     """
+    rng = np.random.default_rng(rng)
     counts = tuple(shape)
     if not counts or min(counts) < 1:
         raise ConfigError(

@@ -10,7 +10,7 @@ which is 0 exactly in a Nash equilibrium. In a two-player zero-sum game half of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -25,7 +25,9 @@ Strategy: TypeAlias = NDArray[np.float64]
 Profile: TypeAlias = tuple[Strategy, ...]
 """One strategy per player."""
 EXACT = 1e-9
-"""Tables that differ by less are equal."""
+"""Tables that differ by less, relative to how far payoffs spread, are equal."""
+ULP = 4 * float(np.finfo(np.float64).eps)
+"""Relative to the largest payoff: what a table may owe to rounding, however small the differences in it are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,7 @@ class MatrixGame:
     name: str = "game"
 
     def __post_init__(self) -> None:
-        table = np.asarray(self.payoffs, np.float64)
+        table = numbers(self.payoffs, f"game {self.name!r}: payoffs")
         if table.ndim < 2 or table.shape[0] != table.ndim - 1 or 0 in table.shape:
             raise ConfigError(
                 f"game {self.name!r}: payoffs have shape {table.shape}; expected [players, actions of player 0, actions of "
@@ -73,16 +75,16 @@ class MatrixGame:
 
     @cached_property
     def is_zero_sum(self) -> bool:
-        return bool(np.abs(self.payoffs.sum(axis=0)).max() <= EXACT * self.scale)
+        return bool(np.abs(self.payoffs.sum(axis=0)).max() <= self._rounding)
 
     @cached_property
     def is_constant_sum(self) -> bool:
-        return bool(np.ptp(self.payoffs.sum(axis=0)) <= EXACT * self.scale)
+        return bool(np.ptp(self.payoffs.sum(axis=0)) <= self._rounding)
 
     @cached_property
     def is_common(self) -> bool:
         """Whether all are always paid alike."""
-        return bool(np.ptp(self.payoffs, axis=0).max() <= EXACT * self.scale)
+        return bool(np.ptp(self.payoffs, axis=0).max() <= self._rounding)
 
     @cached_property
     def is_symmetric(self) -> bool:
@@ -94,32 +96,63 @@ class MatrixGame:
             order = list(range(n))
             order[i], order[i + 1] = i + 1, i
             moved = self.payoffs[order].transpose(0, *(1 + j for j in order))
-            if np.abs(moved - self.payoffs).max() > EXACT * self.scale:
+            if np.abs(moved - self.payoffs).max() > self._rounding:
                 return False
         return True
 
     @cached_property
     def scale(self) -> float:
-        """The largest payoff, at least 1: what rounding errors are compared with."""
-        return max(1.0, float(np.abs(self.payoffs).max()))
+        """The largest payoff of anybody, without its sign; 1 where all are 0."""
+        return float(np.abs(self.payoffs).max()) or 1.0
+
+    @cached_property
+    def spreads(self) -> Payoffs:
+        """From the lowest to the highest payoff, for each player."""
+        return np.asarray(np.ptp(self.payoffs.reshape(self.num_players, -1), axis=1))
+
+    @cached_property
+    def noise(self) -> Payoffs:
+        """For each player: how small a difference of payoffs may be rounding and nothing else."""
+        return np.asarray(ULP * np.abs(self.payoffs.reshape(self.num_players, -1)).max(axis=1))
+
+    @cached_property
+    def _rounding(self) -> float:
+        """What tables of different players may differ by and still count as equal; the finest of them decides."""
+        moving = self.spreads[self.spreads > 0]
+        return EXACT * float(moving.min(initial=np.inf) if moving.size else 0.0) + float(self.noise.sum())
+
+    @cached_property
+    def normalised(self) -> MatrixGame:
+        """The same preferences: every player's payoffs from 0 up to at most 1, divided by a power of two."""
+        low = self.payoffs.reshape(self.num_players, -1).min(axis=1)
+        unit = np.exp2(np.ceil(np.log2(np.where(self.spreads > 0, self.spreads, 1.0))))
+        ones = [1] * self.num_players
+        return replace(self, payoffs=(self.payoffs - low.reshape(-1, *ones)) / unit.reshape(-1, *ones))
 
     # -- playing it ------------------------------------------------------------------------------------------------
 
     def profile(self, strategies: Sequence[ArrayLike]) -> Profile:
         """The strategies as arrays; refuses what is not one distribution per player."""
-        found = tuple(np.asarray(s, np.float64) for s in strategies)
+        found = tuple(numbers(s, f"game {self.name!r}: a strategy") for s in strategies)
         if tuple(s.shape for s in found) != tuple((count,) for count in self.shape):
             raise ConfigError(
                 f"game {self.name!r}: strategies have the shapes {[s.shape for s in found]}; expected a distribution each "
                 f"over {list(self.shape)} actions."
             )
         for player, strategy in zip(self.players, found, strict=True):
-            if strategy.min() < -1e-6 or abs(strategy.sum() - 1) > 1e-6:
+            if not (strategy.min() >= -1e-6 and abs(strategy.sum() - 1) <= 1e-6):
                 raise ConfigError(f"game {self.name!r}: {player}'s strategy {strategy} is not a distribution (sum 1).")
         return found
 
     def pure(self, actions: Sequence[int]) -> Profile:
         """Everybody plays one action."""
+        if len(actions) != self.num_players or not all(
+            isinstance(a, int | np.integer) and 0 <= a < count for a, count in zip(actions, self.shape, strict=True)
+        ):
+            raise ConfigError(
+                f"game {self.name!r}: actions {list(actions)}; expected one number per player, from 0 up to "
+                f"{[count - 1 for count in self.shape]}."
+            )
         return tuple(np.eye(count)[action] for count, action in zip(self.shape, actions, strict=True))
 
     def uniform(self) -> Profile:
@@ -135,12 +168,14 @@ class MatrixGame:
 
     def values(self, profile: Profile) -> Payoffs:
         """What each player earns."""
-        return np.array([profile[i] @ self.deviations(profile, i) for i in range(self.num_players)])
+        found = self.profile(profile)
+        return np.array([found[i] @ self.deviations(found, i) for i in range(self.num_players)])
 
     def gains(self, profile: Profile) -> Payoffs:
         """What each player could gain by its best deviation; never below 0 but for rounding."""
-        earned = [self.deviations(profile, i) for i in range(self.num_players)]
-        return np.array([row.max() - strategy @ row for row, strategy in zip(earned, profile, strict=True)])
+        found = self.profile(profile)
+        earned = [self.deviations(found, i) for i in range(self.num_players)]
+        return np.array([row.max() - strategy @ row for row, strategy in zip(earned, found, strict=True)])
 
     def nash_conv(self, profile: Profile) -> float:
         return float(self.gains(profile).sum())
@@ -148,8 +183,16 @@ class MatrixGame:
 
 def bimatrix(row: ArrayLike, column: ArrayLike | None = None, name: str = "game") -> MatrixGame:
     """A two-player game from the row player's table and the column player's; zero-sum without the latter."""
-    first = np.asarray(row, np.float64)
-    second = -first if column is None else np.asarray(column, np.float64)
+    first = numbers(row, "bimatrix: the row player's table")
+    second = -first if column is None else numbers(column, "bimatrix: the column player's table")
     if first.ndim != 2 or first.shape != second.shape:
         raise ConfigError(f"bimatrix needs two tables of the same shape, got {first.shape} and {second.shape}.")
     return MatrixGame(np.stack([first, second]), name=name)
+
+
+def numbers(table: ArrayLike, what: str) -> Payoffs:
+    """The table as an array; refuses rows of different lengths and entries that are no numbers."""
+    try:
+        return np.asarray(table, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{what}: {error}. Expected numbers, in rows of equal length.") from error

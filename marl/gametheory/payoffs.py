@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marl.errors import ConfigError
-from marl.gametheory.game import EXACT, MatrixGame, Payoffs
+from marl.gametheory.game import EXACT, MatrixGame, Payoffs, numbers
+from marl.gametheory.redraw import drawn_errors
 
 FORMAT = 1
 
@@ -35,6 +36,11 @@ class PayoffTensor:
     symmetric: bool = False
 
     def __post_init__(self) -> None:
+        for part in ("mean", "stderr"):
+            object.__setattr__(self, part, numbers(getattr(self, part), f"payoff tensor: {part}"))
+        object.__setattr__(self, "count", _counts(self.count))
+        object.__setattr__(self, "names", tuple(map(tuple, self.names)))
+        object.__setattr__(self, "players", tuple(self.players))
         shape = tuple(map(len, self.names))
         if self.mean.shape != (len(self.players), *shape) or self.stderr.shape != self.mean.shape:
             raise ConfigError(
@@ -45,6 +51,15 @@ class PayoffTensor:
             raise ConfigError(f"payoff tensor: count has shape {self.count.shape}; expected {shape}.")
         if self.symmetric and len(set(self.names)) > 1:
             raise ConfigError("payoff tensor: a symmetric one has the same strategies for every player.")
+        if not shape or 0 in shape:
+            raise ConfigError(f"payoff tensor: {list(shape)} strategies; expected at least one for every player.")
+        if np.isinf(self.mean).any():
+            raise ConfigError("payoff tensor: a mean is infinite; expected numbers, or NaN for what nobody has played.")
+        played = np.isfinite(self.mean)
+        if not (np.isfinite(self.stderr[played]).all() and (self.stderr[played] >= 0).all()):
+            raise ConfigError(
+                "payoff tensor: a standard error is negative or not finite; expected 0 or more wherever there is a mean."
+            )
 
     @classmethod
     def exact(cls, game: MatrixGame, symmetric: bool | None = None) -> PayoffTensor:
@@ -57,12 +72,22 @@ class PayoffTensor:
     def two_player(
         cls, row: ArrayLike, names: Sequence[str], stderr: ArrayLike | None = None, count: ArrayLike | None = None
     ) -> PayoffTensor:
-        """A zero-sum population from one square table: what the row's strategy earned against the column's."""
-        table = np.asarray(row, np.float64)
-        error = np.zeros_like(table) if stderr is None else np.asarray(stderr, np.float64)
-        matches = np.zeros(table.shape, np.int64) if count is None else np.asarray(count, np.int64)
+        """One population from one square table: what the row's strategy earned against the column's.
+
+        The two must share a constant: ``row[a, b] + row[b, a]`` is 0 for margins, 1 for win shares, the same in all cells.
+        """
+        table = numbers(row, "two_player: the table")
+        if table.shape != (len(names), len(names)):
+            raise ConfigError(
+                f"two_player: a table of shape {table.shape} for {len(names)} strategies; expected {len(names)} rows and "
+                "columns."
+            )
+        _refuse_open_sum(table, names)
+        error = np.zeros_like(table) if stderr is None else numbers(stderr, "two_player: stderr")
+        matches = np.zeros(table.shape, np.int64) if count is None else _counts(count)
         same = (tuple(names), tuple(names))
-        return cls(np.stack([table, -table]), np.stack([error, error]), matches, same, ("player_0", "player_1"), True)
+        errors = np.stack([error, error.T])
+        return cls(np.stack([table, table.T]), errors, matches, same, ("player_0", "player_1"), True)
 
     @property
     def is_exact(self) -> bool:
@@ -85,40 +110,29 @@ class PayoffTensor:
 
     @property
     def is_mirrored(self) -> bool:
-        """Whether both seats of a symmetric two-player table tell of the same matches: ``u_1[a, b] = u_0[b, a]``."""
-        if not self.symmetric or len(self.players) != 2:
+        """Whether all seats of a symmetric table tell of the same matches: ``u_1[a, b] = u_0[b, a]``, and so on."""
+        if not self.symmetric or len(self.players) < 2:
             return False
-        return np.array_equal(self.mean[1], self.mean[0].T, equal_nan=True) and np.array_equal(self.count, self.count.T)
+        for i in range(len(self.players) - 1):  # swaps of neighbours give all permutations
+            order = list(range(len(self.players)))
+            order[i], order[i + 1] = i + 1, i
+            moved = self.mean[order].transpose(0, *(1 + j for j in order))
+            if not np.array_equal(self.mean, moved, equal_nan=True):
+                return False
+            if not np.array_equal(self.count, self.count.transpose(order)):
+                return False
+        return True
 
     def redrawn(self, rng: np.random.Generator) -> PayoffTensor:
         """Means drawn anew within their errors: one draw of the parametric bootstrap.
 
-        What is tied stays tied: two players whose payoffs add up to a constant with equal errors lose what the other wins,
-        players who are paid alike stay so, and mirrored seats stay mirrored. Cells without a payoff stay empty.
+        What is tied stays tied, for any number of players. Payoffs that add up to a constant still do: errors within a pairing
+        are drawn so that they cancel, each of the size of its standard error where that is possible. Players who are paid
+        alike stay so. In one population whose seats tell of the same matches, all seatings of a pairing get one draw. Cells
+        without a payoff stay empty. The drawn table has no errors of its own. How: `marl.gametheory.redraw`.
         """
-        noise = rng.standard_normal(self.mean.shape)
-        opposed, alike = self._tied()
-        if self.is_mirrored:
-            above = np.triu(noise[0], 1)
-            if opposed:
-                noise[0] = above - above.T
-            elif alike:
-                noise[0] = above + above.T + np.diag(np.diag(noise[0]))
-            noise[1] = noise[0].T
-        elif opposed:
-            noise[1] = -noise[0]
-        elif alike:
-            noise[:] = noise[0]
-        return replace(self, mean=self.mean + noise * self.stderr, stderr=np.zeros_like(self.stderr))
-
-    def _tied(self) -> tuple[bool, bool]:
-        """Whether two players' payoffs add up to a constant, and whether all players are paid alike, errors included."""
-        played = np.isfinite(self.mean).all(axis=0)
-        mean, error = self.mean[:, played], self.stderr[:, played]
-        if not mean.size or np.ptp(error, axis=0).max() > EXACT:
-            return False, False
-        close = EXACT * max(1.0, float(np.abs(mean).max()))
-        return len(mean) == 2 and bool(np.ptp(mean.sum(axis=0)) <= close), bool(np.ptp(mean, axis=0).max() <= close)
+        errors = drawn_errors(self.mean, self.stderr, self.is_mirrored, rng)
+        return replace(self, mean=self.mean + errors, stderr=np.zeros_like(self.stderr))
 
     # -- files -----------------------------------------------------------------------------------------------------
 
@@ -156,9 +170,37 @@ class PayoffTensor:
     def load(cls, path: Path | str) -> PayoffTensor:
         try:
             data = json.loads(Path(path).read_text())
-        except (OSError, json.JSONDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise ConfigError(f"cannot read the payoff tensor {path}: {error}.") from error
         return cls.from_json(data, str(path))
+
+
+def _counts(count: ArrayLike) -> NDArray[np.int64]:
+    """Matches as whole numbers; refuses others."""
+    found = numbers(count, "payoff tensor: count")
+    if not (np.isfinite(found).all() and (found >= 0).all() and (found == np.round(found)).all()):
+        raise ConfigError("payoff tensor: count holds numbers that are no counts of matches; expected 0, 1, 2, ...")
+    return found.astype(np.int64)
+
+
+def _refuse_open_sum(table: Payoffs, names: Sequence[str]) -> None:
+    """Refuses a table in which the two of a pairing do not always share the same sum."""
+    total = table + table.T
+    pairs = sorted(
+        (tuple(map(int, pair)) for pair in np.argwhere(np.isfinite(total))), key=lambda pair: pair[0] == pair[1]
+    )
+    close = EXACT * float(np.nanmax(np.abs(table), initial=0.0))
+    for a, b in pairs:
+        c, d = pairs[0]
+        if abs(total[a, b] - total[c, d]) <= close:
+            continue
+        raise ConfigError(
+            f"two_player: {names[a]} and {names[b]} share {total[a, b]:.6g} when they meet, and {names[c]} and "
+            f"{names[d]} share {total[c, d]:.6g}; expected the same sum in all pairings, such as 0 for margins "
+            "or 1 for win shares, with half of it on the diagonal (NaN where nobody met). For a game in which both can win: "
+            "PayoffTensor.exact(bimatrix(table, transposed table), symmetric=True). For seats that were measured apart: "
+            "PayoffTensor(mean, ...) with both players' means."
+        )
 
 
 def _with_null(array: Payoffs) -> Any:

@@ -1,8 +1,9 @@
 """A mixture over a population is a policy: it draws one of its members for each episode and plays that member to the end.
 
 Which member plays follows from the *lot* of the episode, a number from 0 to 1 that the player draws once per team and
-episode: agents of one team get the same lot, so a team is played by one member as a whole. The chosen member is
-remembered in the carry (its number plus one), so an episode ends as it began even if chances change meanwhile.
+episode: agents of one team get the same lot, so a team is played by one member as a whole. The member is chosen for all
+agents when the episode begins, also for those that come or act later, so an episode ends as it began even if chances change
+meanwhile. Who plays without a lot draws a member at the first decision and remembers it in the carry (its number plus one).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from marl.policies.policy import Decision, Inputs, Policy
 
 MEMBER = "members."
 Chances = NDArray[np.float64]
+BELOW_ONE = 1 - 1e-9  # stays below the next whole number when a member's number is added
 
 
 class Mixture(Policy):
@@ -74,8 +76,9 @@ class Mixture(Policy):
         carry = carry.copy()
         new = carry[:, 0] == 0
         if new.any():
-            lots = inputs.lots if len(inputs.lots) else rng.random(len(inputs))  # outside of an episode there are none
-            carry[new, 0] = self.choose(lots[new]) + 1
+            outside = not len(inputs.lots)  # of an episode
+            drawn = self.draw(rng.random(len(inputs))) if outside else inputs.lots
+            carry[new, 0] = np.floor(drawn[new]) + 1
         playing = carry[:, 0].astype(np.int64) - 1
         actions = np.zeros((len(inputs), *self.kind.action_shape), self.kind.action_dtype)
         logp = np.zeros(len(inputs), np.float32)
@@ -83,18 +86,21 @@ class Mixture(Policy):
             rows, member = np.flatnonzero(playing == number), self.member(number)
             part = Inputs(inputs.obs[rows], inputs.legal[rows], inputs.agent_index[rows])
             if len(inputs.lots):
-                part.lots = inputs.lots[rows]
+                part.lots = member.draw(inputs.lots[rows] % 1.0)
             found = member.act(part, carry[rows, 1:], rng, explore=self.draws_actions)
             actions[rows], logp[rows] = found.actions, found.logp
             if member.carry_size:
                 carry[rows, 1:] = found.carry
         return Decision(actions, logp, carry)
 
-    def choose(self, lots: NDArray[np.float64]) -> Ints:
-        """The members whose share of 0..1 the lots fall into."""
-        edges = np.cumsum(self.chances.cpu().numpy())
-        found: Ints = np.minimum(np.searchsorted(edges, lots * edges[-1], side="right"), len(self) - 1)
-        return found
+    def draw(self, lots: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The number of the member into whose share of 0..1 a lot falls, plus where in that share: the member's own lot."""
+        edges = np.concatenate([[0.0], np.cumsum(self.chances.cpu().numpy())])
+        place = lots * edges[-1]
+        found: Ints = np.minimum(np.searchsorted(edges[1:], place, side="right"), len(self) - 1)
+        own = (place - edges[found]) / np.maximum(edges[found + 1] - edges[found], 1e-300)
+        drawn: NDArray[np.float64] = found + np.clip(own, 0.0, BELOW_ONE)
+        return drawn
 
     # -- weights ---------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ class Inputs:
     obs: Array  # [N, obs_width] as the world gave it
     legal: Bools  # [N, legal_width]; width 0: everything is legal
     agent_index: Ints  # [N] seat within the kind of agents
-    lots: NDArray[np.float64] = field(default_factory=lambda: NO_LOTS)  # [N] 0..1, if the policy draws lots
+    lots: NDArray[np.float64] = field(default_factory=lambda: NO_LOTS)  # [N] of Policy.draw, if the policy draws lots
 
     def __len__(self) -> int:
         return len(self.obs)
@@ -61,6 +61,10 @@ class Policy(nn.Module, ABC):
     @abstractmethod
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         """Choose for all rows at once. Without ``explore`` the choice is the policy's best guess."""
+
+    def draw(self, lots: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What lots from 0 to 1 mean to the policy. Asked when episodes begin; holds for all their agents to the end."""
+        return lots
 
     def observe(self, obs: Array, agent_index: Ints) -> None:
         """Let running statistics learn from raw observations. Called by the learner alone, after its update."""

@@ -1,4 +1,8 @@
-"""Greedy over learned action values, with an epsilon of random play."""
+"""Greedy over learned action values, with an epsilon of random play.
+
+With ``num_atoms`` above 1 the network gives, for every action, how likely each of so many returns is (C51, Bellemare et al.,
+2017). The returns, from ``v_min`` to ``v_max``, are the policy's ``support``; an action's value is the mean.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from torch import Tensor, nn
 
 from marl.data.batch import SampleBatch
 from marl.data.task import Array, Bools, Floats, Ints, Kind
-from marl.errors import SpaceMismatchError
+from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.body import Body
 from marl.policies.config import ExplorationConfig, PolicySpec, refuse_model_keys
 from marl.policies.distributions import ILLEGAL, race
@@ -34,11 +38,21 @@ class ValuePolicy(Policy):
         )  # fmt: skip
         self.num_actions = int(kind.action_space.n)
         self.dueling = bool(spec.options.get("dueling"))
-        outputs = self.num_actions + int(self.dueling)
+        self.num_atoms = int(spec.options.get("num_atoms", 1))
+        outputs = (self.num_actions + int(self.dueling)) * self.num_atoms
         self.model = Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id)
         self.carry_size, self.remembers_reward = self.model.carry_size, bool(self.model.prev_reward)
         self.keeps_statistics = self.model.filter is not None
         self.exploration = epsilon_greedy(spec.exploration or ExplorationConfig(type="EpsilonGreedy"))
+        if self.num_atoms > 1:
+            self.support: Tensor
+            atoms = torch.linspace(spec.options["v_min"], spec.options["v_max"], self.num_atoms)
+            self.register_buffer("support", atoms, persistent=False)  # follows from the config
+            if self.carry_size:
+                raise ConfigError(
+                    f"num_atoms is {self.num_atoms}, but the model of agents {kind.agents[0]!r}, ... has a memory. "
+                    "Distributions of values are learned from single decisions: drop num_atoms, or use_lstm and the like."
+                )
 
     @property
     def network(self) -> nn.Module:
@@ -56,7 +70,7 @@ class ValuePolicy(Policy):
                 out, memory = model.step(obs, index, torch.from_numpy(carry).to(model.device))
             else:
                 out, memory = model(obs, index), None
-            values = self._duel(out).cpu().numpy()
+            values = self._values(out).cpu().numpy()
         if inputs.legal.shape[1]:
             values = np.where(inputs.legal, values, np.float32(ILLEGAL))
         actions = values.argmax(axis=1)
@@ -71,23 +85,49 @@ class ValuePolicy(Policy):
 
     def values(self, obs: Tensor, agent_index: Tensor) -> Tensor:
         """``[N, num_actions]``."""
-        return self._duel(self.model(obs, agent_index))
+        return self._values(self.model(obs, agent_index))
+
+    def log_chances(self, obs: Tensor, agent_index: Tensor) -> Tensor:
+        """Logarithms of how likely each return of the support is, ``[N, num_actions, num_atoms]``."""
+        return self._log_chances(self.model(obs, agent_index))
 
     def step(self, obs: Tensor, agent_index: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
         """Values ``[N, num_actions]`` and the memory after them."""
         out, memory = self.model.step(obs, agent_index, carry)
-        return self._duel(out), memory
+        return self._values(out), memory
 
     def q_values(self, batch: SampleBatch) -> Tensor:
         """Action values ``[N, num_actions]`` of a batch of this policy, without gradient."""
         with torch.no_grad():
-            return self._duel(self.model.from_batch(batch))
+            return self._values(self.model.from_batch(batch))
+
+    def q_value_distributions(self, batch: SampleBatch) -> Tensor:
+        """How likely each return of ``support`` is, ``[N, num_actions, num_atoms]``, without gradient.
+
+        A network of plain values has one atom, the value itself, which is certain.
+        """
+        with torch.no_grad():
+            out = self.model.from_batch(batch)
+            return (
+                self._log_chances(out).exp() if self.num_atoms > 1 else torch.ones_like(self._duel(out)).unsqueeze(-1)
+            )
 
     def state_value(self, batch: SampleBatch) -> Tensor:
         """The value of the state itself ``[N, 1]``: of a dueling network its own output, else the highest action value."""
         with torch.no_grad():
             out = self.model.from_batch(batch)
-        return out[:, :1] if self.dueling else out.max(1, keepdim=True).values
+        plain = self.dueling and self.num_atoms == 1
+        return out[:, :1] if plain else self._values(out).max(1, keepdim=True).values
+
+    def _values(self, out: Tensor) -> Tensor:
+        if self.num_atoms == 1:
+            return self._duel(out)
+        return (self._log_chances(out).exp() * self.support).sum(-1)
+
+    def _log_chances(self, out: Tensor) -> Tensor:
+        """State and advantages are added atom by atom, before the softmax."""
+        by_atom = out.view(*out.shape[:-1], -1, self.num_atoms).transpose(-1, -2)  # [N, atoms, actions]
+        return self._duel(by_atom).transpose(-1, -2).log_softmax(-1)
 
     def _duel(self, out: Tensor) -> Tensor:
         if not self.dueling:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from marl.config import Config
 from marl.data.task import Array, Floats, Kind
@@ -94,6 +95,9 @@ class Played(Policy):
         self.policy, self.explores = policy, explore
         self.world_units, self.carry_size = policy.world_units, policy.carry_size
         self.remembers_reward, self.draws_lots = policy.remembers_reward, policy.draws_lots
+
+    def draw(self, lots: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.policy.draw(lots)
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         del explore

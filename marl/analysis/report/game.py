@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 
 from marl.analysis.report.content import Block, Grid, Section, Words, joined, meaning, number, plural, with_error
+from marl.analysis.report.equilibria import ALL_UP_TO, SHOWN, mix_in_words
 from marl.analysis.report.sample import Sample
 from marl.data.task import AgentID, Task
 from marl.errors import UserError
+from marl.gametheory.solve import all_equilibria
 from marl.gametheory.tree.build import build_tree
+from marl.gametheory.tree.normal import one_shot
 from marl.gametheory.tree.response import nash_conv
 from marl.gametheory.tree.tree import Tree
 from marl.gametheory.tree.value import equilibrium
@@ -39,7 +42,8 @@ class TreeFacts:
     chance: str
     zero_sum: bool
     uniform_nash_conv: float
-    values: dict[str, float] | None  # of the players in equilibrium, by linear program; two players, zero-sum
+    values: dict[str, float] | None  # of the players in equilibrium, by linear program; two players, constant-sum
+    equilibria: list[str]  # in words; of two players who both decide once, up to 8 actions each
 
 
 @dataclass(frozen=True)
@@ -86,8 +90,8 @@ def game_facts(
         episodes=len(returns),
         means=dict(zip(names, returns.mean(axis=0).tolist(), strict=True)),
         stderrs=dict(zip(names, standard_error(returns).tolist(), strict=True)),
-        episode_length=float(np.mean(sampled.lengths)),
-        turn_based=sampled.most_at_once == 1 and sum(map(len, agents.values())) > 1,
+        episode_length=float(np.mean(sampled.walks.lengths)),
+        turn_based=sampled.walks.most_at_once == 1 and sum(map(len, agents.values())) > 1,
         zero_sum=many and bool(np.abs(total).max() <= close),
         constant_sum=many and bool(np.ptp(total) <= close),
         total=float(total.mean()),
@@ -128,10 +132,10 @@ def small_tree(
 ) -> tuple[Tree | None, str]:
     """The game's tree if it is small; else why not."""
     scenario = setup.scenario
-    if not sampled.discrete:
+    if not sampled.walks.discrete:
         return None, "some actions are not a choice among a few, so there is no finite tree."
-    if sampled.nodes > max_nodes:
-        size = f"about {float(f'{sampled.nodes:.2g}'):,.0f}" if sampled.nodes < 1e9 else "billions of"
+    if sampled.walks.nodes > max_nodes:
+        size = sampled.walks.size
         return None, f"the tree has {size} nodes, estimated from random play, more than max_nodes ({max_nodes:,})."
     if scenario.wrappers or scenario.multiagent.joint or any(len(mine) != 1 for mine in agents.values()):
         return None, "trees are built for worlds without wrappers whose players are single agents."
@@ -149,9 +153,26 @@ def small_tree(
 
 def tree_facts(tree: Tree) -> TreeFacts:
     values = None
-    if tree.num_players == 2 and tree.is_zero_sum:
+    if tree.num_players == 2 and tree.is_constant_sum:
         values = dict(zip(tree.players, equilibrium(tree).values.tolist(), strict=True))
-    return TreeFacts(len(tree), len(tree.sets), tree.chance, tree.is_zero_sum, nash_conv(tree, tree.uniform()), values)
+    uniform = nash_conv(tree, tree.uniform())
+    return TreeFacts(len(tree), len(tree.sets), tree.chance, tree.is_zero_sum, uniform, values, _equilibria(tree))
+
+
+def _equilibria(tree: Tree) -> list[str]:
+    """All equilibria of a table of two players."""
+    game = one_shot(tree) if tree.num_players == 2 else None
+    if game is None or max(game.shape) > ALL_UP_TO:
+        return []
+    told = []
+    for found in all_equilibria(game):
+        mixes = (
+            mix_in_words(dict(zip(n, m.tolist(), strict=True)))
+            for n, m in zip(game.actions, found.profile, strict=True)
+        )
+        plays = "; ".join(f"{player}: {mix}" for player, mix in zip(game.players, mixes, strict=True))
+        told.append(f"{plays} (payoffs {', '.join(number(value) for value in found.values)})")
+    return told
 
 
 # -- the section ---------------------------------------------------------------------------------------------------
@@ -239,13 +260,16 @@ def _tree_blocks(facts: GameFacts) -> list[Block]:
     ]
     if tree.values is not None:
         rows += [[f"value for {player}", number(value, 6)] for player, value in tree.values.items()]
+    rows += [[f"equilibrium {place}", told] for place, told in enumerate(tree.equilibria[:SHOWN], 1)]
+    more = len(tree.equilibria) - SHOWN
+    value = f"The value is what a player earns if {joined(list(facts.players))} play perfectly. " if tree.values else ""
     exact = "exact" if tree.chance != "sampled" else "exact for the seeds that were taken"
     return [
-        Grid(f"The whole game, solved ({exact})", ["", ""], rows),
+        Grid(f"The whole game ({exact})", ["", ""], rows),
+        *([Words(f"{more} more equilibria are in the JSON file.")] if more > 0 else []),
         *([Words(f"Note: {facts.tree_note}")] if facts.tree_note else []),
         meaning(
-            "The game is small enough to look at every way it can go. The value is what a player earns if "
-            f"{joined(list(facts.players))} play perfectly. NashConv is what all players together could still gain by playing "
-            "better, each on its own: 0 means that nobody can."
+            f"The game is small enough to look at every way it can go. {value}NashConv is what all players together could "
+            "still gain by playing better, each on its own: 0 means that nobody can."
         ),
     ]

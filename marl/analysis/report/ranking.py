@@ -7,21 +7,42 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from marl.analysis.report.content import Block, Grid, Picture, Section, Words, meaning, number, plural, warning
 from marl.analysis.report.figures import draw_intervals, draw_responses
 from marl.analysis.report.names import Contestant
 from marl.errors import ConfigError
+from marl.gametheory.game import Payoffs
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.rank import Bootstrap, Elo, Responses, alpha_rank, bootstrap, elo, nash_average, responses
-from marl.gametheory.rank.response import node_name
 from marl.gametheory.rank.result import Ranked
+from marl.gametheory.rank.shares import ResponseShares, sink_name
 
+
+@dataclass(frozen=True, eq=False)
+class Earned:
+    """What each strategy of a single player earns."""
+
+    names: tuple[str, ...]
+    scores: Payoffs
+    population: NDArray[np.int64]
+
+
+def earned(payoffs: PayoffTensor) -> Earned:
+    return Earned(payoffs.names[0], payoffs.mean[0], np.zeros(len(payoffs.names[0]), np.int64))
+
+
+ALONE: dict[str, tuple[str, Callable[[PayoffTensor], Ranked]]] = {"payoff": ("Payoff", earned)}
+"""Where one player, or one team, plays alone: there is nobody to beat."""
 METHODS: dict[str, tuple[str, Callable[[PayoffTensor], Ranked]]] = {
     "elo": ("Elo", elo),
     "nash_average": ("Nash averaging", nash_average),
     "alpha_rank": ("alpha-Rank", alpha_rank),
 }
 MEANINGS = {
+    "payoff": "Payoff: what an episode earns on average. Nobody plays against anybody, so that is all there is to compare.",
     "elo": "Elo: one number per entrant, as in chess. 100 points more are expected to win 64 % of the points, 400 more 91 %. "
     "Only differences count, not the level.",
     "nash_average": "Nash averaging: what an entrant earns against the mixture of opponents that a perfect player would send. "
@@ -29,7 +50,13 @@ MEANINGS = {
     "alpha_rank": "alpha-Rank: let entrants compete for a long time, better replies replacing worse ones. The score is the "
     "share of time that each is in use. It copes with cycles and with games that are not zero-sum.",
 }
-DRAWS = {"elo": 200, "nash_average": 50, "alpha_rank": 200}  # tables that are ranked anew; an average is slow
+DRAWS = {
+    "payoff": 200,
+    "elo": 200,
+    "nash_average": 50,
+    "alpha_rank": 200,
+    "responses": 200,
+}  # tables that are ranked anew; an average is slow
 MANY_STATES = 100  # profiles from which on alpha-Rank is drawn less often
 MOST_DRAWN = 36  # nodes of a response graph that is still readable
 
@@ -54,6 +81,7 @@ class Rankings:
     warning: str | None  # of Elo
     misfit: float | None
     responses: Responses
+    shares: ResponseShares  # of tables drawn anew in which the response graph looks the same
     orders: tuple[Order, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -64,6 +92,7 @@ class Rankings:
             "elo_misfit": self.misfit,
             "cycles": [cycle.as_json() for cycle in self.responses.cycles],
             "response_graph": self.responses.as_json(),
+            "response_shares": self.shares.as_json(),
             "order_of_checkpoints": [order.as_json() for order in self.orders],
         }
 
@@ -73,7 +102,7 @@ def rankings(payoffs: PayoffTensor, who: Sequence[Contestant], seed: int = 0) ->
     refused: dict[str, str] = {}
     rated: Elo | None = None
     states = len(payoffs.names[0]) if payoffs.symmetric else payoffs.count.size
-    for method, (_, ranked) in METHODS.items():
+    for method, (_, ranked) in _methods(payoffs).items():
         draws = DRAWS[method] if states <= MANY_STATES else DRAWS[method] // 5
         try:
             if method == "elo":
@@ -83,7 +112,14 @@ def rankings(payoffs: PayoffTensor, who: Sequence[Contestant], seed: int = 0) ->
             refused[method] = str(error)
     orders = tuple(order for method, table in found.items() for order in _orders(method, table, who))
     warned, misfit = (rated.warning, rated.misfit) if rated is not None else (None, None)
-    return Rankings(found, refused, warned, misfit, responses(payoffs), orders)
+    shares = bootstrap(
+        payoffs, responses, DRAWS["responses"] if states <= MANY_STATES else DRAWS["responses"] // 5, seed=seed
+    )
+    return Rankings(found, refused, warned, misfit, responses(payoffs), shares, orders)
+
+
+def _methods(payoffs: PayoffTensor) -> dict[str, tuple[str, Callable[[PayoffTensor], Ranked]]]:
+    return ALONE if len(payoffs.players) == 1 else METHODS
 
 
 def _orders(method: str, table: Bootstrap, who: Sequence[Contestant]) -> list[Order]:
@@ -111,10 +147,10 @@ def _orders(method: str, table: Bootstrap, who: Sequence[Contestant]) -> list[Or
 
 def ranking_section(found: Rankings) -> Section:
     blocks: list[Block] = []
-    for cycle in found.responses.cycles:
-        where = "nothing outside beats all of it" if cycle.in_sink else "something outside beats it"
+    for cycle, share in found.shares.cycles:
+        where = "better replies end here" if cycle.in_sink else "better replies lead away from it"
         margins = ", ".join(f"{number(m)} ± {number(e, 2)}" for m, e in zip(cycle.margins, cycle.stderrs, strict=True))
-        blocks.append(warning(f"Cycle: {cycle}. Margins: {margins}; {where}."))
+        blocks.append(warning(f"Cycle: {cycle}, {_again(share, found.shares)}. Margins: {margins}; {where}."))
     if found.responses.cycles:
         blocks.append(
             meaning(
@@ -127,11 +163,11 @@ def ranking_section(found: Rankings) -> Section:
     for method, table in found.scores.items():
         blocks += _method_blocks(method, table, found)
     blocks += [Words(f"Not ranked by {METHODS[method][0]}. {reason}") for method, reason in found.refused.items()]
-    return Section("ranking", "Ranking", [*blocks, *_graph_blocks(found.responses)])
+    return Section("ranking", "Ranking", [*blocks, *_graph_blocks(found.responses, found.shares)])
 
 
 def _method_blocks(method: str, table: Bootstrap, found: Rankings) -> list[Block]:
-    title = METHODS[method][0]
+    title = {**METHODS, **ALONE}[method][0]
     first = dict(zip(table.names, table.first.tolist(), strict=True))
     shown = (lambda x: f"{x:.1%}") if method == "alpha_rank" else number
     place = dict(zip(table.names, table.population.tolist(), strict=True))
@@ -159,14 +195,28 @@ def _method_blocks(method: str, table: Bootstrap, found: Rankings) -> list[Block
     return [*blocks, meaning(f"{MEANINGS[method]} {again}")]
 
 
-def _graph_blocks(found: Responses) -> list[Block]:
-    sinks = ["{" + ", ".join(map(node_name, sink)) + "}" for sink in found.sinks]
+def _again(share: float, shares: ResponseShares) -> str:
+    """How often something was there in tables drawn anew."""
+    return "for sure, as the payoffs are exact" if shares.draws == 1 else f"in {100 * share:.0f} % of redrawn tables"
+
+
+def _graph_blocks(found: Responses, shares: ResponseShares) -> list[Block]:
+    if not found.graph.number_of_edges():
+        apart = f"{found.significance:g} standard errors"
+        return [
+            Words(
+                f"Better replies: no difference is clearer than {apart}, so nothing is better than anything else yet."
+            )
+        ]
+    sinks = [f"{sink_name(sink)} ({_again(share, shares)})" for sink, share in shares.sinks]
     shown = "; ".join(sinks[:10]) + (f"; and {len(sinks) - 10} more" if len(sinks) > 10 else "")
     told = f"Better replies end in {plural(len(sinks), 'place')}: {shown}."
     note = meaning(
         "An arrow leads from an entrant to one that earns more against it, where the difference is clearer than "
         f"{found.significance:g} standard errors. Coloured circles are where arrows end: once there, better replies do not "
-        "lead away. A single coloured circle is a clear winner; several that are joined by arrows are a cycle."
+        "lead away. A single coloured circle is a clear winner; several that are joined by arrows are a cycle. How sure is "
+        f"that? Payoffs were drawn anew within their errors in {plural(shares.draws, 'table')}, in which arrows had to be as "
+        "clear again: the share of them in which the same place, no entrant more or less, was an end."
     )
     count = found.graph.number_of_nodes()
     if count > MOST_DRAWN:

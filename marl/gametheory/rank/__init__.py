@@ -4,16 +4,19 @@ from marl.gametheory.rank.alpha import AlphaRank, alpha_rank
 from marl.gametheory.rank.average import NashAverage, nash_average
 from marl.gametheory.rank.bootstrap import Bootstrap, bootstrap
 from marl.gametheory.rank.elo import Elo, elo, elo_from_results, payoffs_from_results
-from marl.gametheory.rank.response import Cycle, Responses, cycles, response_graph, responses, sinks
+from marl.gametheory.rank.response import Cycle, Cycles, Responses, cycles, response_graph, responses, sinks
 from marl.gametheory.rank.result import Ranked, Row
+from marl.gametheory.rank.shares import ResponseShares
 
 __all__ = [
     "AlphaRank",
     "Bootstrap",
     "Cycle",
+    "Cycles",
     "Elo",
     "NashAverage",
     "Ranked",
+    "ResponseShares",
     "Responses",
     "Row",
     "alpha_rank",

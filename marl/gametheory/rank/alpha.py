@@ -18,14 +18,14 @@ because the elimination in :mod:`chain` loses no digits.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marl.errors import ConfigError
-from marl.gametheory.game import EXACT, Payoffs
+from marl.gametheory.game import EXACT, ULP, Payoffs
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.rank.chain import stationary
 from marl.gametheory.rank.result import (
@@ -87,15 +87,19 @@ def alpha_rank(
 ) -> AlphaRank:
     """The stationary distribution of the evolutionary chain. It exists and is found for every ``alpha >= 0``."""
     _refuse_mistakes(payoffs, alpha, population_size, epsilon)
+    if not local_selection and (math.isinf(alpha) or not one_population(payoffs)):
+        raise ConfigError(
+            "alpha-Rank: local_selection=False is for one population and a finite alpha; got "
+            f"{'alpha = inf' if math.isinf(alpha) else 'one population per player'}. Leave it out, or give a finite alpha."
+        )
     names = labels(payoffs)
     single = one_population(payoffs)
     steepest = STEEPEST / (population_size * _payoff_range(payoffs.mean))
     chain = _Chain(min(alpha, steepest) if math.isfinite(alpha) else alpha, population_size, epsilon)
     if single:
         table = face_off(payoffs)[0]
-        log_rates = (
-            chain.log_rates(table - table.T) if local_selection or math.isinf(alpha) else chain.global_rates(table)
-        )
+        chain = replace(chain, rounding=_rounding(table))
+        log_rates = chain.log_rates(table - table.T) if local_selection else chain.global_rates(table)
         shape, hops = table.shape[:1], 1
     else:
         log_rates = _profile_rates(payoffs.mean, chain)
@@ -111,12 +115,13 @@ class _Chain:
     alpha: float
     m: int
     epsilon: float
+    rounding: float = 0.0  # gains up to this are none
 
     def log_rates(self, gain: Payoffs) -> Payoffs:
         """``log rho`` where ``gain[..., r, s]`` is what a mutant ``r`` earns more than a member ``s``; as ``[..., s, r]``."""
         gain = np.swapaxes(gain, -1, -2)
         if math.isinf(self.alpha):
-            tie = np.abs(gain) <= EXACT * max(1.0, float(np.abs(gain).max()))
+            tie = np.abs(gain) <= self.rounding
             rates = np.where(tie, 0.5, np.where(gain > 0, 1 - self.epsilon, self.epsilon))
             logs: Payoffs = np.log(rates)
             return logs
@@ -159,8 +164,14 @@ def _profile_rates(mean: Payoffs, chain: _Chain) -> Payoffs:
         earned = np.moveaxis(mean[player], player, -1).reshape(-1, count)
         place = np.moveaxis(index, player, -1).reshape(-1, count)
         gain = earned[:, :, None] - earned[:, None, :]
-        log_rates[place[:, :, None], place[:, None, :]] = chain.log_rates(gain)
+        own = replace(chain, rounding=_rounding(mean[player]))
+        log_rates[place[:, :, None], place[:, None, :]] = own.log_rates(gain)
     return log_rates
+
+
+def _rounding(payoffs: Payoffs) -> float:
+    """Differences of one player's payoffs up to this are none."""
+    return EXACT * float(np.ptp(payoffs)) + ULP * float(np.abs(payoffs).max())
 
 
 def _payoff_range(mean: Payoffs) -> float:
@@ -169,13 +180,13 @@ def _payoff_range(mean: Payoffs) -> float:
 
 def _refuse_mistakes(payoffs: PayoffTensor, alpha: float, population_size: int, epsilon: float) -> None:
     refuse_incomplete(payoffs, "alpha-Rank")
-    if not alpha >= 0:
+    if not isinstance(alpha, int | float | np.number) or not alpha >= 0:
         raise ConfigError(
             f"alpha-Rank: alpha is {alpha}; expected a number from 0 (drift) to inf (only better replies)."
         )
-    if population_size < 2:
+    if not isinstance(population_size, int | np.integer) or population_size < 2:
         raise ConfigError(
-            f"alpha-Rank: population_size is {population_size}; expected at least 2. The usual one is 50."
+            f"alpha-Rank: population_size is {population_size}; expected a whole number, at least 2. The usual one is 50."
         )
     if not 0 < epsilon < 0.5:
         raise ConfigError(f"alpha-Rank: epsilon is {epsilon}; expected a small number above 0 and below 0.5.")

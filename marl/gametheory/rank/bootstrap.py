@@ -1,6 +1,7 @@
 """How sure a ranking is: rank again and again with payoffs drawn anew within their errors.
 
-Any function from a :class:`PayoffTensor` to a ranking will do. Intervals are percentiles of the scores over the draws; the
+Any function from a :class:`PayoffTensor` to a ranking will do; `responses` and `cycles` too, whose answer are shares of the
+drawn tables (:mod:`shares`). Intervals are percentiles of the scores over the draws; the
 chance of a rank is the share of draws in which a strategy has it, tied ranks being shared out evenly.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,9 @@ from numpy.typing import NDArray
 from marl.errors import ConfigError
 from marl.gametheory.game import EXACT, Payoffs
 from marl.gametheory.payoffs import PayoffTensor
+from marl.gametheory.rank.response import Cycles, Responses
 from marl.gametheory.rank.result import Ranked, Row, table_rows
+from marl.gametheory.rank.shares import ResponseShares, response_shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,32 +60,71 @@ class Bootstrap:
         }
 
 
+@overload
+def bootstrap(
+    payoffs: PayoffTensor,
+    method: Callable[[PayoffTensor], Responses | Cycles],
+    draws: int = 200,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> ResponseShares: ...
+@overload
 def bootstrap(
     payoffs: PayoffTensor,
     method: Callable[[PayoffTensor], Ranked],
     draws: int = 200,
     confidence: float = 0.95,
     seed: int = 0,
-) -> Bootstrap:
-    """Ranks ``draws`` tables drawn anew. An exact table has no errors, so one draw says all."""
-    if draws < 1 or not 0 < confidence < 1:
+) -> Bootstrap: ...
+def bootstrap(
+    payoffs: PayoffTensor,
+    method: Callable[[PayoffTensor], Ranked | Responses | Cycles],
+    draws: int = 200,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Bootstrap | ResponseShares:
+    """Ranks ``draws`` tables drawn anew. An exact table has no errors, so one draw says all.
+
+    For `responses` and `cycles` the answer are shares, which have no intervals: ``confidence`` is of no use to them.
+    """
+    whole = isinstance(draws, int | np.integer)
+    if not whole or draws < 1 or not 0 < confidence < 1:
         raise ConfigError(
             f"bootstrap: draws is {draws} and confidence {confidence}; expected at least 1 draw and a share between 0 and 1."
         )
     measured = method(payoffs)
+    if isinstance(measured, Responses | Cycles):
+        found = measured.cycles if isinstance(measured, Responses) else measured
+        return response_shares(payoffs, measured.graph, found, measured.significance, draws, seed)
+    return _ranked(payoffs, method, measured, draws, confidence, seed)
+
+
+def _ranked(
+    payoffs: PayoffTensor,
+    method: Callable[[PayoffTensor], Any],
+    measured: Ranked,
+    draws: int,
+    confidence: float,
+    seed: int,
+) -> Bootstrap:
     rng = np.random.default_rng(seed)
     count = 1 if payoffs.is_exact else draws
     scores = np.stack([method(payoffs.redrawn(rng)).scores for _ in range(count)])
+    largest = float(np.nanmax(np.abs(payoffs.mean), initial=0.0))
+    unit = min(1.0, largest) or 1.0
     low, high = np.quantile(scores, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
-    ranks = np.mean([rank_shares(row, measured.population) for row in scores], axis=0)
-    found = Counter(tuple(np.lexsort((-_rounded(row), measured.population)).tolist()) for row in scores)
-    orders = tuple((tuple(measured.names[i] for i in order), n / count) for order, n in found.most_common())
+    ranks = np.mean([rank_shares(row, measured.population, unit) for row in scores], axis=0)
+    seen = Counter(tuple(np.lexsort((-_rounded(row, unit), measured.population)).tolist()) for row in scores)
+    orders = tuple((tuple(measured.names[i] for i in order), n / count) for order, n in seen.most_common())
     return Bootstrap(measured.names, measured.scores, measured.population, low, high, ranks, orders, confidence, count)
 
 
-def rank_shares(scores: Payoffs, population: NDArray[np.int64]) -> Payoffs:
-    """``[names, ranks]``: 1 at the rank within the population, shared out evenly among those with equal scores."""
-    rounded = _rounded(scores)
+def rank_shares(scores: Payoffs, population: NDArray[np.int64], unit: float = 1.0) -> Payoffs:
+    """``[names, ranks]``: 1 at the rank within the population, shared out evenly among those with equal scores.
+
+    ``unit`` is the size of scores that matter, 1 or that of small payoffs.
+    """
+    rounded = _rounded(scores, unit)
     rivals = population[:, None] == population
     better = (rivals & (rounded > rounded[:, None])).sum(axis=1)
     equal = (rivals & (rounded == rounded[:, None])).sum(axis=1)
@@ -91,8 +133,8 @@ def rank_shares(scores: Payoffs, population: NDArray[np.int64]) -> Payoffs:
     return shares
 
 
-def _rounded(scores: Payoffs) -> Payoffs:
+def _rounded(scores: Payoffs, unit: float) -> Payoffs:
     """Scores without rounding noise, so that equal ones compare as equal."""
-    digit = EXACT * max(1.0, float(np.abs(scores).max()))
+    digit = EXACT * max(unit, float(np.abs(scores).max()))
     rounded: Payoffs = np.round(scores / digit) * digit
     return rounded

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit
 
 from marl.errors import ConfigError
-from marl.gametheory.game import EXACT, Payoffs
+from marl.gametheory.game import EXACT, Payoffs, numbers
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.rank.response import SIGNIFICANCE, cycles
 from marl.gametheory.rank.result import Row, labels, one_population, populations, refuse_more_than_two, table_rows
@@ -34,6 +34,8 @@ POINTS = 400.0 / math.log(10.0)
 """Elo points per unit of the logistic scale."""
 EXACT_WEIGHT = 1000.0
 """Matches that a pairing with an exact payoff counts for; next to them the prior is small."""
+ROUNDING = 1e-7
+"""Elo points that are only what the search for the best ratings leaves over."""
 INTERVAL = 1.959964
 """Standard errors to each side that hold 95 %."""
 
@@ -98,7 +100,9 @@ def elo(
     exact = not payoffs.count.any()
     stderr = np.zeros(len(names)) if exact else POINTS * _spread(covariance)
     warning = _warning(payoffs, matches, len(names), significance)
-    return Elo(names, POINTS * ratings, populations(payoffs), stderr, misfit, _worst(names, matches, expected), warning)
+    scores = POINTS * ratings
+    scores[np.abs(scores) < ROUNDING] = 0.0
+    return Elo(names, scores, populations(payoffs), stderr, misfit, _worst(names, matches, expected), warning)
 
 
 def elo_from_results(wins: ArrayLike, draws: ArrayLike, names: Sequence[str], prior: float = 1.0) -> Elo:
@@ -108,17 +112,18 @@ def elo_from_results(wins: ArrayLike, draws: ArrayLike, names: Sequence[str], pr
 
 def payoffs_from_results(wins: ArrayLike, draws: ArrayLike, names: Sequence[str]) -> PayoffTensor:
     """Win shares with their standard errors, one population; a draw is half a win."""
-    won, drawn = np.asarray(wins, np.float64), np.asarray(draws, np.float64)
+    won, drawn = numbers(wins, "results: wins"), numbers(draws, "results: draws")
     size = (len(names), len(names))
     if (
         won.shape != size
         or drawn.shape != size
         or not np.array_equal(drawn, drawn.T)
-        or min(won.min(), drawn.min()) < 0
+        or not size[0]
+        or not (np.isfinite(won + drawn).all() and min(won.min(), drawn.min()) >= 0)
     ):
         raise ConfigError(
-            f"results of {len(names)} strategies: wins {won.shape} and draws {drawn.shape}; expected two tables of counts "
-            f"{size}, the draws the same on both sides of the diagonal."
+            f"results of {len(names)} strategies: wins {won.shape} and draws {drawn.shape}; expected two tables of counts, 0 "
+            f"or more, of shape {size}, the draws the same on both sides of the diagonal."
         )
     matches = won + won.T + drawn
     with np.errstate(divide="ignore", invalid="ignore"):

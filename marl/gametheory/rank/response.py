@@ -10,7 +10,7 @@ Components that no edge leaves are the sinks: what better replies end in. A sink
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any, TypeAlias
@@ -52,13 +52,26 @@ class Cycle:
         }
 
 
+class Cycles(tuple[Cycle, ...]):
+    """Cycles together with the graph that they were found in, and its significance."""
+
+    graph: nx.DiGraph
+    significance: float
+
+    @classmethod
+    def of(cls, found: Iterable[Cycle], graph: nx.DiGraph, significance: float) -> Cycles:
+        cycles = cls(found)
+        cycles.graph, cycles.significance = graph, significance
+        return cycles
+
+
 @dataclass(frozen=True, eq=False)
 class Responses:
     """The graph (edge attributes ``weight`` and ``stderr``), its sink components and its cycles, the highest first."""
 
     graph: nx.DiGraph
     sinks: tuple[tuple[Node, ...], ...]
-    cycles: tuple[Cycle, ...]
+    cycles: Cycles
     significance: float
 
     def table(self) -> list[Row]:
@@ -114,7 +127,7 @@ def sinks(graph: nx.DiGraph) -> tuple[tuple[Node, ...], ...]:
     return tuple(sorted(found, key=lambda part: order[part[0]]))
 
 
-def cycles(payoffs: PayoffTensor, significance: float = SIGNIFICANCE) -> tuple[Cycle, ...]:
+def cycles(payoffs: PayoffTensor, significance: float = SIGNIFICANCE) -> Cycles:
     """One cycle for each component of play that has one: the shortest through its best node.
 
     Best is who wins most on average (in a profile: whose players together have least to gain). Among equally short cycles the
@@ -129,18 +142,19 @@ def cycles(payoffs: PayoffTensor, significance: float = SIGNIFICANCE) -> tuple[C
             best = max((node for node in graph if node in part), key=strength.__getitem__)
             cycle = _shortest_through(graph.subgraph(part), best)
             found.append(_spelled_out(graph, cycle, best in closed))
-    return tuple(sorted(found, key=lambda cycle: (not cycle.in_sink, -strength[cycle.nodes[0]])))
+    found.sort(key=lambda cycle: (not cycle.in_sink, -strength[cycle.nodes[0]]))
+    return Cycles.of(found, graph, significance)
 
 
 def _add_strategies(graph: nx.DiGraph, payoffs: PayoffTensor, significance: float) -> None:
     mean, stderr = face_off(payoffs)
     margin = (mean - mean.T) / 2
     total = (mean + mean.T)[np.isfinite(mean)]
-    opposed = np.ptp(total) <= EXACT * max(1.0, np.abs(total).max()) if total.size else False
+    opposed = np.ptp(total) <= EXACT * _largest(mean) if total.size else False
     # In a constant-sum game both sides show the same number; else the two payoffs err on their own.
     error = (stderr + stderr.T) / 2 if opposed else np.hypot(stderr, stderr.T) / 2
     names = payoffs.names[0]
-    for better, worse in np.argwhere(_clear(margin, error, significance)):
+    for better, worse in np.argwhere(_clear(margin, error, significance, _largest(mean))):
         graph.add_edge(
             names[worse], names[better], weight=float(margin[better, worse]), stderr=float(error[better, worse])
         )
@@ -154,19 +168,24 @@ def _add_deviations(graph: nx.DiGraph, payoffs: PayoffTensor, player: int, signi
     errors = np.hypot(error[:, None, :], error[:, :, None])
     index = np.moveaxis(np.arange(payoffs.count.size).reshape(payoffs.count.shape), player, -1).reshape(-1, count)
     nodes = list(graph)
-    for rest, old, new in np.argwhere(_clear(gain, errors, significance)):
+    for rest, old, new in np.argwhere(_clear(gain, errors, significance, _largest(earned))):
         at = rest, old, new
         graph.add_edge(
             nodes[index[rest, old]], nodes[index[rest, new]], weight=float(gain[at]), stderr=float(errors[at])
         )
 
 
-def _clear(gain: Payoffs, error: Payoffs, significance: float) -> NDArray[np.bool_]:
+def _clear(gain: Payoffs, error: Payoffs, significance: float, scale: float) -> NDArray[np.bool_]:
     """Gains above rounding and above so many standard errors; never where a payoff is missing."""
     known = np.isfinite(gain)
-    rounding = EXACT * max(1.0, float(np.abs(gain[known]).max(initial=0.0)))
+    rounding = EXACT * scale
     clear: NDArray[np.bool_] = known & (gain > np.maximum(rounding, significance * np.nan_to_num(error)))
     return clear
+
+
+def _largest(payoffs: Payoffs) -> float:
+    """What rounding is compared with; gaps are left out."""
+    return float(np.nanmax(np.abs(payoffs), initial=0.0))
 
 
 def _profile(payoffs: PayoffTensor, place: tuple[int, ...]) -> tuple[str, ...]:

@@ -7,6 +7,9 @@ Correlated (Aumann): nobody who is told its action gains by playing another one,
 Coarse correlated: nobody gains by committing to one action before it is told, which is the sum of these over ``a_i``. Both
 sets are polytopes, so any linear objective is a linear program, for any number of players. The one of largest entropy is
 found through its dual: ``p`` proportional to ``exp(-G'm)`` with prices ``m >= 0`` that minimise the log of the sum.
+
+Where a deviation never loses, joint actions in which it wins have the probability 0. They are taken out first, again and
+again, because a linear program cannot tell 0 from 1e-10.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
@@ -23,6 +27,8 @@ from marl.gametheory.solve.entropy import largest_entropy
 from marl.gametheory.solve.solution import TOLERANCE
 from marl.gametheory.solve.zero_sum import TIGHT
 
+RESIDUE = 1e-9
+"""Probabilities below this are tried without: they may be what a linear program leaves behind."""
 OBJECTIVES = ("welfare", "egalitarian", "entropy", "any")
 """Besides ``player:i``."""
 
@@ -62,31 +68,50 @@ def deviation_gains(game: MatrixGame, distribution: Payoffs, coarse: bool = Fals
             f"game {game.name!r}: the distribution has shape {distribution.shape}; expected {game.shape}, a probability per "
             "joint action."
         )
-    gains = []
-    for i in range(game.num_players):
-        told = np.moveaxis(distribution, i, 0).reshape(game.shape[i], -1)
-        paid = np.moveaxis(game.payoffs[i], i, 0).reshape(game.shape[i], -1)
-        swaps = told @ paid.T - (told * paid).sum(axis=1, keepdims=True)  # [told, played instead]
-        gains.append(max(0.0, swaps.sum(axis=0).max()) if coarse else swaps.max(axis=1).clip(min=0).sum())
-    return np.array(gains)
+    return _gains_and_stakes(game, distribution, coarse)[0]
+
+
+def _gains_and_stakes(game: MatrixGame, distribution: Payoffs, coarse: bool) -> tuple[Payoffs, Payoffs]:
+    """Per player: the gain by the best deviation, and the same sum over absolute differences of payoffs (see `solution`)."""
+    gains, stakes = [], []
+    for i, count in enumerate(game.shape):
+        told = np.moveaxis(distribution, i, 0).reshape(count, -1)
+        paid = np.moveaxis(game.payoffs[i], i, 0).reshape(count, -1)
+        swaps = np.stack(
+            [(told * (paid[b] - paid)).sum(axis=1) for b in range(count)], axis=1
+        )  # [told, played instead]
+        best = np.full(count, swaps.sum(axis=0).argmax()) if coarse else swaps.argmax(axis=1)
+        gained = swaps[np.arange(count), best]
+        gains.append(max(0.0, gained.sum()) if coarse else gained.clip(min=0).sum())
+        stakes.append((told * np.abs(paid[best] - paid)).sum())
+    return np.array(gains), np.array(stakes)
+
+
+def _missed(game: MatrixGame, distribution: Payoffs, coarse: bool) -> float:
+    """The largest gain in units of what counts as rounding: an equilibrium has 1 or less."""
+    gains, stakes = _gains_and_stakes(game, distribution, coarse)
+    return float((gains / np.maximum(TOLERANCE * stakes + game.noise, np.finfo(float).tiny)).max())
 
 
 def _solve(game: MatrixGame, objective: str, coarse: bool) -> CorrelatedSolution:
     weights = _weights(game, objective)
-    constraints = _constraints(game, coarse)
+    constraints, alive = _without_losers(_constraints(game, coarse))
     if objective == "entropy":
-        flat, iterations = largest_entropy(constraints, int(np.prod(game.shape)))
+        found, iterations = largest_entropy(constraints, int(alive.sum()))
     elif objective == "egalitarian":
-        flat, iterations = _best_worst(game, constraints)
+        found, iterations = _best_worst(game.payoffs.reshape(game.num_players, -1)[:, alive], constraints)
     else:
-        flat, iterations = _best(weights, constraints)
+        found, iterations = _best(weights[alive], constraints)
+    flat = np.zeros(alive.size)
+    flat[alive] = found
     return _report(game, flat.reshape(game.shape), objective, coarse, iterations)
 
 
 def _report(
     game: MatrixGame, distribution: Payoffs, objective: str, coarse: bool, iterations: int
 ) -> CorrelatedSolution:
-    distribution = distribution.clip(min=0) / distribution.clip(min=0).sum()
+    rounded = [np.where(distribution > least, distribution, 0.0) for least in (0.0, RESIDUE)]
+    distribution = min((p / p.sum() for p in rounded), key=lambda p: _missed(game, p, coarse))
     values = (game.payoffs * distribution).reshape(game.num_players, -1).sum(axis=1)
     gains = deviation_gains(game, distribution, coarse)
     used = distribution[distribution > 0]
@@ -98,7 +123,7 @@ def _report(
         max_gain=float(gains.max()),
         welfare=float(values.sum()),
         entropy=max(0.0, float(-(used * np.log(used)).sum())),
-        converged=bool(gains.sum() < TOLERANCE * game.scale),
+        converged=_missed(game, distribution, coarse) <= 1,
         iterations=iterations,
         concept="coarse correlated" if coarse else "correlated",
         objective=objective,
@@ -120,13 +145,14 @@ def _weights(game: MatrixGame, objective: str) -> Payoffs:
 
 
 def _constraints(game: MatrixGame, coarse: bool) -> sparse.csr_matrix:
-    """One row per deviation: its gain is the row times the distribution, in units of the player's spread of payoffs."""
+    """One row per deviation: its gain is the row times the distribution, in units of the most that it can win or lose."""
     cells = np.arange(int(np.prod(game.shape))).reshape(game.shape)
     blocks = []
     for i, count in enumerate(game.shape):
         paid = np.moveaxis(game.payoffs[i], i, 0).reshape(count, -1)
         cell = np.moveaxis(cells, i, 0).reshape(count, -1)
-        gain = (paid[None] - paid[:, None]) / (np.ptp(paid) or 1.0)  # [told, played instead, others]
+        gain = paid[None] - paid[:, None]  # [told, played instead, others]
+        gain[np.abs(gain) <= game.noise[i]] = 0.0
         told, instead = np.indices((count, count))
         row = instead if coarse else told * count + instead
         where = (
@@ -135,8 +161,23 @@ def _constraints(game: MatrixGame, coarse: bool) -> sparse.csr_matrix:
         )
         block = sparse.csr_matrix((gain.ravel(), where), shape=(count if coarse else count**2, cells.size))
         block.eliminate_zeros()
-        blocks.append(block[np.diff(block.indptr) > 0])  # to do as told gains nothing
+        block = block[np.diff(block.indptr) > 0]  # to do as told gains nothing
+        blocks.append(sparse.diags(1 / abs(block).max(axis=1).toarray().ravel()) @ block if block.shape[0] else block)
     return sparse.vstack(blocks, format="csr")
+
+
+def _without_losers(constraints: sparse.csr_matrix) -> tuple[sparse.csr_matrix, NDArray[np.bool_]]:
+    """The constraints that are left, and which joint actions can have a probability above 0 as far as this shows."""
+    alive = np.ones(constraints.shape[1], bool)
+    while constraints.shape[0]:
+        left = constraints[:, alive]
+        sure = np.asarray(left.min(axis=1).todense()).ravel() >= 0  # never loses
+        beaten = np.asarray((left[sure] > 0).sum(axis=0)).ravel() > 0
+        if not beaten.any():
+            break
+        alive[np.flatnonzero(alive)[beaten]] = False
+    left = constraints[:, alive]
+    return left[np.asarray(abs(left).max(axis=1).todense()).ravel() > 0] if left.shape[0] else left, alive
 
 
 def _best(weights: Payoffs, constraints: sparse.csr_matrix) -> tuple[Payoffs, int]:
@@ -152,16 +193,16 @@ def _best(weights: Payoffs, constraints: sparse.csr_matrix) -> tuple[Payoffs, in
     return _point(answer, len(weights))
 
 
-def _best_worst(game: MatrixGame, constraints: sparse.csr_matrix) -> tuple[Payoffs, int]:
-    """Maximise t subject to everybody earning at least t."""
-    paid = (game.payoffs - game.payoffs.min()).reshape(game.num_players, -1) / (np.ptp(game.payoffs) or 1.0)
-    count = paid.shape[1]
-    least = sparse.hstack([sparse.csr_matrix(-paid), np.ones((game.num_players, 1))])
+def _best_worst(payoffs: Payoffs, constraints: sparse.csr_matrix) -> tuple[Payoffs, int]:
+    """Maximise t subject to everybody earning at least t; payoffs ``[players, joint actions]``."""
+    paid = (payoffs - payoffs.min()) / (np.ptp(payoffs) or 1.0)
+    players, count = paid.shape
+    least = sparse.hstack([sparse.csr_matrix(-paid), np.ones((players, 1))])
     deviations = sparse.hstack([constraints, sparse.csr_matrix((constraints.shape[0], 1))])
     answer = linprog(
         np.r_[np.zeros(count), -1.0],
         A_ub=sparse.vstack([deviations, least], format="csr"),
-        b_ub=np.zeros(constraints.shape[0] + game.num_players),
+        b_ub=np.zeros(constraints.shape[0] + players),
         A_eq=np.r_[np.ones(count), 0.0][None],
         b_eq=[1.0],
         bounds=[(0, None)] * count + [(None, None)],

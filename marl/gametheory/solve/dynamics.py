@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from marl.errors import ConfigError
 from marl.gametheory.game import MatrixGame, Payoffs, Profile
-from marl.gametheory.solve.solution import TOLERANCE, Solution, require_positive
+from marl.gametheory.solve.solution import Solution, is_equilibrium, require_positive, require_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ def fictitious_play(
     ``beliefs``: payoffs are compared against the frequencies of past actions, where rounding decides some ties, or against
     their counts, where payoffs that are whole numbers tie exactly. Both are fictitious play; their paths differ after a tie.
     """
-    require_positive("fictitious_play: iterations", iterations)
+    require_whole("fictitious_play: iterations", iterations)
     if beliefs not in ("frequencies", "counts"):
         raise ConfigError(f"fictitious_play: beliefs are {beliefs!r}; expected 'frequencies' or 'counts'.")
     counts = [np.zeros(n) for n in game.shape]
@@ -70,7 +70,7 @@ def regret_matching(
     game: MatrixGame, iterations: int = 1000, plus: bool = False, start: Profile | None = None
 ) -> RegretTrajectory:
     """Everybody plays ``start`` (uniformly if it is not given) as long as it regrets nothing."""
-    require_positive("regret_matching: iterations", iterations)
+    require_whole("regret_matching: iterations", iterations)
     first = game.uniform() if start is None else game.profile(start)
     regrets = [np.zeros(n) for n in game.shape]
     sums, suffered = [np.zeros(n) for n in game.shape], [np.zeros(n) for n in game.shape]
@@ -101,14 +101,14 @@ def replicator(game: MatrixGame, start: Profile, duration: float = 10.0, dt: flo
     """One population per player; a symmetric game from equal starts is the dynamics of a single population.
 
     Fourth-order Runge-Kutta steps of ``dt`` for the logits, whose derivative is the payoff: shares stay positive and what
-    is extinct stays extinct. ``dt`` is divided by the game's scale.
+    is extinct stays extinct. ``dt`` is divided by the largest payoff where that is above 1.
     """
     require_positive("replicator: duration", duration)
     require_positive("replicator: dt", dt)
     begin = game.profile(start)
     with np.errstate(divide="ignore"):
         logits = [np.log(np.maximum(strategy, 0.0)) for strategy in begin]
-    steps = max(1, round(duration * game.scale / dt))
+    steps = max(1, round(duration * max(1.0, game.scale) / dt))
     size, log = duration / steps, _Log(game)
     log.add(0.0, game.nash_conv(begin), begin)
     for step in range(1, steps + 1):
@@ -144,9 +144,9 @@ def projected_replicator(
 ) -> Trajectory:
     """Euler steps of ``dt``, each projected to the nearest strategy that plays every action with at least ``floor``.
 
-    The meta-solver of PSRO (Lanctot et al., 2017). ``dt`` is divided by the game's scale.
+    The meta-solver of PSRO (Lanctot et al., 2017). ``dt`` is divided by the largest payoff where that is above 1.
     """
-    require_positive("projected_replicator: iterations", iterations)
+    require_whole("projected_replicator: iterations", iterations)
     require_positive("projected_replicator: dt", dt)
     if not 0 <= floor <= 1 / max(game.shape):
         raise ConfigError(
@@ -158,7 +158,8 @@ def projected_replicator(
     for t in range(1, iterations + 1):
         earned = [game.deviations(profile, i) for i in range(game.num_players)]
         profile = tuple(
-            project(x + dt / game.scale * x * (u - x @ u), floor) for x, u in zip(profile, earned, strict=True)
+            project(x + dt / max(1.0, game.scale) * x * (u - x @ u), floor)
+            for x, u in zip(profile, earned, strict=True)
         )
         for total, strategy in zip(sums, profile, strict=True):
             total += strategy
@@ -197,7 +198,7 @@ class _Log:
             profile=profile,
             values=self.game.values(profile),
             nash_conv=conv,
-            converged=conv < TOLERANCE * self.game.scale,
+            converged=is_equilibrium(self.game, profile),
             iterations=iterations,
             method=method,
             last=self.played[-1],

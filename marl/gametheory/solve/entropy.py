@@ -15,7 +15,7 @@ from scipy.optimize import linprog, minimize
 
 from marl.gametheory.game import Payoffs
 
-NEWTON_STEPS = 100
+NEWTON_STEPS, SEARCHES = 100, 10
 
 
 def largest_entropy(constraints: sparse.csr_matrix, cells: int) -> tuple[Payoffs, int]:
@@ -27,17 +27,28 @@ def largest_entropy(constraints: sparse.csr_matrix, cells: int) -> tuple[Payoffs
     if not len(kept):
         p[possible] = 1.0 / possible.sum()
         return p, 0
-    rough = minimize(
-        lambda m: _dual(kept, m),
-        np.zeros(len(kept)),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0, None)] * len(kept),
-        options={"maxiter": 2000, "maxfun": 4000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30},
-    )
-    prices, steps = _newton(kept, rough.x)
+    rough, searched = _searched(kept)
+    prices, steps = _newton(kept, rough)
     p[possible] = _primal(kept, prices)
-    return p, int(rough.nit) + steps
+    return p, searched + steps
+
+
+def _searched(gains: Payoffs) -> tuple[Payoffs, int]:
+    """Prices near the best, and steps. A search can stop early at a bound; from there the next one goes on."""
+    prices, steps = np.zeros(len(gains)), 0
+    for _ in range(SEARCHES):
+        found = minimize(
+            lambda m: _dual(gains, m),
+            prices,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0, None)] * len(gains),
+            options={"maxiter": 2000, "maxfun": 4000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30},
+        )
+        prices, steps = found.x, steps + int(found.nit)
+        if found.nit == 0 or _violation(_dual(gains, prices)[1], prices) < 1e-8:
+            break
+    return prices, steps
 
 
 def _possible(constraints: sparse.csr_matrix, cells: int) -> NDArray[np.bool_]:

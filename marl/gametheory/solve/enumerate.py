@@ -25,10 +25,10 @@ from marl.errors import ConfigError
 from marl.gametheory.game import MatrixGame, Payoffs
 from marl.gametheory.solve.lemke_howson import above_zero
 from marl.gametheory.solve.polish import sharpened
-from marl.gametheory.solve.solution import Solution, clean, require_two_players, solution
+from marl.gametheory.solve.solution import Solution, clean, precise, require_two_players, solution
 
-TIGHT = 1e-9
-"""Slacks and probabilities below this are 0."""
+COARSE, FINE = 1e-9, 1e-13
+"""Slacks and probabilities below this are 0. The second is for games in which the first takes for equal what is not."""
 MAX_SYSTEMS = 3_000_000
 BATCH = 50_000  # linear systems solved in one call
 METHOD = "vertex enumeration"
@@ -58,23 +58,38 @@ def all_equilibria(game: MatrixGame) -> Equilibria:
             f"all_equilibria: game {game.name!r} of {m}x{n} actions asks for {comb(m + n, m):,} linear systems, more than "
             f"{MAX_SYSTEMS:,}. For one equilibrium of a large game: nash(game)."
         )
-    rows, row_slack = _vertices(above_zero(game.payoffs[1]))
-    columns, column_slack = _vertices(above_zero(game.payoffs[0]).T)
+    found, degenerate = _labelled_pairs(game, COARSE)
+    if degenerate or not all(one.converged for one in found):  # are there ties, or only stakes of very different sizes?
+        finer, still = _labelled_pairs(game, FINE)
+        if finer and not still and all(one.converged for one in finer):
+            found, degenerate = finer, False
+    exact = [one for one in found if one.converged] or found
+    return Equilibria(tuple(exact), degenerate, max((s.nash_conv for s in exact), default=0.0))
+
+
+def _labelled_pairs(game: MatrixGame, tight: float) -> tuple[list[Solution], bool]:
+    """Pairs of vertices that carry all labels, and whether the game is degenerate."""
+    m, n = game.shape
+    (replies_0, column_units), (replies_1, row_units) = above_zero(game.payoffs[0]), above_zero(game.payoffs[1].T)
+    rows, row_slack = _vertices(replies_1.T, tight)
+    columns, column_slack = _vertices(replies_0.T, tight)
     # Label of an action: it is unplayed by its owner or a best response to the other's strategy.
     row_labels = np.hstack([rows <= 0, row_slack])  # [vertices, m + n]
     column_labels = np.hstack([column_slack, columns <= 0])
     missing = (~row_labels).astype(np.float64) @ (~column_labels).astype(np.float64).T
     degenerate = bool((row_labels.sum(1) > m).any() or (column_labels.sum(1) > n).any())
-    found = [_equilibrium(game, rows[p], columns[q]) for p, q in np.argwhere(missing == 0)]
-    return Equilibria(tuple(found), degenerate, max((s.nash_conv for s in found), default=0.0))
+    pairs = [(rows[p] / row_units, columns[q] / column_units) for p, q in np.argwhere(missing == 0)]
+    return [_equilibrium(game, row, column) for row, column in pairs], degenerate
 
 
 def _equilibrium(game: MatrixGame, row: Payoffs, column: Payoffs) -> Solution:
     found = solution(game, (clean(row), clean(column)), METHOD)
-    return found if found.nash_conv < 1e-12 * game.scale else solution(game, sharpened(game, found.profile, 0), METHOD)
+    if precise(game, found.profile):
+        return found
+    return solution(game, sharpened(game, found.profile, 0), METHOD)
 
 
-def _vertices(table: Payoffs) -> tuple[Payoffs, NDArray[np.bool_]]:
+def _vertices(table: Payoffs, zero: float) -> tuple[Payoffs, NDArray[np.bool_]]:
     """Vertices ``x`` of ``{x >= 0, table' x <= 1}`` without the origin, each once, and which inequalities they meet."""
     m, n = table.shape
     points, tight = [np.zeros((0, m))], [np.zeros((0, n), bool)]
@@ -83,15 +98,15 @@ def _vertices(table: Payoffs) -> tuple[Payoffs, NDArray[np.bool_]]:
         replies = np.array(list(combinations(range(n), size)))
         at_once = max(1, BATCH // len(replies))
         for start in range(0, len(supports), at_once):
-            x = _solve(table, supports[start : start + at_once], replies)
+            x = _solve(table, supports[start : start + at_once], replies, zero)
             slack = 1.0 - x @ table
-            inside = (slack > -TIGHT).all(axis=1)
+            inside = (slack > -zero).all(axis=1)
             points.append(x[inside])
-            tight.append(slack[inside] < TIGHT)
+            tight.append(slack[inside] < zero)
     return _each_once(np.concatenate(points), np.concatenate(tight))
 
 
-def _solve(table: Payoffs, supports: NDArray[np.int64], replies: NDArray[np.int64]) -> Payoffs:
+def _solve(table: Payoffs, supports: NDArray[np.int64], replies: NDArray[np.int64], zero: float) -> Payoffs:
     """Positive solutions ``x`` of ``table[I, J]' x_I = 1`` for all supports I and replies J."""
     size = supports.shape[1]
     systems = table[supports[:, None, None, :], replies[None, :, :, None]].reshape(-1, size, size)
@@ -102,7 +117,7 @@ def _solve(table: Payoffs, supports: NDArray[np.int64], replies: NDArray[np.int6
         regular = np.linalg.matrix_rank(systems, tol=1e-12) == size
         owner = owner[regular]
         parts = np.linalg.solve(systems[regular], np.ones((size, 1)))[..., 0]
-    positive = (parts > TIGHT).all(axis=1)
+    positive = (parts > zero).all(axis=1)
     x = np.zeros((int(positive.sum()), table.shape[0]))
     x[np.arange(len(x))[:, None], supports[owner[positive]]] = parts[positive]
     return x

@@ -5,6 +5,9 @@ Every vertex carries labels: actions that are not played and actions of the othe
 vertices that carries all labels is an equilibrium (after scaling to sum 1), but for the pair of origins. Starting there,
 one label is dropped and the pair of vertices with a doubled label is followed until the dropped one comes back.
 
+Each reply of the other may be shifted and stretched on its own: with ``A'[:, j] = A[:, j] / c_j + d_j`` the equilibria are
+those in which ``y_j`` is ``c_j`` times as likely, before scaling to sum 1. So stakes of all sizes become one size first.
+
 Ties in the ratio test are broken lexicographically, so the path cannot cycle, degenerate game or not.
 """
 
@@ -25,26 +28,30 @@ def lemke_howson(game: MatrixGame, label: int = 0) -> Solution:
     """The equilibrium at the end of the path that drops ``label``: an action of player 0, or of player 1 counted on."""
     require_two_players(game, "lemke_howson")
     m, n = game.shape
-    if not 0 <= label < m + n:
-        raise ConfigError(f"lemke_howson: label {label}; game {game.name!r} has labels 0 to {m + n - 1}.")
-    tableaus = _Tableau.of(above_zero(game.payoffs[1]).T, m), _Tableau.of(above_zero(game.payoffs[0]), 0)
+    if not isinstance(label, int | np.integer) or not 0 <= label < m + n:
+        raise ConfigError(f"lemke_howson: label {label!r}; game {game.name!r} has labels 0 to {m + n - 1}.")
+    (rows, row_units), (columns, column_units) = above_zero(game.payoffs[0]), above_zero(game.payoffs[1].T)
+    tableaus = _Tableau.of(columns, m), _Tableau.of(rows, 0)
     entering, side, pivots = label, (0 if label < m else 1), 0
     while pivots < MAX_PIVOTS:
         entering = tableaus[side].pivot(entering)
         side, pivots = 1 - side, pivots + 1
         if entering == label:
             break
-    row, column = tableaus[0].point()[:m], tableaus[1].point()[m:]
+    row, column = tableaus[0].point()[:m] / column_units, tableaus[1].point()[m:] / row_units
     if not _is_scalable(row, column):
         return solution(game, game.uniform(), "Lemke-Howson", pivots)
     return solution(game, sharpened(game, (clean(row), clean(column))), "Lemke-Howson", pivots)
 
 
-def above_zero(table: Payoffs) -> Payoffs:
-    """The same preferences with payoffs between 1 and 2."""
-    spread = np.ptp(table)
-    scaled: Payoffs = (table - table.min()) / spread + 1.0 if spread > 0 else np.ones_like(table)
-    return scaled
+def above_zero(table: Payoffs) -> tuple[Payoffs, Payoffs]:
+    """The same preferences among rows with payoffs between 1 and 2, and what each column was divided by: powers of two.
+
+    The largest unit is 1, so that weights divided by units stay in range; columns in which all rows are alike have it too.
+    """
+    spread = np.ptp(table, axis=0)
+    units = np.exp2(np.ceil(np.log2(np.where(spread > 0, spread, spread.max() or 1.0))))
+    return (table - table.min(axis=0)) / units + 1.0, units / units.max()
 
 
 def _is_scalable(row: Payoffs, column: Payoffs) -> bool:

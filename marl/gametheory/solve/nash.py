@@ -16,17 +16,19 @@ from math import comb
 
 import numpy as np
 
-from marl.gametheory.game import EXACT, MatrixGame, Payoffs, Profile
+from marl.gametheory.game import MatrixGame, Payoffs, Profile
 from marl.gametheory.solve.enumerate import all_equilibria
 from marl.gametheory.solve.lemke_howson import lemke_howson
 from marl.gametheory.solve.polish import sharpened
-from marl.gametheory.solve.qre import branch, unit_game
+from marl.gametheory.solve.qre import branch
 from marl.gametheory.solve.solution import Solution, solution
 from marl.gametheory.solve.zero_sum import zero_sum
 
 AFFORDABLE = 200_000  # linear systems for the fallback of two-player games: about 10x10
 MOST_RATIONAL = 1e7
 STARTS = 20
+EXACT_DIGITS = 1e-12
+"""Two payoffs that differ by less, relative to the better one, are equal."""
 THRESHOLDS = (1e-2, 1e-3, 1e-5)
 """Actions played less are taken for unused when an equilibrium is looked for near a logit equilibrium."""
 
@@ -36,12 +38,15 @@ def nash(game: MatrixGame) -> Solution:
     if game.num_players == 1:
         return solution(game, game.pure([int(game.payoffs[0].argmax())]), "best action")
     if game.num_players == 2:
-        return zero_sum(game) if game.is_constant_sum else _two_players(game)
+        found = zero_sum(game) if game.is_constant_sum else None
+        return found if found is not None and found.converged else _two_players(game, found)
     return _many_players(game)
 
 
-def _two_players(game: MatrixGame) -> Solution:
+def _two_players(game: MatrixGame, known: Solution | None) -> Solution:
     best = lemke_howson(game)
+    if known is not None:
+        best = min(known, best, key=_distance)
     for label in range(1, sum(game.shape)):
         if best.converged:
             return best
@@ -68,9 +73,8 @@ def _many_players(game: MatrixGame) -> Solution:
 
 def _along_branch(game: MatrixGame, bias: Payoffs) -> Solution:
     """The best equilibrium found near points of one logit branch; the first that is exact ends the walk."""
-    _, scaled = unit_game(game)
     best, seen = solution(game, game.uniform(), "uniform play"), ""
-    for point in branch(scaled, MOST_RATIONAL, bias):
+    for point in branch(game.normalised, MOST_RATIONAL, bias):
         if point.rationality < 2.0:
             continue
         supports = str([[(s > t).tolist() for s in point.profile] for t in THRESHOLDS])
@@ -91,10 +95,15 @@ def _guesses(game: MatrixGame, profile: Profile) -> list[Profile]:
 def pure_equilibria(game: MatrixGame) -> list[tuple[int, ...]]:
     """Joint actions from which nobody gains by deviating alone."""
     best = [
-        game.payoffs[i] >= game.payoffs[i].max(axis=i, keepdims=True) - EXACT * game.scale
+        game.payoffs[i] >= _least_best(game.payoffs[i].max(axis=i, keepdims=True), game.noise[i])
         for i in range(game.num_players)
     ]
     return [tuple(map(int, joint)) for joint in np.argwhere(np.logical_and.reduce(best))]
+
+
+def _least_best(best: Payoffs, noise: float) -> Payoffs:
+    """What is still as good as the best: less by its last digits only, or by rounding."""
+    return np.asarray(best - EXACT_DIGITS * np.abs(best) - noise)
 
 
 def _distance(found: Solution) -> float:

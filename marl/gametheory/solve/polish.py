@@ -42,18 +42,25 @@ def _pair(game: MatrixGame, profile: Profile, i: int, j: int) -> Payoffs:
 
 
 def polish(game: MatrixGame, profile: Profile, supports: Sequence[NDArray[np.bool_]]) -> Profile:
-    """The equilibrium on these supports nearest to the profile; the profile itself where that is no improvement."""
+    """The equilibrium on these supports nearest to the profile; the profile itself where that is no improvement.
+
+    Payoffs of actions outside are not looked at while solving, so that large ones among them cost no digits, and players
+    count alike, whatever the units of their payoffs.
+    """
     used = np.concatenate(supports)
-    x = np.where(used, np.concatenate(profile), 0.0)
-    best, best_conv = profile, game.nash_conv(profile)
-    owner = np.repeat(np.eye(game.num_players), game.shape, axis=0)  # [actions, players]
+    cells = np.ix_(*supports)
+    within = MatrixGame(np.stack([table[cells] for table in game.payoffs])).normalised
+    x = np.concatenate(profile)[used]
+    units = np.where(game.spreads > 0, game.spreads, 1.0)
+    best, best_conv = profile, float((game.gains(profile) / units).sum())
     for _ in range(STEPS if game.num_players > 2 else 2):
-        x = x + _newton_step(game, x, used, owner)
-        parts = _split(game, x)
-        if not np.isfinite(x).all() or min(part.min() for part in parts) < -0.1:
+        x = x + _newton_step(within, x)
+        if not np.isfinite(x).all() or x.min() < -0.1:
             break
-        candidate = tuple(map(clean, parts))
-        conv = game.nash_conv(candidate)
+        whole = np.zeros(len(used))
+        whole[used] = x
+        candidate = tuple(map(clean, _split(game, whole)))
+        conv = float((game.gains(candidate) / units).sum())
         if conv >= best_conv:
             if best is not profile:
                 break
@@ -62,19 +69,19 @@ def polish(game: MatrixGame, profile: Profile, supports: Sequence[NDArray[np.boo
     return best
 
 
-def _newton_step(game: MatrixGame, x: Payoffs, used: NDArray[np.bool_], owner: Payoffs) -> Payoffs:
+def _newton_step(game: MatrixGame, x: Payoffs) -> Payoffs:
+    """For a game in which all actions are in use."""
     profile = _split(game, x)
+    owner = np.repeat(np.eye(game.num_players), game.shape, axis=0)  # [actions, players]
     earned = np.concatenate([game.deviations(profile, i) for i in range(game.num_players)])
-    values = (owner * np.where(used, earned, 0.0)[:, None]).sum(0) / (owner * used[:, None]).sum(0)
-    count, players = int(used.sum()), game.num_players
-    system = np.zeros((count + players, count + players))
-    system[:count, :count] = interactions(game, profile)[np.ix_(used, used)]
-    system[:count, count:] = -owner[used]
-    system[count:, :count] = owner[used].T
-    wanted = np.concatenate([(owner @ values - earned)[used], 1.0 - owner.T @ x])
-    step = np.zeros_like(x)
-    step[used] = np.linalg.lstsq(system, wanted, rcond=1e-13)[0][:count]
-    return step
+    values = owner.T @ earned / owner.sum(axis=0)
+    count = len(x)
+    system = np.zeros((count + game.num_players, count + game.num_players))
+    system[:count, :count] = interactions(game, profile)
+    system[:count, count:] = -owner
+    system[count:, :count] = owner.T
+    wanted = np.concatenate([owner @ values - earned, 1.0 - owner.T @ x])
+    return np.asarray(np.linalg.lstsq(system, wanted, rcond=1e-13)[0][:count])
 
 
 def _split(game: MatrixGame, x: Payoffs) -> Profile:

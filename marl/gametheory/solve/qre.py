@@ -24,6 +24,7 @@ from marl.gametheory.solve.solution import Solution
 MAX_STEPS = 5_000
 PRECISE = 1e-12
 """Largest error of v on the curve, in units of the game's spread of payoffs."""
+MOST_RESIDUAL = 1e-3
 LONGEST, SHORTEST = 0.5, 1e-7
 """Steps along the curve; s counts as length too, so 0.5 multiplies lambda by at most 1.65."""
 
@@ -46,8 +47,8 @@ class Point(NamedTuple):
 
 def logit_qre(game: MatrixGame, rationality: float) -> QuantalResponse:
     """The logit equilibrium on the principal branch where it first reaches this rationality (lambda)."""
-    if not rationality >= 0 or not np.isfinite(rationality):
-        raise ConfigError(f"logit_qre: rationality is {rationality}; expected a finite number, 0 or more.")
+    if not isinstance(rationality, int | float | np.number) or not rationality >= 0 or not np.isfinite(rationality):
+        raise ConfigError(f"logit_qre: rationality is {rationality!r}; expected a finite number, 0 or more.")
     spread, scaled = unit_game(game)
     last = Point(0.0, game.uniform(), 0)
     for point in branch(scaled, until=rationality * spread):
@@ -59,7 +60,8 @@ def logit_qre(game: MatrixGame, rationality: float) -> QuantalResponse:
         profile=last.profile,
         values=game.values(last.profile),
         nash_conv=game.nash_conv(last.profile),
-        converged=reached and residual < 1e-6,
+        # A response moves by lambda times the rounding of payoffs, so the last digits are lost where lambda is large.
+        converged=reached and residual < min(MOST_RESIDUAL, 1e-6 + 10 * PRECISE * rationality * spread),
         iterations=last.steps,
         method="logit branch",
         rationality=last.rationality / spread,

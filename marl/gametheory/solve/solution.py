@@ -1,4 +1,9 @@
-"""What solvers return: a profile together with how far it is from an equilibrium."""
+"""What solvers return: a profile together with how far it is from an equilibrium.
+
+When is a gain 0 up to rounding? Player ``i`` gains ``sum_a x(a) (u_i(b, a_-i) - u_i(a))`` by its best deviation ``b``, a sum
+in which gains and losses cancel in an equilibrium. So it is compared with the same sum of absolute differences: what is at
+stake in the profile itself. Payoffs that nobody gets there, however large, excuse nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from marl.errors import ConfigError
 from marl.gametheory.game import MatrixGame, Payoffs, Profile
 
 TOLERANCE = 1e-8
-"""A profile whose NashConv is below this, times the game's scale, counts as an equilibrium."""
+"""A profile in which no player gains more than this, times what is at stake for it, counts as an equilibrium."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +33,31 @@ class Solution:
 def solution(game: MatrixGame, profile: Profile, method: str, iterations: int = 0) -> Solution:
     """The profile with its NashConv; converged if that is 0 up to rounding."""
     conv = max(0.0, game.nash_conv(profile))
-    return Solution(profile, game.values(profile), conv, conv < TOLERANCE * game.scale, iterations, method)
+    return Solution(profile, game.values(profile), conv, is_equilibrium(game, profile), iterations, method)
+
+
+def is_equilibrium(game: MatrixGame, profile: Profile) -> bool:
+    """Whether no player gains by deviating, up to rounding."""
+    return bool((game.gains(profile) <= TOLERANCE * stakes(game, profile) + game.noise).all())
+
+
+def precise(game: MatrixGame, profile: Profile) -> bool:
+    """Whether there is nothing left to polish."""
+    return bool((game.gains(profile) <= 1e-4 * TOLERANCE * stakes(game, profile)).all())
+
+
+def stakes(game: MatrixGame, profile: Profile) -> Payoffs:
+    """How far a player's payoffs and those of its best deviation are apart on average, whatever the sign."""
+    apart = []
+    for i, strategy in enumerate(profile):
+        best = int(game.deviations(profile, i).argmax())
+        table = np.moveaxis(game.payoffs[i], i, 0)
+        others = np.ones(())
+        for j, other in enumerate(profile):
+            others = np.multiply.outer(others, other) if j != i else others
+        used = np.flatnonzero(strategy)
+        apart.append(sum(strategy[a] * float((np.abs(table[best] - table[a]) * others).sum()) for a in used))
+    return np.array(apart)
 
 
 def clean(strategy: Payoffs) -> Payoffs:
@@ -46,5 +75,10 @@ def require_two_players(game: MatrixGame, what: str) -> None:
 
 
 def require_positive(what: str, value: float) -> None:
-    if not value > 0 or not np.isfinite(value):
-        raise ConfigError(f"{what} is {value}; expected a finite number above 0.")
+    if not isinstance(value, int | float | np.number) or not value > 0 or not np.isfinite(value):
+        raise ConfigError(f"{what} is {value!r}; expected a finite number above 0.")
+
+
+def require_whole(what: str, value: int) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ConfigError(f"{what} is {value!r}; expected a whole number, 1 or more.")

@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 from marl.errors import ConfigError
 from marl.gametheory.game import MatrixGame, Payoffs, Profile
 from marl.gametheory.solve.polish import sharpened
-from marl.gametheory.solve.solution import TOLERANCE, Solution, clean, require_two_players, solution
+from marl.gametheory.solve.solution import Solution, clean, precise, require_two_players, solution
 
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 """Options of HiGHS: the smallest errors that it accepts."""
@@ -32,7 +32,7 @@ def zero_sum(game: MatrixGame) -> Solution:
         )
     row, column, pivots = maximin(game.payoffs[0])
     found: Profile = (clean(row), clean(column))
-    if game.nash_conv(found) > 0.01 * TOLERANCE * game.scale:
+    if not precise(game, found):
         found = sharpened(game, found)
     return solution(game, found, "linear program", pivots)
 

@@ -49,12 +49,12 @@ def build_tree(
 
     world = make(1)
     _check(world.name, world.kinds, world.fixed_seats, chance_samples)
+    labels = [_labels(kind, action_names) for kind in world.kinds for _ in kind.agents]
     growth = Growth(world.name, tuple(world.seat_names), max_nodes)
     growth.add(np.array([-1]), np.zeros(1, np.int64))
     chance = (
         _grow_deals(growth, make, world) if isinstance(world, DealtEnv) else _grow_seeds(growth, make, chance_samples)
     )
-    labels = [_labels(kind, action_names) for kind in world.kinds for _ in kind.agents]
     return growth.finish(chance, world.kinds, labels)
 
 
@@ -78,7 +78,12 @@ def _check(name: str, kinds: Sequence[Kind], fixed_seats: bool, chance_samples: 
 
 def _labels(kind: Kind, names: Sequence[str]) -> list[str]:
     count = kind.columns.options
-    return [*names[:count], *map(str, range(len(names[:count]), count))]
+    if names and len(names) < count:
+        raise ConfigError(
+            f"action_names has {len(names)} name(s), {', '.join(map(repr, names))}, and {kind.agents[0]!r} has {count} "
+            "actions; expected a name for every action. Leave action_names out to number them."
+        )
+    return [*names[:count]] or [*map(str, range(count))]
 
 
 # -- chance --------------------------------------------------------------------------------------------------------

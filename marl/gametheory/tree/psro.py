@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from marl.errors import ConfigError
+from marl.gametheory.solve.solution import require_whole
 from marl.gametheory.solve.zero_sum import maximin
 from marl.gametheory.tree.response import Solved, plan_gains, solved
 from marl.gametheory.tree.sequence import Aside
@@ -50,6 +51,7 @@ def exact_psro(
             f"game {tree.name!r} is no two-player zero-sum game, for which the Nash equilibrium between the lists can be "
             "computed by linear programming. Use cfr(tree, iterations), or trained PSRO with another meta-solver."
         )
+    require_whole("exact_psro: iterations", iterations)
     if unreached not in ("uniform", "first"):
         raise ConfigError(f"unreached is {unreached!r}; expected 'uniform' or 'first'.")
     form = tree.form

@@ -16,6 +16,7 @@ from bisect import bisect_right
 import numpy as np
 
 from marl.errors import ConfigError, UnknownNameError, did_you_mean
+from marl.gametheory.solve.solution import require_whole
 from marl.gametheory.tree.response import Solved, solved
 from marl.gametheory.tree.tree import CHANCE, TERMINAL, Behaviour, Tree
 
@@ -132,6 +133,7 @@ def sampled_cfr(
     tree: Tree, iterations: int, sampling: str = "external", *, seed: int = 0, epsilon: float = 0.6
 ) -> Solved:
     """The average strategy after so many sampled iterations, with its exact NashConv. ``epsilon`` is for outcome sampling."""
+    require_whole("sampled_cfr: iterations", iterations)
     return SampledCFR(tree, sampling, seed=seed, epsilon=epsilon).run(iterations).solved()
 
 

@@ -93,6 +93,12 @@ class Tree:
         return bool(np.abs(self.payoffs.sum(axis=1)).max() <= 1e-6 * scale)
 
     @cached_property
+    def is_constant_sum(self) -> bool:
+        """Whether all ways to end pay the same in all."""
+        total = self.payoffs[self.terminal].sum(axis=1)
+        return bool(np.ptp(total) <= 1e-6 * max(1.0, float(np.abs(self.payoffs).max())))
+
+    @cached_property
     def form(self) -> SequenceForm:
         """The sequence form, which all solvers work on; built once."""
         from marl.gametheory.tree.sequence import SequenceForm

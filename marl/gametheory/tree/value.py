@@ -1,5 +1,7 @@
 """Value and equilibrium of a two-player zero-sum game by one linear program (Koller, Megiddo and von Stengel, 1996).
 
+Constant-sum games are solved as well: what one earns more, the other earns less.
+
 With plans ``x`` of player 0 and values ``q`` of player 1's information sets (``q[0]``: of the whole game):
 
     maximise q[0]   such that   E_0 x = e,  x >= 0,   E_1' q <= A' x
@@ -24,10 +26,10 @@ from marl.gametheory.tree.tree import Reals, Tree
 
 def equilibrium(tree: Tree) -> Solved:
     """A Nash equilibrium by linear programming; its ``values`` are the values of the game."""
-    if tree.num_players != 2 or not tree.is_zero_sum:
-        what = f"{tree.num_players} players" if tree.num_players != 2 else "payoffs that do not add up to 0"
+    if tree.num_players != 2 or not tree.is_constant_sum:
+        what = f"{tree.num_players} players" if tree.num_players != 2 else "payoffs that do not add up to a constant"
         raise ConfigError(
-            f"game {tree.name!r} has {what}; a value by linear programming needs two players whose payoffs add up to 0. Use "
+            f"game {tree.name!r} has {what}; a value by linear programming needs two players whose payoffs do. Use "
             "cfr(tree, iterations) and look at the NashConv of its answer."
         )
     form = tree.form
