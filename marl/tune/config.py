@@ -1,0 +1,90 @@
+"""How a search is made: the section ``tune`` of a file, and the keywords of ``marl.tune.run``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from marl.config import Config, explain
+
+RESOURCES = ("cpu", "gpu", "extra_cpu", "extra_gpu")
+
+
+class TuneConfig(Config):
+    """Trials, how they are judged, which of them may go on, and what each may use."""
+
+    num_samples: PositiveInt = Field(
+        1, description="Trials per point of the grid. Trials of sample k have the run's seed plus k."
+    )
+    metric: str | None = Field(
+        None,
+        description="Result field that trials are compared by. Default: the evaluation's metric, or episode_reward_mean "
+        "without evaluation.",
+    )
+    mode: Literal["max", "min"] | None = Field(
+        None,
+        description="Whether more (max) or less (min) is better. Default: max, but min for distances to equilibrium.",
+    )
+    scheduler: Literal["fifo", "asha"] = Field(
+        "fifo",
+        description="fifo: every trial runs to its end. asha: trials that are behind at the same point of the budget are "
+        "stopped there (asynchronous successive halving).",
+    )
+    time_attr: str | None = Field(
+        None,
+        description="asha: result field that measures the budget; its value in `stop` is all of it. Default: the first of "
+        "timesteps_total, training_iteration, episodes_total, time_total_s that `stop` has.",
+    )
+    grace_period: PositiveFloat | None = Field(
+        None,
+        description="asha: no trial is stopped before, in units of time_attr. Default: the budget divided by "
+        "reduction_factor twice.",
+    )
+    reduction_factor: float = Field(
+        3.0, gt=1, description="asha: at each rung about one of so many trials goes on; rungs are so many times apart."
+    )
+    max_concurrent_trials: PositiveInt | None = Field(
+        None, description="Trials at the same time at most. Default: as many as the resources allow."
+    )
+    max_failures: NonNegativeInt = Field(
+        0, description="How often a failed trial is started again, from its last checkpoint."
+    )
+    resources_per_trial: dict[str, NonNegativeFloat | Callable[..., Any]] | Callable[..., Any] | None = Field(
+        None,
+        description="CPUs and GPUs of one trial: cpu and gpu for the learner's process, extra_cpu and extra_gpu for its "
+        "workers. In Python also functions of spec, which knows spec.config. Default: what the trial's keys ask for.",
+    )
+
+    @field_validator("resources_per_trial")
+    @classmethod
+    def _known_resources(cls, value: Any) -> Any:
+        for name in value if isinstance(value, dict) else ():
+            if name not in RESOURCES:
+                raise ValueError(f"unknown resource {name!r}. Known: {', '.join(RESOURCES)}")
+        return value
+
+    @model_validator(mode="after")
+    def _nothing_is_ignored(self) -> TuneConfig:
+        idle = self.changed("time_attr", "grace_period", "reduction_factor")
+        if self.scheduler != "asha" and idle:
+            raise ValueError(f"{idle[0]} means nothing for the scheduler {self.scheduler}; add scheduler: asha")
+        return self
+
+
+def tune_config(keys: dict[str, Any], where: str) -> TuneConfig:
+    """Checked keys; mistakes are told by name."""
+    try:
+        return TuneConfig(**keys)
+    except ValidationError as error:
+        raise explain(error, f"{where}: tune", TuneConfig.model_fields) from None

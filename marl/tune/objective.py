@@ -1,0 +1,90 @@
+"""What trials are compared by, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from marl.errors import ConfigError
+from marl.scenario.config import Scenario
+from marl.training.result import SMALLER_IS_BETTER, look_up
+from marl.tune.config import TuneConfig
+
+CLOCKS = ("timesteps_total", "training_iteration", "episodes_total", "time_total_s")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A result field, and whether more of it is better. ``keeps_best``: the checkpoint ``best`` is chosen by it too.
+
+    The score of a trial is the newest value of the field, which is what its newest checkpoint plays; where ``best`` is
+    chosen by the field, it is the largest value, which is what ``best`` plays.
+    """
+
+    metric: str
+    mode: str = "max"
+    keeps_best: bool = False
+
+    @property
+    def sign(self) -> float:
+        return 1.0 if self.mode == "max" else -1.0
+
+    def value(self, result: Mapping[str, Any]) -> float | None:
+        return look_up(result, self.metric)
+
+    def scored(self, results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+        """The result that stands for a trial; None before there is one with the field."""
+        known = [result for result in results if self.value(result) is not None]
+        if not known:
+            return None
+        return max(known, key=lambda result: self.value(result) or 0.0) if self.keeps_best else known[-1]
+
+    def after(self, score: float | None, result: Mapping[str, Any]) -> float | None:
+        """The score once one more result is there; results without the field (no evaluation was due) change nothing."""
+        value = self.value(result)
+        if value is None or (self.keeps_best and score is not None and score > value):
+            return score
+        return value
+
+
+@dataclass(frozen=True)
+class Halving:
+    """Rungs of asynchronous successive halving: ``grace_period`` times powers of ``reduction_factor``, in units of
+    ``clock``, up to ``budget``."""
+
+    clock: str
+    budget: float
+    grace_period: float
+    reduction_factor: float
+
+
+def dotted(field: str) -> str:
+    """``policy_reward_mean/pol1`` is another way to write ``policy_reward_mean.pol1``."""
+    return field.replace("/", ".")
+
+
+def make_objective(config: TuneConfig, scenario: Scenario | None) -> Objective:
+    """The field that was asked for, else what the scenario is evaluated by."""
+    evaluated = scenario is not None and scenario.evaluation.interval > 0
+    best = f"evaluation.{scenario.evaluation.metric}" if scenario is not None and evaluated else None
+    metric = dotted(config.metric) if config.metric else best or "episode_reward_mean"
+    mode = config.mode or ("min" if metric in SMALLER_IS_BETTER else "max")
+    return Objective(metric, mode, keeps_best=metric == best and mode == "max")
+
+
+def make_halving(config: TuneConfig, stop: Mapping[str, float | bool]) -> Halving | None:
+    """None for a scheduler that lets every trial run to its end."""
+    if config.scheduler != "asha":
+        return None
+    clock = dotted(config.time_attr) if config.time_attr else next((c for c in CLOCKS if c in stop), None)
+    if clock is None or clock not in stop:
+        raise ConfigError(
+            f"asha has to know how long a trial may be, but stop has no {clock or 'budget'}. Give one, for instance stop: "
+            "{timesteps_total: 100000}."
+        )
+    budget, factor = float(stop[clock]), config.reduction_factor
+    grace = config.grace_period or max(budget / factor**2, 1.0 if clock != "time_total_s" else 0.0)
+    if grace > budget:
+        raise ConfigError(f"tune: grace_period is {grace:g} {clock}, but trials end at {budget:g}. Give less.")
+    return Halving(clock, budget, grace, factor)

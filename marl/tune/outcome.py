@@ -1,0 +1,120 @@
+"""What a search found: every trial with its keys, its results and its directory, and the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from marl.errors import TrainingError
+from marl.training.files import RunFiles
+from marl.tune.journal import ERROR, Journal
+from marl.tune.objective import Objective
+from marl.tune.trial import newest_checkpoint
+
+
+@dataclass(frozen=True)
+class TrialOutcome:
+    """One trial. Its results are read from its run directory when they are first asked for."""
+
+    index: int
+    trial_id: str
+    directory: Path
+    params: Mapping[str, Any]
+    config: Mapping[str, Any]
+    status: str
+    error: str
+    objective: Objective
+
+    @cached_property
+    def results(self) -> list[dict[str, Any]]:
+        """Every result, oldest first."""
+        return RunFiles(self.directory).results()
+
+    @property
+    def last_result(self) -> dict[str, Any]:
+        return self.results[-1] if self.results else {}
+
+    @property
+    def best_result(self) -> Mapping[str, Any]:
+        """The result that the score comes from; empty if there was none."""
+        return self.objective.scored(self.results) or {}
+
+    @property
+    def score(self) -> float | None:
+        """What the trial is compared by; None if it never had a value."""
+        return self.objective.value(self.best_result)
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """What plays as the score says: ``best`` where it is chosen by the same field, else the newest checkpoint."""
+        best = self.directory / "checkpoints" / "best"
+        if self.objective.keeps_best and best.is_dir():
+            return best
+        return newest_checkpoint(self.directory)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """All trials of a search, in their order; ``interrupted``: Ctrl-C ended it, and it can go on."""
+
+    directory: Path
+    objective: Objective
+    trials: list[TrialOutcome]
+    interrupted: bool
+
+    @property
+    def metric(self) -> str:
+        return self.objective.metric
+
+    @property
+    def mode(self) -> str:
+        return self.objective.mode
+
+    @property
+    def failed(self) -> list[TrialOutcome]:
+        return [trial for trial in self.trials if trial.status == ERROR]
+
+    @property
+    def best_trial(self) -> TrialOutcome:
+        """The trial with the best score; of equal ones the first."""
+        scored = [(trial.score, trial) for trial in self.trials]
+        known = [(self.objective.sign * score, trial) for score, trial in scored if score is not None]
+        if not known:
+            raise TrainingError(
+                f"no trial in {self.directory} has a value of {self.metric}. Let trials run longer, or choose another metric."
+            )
+        return max(known, key=lambda pair: pair[0])[1]
+
+    @property
+    def best_config(self) -> Mapping[str, Any]:
+        return self.best_trial.config
+
+    @property
+    def best_result(self) -> Mapping[str, Any]:
+        return self.best_trial.best_result
+
+    @property
+    def best_checkpoint(self) -> Path | None:
+        return self.best_trial.checkpoint
+
+
+def outcome_of(journal: Journal) -> Tuning:
+    """What the run directories hold."""
+    plan = journal.plan
+    trials = [
+        TrialOutcome(
+            trial.index,
+            trial.trial_id,
+            journal.directory_of(trial),
+            trial.params,
+            trial.config,
+            journal.status[trial.index],
+            journal.errors[trial.index],
+            plan.objective,
+        )
+        for trial in plan.trials
+    ]
+    return Tuning(journal.directory, plan.objective, trials, journal.interrupted)

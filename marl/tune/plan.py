@@ -1,0 +1,148 @@
+"""What will be tried: every trial with its keys, its directory and what it asks Ray for, before any of them starts."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from marl.errors import CheckpointError, ConfigError
+from marl.scenario.config import Scenario
+from marl.scenario.describe import describe
+from marl.scenario.load import compose
+from marl.scenario.setup import set_up
+from marl.training.build import check_fields
+from marl.training.files import run_name, safe_name, to_plain
+from marl.training.result import check_field
+from marl.tune.config import TuneConfig
+from marl.tune.objective import Halving, Objective, dotted, make_halving, make_objective
+from marl.tune.resources import Bundle, request
+from marl.tune.search import Variant, variants
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One trial."""
+
+    index: int
+    trial_id: str
+    directory: Path
+    params: dict[str, Any]
+    config: dict[str, Any]
+    bundles: list[Bundle] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All trials of a search. Without a ``function`` each of them is a scenario."""
+
+    trials: list[Planned]
+    options: TuneConfig
+    objective: Objective
+    halving: Halving | None
+    stop: dict[str, float | bool]
+    function: Callable[..., Any] | None = None
+    address: str | None = None  # of a Ray cluster
+    num_cpus: int | None = None  # of a Ray that is started for the search
+
+    @property
+    def clock(self) -> str:
+        return self.halving.clock if self.halving is not None else "training_iteration"
+
+
+def plan_scenarios(keys: Mapping[str, Any], options: TuneConfig, where: str) -> Plan:
+    """Trials of an algorithm; every one of them is checked against its world."""
+    stop = keys.get("stop") or {}
+    keys = {**keys, "stop": {dotted(k): v for k, v in stop.items()} if isinstance(stop, Mapping) else stop}
+    if not stop:
+        raise ConfigError("when should a trial stop? Give stop, for instance stop: {timesteps_total: 100000}.")
+    seed = keys.get("seed", 0)
+    found = variants(keys, options.num_samples, seed if isinstance(seed, int) else 0)
+    scenarios = [compose(variant.config, f"{where}, {_told(variant)}") for variant in found]
+    objective = make_objective(options, scenarios[0])
+    for scenario in scenarios:
+        _check(scenario, objective)
+    now, tag = datetime.now(), secrets.token_hex(3)[:5]
+    trials = []
+    for index, (variant, scenario) in enumerate(zip(found, scenarios, strict=True)):
+        env = scenario.env if isinstance(scenario.env, str) else getattr(scenario.env, "__name__", "env")
+        params = variant.params or {"seed": scenario.seed}
+        name = run_name(scenario.preset.name, env, tag, index, params, now)
+        described = describe(scenario)
+        bundles = request(options.resources_per_trial, scenario, {**described, **described["algo"]})
+        trials.append(Planned(index, f"{tag}_{index:05d}", Path(name), params, variant.config, bundles))
+    first = scenarios[0]
+    halving = make_halving(options, first.stop)
+    return Plan(trials, options, objective, halving, dict(first.stop), None, first.address, first.ray_num_cpus)
+
+
+def plan_functions(
+    function: Callable[..., Any], config: Mapping[str, Any], stop: Mapping[str, float | bool], options: TuneConfig
+) -> Plan:
+    """Trials of a user's own training function. Only a config that has a seed gets seeds of its own."""
+    stop = {dotted(name): value for name, value in stop.items()}
+    seed = config.get("seed", 0)
+    found = variants(config, options.num_samples, seed if isinstance(seed, int) else 0, seeded="seed" in config)
+    now, tag = datetime.now(), secrets.token_hex(3)[:5]
+    trials = []
+    for index, variant in enumerate(found):
+        name = run_name(function_name(function), str(config.get("env", "function")), tag, index, variant.params, now)
+        bundles = request(options.resources_per_trial, None, variant.config)
+        trials.append(Planned(index, f"{tag}_{index:05d}", Path(name), variant.params, variant.config, bundles))
+    return Plan(trials, options, make_objective(options, None), make_halving(options, stop), stop, function)
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def new_experiment(local_dir: Path, name: str) -> Path:
+    """A new ``local_dir/NAME_tune_DATE``: the folder that all trials of a search go into."""
+    stem = f"{safe_name(name, empty='search')[:40]}_tune_{datetime.now():%Y-%m-%d_%H-%M-%S}"
+    try:
+        for number in count(1):
+            directory = local_dir.expanduser() / (stem if number == 1 else f"{stem}_{number}")
+            with suppress(FileExistsError):
+                directory.mkdir(parents=True)
+                return directory
+    except OSError as error:
+        raise ConfigError(
+            f"cannot create a folder in {local_dir}: {error.strerror}. Choose another place with --local-dir or "
+            "MARL_RESULTS_DIR."
+        ) from error
+    raise AssertionError("counting never ends")
+
+
+def as_before(trials: Sequence[Planned], stored: Sequence[Mapping[str, Any]], where: Path) -> list[Planned]:
+    """The trials under the names that they had when the search began; refused where it is another search."""
+    params = [to_plain(trial.params) for trial in trials]
+    if params != [row["params"] for row in stored]:
+        raise CheckpointError(
+            f"{where} is another search: it has {len(stored)} trials, of which the first is {stored[0]['params']}; this one "
+            f"has {len(trials)}, and the first is {params[0]}. Give the same keys, or start anew without resume."
+        )
+    return [
+        Planned(t.index, row["trial_id"], Path(row["directory"]), t.params, t.config, t.bundles)
+        for t, row in zip(trials, stored, strict=True)
+    ]
+
+
+def _check(scenario: Scenario, objective: Objective) -> None:
+    """Whatever a trial's own start would refuse, before any trial starts."""
+    policies = list(set_up(scenario).policies)
+    check_fields(scenario, policies)
+    check_field(objective.metric, policies, "metric")
+    if objective.metric.startswith("evaluation.") and not scenario.evaluation.interval:
+        raise ConfigError(
+            f"metric: {objective.metric} needs evaluations, but evaluation.interval is 0. Set it to 1 or more."
+        )
+
+
+def _told(variant: Variant) -> str:
+    values = ", ".join(f"{name}={value}" for name, value in variant.params.items())
+    return f"trial with {values}" if values else "trial"

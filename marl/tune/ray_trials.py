@@ -1,0 +1,168 @@
+"""Where trials meet Ray Tune: what an actor does, what the driver hears, which scheduler decides. Ray is imported inside
+functions only.
+
+Ray Tune is handed the numbers of the trials and nothing else: what a number means stands in the plan, results and checkpoints
+are in run directories. So nothing has to be read back from Ray Tune's own files, which are deleted at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from marl.training.files import RunFiles
+from marl.tune.journal import ENDED, ERROR, PENDING, RUNNING, STOPPED, TERMINATED, Journal
+from marl.tune.plan import Plan
+from marl.tune.reporter import Reporter, call
+from marl.tune.table import Screen
+from marl.tune.trial import RunningTrial, newest_checkpoint, read_error, write_error
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that an actor has to know."""
+
+    plan: Plan
+    directory: Path
+
+    def begin(self, index: int) -> RunningTrial:
+        trial, plan = self.plan.trials[index], self.plan
+        place = self.directory / trial.directory
+        try:
+            return RunningTrial(trial.config, place, trial.trial_id, plan.objective, plan.clock)
+        except Exception as error:
+            write_error(place, error)
+            raise
+
+    def step(self, running: RunningTrial) -> dict[str, Any]:
+        try:
+            return running.step()
+        except Exception as error:
+            write_error(running.directory, error)
+            raise
+
+    def call_function(self, index: int) -> None:
+        from ray import tune
+
+        trial, plan = self.plan.trials[index], self.plan
+        place = self.directory / trial.directory
+        assert plan.function is not None
+        try:
+            reporter = Reporter(
+                trial.config, place, trial.trial_id, plan.objective, plan.clock, plan.stop, send=tune.report
+            )
+            call(plan.function, trial.config, reporter)
+        except Exception as error:
+            write_error(place, error)
+            raise
+
+
+def make_trainable(plan: Plan, directory: Path) -> Any:
+    """What Ray Tune starts for each trial, with the trial's own request for resources."""
+    from ray import tune
+
+    class Trial(tune.Trainable):  # type: ignore[misc]
+        def setup(self, config: dict[str, Any], job: Job) -> None:
+            self.job, self.running = job, job.begin(config["trial"])
+
+        def step(self) -> dict[str, Any]:
+            return self.job.step(self.running)
+
+        def cleanup(self) -> None:
+            self.running.close()
+
+    def function_trial(config: dict[str, Any], job: Job) -> None:
+        job.call_function(config["trial"])
+
+    trainable = tune.with_parameters(function_trial if plan.function else Trial, job=Job(plan, directory))
+    bundles = [trial.bundles for trial in plan.trials]
+    return tune.with_resources(trainable, lambda config: tune.PlacementGroupFactory(bundles[config["trial"]]))
+
+
+def make_scheduler(journal: Journal) -> Any:
+    """First come, first served; or halving, which remembers what the trials of an interrupted search had reached."""
+    from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
+
+    halving = journal.plan.halving
+    if halving is None:
+        return FIFOScheduler()
+    budget = halving.budget
+
+    class Remembering(ASHAScheduler):  # type: ignore[misc]
+        def on_trial_add(self, controller: Any, trial: Any) -> None:
+            super().on_trial_add(controller, trial)
+            for told in past(journal, trial.config["trial"]):
+                super().on_trial_result(controller, trial, told)
+
+        def on_trial_result(self, controller: Any, trial: Any, result: dict[str, Any]) -> Any:
+            decision = super().on_trial_result(controller, trial, result)
+            if decision == self.STOP and result["clock"] < budget:
+                journal.halted.add(trial.config["trial"])
+            return decision
+
+    scheduler = Remembering(
+        time_attr="clock",
+        metric="score",
+        mode=journal.plan.objective.mode,
+        max_t=budget,
+        grace_period=halving.grace_period,
+        reduction_factor=halving.reduction_factor,
+    )
+    for trial in journal.plan.trials:
+        if journal.status[trial.index] in ENDED:  # it no longer runs, but others are compared with it
+            scheduler.on_trial_add(
+                None, SimpleNamespace(trial_id=f"ended {trial.index}", config={"trial": trial.index})
+            )
+    return scheduler
+
+
+def past(journal: Journal, index: int) -> list[dict[str, float]]:
+    """Scores that a trial had reached before; of one that goes on those up to its checkpoint, as later ones come again."""
+    from marl.training.checkpoint import iteration_of
+    from marl.training.result import look_up
+
+    plan, place = journal.plan, journal.directory_of(journal.plan.trials[index])
+    checkpoint = newest_checkpoint(place)
+    last = iteration_of(checkpoint) if checkpoint is not None else 0
+    told: list[dict[str, float]] = []
+    score: float | None = None
+    for result in RunFiles(place).results():
+        score, clock = plan.objective.after(score, result), look_up(result, plan.clock)
+        comes_again = journal.status[index] not in ENDED and result["training_iteration"] > last
+        if score is not None and clock is not None and not comes_again:
+            told.append({"clock": clock, "score": score})
+    return told
+
+
+def make_callback(journal: Journal, screen: Screen) -> Any:
+    """What the driver does when Ray Tune tells of a trial: write it down, show it."""
+    from ray import tune
+
+    def note(index: int, status: str, why: str = "") -> None:
+        journal.note(index, status, why)
+        screen.status(index, status, why)
+
+    class Watch(tune.Callback):  # type: ignore[misc]
+        def on_trial_start(self, *, trial: Any, **_: Any) -> None:
+            note(trial.config["trial"], RUNNING)
+
+        def on_trial_result(self, *, trial: Any, result: dict[str, Any], **_: Any) -> None:
+            if "shown" in result:
+                screen.result(trial.config["trial"], result)
+
+        def on_trial_complete(self, *, trial: Any, **_: Any) -> None:
+            index = trial.config["trial"]
+            note(index, STOPPED if index in journal.halted else TERMINATED)
+
+        def on_trial_recover(self, *, trial: Any, **_: Any) -> None:
+            index = trial.config["trial"]
+            why = read_error(journal.directory_of(journal.plan.trials[index]))
+            note(index, PENDING, f"failed and starts again: {why}")
+
+        def on_trial_error(self, *, trial: Any, **_: Any) -> None:
+            index = trial.config["trial"]
+            note(index, ERROR, read_error(journal.directory_of(journal.plan.trials[index])))
+
+    return Watch()

@@ -1,0 +1,100 @@
+"""What a trial asks Ray for: a bundle for the process that learns, and one for each of its helpers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+from marl.errors import ConfigError, ResourceError
+from marl.scenario.config import Scenario
+from marl.tune.config import RESOURCES
+
+Bundle: TypeAlias = dict[str, float]
+Wanted: TypeAlias = Mapping[str, float | Callable[..., Any]] | Callable[..., Any] | None
+
+
+class Keys(dict[str, Any]):
+    """A trial's keys, as ``spec.config["num_workers"]`` and as ``spec.config.num_workers``."""
+
+    def __getattr__(self, key: str) -> Any:
+        try:
+            return self[key]
+        except KeyError:
+            raise AttributeError(f"the trial has no key {key!r}") from None
+
+
+def helpers(scenario: Scenario | None, keys: Mapping[str, Any]) -> list[Bundle]:
+    """One bundle per Ray worker and per further learner; of a training function ``num_workers`` in its config is known."""
+    if scenario is None:
+        workers = keys.get("num_workers", 0)
+        return [{"CPU": 1.0}] * (workers if isinstance(workers, int) else 0)
+    worker: Bundle = {"CPU": scenario.num_cpus_per_worker, "GPU": scenario.num_gpus_per_worker}
+    on_ray = [{**worker, **scenario.custom_resources_per_worker}] * (scenario.num_workers if scenario.on_ray else 0)
+    return [*on_ray, *([{"CPU": 1.0}] * (scenario.num_learners - 1))]
+
+
+def request(wanted: Wanted, scenario: Scenario | None, keys: Mapping[str, Any]) -> list[Bundle]:
+    """The bundles of one trial; the first one is for the process that learns."""
+    given = _evaluated(wanted, keys)
+    gpus = scenario.num_gpus if scenario is not None else 0.0
+    head: Bundle = {"CPU": given.get("cpu", 1.0), "GPU": given.get("gpu", gpus)}
+    others = helpers(scenario, keys)
+    if "extra_cpu" in given or "extra_gpu" in given:
+        others = _shared_out({"CPU": given.get("extra_cpu", 0.0), "GPU": given.get("extra_gpu", 0.0)}, others)
+    return [_positive(head), *(bundle for bundle in map(_positive, others) if bundle)]
+
+
+def total(bundles: Iterable[Bundle]) -> Bundle:
+    """All bundles together."""
+    summed: Bundle = {}
+    for bundle in bundles:
+        for name, amount in bundle.items():
+            summed[name] = summed.get(name, 0.0) + amount
+    return summed
+
+
+def check_fits(bundles: Iterable[Bundle], there: Mapping[str, float], who: str) -> None:
+    """Refuse a trial that could never start instead of waiting for ever."""
+    for name, amount in total(bundles).items():
+        if amount > there.get(name, 0.0) + 1e-9:
+            raise ResourceError(
+                f"{who} asks for {amount:g} {name}, but Ray has {there.get(name, 0.0):g}. Use fewer num_workers, other "
+                "resources_per_trial, or --num-cpus."
+            )
+
+
+def _evaluated(wanted: Wanted, keys: Mapping[str, Any]) -> dict[str, float]:
+    spec = SimpleNamespace(config=Keys(keys))
+    entries = wanted(spec) if callable(wanted) else wanted or {}
+    if not isinstance(entries, Mapping):
+        raise ConfigError(f"resources_per_trial gave {entries!r}; expected a dict such as {{'cpu': 1, 'gpu': 0.2}}.")
+    found: dict[str, float] = {}
+    for name, entry in entries.items():
+        amount = entry(spec) if callable(entry) else entry
+        if name not in RESOURCES or isinstance(amount, bool) or not isinstance(amount, int | float) or amount < 0:
+            raise ConfigError(
+                f"resources_per_trial: {name} is {amount!r}; expected one of {', '.join(RESOURCES)} with a number of at "
+                "least 0."
+            )
+        found[name] = float(amount)
+    return found
+
+
+def _shared_out(extra: Bundle, others: list[Bundle]) -> list[Bundle]:
+    """The extra resources in equal shares, one for each helper; refused where a helper needs more than its share."""
+    if not others:
+        return [extra]
+    share = {name: amount / len(others) for name, amount in extra.items()}
+    for bundle in others:
+        for name, amount in bundle.items():
+            if name in share and amount > share[name] + 1e-9:
+                raise ResourceError(
+                    f"resources_per_trial: {len(others)} workers need {amount:g} {name} each, but extra_{name.lower()} is "
+                    f"{extra[name]:g}. Give at least {amount * len(others):g}."
+                )
+    return [{**bundle, **share} for bundle in others]
+
+
+def _positive(bundle: Bundle) -> Bundle:
+    return {name: float(amount) for name, amount in bundle.items() if amount > 0}

@@ -1,0 +1,246 @@
+"""A whole search: plan it, start Ray, let Ray Tune play the trials, say what came out."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from marl.errors import ConfigError, ResourceError
+from marl.scenario.describe import can_be_replayed, to_plain
+from marl.scenario.load import apply
+from marl.training.places import default_results
+from marl.tune.config import TuneConfig, tune_config
+from marl.tune.journal import Journal, read_journal
+from marl.tune.outcome import Tuning, outcome_of
+from marl.tune.plan import Plan, as_before, function_name, new_experiment, plan_functions, plan_scenarios
+from marl.tune.reporter import check_function
+from marl.tune.resources import check_fits, total
+
+SCRATCH = ".ray_tune"  # Ray Tune's own files while it works
+QUIET = {
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths in a scenario mean the user's folder
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # run directories have files of their own
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    "TUNE_RESULT_BUFFER_LENGTH": "1",
+}
+
+
+def run(
+    trainable: str | Callable[..., Any],
+    *,
+    env: Any = None,
+    config: Mapping[str, Any] | None = None,
+    stop: Mapping[str, float | bool] | None = None,
+    name: str | None = None,
+    local_dir: Path | str | None = None,
+    resume: Path | str | None = None,
+    num_cpus: int | None = None,
+    verbose: int = 1,
+    **options: Any,
+) -> Tuning:
+    """Try all values that ``config`` searches over, side by side, and give back what came out.
+
+    ``trainable`` is an algorithm (``"ppo"``), whose keys ``config`` holds, or a function ``train(config, reporter)``.
+    ``options`` are the keys of ``TuneConfig``: num_samples, metric, mode, scheduler, resources_per_trial, ... A search that
+    was interrupted goes on when it is called again with ``resume`` set to its folder. A Ray that is already there is used;
+    otherwise one is started with ``num_cpus`` and shut down at the end.
+    """
+    keys, chosen = dict(config or {}), tune_config(options, "marl.tune.run")
+    if callable(trainable):
+        check_function(trainable)
+        keys |= {} if env is None else {"env": env}
+        plan = plan_functions(trainable, keys, stop or {}, chosen)
+        head = {"trainable": f"function {function_name(trainable)}", "keys": {}}
+        return search(plan, head, name or function_name(trainable), local_dir, resume, num_cpus, verbose)
+    if stop:
+        keys["stop"] = {**(keys.get("stop") or {}), **stop}
+    for key, value in (("env", env), ("algo", trainable)):
+        if value is not None:
+            apply(keys, key, value)
+    return search_scenario(keys, chosen, "config", name, local_dir, resume, num_cpus, verbose)
+
+
+def search_scenario(
+    keys: Mapping[str, Any],
+    options: TuneConfig,
+    where: str,
+    name: str | None = None,
+    local_dir: Path | str | None = None,
+    resume: Path | str | None = None,
+    num_cpus: int | None = None,
+    verbose: int = 1,
+) -> Tuning:
+    """A search over the keys of a scenario."""
+    plan = plan_scenarios(keys, options, where)
+    env = keys["env"] if isinstance(keys["env"], str) else "world"
+    known = name or keys.get("name") or env.split("/")[-1].replace(":", "_")
+    num_cpus = num_cpus or plan.num_cpus
+    head = {"trainable": "scenario", "keys": to_plain(keys), "num_cpus": num_cpus}
+    return search(plan, head, str(known), local_dir, resume, num_cpus, verbose)
+
+
+def stored_search(directory: Path) -> tuple[dict[str, Any], TuneConfig, int | None]:
+    """Keys, options and CPUs of a search in a folder, to go on with it from its files alone."""
+    stored = read_journal(directory)
+    resources = stored["tune"].get("resources_per_trial") or {}
+    by_name = isinstance(resources, str) or any(isinstance(amount, str) for amount in resources.values())
+    if stored.get("trainable") != "scenario" or by_name or not can_be_replayed(stored["keys"]):
+        raise ConfigError(
+            f"the search in {directory} was given Python objects ({stored.get('trainable')}), so its files alone are not "
+            "enough. Go on with it from Python: marl.tune.run(..., resume=DIR), with the same arguments."
+        )
+    return stored["keys"], tune_config(stored["tune"], str(directory)), stored.get("num_cpus")
+
+
+def search(
+    plan: Plan,
+    head: Mapping[str, Any],
+    name: str,
+    local_dir: Path | str | None,
+    resume: Path | str | None,
+    num_cpus: int | None,
+    verbose: int,
+) -> Tuning:
+    """Play all trials of a plan that have not ended."""
+    if verbose not in range(4):
+        raise ConfigError(
+            f"verbose is {verbose!r}; expected 0 (nothing), 1 (the table), 2 (results) or 3 (all fields)."
+        )
+    need_ray_tune()
+    with ray_for(plan, num_cpus) as there:
+        journal = _open_journal(plan, head, name, local_dir, resume)
+        with suppress(KeyboardInterrupt):  # the second Ctrl-C: trials were not given the time for a last checkpoint
+            _play(journal, there, verbose)
+    return outcome_of(journal)
+
+
+def _open_journal(
+    plan: Plan, head: Mapping[str, Any], name: str, local_dir: Path | str | None, resume: Path | str | None
+) -> Journal:
+    if resume is None:
+        journal = Journal(new_experiment(Path(local_dir or default_results()), name), head, plan)
+    else:
+        directory = Path(resume).expanduser()
+        stored = read_journal(directory)
+        trials = as_before(plan.trials, stored["trials"], directory)
+        journal = Journal(directory, head, replace(plan, trials=trials))
+        journal.recall(stored)
+    journal.write()
+    return journal
+
+
+def _play(journal: Journal, there: Mapping[str, float], verbose: int) -> None:
+    """Hand the open trials to Ray Tune."""
+    from ray import tune
+
+    from marl.tune.ray_trials import make_callback, make_scheduler, make_trainable
+    from marl.tune.table import Board, Screen
+
+    waiting = [trial.index for trial in journal.open_trials]
+    if not waiting:
+        return
+    scratch = journal.directory / SCRATCH
+    screen = Screen(Board(journal.plan, journal.directory, there, journal.status), verbose)
+    for trial in journal.open_trials:
+        (journal.directory_of(trial) / "error.txt").unlink(missing_ok=True)
+    screen.start()
+    try:
+        with quiet_ray_tune(), orderly_signals():
+            tune.run(
+                make_trainable(journal.plan, journal.directory.resolve()),
+                name=SCRATCH,
+                storage_path=str(journal.directory.resolve()),
+                config={"trial": tune.grid_search(waiting)},
+                scheduler=make_scheduler(journal),
+                callbacks=[make_callback(journal, screen)],
+                max_concurrent_trials=journal.plan.options.max_concurrent_trials,
+                max_failures=journal.plan.options.max_failures,
+                raise_on_failed_trial=False,
+                verbose=0,
+            )
+    finally:
+        journal.settle()
+        for index, status in enumerate(journal.status):
+            screen.board.rows[index].status = status
+        screen.finish()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def orderly_signals() -> Iterator[None]:
+    """At the first Ctrl-C Ray Tune ends the trials in an orderly way, at the second one it ends at once. SIGTERM does the
+    same here; afterwards all signals mean what they meant before."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [number for name in ("SIGINT", "SIGTERM", "SIGUSR1") if (number := getattr(signal, name, None))]
+    before = {number: signal.getsignal(number) for number in numbers}
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def quiet_ray_tune() -> Iterator[None]:
+    """Ray Tune without words and files of its own."""
+    before = {key: os.environ.get(key) for key in QUIET}
+    moved = os.environ.pop("TUNE_RESULT_DIR", None)  # would be refused by Ray Tune; our folder is chosen already
+    os.environ.update(QUIET)
+    loggers = [logging.getLogger(name) for name in ("ray.tune", "ray.train", "ray.air")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+        for key, value in [*before.items(), ("TUNE_RESULT_DIR", moved)]:
+            if value is None:
+                os.environ.pop(key, None)
+            else:
+                os.environ[key] = value
+
+
+@contextmanager
+def ray_for(plan: Plan, num_cpus: int | None) -> Iterator[Mapping[str, float]]:
+    """What Ray has. A Ray that is already there stays; one that we start is gone at the end, whatever happens."""
+    from marl.rollout.config import RolloutConfig
+    from marl.rollout.ray_pool import start_ray
+
+    largest = max(math.ceil(total(trial.bundles).get("CPU", 0.0)) for trial in plan.trials)
+    ours = start_ray(RolloutConfig(address=plan.address, ray_num_cpus=num_cpus), more_cpus=largest)
+    import ray
+
+    try:
+        there = dict(ray.cluster_resources())
+        for trial in plan.trials:
+            check_fits(trial.bundles, there, f"trial {trial.index:05d}")
+        yield there
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def need_ray_tune() -> None:
+    """Ray Tune needs packages that plain Ray does not bring."""
+    try:
+        import ray.tune  # noqa: F401
+    except ImportError as error:
+        raise ResourceError(
+            f"tuning needs Ray Tune, which is not completely installed ({error}). Install it: pip install 'ray[tune]', or "
+            "`pip install -e '.[tune]'` in the repository of marl."
+        ) from error

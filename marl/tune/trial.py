@@ -1,0 +1,105 @@
+"""One trial, as Ray Tune drives it: a trainer in a run directory of its own. Ray knows nothing of what happens here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from marl.errors import CheckpointError, UserError
+from marl.tune.objective import Objective
+
+ERROR_FILE = "error.txt"
+NOT_SENT = ("config", "hist_stats", "info")  # what the driver does not look at
+
+
+class RunningTrial:
+    """A run that is trained one iteration at a time. Its directory decides where it begins: at its newest checkpoint, if
+    it has one."""
+
+    def __init__(
+        self, keys: Mapping[str, Any], directory: Path, trial_id: str, objective: Objective, clock: str
+    ) -> None:
+        from marl.scenario.load import compose
+        from marl.training.trainer import Trainer
+
+        self.directory, self.objective, self.clock = directory, objective, clock
+        self.broken = False
+        self.score: float | None = None
+        checkpoint = newest_checkpoint(directory)
+        self.trainer = trainer = Trainer(scenario=compose(keys, directory.name), fresh=checkpoint is None)
+        try:
+            if checkpoint is None:
+                trainer.trial_id = trial_id
+                trainer.experiment_id = trial_id.partition("_")[0]  # Ray's ids begin with the experiment's
+                trainer.workers.start()
+            else:
+                trainer.restore(checkpoint)
+            trainer.store.open(directory)
+            trainer.store.go_on()
+            assert trainer.store.files is not None
+            for result in trainer.store.files.results():
+                self.score = objective.after(self.score, result)
+        except BaseException:
+            trainer.stop()
+            raise
+
+    def step(self) -> dict[str, Any]:
+        """One iteration; a trial that had ended already only says so."""
+        try:
+            result = {**self.trainer.last_result, "done": True} if self.trainer.finished else self.trainer.train()
+        except Exception:
+            self.broken = True
+            raise
+        notes, self.trainer.notes = self.trainer.notes, []
+        self.score = self.objective.after(self.score, result)
+        return report(result, self.score, self.clock, notes)
+
+    def close(self) -> None:
+        """End with a checkpoint and the learning curve, whoever stopped it."""
+        try:
+            if self.trainer.iteration and not self.broken:
+                self.trainer.save()
+                assert self.trainer.store.files is not None
+                self.trainer.store.files.draw_curve()
+        finally:
+            self.trainer.stop()
+
+
+def report(result: Mapping[str, Any], score: float | None, clock: str, notes: list[str]) -> dict[str, Any]:
+    """What Ray Tune hears of a result. Its own words would be overwritten, so ours are kept apart under ``shown``."""
+    from marl.training.result import look_up
+
+    told: dict[str, Any] = {"done": bool(result.get("done")), "notes": notes}
+    told["shown"] = {key: value for key, value in result.items() if key not in NOT_SENT}
+    for name, value in (("score", score), ("clock", look_up(result, clock))):
+        if value is not None:
+            told[name] = value
+    return told
+
+
+def newest_checkpoint(directory: Path) -> Path | None:
+    """The newest complete checkpoint of a run directory; None if there is none, or no directory."""
+    from marl.training.checkpoint import find_checkpoint
+
+    try:
+        return find_checkpoint(directory) if directory.is_dir() else None
+    except CheckpointError:
+        return None
+
+
+def write_error(directory: Path, error: BaseException) -> None:
+    """Leave a failure where the driver and the user find it: one sentence for mistakes, the type too for anything else."""
+    text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / ERROR_FILE).write_text(text + "\n", encoding="utf-8")
+
+
+def read_error(directory: Path) -> str:
+    """The failure that a trial left behind."""
+    file = directory / ERROR_FILE
+    if not file.is_file():
+        return (
+            "its process died without a word; usual reasons are too little memory and a crash in the world's own code"
+        )
+    return file.read_text(encoding="utf-8", errors="replace").strip()
