@@ -113,6 +113,11 @@ class MultiAgentBatch:
         return int((steps - self.context) * copies)
 
     @property
+    def count(self) -> int:
+        """The same, under the name that callbacks know."""
+        return self.env_steps
+
+    @property
     def agent_steps(self) -> int:
         """New decisions in this grid."""
         return int(self.present[self.context :].sum())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -27,12 +28,20 @@ class Episode:
         return np.random.default_rng([self.seed, 0x6D6172])
 
 
+class Remarks(TypedDict, total=False):
+    """What callbacks noted in one episode, by name: numbers, lists of numbers, pictures."""
+
+    custom_metrics: dict[str, float]
+    hist_data: dict[str, Any]
+    media: dict[str, list[Any]]
+
+
 @dataclass
 class EpisodeStats:
     """Numbers of ``n`` ended episodes, and of the ``m`` agents that played in them.
 
     An agent's return is all that the world paid it in the episode. A policy's return is the sum over all agents that it
-    played.
+    played. ``remarks`` are ``n``, or none where no callbacks watch.
     """
 
     rewards: Floats  # [n] sum over all agents
@@ -42,6 +51,7 @@ class EpisodeStats:
     episode: Ints  # [m] which of the n episodes
     policy: Ints  # [m] index into the run's policies
     returns: Floats  # [m]
+    remarks: list[Remarks] = field(default_factory=list)
 
     @staticmethod
     def empty() -> EpisodeStats:
@@ -72,7 +82,10 @@ class EpisodeStats:
             name: np.concatenate([getattr(p, name) for p in parts])
             for name in ("rewards", "lengths", "policy", "returns")
         }
-        return EpisodeStats(agents=list(names), agent=np.concatenate(agent), episode=np.concatenate(episode), **joined)
+        noted = any(part.remarks for part in parts)
+        remarks = [remark for part in parts for remark in part.remarks or [Remarks()] * len(part)] if noted else []
+        agents, where = np.concatenate(agent), np.concatenate(episode)
+        return EpisodeStats(agents=list(names), agent=agents, episode=where, remarks=remarks, **joined)
 
     def last(self, count: int) -> EpisodeStats:
         """The newest ``count`` episodes."""
@@ -80,7 +93,7 @@ class EpisodeStats:
         keep = self.episode >= drop
         return EpisodeStats(
             self.rewards[drop:], self.lengths[drop:], self.agents,
-            self.agent[keep], self.episode[keep] - drop, self.policy[keep], self.returns[keep],
+            self.agent[keep], self.episode[keep] - drop, self.policy[keep], self.returns[keep], self.remarks[drop:],
         )  # fmt: skip
 
     def chosen(self, places: Ints) -> EpisodeStats:
@@ -89,6 +102,7 @@ class EpisodeStats:
         return EpisodeStats(
             self.rewards[places], self.lengths[places], self.agents,
             self.agent[mine], np.searchsorted(places, self.episode[mine]), self.policy[mine], self.returns[mine],
+            [self.remarks[place] for place in places.tolist()] if self.remarks else [],
         )  # fmt: skip
 
     def policy_returns(self, policy: int) -> Floats:

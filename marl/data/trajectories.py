@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from marl.data.batch import MultiAgentBatch
+from marl.data.jsonl import read_traces, trace_files
 from marl.data.manifest import check_fits, read_manifest, replace
 from marl.data.task import Array, Bools, Floats, Ints, Kind, PolicyID, Task
 from marl.errors import DataError
@@ -50,6 +51,11 @@ def numbered_files(directory: Path) -> list[Path]:
     """The files of a directory in the order of their numbers."""
     found = [path for path in directory.glob("trajs_*.npz") if path.stem.removeprefix("trajs_").isdigit()]
     return sorted(found, key=lambda path: int(path.stem.removeprefix("trajs_")))
+
+
+def recorded_files(directory: Path) -> list[Path]:
+    """All recordings of a directory, arrays and texts."""
+    return [*numbered_files(directory), *trace_files(directory)]
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -180,6 +186,8 @@ def read_trajectories(
 
 def read_episodes(path: Path) -> list[Rows]:
     """The episodes of one file as they were written."""
+    if path.suffix == ".json":
+        return [trace.rows for trace in read_traces(path)]
     arrays = _arrays(path)
     ends = np.cumsum(arrays.pop("lengths"))
     return [
@@ -193,11 +201,12 @@ def _read(path: Path, task: Task, state_size: int) -> tuple[Ints, Rows]:
     arrays = _arrays(path)
     steps = int(arrays["lengths"].sum())
     rows: Rows = {}
+    empty = empty_rows(task, 0)
     for name, shape in _shapes(task, state_size).items():
         if name not in arrays or arrays[name].shape != (steps, *shape):
             got = f"shape {arrays[name].shape}" if name in arrays else "nothing"
             raise DataError(f"{path}: column {name!r} has {got}, expected {(steps, *shape)}. The file is damaged.")
-        rows[name] = arrays[name]
+        rows[name] = arrays[name].astype(empty[name].dtype, copy=False)  # texts do not tell types
     _check_numbers(path, task, rows)
     if state_size != task.state_size:
         rows |= {name: np.zeros((steps, task.state_size), np.float32) for name in ROW_COLUMNS}
@@ -234,12 +243,24 @@ def _check_finite(path: Path, name: str, numbers: Array) -> None:
 
 
 def _arrays(path: Path) -> dict[str, Array]:
+    if path.suffix == ".json":
+        return _from_text(path)
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
             return {"lengths": arrays.pop("lengths").astype(np.int64), **arrays}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} cannot be read as recorded episodes ({error!r}). Record them again.") from error
+
+
+def _from_text(path: Path) -> dict[str, Array]:
+    episodes = read_episodes(path)
+    if not episodes:
+        raise DataError(f"{path} holds no recorded episode.")
+    try:
+        return {"lengths": np.array([len(rows["rewards"]) for rows in episodes], np.int64), **joined(episodes)}
+    except (KeyError, ValueError) as error:
+        raise DataError(f"{path}: its episodes do not fit together ({error}). Record them again.") from error
 
 
 def _kind_columns(task: Task) -> list[tuple[str, int]]:

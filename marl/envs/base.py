@@ -36,7 +36,11 @@ class StepResult(NamedTuple):
 
 
 class EnvContext(dict[str, Any]):
-    """The ``env_config`` of one copy of a world, which also knows where this copy lives."""
+    """The ``env_config`` of one copy of a world, which also knows where this copy lives.
+
+    ``seed`` follows from the run's seed and differs from copy to copy: for what a world draws once, when it is built (episodes
+    get seeds of their own by ``reset``). ``remote``: it lives in a Ray actor.
+    """
 
     def __init__(
         self,
@@ -44,11 +48,17 @@ class EnvContext(dict[str, Any]):
         worker_index: int = 0,
         vector_index: int = 0,
         num_workers: int = 0,
+        render_mode: str | None = None,
+        run_seed: int = 0,
+        remote: bool = False,
     ) -> None:
         super().__init__(config or {})
+        drawn = np.random.SeedSequence([run_seed, worker_index, vector_index, 4]).generate_state(1)
+        self.seed, self.remote = int(drawn[0] >> 1), remote
         self.worker_index = worker_index
         self.vector_index = vector_index
         self.num_workers = num_workers
+        self.render_mode = render_mode  # rgb_array: somebody will ask for pictures; None: nobody will
 
 
 class MultiAgentEnv(ABC):
@@ -66,9 +76,10 @@ class MultiAgentEnv(ABC):
       id pattern can be there at once (``{"car_*": 50}``), counting those that end in a step together with those that
       appear in it; spaces are asked for with ``*`` replaced by ``0``.
 
-    Optional: ``state()`` for centralised training, ``render()``, ``close()``, ``set_task(task)``, and
-    ``get_state()``/``set_state(state)`` (nested dicts and lists of numbers, strings and numpy arrays), with which a
-    run resumes in the middle of an episode; without them the episode's actions are replayed from its reset seed.
+    Optional: ``state()`` for centralised training, ``render()``, ``close()``, ``set_task(task)`` and ``set_phase(phase)``
+    (what to play; told again after a restart), and ``get_state()``/``set_state(state)`` (nested dicts and lists of numbers,
+    strings and numpy arrays), with which a run resumes in the middle of an episode; without them the episode's actions are
+    replayed from its reset seed.
     """
 
     possible_agents: tuple[AgentID, ...] = ()

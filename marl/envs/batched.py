@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from marl.data.task import AgentID, Array, Bools, Floats, Ints, Kind
+from marl.envs.tasks import Told, tell
 
 State: TypeAlias = Any
 """Nested dicts and lists of numbers, strings, None and numpy arrays: what a checkpoint can hold."""
@@ -92,6 +93,17 @@ class BatchedEnv(ABC):
         """Change what a lane plays from its next reset on."""
         raise NotImplementedError(f"{self.name} has no tasks (lane {lane}, task {task!r})")
 
+    @property
+    def told(self) -> list[Told]:
+        """What each lane was last told through ``lane(i)``."""
+        memory: list[Told] = vars(self).setdefault("_told", [{} for _ in range(self.num_envs)])
+        return memory
+
+    def recall(self, told: Sequence[Told]) -> None:
+        """Tell every lane what it had been told when a state was taken; called before ``set_state``."""
+        for lane, tasks in enumerate(told):
+            tell(self.lane(lane), tasks, self.told[lane])
+
     def close(self) -> None:
         """Free what the world holds."""
 
@@ -108,6 +120,7 @@ class Lane:
 
     def set_task(self, task: object) -> None:
         self.world.set_task(self.index, task)
+        self.world.told[self.index]["set_task"] = task
 
 
 class NativeEnv(BatchedEnv):

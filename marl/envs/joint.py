@@ -14,6 +14,7 @@ from marl.data.actions import columns_of
 from marl.data.task import AgentID, AnySpace, Array, GroupID
 from marl.envs.base import ALL, ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult
 from marl.envs.lifting.layout import MASK, inner_space, obs_key
+from marl.envs.tasks import hand_on_tasks
 from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
 
 
@@ -47,11 +48,11 @@ class GroupedWorld(MultiAgentEnv):
                         f"with_agent_groups: {what} = {given}, but the members of group {group!r} have "
                         f"{self._spaces[group][own]}. Leave {what} out: it is inferred."
                     )
-        for method in ("get_state", "set_task"):  # offered only where the world itself does
-            if hasattr(env, method):
-                setattr(self, method, getattr(self, f"_{method}"))
+        if hasattr(env, "get_state"):  # offered only where the world itself does
+            self.get_state = self._get_state
         if hasattr(env, "set_state"):
             self.set_state = self._set_state
+        hand_on_tasks(self, "env")
 
     # -- spaces ----------------------------------------------------------------------------------------------------
 
@@ -182,10 +183,6 @@ class GroupedWorld(MultiAgentEnv):
         inner: Any = self.env
         inner.set_state(state["env"])
         self._alive, self._asked = set(state["alive"]), set(state["asked"])
-
-    def _set_task(self, task: object) -> None:
-        inner: Any = self.env
-        inner.set_task(task)
 
 
 def _known(env: MultiAgentEnv) -> list[AgentID]:

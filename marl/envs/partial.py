@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.tasks import hand_on_tasks
 from marl.errors import ConfigError
 
 
@@ -22,9 +23,10 @@ class KeepEntries(MultiAgentEnv):
         self._spaces: dict[AgentID, AnySpace] = {}
         for agent in (*env.possible_agents, *(pattern.replace("*", "0") for pattern in env.max_agents)):
             self.observation_space(agent)  # what does not fit shows at once
-        for method in ("get_state", "set_state", "set_task"):  # offered only where the world itself does
+        for method in ("get_state", "set_state"):  # offered only where the world itself does
             if hasattr(env, method):
                 setattr(self, method, getattr(env, method))
+        hand_on_tasks(self, "env")
 
     def observation_space(self, agent: AgentID) -> AnySpace:
         if agent not in self._spaces:

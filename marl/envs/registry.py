@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -14,6 +15,7 @@ from marl.config import Config, explain
 from marl.data.task import number_seats
 from marl.envs.base import EnvContext, MultiAgentEnv
 from marl.envs.batched import BatchedEnv
+from marl.envs.foreign.drawing import build as build_drawing
 from marl.envs.foreign.extras import EXTRAS, optional_creator
 from marl.envs.foreign.pettingzoo import from_pettingzoo, make_pettingzoo, pettingzoo_creator
 from marl.envs.lifting.answers import line_of_code
@@ -67,7 +69,7 @@ class _PettingZoo:
             creator = (
                 _callable(creator) if ":" in creator else pettingzoo_creator(import_module(creator, "env"), creator)
             )
-        return from_pettingzoo(creator(**config))
+        return from_pettingzoo(build_drawing(creator, config))
 
 
 class _ByName:
@@ -96,7 +98,7 @@ def resolve_env(env: str | EnvCreator) -> EnvCreator:
     if ":" in env:
         return _by_path(env)
     if env in gym.registry:
-        return lambda config: gym.make(env, **config)
+        return lambda config: build_drawing(partial(gym.make, env), config)
     known = [*ENVS, *gym.registry]
     raise UnknownNameError(
         f"unknown env {env!r}.{did_you_mean(env, known)} Expected a registered name ({', '.join(ENVS)}), "
@@ -131,19 +133,25 @@ def make_world(
     fresh_env_per_episode: bool = False,
     with_state: bool = True,
     wrappers: Sequence[Wrapping] = (),
+    render_mode: str | None = None,
+    seed: int = 0,
+    remote: bool = False,
 ) -> BatchedEnv:
-    """``num_envs`` copies of the world behind the array API; dict worlds are not asked for a state that nobody needs."""
+    """``num_envs`` copies of the world behind the array API; dict worlds are not asked for a state that nobody needs.
+
+    ``render_mode`` is for envs that draw only if they were built for it.
+    """
     creator = resolve_env(env)
     name = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
     if isinstance(creator, type) and issubclass(creator, BatchedEnv) and not wrappers:
         native: Callable[..., BatchedEnv] = creator
-        context = EnvContext(env_config, worker_index, 0, num_workers)
+        context = EnvContext(env_config, worker_index, 0, num_workers, render_mode, seed, remote)
         world: BatchedEnv = _guard(name, lambda: native(num_envs, context))
         world.kinds = number_seats(world.kinds)
         return world
 
     def create(lane: int) -> MultiAgentEnv:
-        context = EnvContext(env_config, worker_index, lane, num_workers)
+        context = EnvContext(env_config, worker_index, lane, num_workers, render_mode, seed, remote)
         return wrap(_build(creator, name, context), wrappers, name)
 
     envs = [create(lane) for lane in range(num_envs)]
@@ -180,14 +188,14 @@ def _call(creator: EnvCreator, context: EnvContext) -> Any:
     ``env(render_mode=None, num_good=1)`` and ``parallel_env(**kwargs)``, unless the first one is a config by its looks.
     """
     if _is_gymnasium(creator):
-        return creator(**context)
+        return build_drawing(creator, context)
     try:
         parameters = list(inspect.signature(creator).parameters.values())
     except (TypeError, ValueError):
         return creator(context)
     if not parameters and not context:
         return creator()
-    return creator(context) if parameters and _takes_config(parameters[0]) else creator(**context)
+    return creator(context) if parameters and _takes_config(parameters[0]) else build_drawing(creator, context)
 
 
 def _takes_config(first: inspect.Parameter) -> bool:

@@ -13,6 +13,7 @@ from marl.envs.base import MultiAgentEnv
 from marl.envs.foreign.adapt import as_foreign, as_world
 from marl.envs.joint import GroupedWorld
 from marl.envs.partial import KeepEntries
+from marl.envs.pixels import GreyFrames
 from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean
 from marl.registry import Registry, load_object
 
@@ -114,3 +115,4 @@ register_wrapper("with_agent_groups", with_agent_groups)
 register_wrapper("show_members", show_members)
 register_wrapper("hierarchy", hierarchy)
 register_wrapper("keep_entries", KeepEntries)
+register_wrapper("grey_frames", GreyFrames)

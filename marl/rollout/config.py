@@ -12,6 +12,7 @@ from marl.config import Config
 from marl.data.task import PolicyID, Task
 from marl.envs.registry import EnvCreator
 from marl.envs.wrappers import Wrapper, Wrapping
+from marl.log import LogLevel
 from marl.mappers.mapper import Mapper
 from marl.policies.config import PolicySpec
 from marl.policies.custom import Classes
@@ -63,15 +64,58 @@ class RolloutConfig(Config):
         description="Box actions: policies speak -1..1, which is stretched (and cut) to the bounds of the space.",
     )
     clip_actions: bool = Field(False, description="Box actions without normalisation: cut to the bounds of the space.")
+    clip_rewards: bool | PositiveFloat = Field(
+        False,
+        description="What learners are paid per env step. A number: cut to plus or minus this much; true: the sign (-1, 0 or "
+        "1); false: as it is. Returns in results are never cut.",
+    )
+    explore: bool = Field(
+        True, description="Workers collect with exploration; false: by the policies' best guess, as evaluations do."
+    )
+    create_env_on_driver: bool = Field(
+        False,
+        description="Beside Ray workers the driver has copies of the world as well (workers.local_worker(), foreach_env); it "
+        "does not collect with them.",
+    )
+    log_level: LogLevel = Field(
+        "WARN",
+        description="How much the package logs, on the driver and in workers: DEBUG (every round), INFO (what begins and "
+        "ends), WARN or ERROR.",
+    )
+    callbacks: Any = Field(
+        None,
+        description="Your own code at the turning points of a run: package.module:Class of a marl.Callbacks, or hooks to "
+        "package.module:function; in Python also the class, an object or functions. Default: none.",
+    )
     output: str | None = Field(
         None,
         description="Directory for what is collected: whole episodes of all agents, 1000 per file (trajs_0.npz, ...). "
         "Default: nothing is kept.",
     )
+    output_format: Literal["npz", "json"] = Field(
+        "npz",
+        description="output as arrays (npz), or as text, an episode per line, in files per worker "
+        "(json: output-<date>_worker-<i>_<n>.json). Both can be learned from.",
+    )
+    env_task_fn: str | Callable[..., Any] | None = Field(
+        None,
+        description="package.module:function of (result, env, ctx) -> task, asked for every copy of the world after each "
+        "iteration; a task other than the copy's last one is handed to its set_task, None changes nothing.",
+    )
     input: str | None = Field(
         None,
         description="Learn from recorded episodes instead of collecting: a directory, a file, or a pattern such as "
         "data/*/trajs_*.npz. Evaluation still plays.",
+    )
+    record_env: bool | PositiveInt = Field(
+        False,
+        description="Film training: after every so many iterations (true: 10) each worker plays one episode, exploring, on a "
+        "copy of its own, into videos/ of the run directory.",
+    )
+    render_env: bool | PositiveInt = Field(
+        False,
+        description="Show training: after every so many iterations (true: 10) one episode is shown, texts printed, "
+        "pictures in a window.",
     )
     num_cpus_per_worker: NonNegativeFloat = Field(1, description="CPUs that Ray reserves per worker.")
     num_gpus_per_worker: NonNegativeFloat = Field(
@@ -129,6 +173,15 @@ class WorldRecipe:
 
 
 @dataclass(frozen=True)
+class StageWorld:
+    """What is played in one stage of a curriculum."""
+
+    world: WorldRecipe
+    evaluation_world: WorldRecipe | None = None  # None: the world of training
+    task: Any = None  # told to every copy; None: nothing is told
+
+
+@dataclass(frozen=True)
 class RolloutSpec:
     """All that a worker is told. It travels to Ray actors in memory."""
 
@@ -152,7 +205,14 @@ class RolloutSpec:
         None  # per seat: those of one team draw one lot per episode; None: each seat its own
     )
 
+    stages: tuple[StageWorld, ...] = ()  # of a curriculum; none: there is one world
+    evaluation_takes_tasks: bool = True  # false: evaluation has a world of its own, with tasks of its own
+
     @property
     def world(self) -> WorldRecipe:
-        """The world of training."""
+        """The world of training; with a curriculum, the one that its stages change."""
         return WorldRecipe(self.env, self.env_config, self.wrappers)
+
+    def stage(self, number: int) -> StageWorld:
+        """What is played in a stage of the curriculum; without one everything is stage 0."""
+        return self.stages[number] if self.stages else StageWorld(self.world, self.evaluation_world)

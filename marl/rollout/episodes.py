@@ -33,6 +33,8 @@ def ended_episodes(
     begun = player.world.num_envs
     playing = np.arange(begun)  # the number of each copy's episode
     player.ledger.pop()
+    if player.watch is not None:
+        player.watch.counts = playing < count
     player.episodes_begun = 0  # what a mapper sees of an episode does not depend on what was played before
     player.begin(np.arange(begun), _next(seeds, begun))
     left = count
@@ -45,6 +47,8 @@ def ended_episodes(
         ended, numbers = player.ledger.pop(), playing[over]
         playing[over] = np.arange(begun, begun + over.size)
         begun += over.size
+        if player.watch is not None:
+            player.watch.counts = playing < count
         player.begin(over, _next(seeds, over.size))
         counted = np.flatnonzero(numbers < count)
         left -= counted.size

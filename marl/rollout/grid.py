@@ -139,6 +139,12 @@ class Grid:
         self.open[lanes] = -1
         self.start[lanes] = self.context
 
+    def clear(self) -> None:
+        """All running episodes were broken off: drop their open decisions and all rows kept for them."""
+        self.lost_decisions += int((self.open >= 0).sum())
+        self.open[:], self.alive[:], self.start[:], self.context = -1, False, 0, 0
+        self.columns = self._allocate(0)
+
     def batch(self) -> MultiAgentBatch:
         """What the learners get."""
         return MultiAgentBatch(self.task, self.policy_ids, **self.columns, context=self.context)

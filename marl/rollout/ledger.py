@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -46,11 +47,12 @@ class Ledger:
             if policy is not None:
                 self.past[lane].append((agent, self.policy_ids.index(policy), reward))
 
-    def end(self, lanes: Ints, policy_of: Ints) -> None:
-        """Episodes of these lanes have ended."""
+    def end(self, lanes: Ints, policy_of: Ints, watched: Sequence[Any] = ()) -> None:
+        """Episodes of these lanes have ended; ``watched`` are their objects, whose notes are read by ``pop``."""
         if not self.world.fixed_seats:
-            for lane in lanes.tolist():
+            for i, lane in enumerate(lanes.tolist()):
                 self._ended.append(self._by_name(lane, policy_of[lane]))
+                self._ended[-1].remarks = list(watched[i : i + 1])
             return
         episode, seat = np.nonzero(self.seen[lanes] | (self.returns[lanes] != 0))
         returns = self.returns[lanes]
@@ -63,6 +65,7 @@ class Ledger:
                 episode=episode,
                 policy=policy_of[lanes][episode, seat],
                 returns=returns[episode, seat].astype(np.float32),
+                remarks=list(watched),
             )
         )
 
@@ -90,6 +93,8 @@ class Ledger:
     def pop(self) -> EpisodeStats:
         """Statistics of the episodes that ended since the last call."""
         ended, self._ended = EpisodeStats.concat(self._ended), []
+        if ended.remarks:
+            ended.remarks = [episode.remarks() for episode in ended.remarks]  # type: ignore[attr-defined]
         return ended
 
     def state_dict(self) -> State:

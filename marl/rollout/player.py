@@ -12,16 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marl.data.actions import Columns
+from marl.data.clock import Clock
 from marl.data.episode import Episode
-from marl.data.task import Array, Bools, Floats, Ints, PolicyID
+from marl.data.task import AgentID, Array, Bools, Floats, Ints, PolicyID
 from marl.envs.batched import BatchedEnv, Frame, State
 from marl.envs.lifting.answers import guarded
 from marl.envs.lifting.frames import FrameCheck
-from marl.errors import EnvTimeoutError, PolicyError, SpaceMismatchError, UserError
+from marl.errors import CheckpointError, EnvTimeoutError, PolicyError, SpaceMismatchError, UserError
 from marl.mappers.mapper import Mapper, check_known
 from marl.policies.policy import Decision, Inputs, Policy
 from marl.rollout.config import RolloutConfig
 from marl.rollout.ledger import Ledger
+from marl.rollout.watch import Watch
 
 
 @dataclass(slots=True)
@@ -46,6 +48,7 @@ class Player:
         self.kind_of_policy = [kinds[name] for name in self.policy_ids]
         self.ledger = Ledger(world, self.policy_ids)
         self._check = FrameCheck(world)
+        self.clock = Clock()  # where the time goes; whoever renders between two steps ends it by lap("env_render")
         self.watchful = True  # looks at the numbers of every frame; a worker looks at those of a whole grid
         lanes, seats = world.num_envs, len(world.seat_names)
         self.policy_of = np.zeros((lanes, seats), np.int64)
@@ -56,14 +59,15 @@ class Player:
             )
         ]
         self.teams = np.arange(seats) if teams is None else np.asarray(teams)  # seats of one team draw one lot
-        self.draws_lots = any(policy.draws_lots for policy in self.policies)
         self.lots = np.zeros((lanes, seats))
+        self.drawn = {name: self.lots.copy() for name, p in policies.items() if p.draws_lots}  # what lots mean to it
         self._column = [np.tile(np.arange(kind.size), lanes) for kind in world.kinds]  # seat within the kind, per row
         self.alive = np.zeros((lanes, seats), bool)  # has been asked and has not ended
         self.t = np.zeros(lanes, np.int64)
         self.eps_id = np.zeros(lanes, np.int64)
         self.episodes_begun = 0
         self.episodes = [Episode(0, 0, worker_index, lane) for lane in range(lanes)]
+        self.watch: Watch | None = None  # calls a user's hooks for these episodes
         self.view: Frame
         if mapper.fixed and world.fixed_seats:
             for seat, agent in enumerate(world.seat_names):
@@ -73,8 +77,10 @@ class Player:
 
     def begin(self, lanes: Ints, seeds: Ints) -> None:
         """Start new episodes in these lanes."""
+        self.clock.lap("raw_obs_processing")
         with self._time_limit("reset"):
             self.view = guarded(lambda: self.world.reset(lanes, seeds), "reset", self._where)
+        self.clock.lap("env_wait")
         self.t[lanes] = 0
         self._look(self.view)
         self.ledger.begin(lanes)
@@ -85,15 +91,28 @@ class Player:
         self.episodes_begun += len(lanes)
         for column in self.carry:
             column[lanes] = 0.0
-        if self.draws_lots:
+        if self.drawn:
             self.lots[lanes] = lots(seeds, self.teams)
         if not (self.mapper.fixed and self.world.fixed_seats):
             self._seat_everybody(lanes, seeds)
+        elif self.watch is not None:
+            for lane, seed in zip(lanes.tolist(), seeds.tolist(), strict=True):
+                self._renew(lane, seed, dict(self.episodes[0].policies))
         self.ledger.seen[lanes] |= self.view.present[lanes]
+        if self.watch is not None:
+            self.watch.begin(lanes)
+
+    def _renew(self, lane: int, seed: int, policies: dict[AgentID, PolicyID]) -> None:
+        """An episode's own object, which tells more where hooks watch it."""
+        if self.watch is not None:
+            self.episodes[lane] = self.watch.new_episode(lane, seed)
+            self.episodes[lane].policies = policies
+        else:
+            self.episodes[lane] = Episode(int(self.eps_id[lane]), seed, self.worker_index, lane, policies)
 
     def _seat_everybody(self, lanes: Ints, seeds: Ints) -> None:
         for lane, seed in zip(lanes.tolist(), seeds.tolist(), strict=True):
-            self.episodes[lane] = Episode(int(self.eps_id[lane]), int(seed), self.worker_index, lane)
+            self._renew(lane, seed, {})
             if self.world.fixed_seats:
                 for seat, agent in enumerate(self.world.seat_names):
                     self.policy_of[lane, seat] = self._ask(self.episodes[lane], seat, agent)
@@ -134,17 +153,22 @@ class Player:
         actions: list[Array] = []
         logp = np.zeros(view.present.shape, np.float32)
         before = [column.copy() if column.shape[2] else column for column in self.carry]
+        if self.drawn:
+            self._draw_lots()
         for k, kind in enumerate(world.kinds):
             flat = np.zeros((world.num_envs * kind.size, *kind.action_shape), kind.action_dtype)
             kind_logp = np.zeros(len(flat), np.float32)
             obs = view.obs[k].reshape(len(flat), kind.obs_width)
             legal = view.legal[k].reshape(len(flat), kind.legal_width)
             carry = self.carry[k].reshape(len(flat), self.carry[k].shape[2])
-            for rows, policy in self._deciding(k, view.present[:, kind.seats]):
+            for rows, index in self._deciding(k, view.present[:, kind.seats]):
+                policy = self.policies[index]
                 inputs = Inputs(obs[rows].copy(), legal[rows], self._column[k][rows])
                 if policy.draws_lots:
-                    inputs.lots = self.lots[:, kind.seats].reshape(-1)[rows]
+                    inputs.lots = self.drawn[self.policy_ids[index]][:, kind.seats].reshape(-1)[rows]
+                self.clock.lap("raw_obs_processing")
                 decision = self._act(policy, inputs, carry[rows, : policy.carry_size], rng, explore)
+                self.clock.lap("inference")
                 flat[rows], kind_logp[rows] = self._stored(policy, decision.actions), decision.logp
                 if policy.carry_size:
                     carry[rows, : policy.carry_size] = decision.carry
@@ -182,22 +206,33 @@ class Player:
     def _stored(self, policy: Policy, actions: Array) -> Array:
         return from_env(actions, policy.kind.columns, self.config) if policy.world_units else actions
 
-    def _deciding(self, k: int, present: Bools) -> Iterator[tuple[Ints | slice, Policy]]:
-        """Rows (lane * seats + seat) per policy of this kind; a slice, which copies nothing, where it decides for all."""
+    def _draw_lots(self) -> None:
+        """Episodes begin: what their lots mean is settled now for all agents, whatever weights are sent meanwhile."""
+        first = np.flatnonzero(self.t == 0)
+        if first.size:
+            for name, drawn in self.drawn.items():
+                drawn[first] = self.policies[self.policy_ids.index(name)].draw(self.lots[first])
+
+    def _deciding(self, k: int, present: Bools) -> Iterator[tuple[Ints | slice, int]]:
+        """Rows (lane * seats + seat) of each policy of this kind; a slice, which copies nothing, where it decides for all."""
         seats = self.world.kinds[k].seats
-        for index, policy in enumerate(self.policies):
-            if self.kind_of_policy[index] == k:
+        for index, kind_of in enumerate(self.kind_of_policy):
+            if kind_of == k:
                 mine = present & (self.policy_of[:, seats] == index)
                 rows = np.flatnonzero(mine)
                 if rows.size:
-                    yield (slice(None) if rows.size == mine.size else rows), policy
+                    yield (slice(None) if rows.size == mine.size else rows), index
 
     def advance(self, choices: Choices) -> Frame:
         """Step all lanes; the frame shows how the step ended, before any episode is started anew."""
         pairs = zip(self.world.kinds, choices.actions, strict=True)
         actions = [to_env(column, kind.columns, self.config) for kind, column in pairs]
+        if self.watch is not None:
+            self.watch.act(actions, self.view.present)
+        self.clock.lap("action_processing")
         with self._time_limit("step"):
             frame: Frame = guarded(lambda: self.world.step(actions), "step", self._where)
+        self.clock.lap("env_wait")
         self.t += 1
         self._look(frame)
         if self.config.horizon is not None:
@@ -205,6 +240,8 @@ class Player:
         for lane, seat in frame.born:
             self.ledger.hand_over(lane, seat, int(self.policy_of[lane, seat]))
         self.ledger.pay(frame, self.episodes)
+        if self.config.clip_rewards:
+            frame.rewards = clipped(frame.rewards, self.config.clip_rewards)
         self._remember_rewards(frame)
         self.view = frame
         return frame
@@ -216,8 +253,9 @@ class Player:
         self._welcome(frame.born)
         self.ledger.seen |= frame.present | frame.terminated | frame.truncated
         over = np.flatnonzero(frame.over)
+        watched = self.watch.settle(over) if self.watch is not None else []
         if over.size:
-            self.ledger.end(over, self.policy_of)
+            self.ledger.end(over, self.policy_of, watched)
         return over
 
     def _remember_rewards(self, frame: Frame) -> None:
@@ -274,31 +312,46 @@ class Player:
     def state_dict(self) -> State:
         return {
             "world": self.world.get_state(),
+            "told": [dict(tasks) for tasks in self.world.told],
             "ledger": self.ledger.state_dict(),
             "policy_of": self.policy_of.copy(),
             "alive": self.alive.copy(),
             "carry": [column.copy() for column in self.carry],
             "lots": self.lots.copy(),
+            "drawn": {name: drawn.copy() for name, drawn in self.drawn.items()},
             "t": self.t.copy(),
             "eps_id": self.eps_id.copy(),
             "episodes_begun": self.episodes_begun,
             "episodes": [[e.episode_id, e.seed, list(e.policies.items()), _rng_state(e)] for e in self.episodes],
+            **({"watch": self.watch.state_dict()} if self.watch is not None else {}),
         }
 
     def load_state_dict(self, state: State) -> Ints:
         """Go on where the state was taken. Gives lanes whose episode could not be brought back."""
+        self.world.recall(state.get("told", ()))
         self.view = self.world.set_state(state["world"])
         self.ledger.load_state_dict(state["ledger"])
         self.policy_of[:], self.t[:], self.eps_id[:] = state["policy_of"], state["t"], state["eps_id"]
         self.alive[:] = state["alive"]
         self.lots[:] = state["lots"]
+        if missing := sorted(self.drawn.keys() - state.get("drawn", {}).keys()):
+            raise CheckpointError(
+                f"the checkpoint does not say which members of {', '.join(missing)} were playing; it was written by an older "
+                "version. Its policies can still be played, measured and loaded; to go on training, start a new run."
+            )
+        for name, drawn in self.drawn.items():
+            drawn[:] = state["drawn"][name]
         for column, saved in zip(self.carry, state["carry"], strict=True):
             column[:] = saved
         self.episodes_begun = state["episodes_begun"]
         for lane, (episode_id, seed, policies, rng) in enumerate(state["episodes"]):
-            self.episodes[lane] = Episode(episode_id, seed, self.worker_index, lane, dict(policies))
+            self._renew(lane, seed, dict(policies))
+            if self.watch is None:
+                self.episodes[lane].episode_id = episode_id
             if rng is not None:
                 self.episodes[lane].rng.bit_generator.state = rng
+        if self.watch is not None:
+            self.watch.load_state_dict(state.get("watch"))
         return np.flatnonzero(self.view.over)
 
 
@@ -311,6 +364,11 @@ def lots(seeds: Ints, teams: Ints) -> NDArray[np.float64]:
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     found: NDArray[np.float64] = (mixed ^ (mixed >> np.uint64(31))).astype(np.float64) / 2.0**64
     return found
+
+
+def clipped(rewards: Floats, limit: float) -> Floats:
+    """What learners are paid (``clip_rewards``): True, the sign; a number, cut to plus or minus this much."""
+    return np.sign(rewards) if limit is True else np.clip(rewards, -limit, limit)
 
 
 def carry_sizes(policies: Sequence[Policy], kind_of_policy: Sequence[int], kinds: int) -> list[int]:

@@ -13,6 +13,7 @@ from marl.data.batch import MultiAgentBatch
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.envs.batched import State
+from marl.log import set_log_level
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
 from marl.rollout.worker import Rollout, RolloutWorker
@@ -24,7 +25,8 @@ T = TypeVar("T")
 class Round:
     """What all workers collected in one round, side by side in the order of their index.
 
-    ``extra`` are more numbers for the result's ``info``, such as the policy lag of asynchronous collection.
+    ``extra`` are more numbers for the result's ``info``, such as the policy lag of asynchronous collection. ``seconds``
+    are those of all workers by activity, and their ``steps``.
     """
 
     batch: MultiAgentBatch
@@ -32,6 +34,7 @@ class Round:
     decisions_lost: int = 0
     notes: list[str] = field(default_factory=list)
     extra: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def env_steps(self) -> int:
@@ -46,9 +49,11 @@ class WorkerPool(ABC):
     """Collects, evaluates, and lets the user's functions reach every worker."""
 
     def __init__(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy]) -> None:
+        set_log_level(spec.config.log_level)
         self.spec = spec
         self.policies = policies
         self.indices = range(1, spec.config.num_workers + 1) if spec.config.num_workers else range(1)
+        self.stage = 0  # of the curriculum
 
     @property
     @abstractmethod
@@ -92,6 +97,11 @@ class WorkerPool(ABC):
         lists = self.foreach_worker(lambda worker: worker.foreach_env(fn) if worker.has_world else None)
         return [results for results in lists if results is not None]
 
+    def enter_stage(self, stage: int) -> int:
+        """All copies play this stage of the curriculum from now on; gives how many running episodes are broken off."""
+        self.stage = stage
+        return sum(self.foreach_worker(lambda worker: worker.enter(stage) if worker.has_world else 0))
+
     def stop(self) -> None:
         """Free everything. The pool cannot be used afterwards."""
 
@@ -108,7 +118,17 @@ def together(rollouts: Sequence[Rollout]) -> Round:
         EpisodeStats.concat([rollout.episodes for rollout in rollouts]),
         sum(rollout.decisions_lost for rollout in rollouts),
         [note for rollout in rollouts for note in rollout.notes],
+        seconds=added_up([rollout.seconds for rollout in rollouts]),
     )
+
+
+def added_up(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Sums by name."""
+    total: dict[str, float] = {}
+    for part in parts:
+        for name, value in part.items():
+            total[name] = total.get(name, 0.0) + value
+    return total
 
 
 class InProcessPool(WorkerPool):

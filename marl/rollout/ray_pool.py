@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import socket
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.envs.batched import State
+from marl.envs.tasks import Told
 from marl.errors import ResourceError, TrainingError, UserError
 from marl.policies.build import weights_of
 from marl.policies.policy import Policy
@@ -19,6 +21,7 @@ from marl.rollout.pool import Round, WorkerPool, share, together
 from marl.rollout.worker import RolloutWorker, Weights
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 TRIES = 3  # replacements of one worker in one call before the run gives up
 
 
@@ -32,6 +35,7 @@ class RayPool(WorkerPool):
         self.started_ray = start_ray(spec.config)
         self._local = RolloutWorker(spec, 0, policies)
         self.states: dict[int, State] = {}
+        self.told: dict[int, list[Told]] = {}  # worker to what its copies were told since its state was taken
         self.weights: Any = None  # reference to the newest weights in the object store
         self.version = -1  # of these weights; the first ones are version 0
         self.replaced = 0
@@ -83,10 +87,15 @@ class RayPool(WorkerPool):
         import ray
 
         self.replaced += 1
+        log.warning("worker %d died and is replaced", index)
         actor = self.actors[index] = self._start(index)
         ray.get(actor.set_weights.remote(self.weights, self.version))
         if index in self.states:
             ray.get(actor.load_state_dict.remote(self.states[index]))
+        if self.stage:
+            ray.get(actor.enter.remote(self.stage))
+        if index in self.told:
+            ray.get(actor.tell.remote(self.told[index]))
 
     # -- the verbs -------------------------------------------------------------------------------------------------
 
@@ -105,11 +114,14 @@ class RayPool(WorkerPool):
         return healthy
 
     def start(self) -> None:
+        if self._local.has_world:
+            self._local.begin()
         self._call(lambda actor, _: actor.begin.remote())
 
     def collect(self, steps: int) -> Round:
         rollouts = self._call(lambda actor, _: actor.collect.remote(steps, with_state=True))
         self.states = {index: rollout.state for index, rollout in zip(self.indices, rollouts, strict=True)}
+        self.told = {}  # the states know it now
         return together(rollouts)
 
     def evaluate(self, seeds: Sequence[int], explore: bool = False) -> EpisodeStats:
@@ -127,7 +139,10 @@ class RayPool(WorkerPool):
             actor.set_weights.remote(self.weights, self.version)
 
     def foreach_worker(self, fn: Callable[[RolloutWorker], T]) -> list[T]:
-        return [fn(self._local), *self._call(lambda actor, _: actor.run.remote(fn))]
+        here = fn(self._local)
+        answers = self._call(lambda actor, _: actor.run_noting_tasks.remote(fn))
+        self.told |= {i: told for i, (_, told) in zip(self.indices, answers, strict=True) if told is not None}
+        return [here, *(answer for answer, _ in answers)]
 
     def local_worker(self) -> RolloutWorker:
         return self._local
@@ -137,7 +152,18 @@ class RayPool(WorkerPool):
 
     def load_state_dict(self, state: State) -> None:
         self.states = dict(zip(self.indices, state["workers"], strict=True))
+        self.told = dict(state.get("told", ()))
         self._call(lambda actor, index: actor.load_state_dict.remote(self.states[index]))
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Bring workers whose state is older than the newest stage or tasks up to date."""
+        if self.stage:
+            self._call(lambda actor, _: actor.enter.remote(self.stage))
+        if self._local.has_world:
+            self._local.enter(self.stage)
+        if self.told:
+            self._call(lambda actor, index: actor.tell.remote(self.told.get(index, [])))
 
     def stop(self) -> None:
         import ray
@@ -176,13 +202,15 @@ def start_ray(config: RolloutConfig, more_cpus: int = 0) -> bool:
     ``more_cpus``. True: it is ours to shut down."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    talks = config.log_level in ("DEBUG", "INFO")  # the workers' lines come to this process
     import ray
 
     ours = not ray.is_initialized()
     if ours and config.address is not None:
         _knock(config.address)
         try:
-            ray.init(address=config.address, log_to_driver=False, logging_level="ERROR")
+            ray.init(address=config.address, log_to_driver=talks, logging_level="ERROR")
         except (ConnectionError, ValueError) as error:
             raise ResourceError(f"cannot join the Ray cluster at {config.address!r}: {_first_line(error)}") from error
     elif ours:
@@ -190,10 +218,11 @@ def start_ray(config: RolloutConfig, more_cpus: int = 0) -> bool:
         ray.init(
             num_cpus=config.ray_num_cpus or max(needed, os.cpu_count() or 1),
             include_dashboard=False,
-            log_to_driver=False,
+            log_to_driver=talks,
             logging_level="ERROR",
             _node_ip_address="127.0.0.1",
         )
+        log.info("started Ray with %g CPUs", ray.cluster_resources().get("CPU", 0))
     try:
         _check_resources(config, ray.cluster_resources())
     except ResourceError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -10,23 +11,33 @@ import numpy as np
 import torch
 
 from marl.data.batch import MultiAgentBatch
+from marl.data.callbacks import make_hooks
 from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Ints, PolicyID
+from marl.envs.base import EnvContext
 from marl.envs.batched import BatchedEnv, State
 from marl.envs.lifting.grids import GridCheck
 from marl.envs.lifting.vector import DictVector
 from marl.envs.registry import make_world, register_env
+from marl.envs.tasks import Told, same_tasks
 from marl.envs.wrappers import register_wrapper
+from marl.log import set_log_level
+from marl.policies.body import Body
 from marl.policies.build import build_policies, weights_of
 from marl.policies.custom import register_classes
+from marl.policies.filters import MeanStdFilter
 from marl.policies.policy import Policy
 from marl.registry import import_module
 from marl.rollout.config import RolloutSpec, WorldRecipe
 from marl.rollout.episodes import play_episodes
 from marl.rollout.grid import Grid
 from marl.rollout.player import Player, carry_sizes
+from marl.rollout.rewriting import rewrite
+from marl.rollout.stages import needs_new_worlds, tell_alike
+from marl.rollout.watch import Watch
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 Weights = Mapping[PolicyID, dict[str, Array]]
 
 
@@ -40,6 +51,7 @@ class Rollout:
     decisions_lost: int = 0
     notes: list[str] = field(default_factory=list)
     version: int = 0  # of the weights that played it
+    seconds: dict[str, float] = field(default_factory=dict)  # where the time of its steps went
 
 
 class RolloutWorker:
@@ -50,6 +62,7 @@ class RolloutWorker:
 
     def __init__(self, spec: RolloutSpec, index: int, policies: Mapping[PolicyID, Policy] | None = None) -> None:
         torch.set_num_threads(spec.torch_threads)
+        set_log_level(spec.config.log_level)
         for name, creator in spec.registered.items():
             register_env(name, creator)
         for name, wrapper in spec.registered_wrappers.items():
@@ -58,6 +71,7 @@ class RolloutWorker:
         for module in spec.imports:
             import_module(module, "imports")
         self.spec, self.index = spec, index
+        self.hooks = make_hooks(spec.config.callbacks, own=index > 0)
         self.policy_map = policies or build_policies(spec.policies, spec.task.kinds)
         self._kinds = {name: recipe.kind for name, recipe in spec.policies.items()}
         self.rng = np.random.default_rng([spec.seed, index, 1])
@@ -70,6 +84,7 @@ class RolloutWorker:
         self.grid = Grid(spec.task, names, spec.config.num_envs_per_worker, spec.complete_episodes, sizes)
         self._notes: list[str] = []
         self.version = 0
+        self.stage = 0  # of the curriculum
 
     # -- collecting ------------------------------------------------------------------------------------------------
 
@@ -77,21 +92,28 @@ class RolloutWorker:
         """Play ``steps`` steps in every copy."""
         player = self.player
         self._take_place()
+        player.clock.pop()
+        player.clock.start()
         for row in self.grid.extend(steps):
-            choices = player.decide(self.rng, explore=True)
+            choices = player.decide(self.rng, explore=self.spec.config.explore)
             self.grid.record(row, player, choices)
             frame = player.advance(choices)
             over = player.settle(frame)
             self.grid.settle(row, frame, player.policy_of)
             if over.size:
                 player.begin(over, self._draw_seeds(over.size))
+        player.clock.lap("raw_obs_processing")
         batch = self.grid.batch()
         self._look_at(batch)
+        if player.watch is not None or "on_sample_end" in self.hooks:
+            rewrite(batch, self)
         self.grid.keep_tail()
         notes, self._notes = self._notes, []
         lost, self.grid.lost_decisions = self.grid.lost_decisions, 0
         state = self.state_dict() if with_state else None
-        return Rollout(batch, player.ledger.pop(), state, lost, notes, self.version)
+        log.debug("worker %d: %d steps in each of %d copies", self.index, steps, player.world.num_envs)
+        seconds = {**player.clock.pop(), "steps": float(steps)}
+        return Rollout(batch, player.ledger.pop(), state, lost, notes, self.version, seconds)
 
     def _take_place(self) -> None:
         """Tell the policies for which worker they act now: in one process several workers share them."""
@@ -121,14 +143,24 @@ class RolloutWorker:
         _ = self.player
 
     def _new_player(self) -> Player:
-        world = self._make_world(self.spec.world, self.spec.config.num_envs_per_worker, self.spec.task.state_size > 0)
+        recipe, config = self.spec.stage(self.stage).world, self.spec.config
+        world = self._make_world(recipe, config.num_envs_per_worker, self.spec.task.state_size > 0)
+        self._tell_stage(world)
         player = Player(
             world, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
         )
+        log.info("worker %d: %d copies of %s", self.index, world.num_envs, world.name)
         player.watchful = isinstance(world, DictVector)  # the numbers of a native world are looked at grid by grid
+        return self._watched(player)
+
+    def _watched(self, player: Player, evaluating: bool = False) -> Player:
+        if self.hooks.watches_episodes:
+            player.watch = Watch(player, self.hooks, self, evaluating)
         return player
 
-    def _make_world(self, recipe: WorldRecipe, copies: int, with_state: bool) -> BatchedEnv:
+    def _make_world(
+        self, recipe: WorldRecipe, copies: int, with_state: bool, render_mode: str | None = None
+    ) -> BatchedEnv:
         return make_world(
             recipe.env,
             copies,
@@ -138,11 +170,32 @@ class RolloutWorker:
             fresh_env_per_episode=self.spec.config.fresh_env_per_episode,
             with_state=with_state,
             wrappers=recipe.wrappers,
+            seed=self.spec.seed,
+            remote=self.spec.config.on_ray and self.index > 0,
+            render_mode=render_mode,
+        )
+
+    def context(self, lane: int) -> EnvContext:
+        """The ``env_config`` of one copy, which knows where the copy lives."""
+        config, recipe = self.spec.config, self.spec.stage(self.stage).world
+        remote = config.on_ray and self.index > 0
+        return EnvContext(
+            recipe.env_config, self.index, lane, config.num_workers, run_seed=self.spec.seed, remote=remote
         )
 
     def make_copies(self, copies: int) -> BatchedEnv:
         """More copies of the world of training, for matches beside the learning; without a state, which is for learners."""
         return self._make_world(self.spec.world, copies, with_state=False)
+
+    def make_drawing_player(self) -> Player:
+        """A player of its own on one more copy of the world, as it is in training now, that can be drawn."""
+        world = self._make_world(self.spec.stage(self.stage).world, 1, with_state=False, render_mode="rgb_array")
+        self._tell_stage(world)
+        tell_alike(world, self._told())
+        self._take_place()
+        return Player(
+            world, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
+        )
 
     def _draw_seeds(self, count: int) -> Ints:
         return self._seeds.integers(0, 2**31 - 1, count)
@@ -155,16 +208,20 @@ class RolloutWorker:
             return EpisodeStats.empty()
         if self._evaluator is None:
             self._evaluator = self._new_evaluator(len(seeds))
+        if self._player is not None and self.spec.evaluation_takes_tasks:
+            tell_alike(self._evaluator.world, self._player.world.told)
         self._take_place()
         return play_episodes(self._evaluator, seeds, explore)
 
     def _new_evaluator(self, episodes: int) -> Player:
         config = self.spec.config
         copies = min(episodes, max(config.num_envs_per_worker, 4))
-        recipe = self.spec.evaluation_world or self.spec.world
+        stage = self.spec.stage(self.stage)
+        recipe = stage.evaluation_world or stage.world
         world = self._make_world(recipe, copies, with_state=False)  # a state is for learners, and nobody learns here
         mapper = self.spec.evaluation_mapper or self.spec.mapper
-        return Player(world, self.policy_map, self._kinds, mapper, config, self.index, self.spec.teams)
+        player = Player(world, self.policy_map, self._kinds, mapper, config, self.index, self.spec.teams)
+        return self._watched(player, evaluating=True)
 
     # -- the user's hands ------------------------------------------------------------------------------------------
 
@@ -174,8 +231,23 @@ class RolloutWorker:
 
     @property
     def has_world(self) -> bool:
-        """The driver's worker beside Ray actors only holds policies."""
-        return self.index > 0 or self.spec.config.num_workers == 0
+        """The driver's worker beside Ray actors only holds policies, unless it was asked to have a world as well."""
+        return self.index > 0 or self.spec.config.num_workers == 0 or self.spec.config.create_env_on_driver
+
+    @property
+    def preprocessors(self) -> dict[PolicyID, torch.nn.Module]:
+        """From stored observations to numbers, by policy; scripted policies take them as they are and have none."""
+        return {name: body.features for name, body in self._bodies().items()}
+
+    @property
+    def filters(self) -> dict[PolicyID, MeanStdFilter | None]:
+        """The running statistics of observations, by policy; None: its observations are not filtered."""
+        return {name: body.filter for name, body in self._bodies().items()}
+
+    def _bodies(self) -> dict[PolicyID, Body]:
+        """The network of every policy that has one; the first of several."""
+        found = {name: [m for m in p.modules() if isinstance(m, Body)] for name, p in self.policy_map.items()}
+        return {name: bodies[0] for name, bodies in found.items() if bodies}
 
     def foreach_env(self, fn: Callable[[Any], T]) -> list[T]:
         """Call ``fn`` with each copy of the world."""
@@ -188,6 +260,54 @@ class RolloutWorker:
     def run(self, fn: Callable[[RolloutWorker], T]) -> T:
         """Call ``fn`` with this worker."""
         return fn(self)
+
+    def run_noting_tasks(self, fn: Callable[[RolloutWorker], T]) -> tuple[T, list[Told] | None]:
+        """Call ``fn`` with this worker; also gives what its copies of the world have been told, if ``fn`` changed that."""
+        before = self._told()
+        answer = fn(self)
+        after = self._told()
+        return answer, None if same_tasks(before, after) else after
+
+    # -- stages and tasks ------------------------------------------------------------------------------------------
+
+    def enter(self, stage: int) -> int:
+        """Play this stage of the curriculum from now on; gives how many running episodes are broken off for it."""
+        if stage == self.stage:
+            return 0
+        before, now = self.spec.stage(self.stage), self.spec.stage(stage)
+        self.stage = stage
+        self._drop_evaluator()
+        old = self._player
+        if old is None:
+            return 0
+        cut = int((old.t > 0).sum())
+        if needs_new_worlds(before, now):
+            old.world.close()
+            self._player, self._check = self._new_player(), None
+            self._player.episodes_begun = old.episodes_begun
+        else:
+            self._tell_stage(old.world)
+        self.grid.clear()
+        lanes = np.arange(old.world.num_envs)
+        self.player.begin(lanes, self._draw_seeds(lanes.size))
+        return cut
+
+    def tell(self, told: Sequence[Told]) -> None:
+        """Tell every copy what it was not told before."""
+        tell_alike(self.player.world, told)
+
+    def _tell_stage(self, world: BatchedEnv) -> None:
+        task = self.spec.stage(self.stage).task
+        if task is not None:
+            tell_alike(world, [{"set_task": task}])
+
+    def _told(self) -> list[Told]:
+        return [] if self._player is None else [dict(tasks) for tasks in self._player.world.told]
+
+    def _drop_evaluator(self) -> None:
+        if self._evaluator is not None:
+            self._evaluator.world.close()
+        self._evaluator = None
 
     def set_weights(self, weights: Weights, version: int = 0) -> None:
         self.version = version
@@ -207,15 +327,23 @@ class RolloutWorker:
             "seeds": self._seeds.bit_generator.state,
             "player": player,
             "grid": self.grid.state_dict(),
+            **({"callbacks": self.hooks.state_dict()} if self.hooks.owner is not None else {}),
+            "stage": self.stage,
         }
 
     def load_state_dict(self, state: State) -> None:
+        if self._player is not None and (self.stage != state.get("stage", 0) or any(self._told())):
+            self._player.world.close()  # a copy cannot be made to forget what it was told
+            self._player, self._check = None, None
+            self._drop_evaluator()
+        self.stage = state.get("stage", 0)
         if self._player is None:
             self._player = self._new_player()
         self.grid.load_state_dict(state["grid"])
         lost = self._player.load_state_dict(state["player"])
         self.rng.bit_generator.state = state["rng"]
         self._seeds.bit_generator.state = state["seeds"]
+        self.hooks.load_state_dict(state.get("callbacks"))
         if lost.size:
             self._notes.append(
                 f"worker {self.index}: {lost.size} episode(s) were too long to be replayed and were started anew; "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -10,8 +11,9 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from marl.config import Config
-from marl.data.task import AgentID, AnySpace
-from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.data.task import AgentID, AnySpace, Array
+from marl.envs.base import Action, EnvContext, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.foreign.drawing import RENDER_MODE, build
 from marl.envs.foreign.masks import beside_mask, mask_size, with_mask
 
 
@@ -28,8 +30,9 @@ class GymnasiumCopies(MultiAgentEnv):
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         keys = CopiesConfig(**(config or {}))
+        inner = EnvContext(keys.env_config, render_mode=getattr(config, RENDER_MODE, None))
         self.envs: dict[AgentID, gym.Env[Any, Any]] = {
-            f"agent_{i}": gym.make(keys.env, **keys.env_config) for i in range(keys.num_agents)
+            f"agent_{i}": build(partial(gym.make, keys.env), inner) for i in range(keys.num_agents)
         }
         self.possible_agents = tuple(self.envs)
         self.mask_size = mask_size(self.envs[self.possible_agents[0]])
@@ -65,6 +68,12 @@ class GymnasiumCopies(MultiAgentEnv):
             return obs
         return {agent: beside_mask(o, infos[agent], self.mask_size) for agent, o in obs.items()}
 
+    def render(self) -> Array | None:
+        """The copies side by side; None where the env draws no pictures."""
+        pictures = [env.render() for env in self.envs.values()]
+        arrays = [picture for picture in pictures if isinstance(picture, np.ndarray)]
+        return np.concatenate(arrays, axis=1) if len(arrays) == len(pictures) else None
+
     def close(self) -> None:
         for env in self.envs.values():
             env.close()
@@ -75,6 +84,7 @@ def make_multi_agent(env: str) -> Callable[[Mapping[str, Any]], GymnasiumCopies]
 
     def create(config: Mapping[str, Any]) -> GymnasiumCopies:
         rest = {key: value for key, value in config.items() if key != "num_agents"}
-        return GymnasiumCopies({"env": env, "num_agents": config.get("num_agents", 2), "env_config": rest})
+        keys = {"env": env, "num_agents": config.get("num_agents", 2), "env_config": rest}
+        return GymnasiumCopies(EnvContext(keys, render_mode=getattr(config, RENDER_MODE, None)))
 
     return create

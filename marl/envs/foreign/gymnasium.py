@@ -10,6 +10,7 @@ import gymnasium as gym
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.foreign.masks import beside_mask, mask_size, with_mask
+from marl.envs.tasks import hand_on_tasks
 
 AGENT = "agent_0"
 
@@ -22,6 +23,7 @@ class GymnasiumWorld(MultiAgentEnv):
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         self.env = env
         self.mask_size = mask_size(env)
+        hand_on_tasks(self, "env")
 
     def observation_space(self, agent: AgentID) -> AnySpace:
         del agent
@@ -51,7 +53,3 @@ class GymnasiumWorld(MultiAgentEnv):
 
     def close(self) -> None:
         self.env.close()
-
-    def set_task(self, task: object) -> None:
-        """Handed on to the env's own ``set_task``."""
-        self.env.get_wrapper_attr("set_task")(task)

@@ -14,10 +14,12 @@ import numpy as np
 
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.foreign.drawing import build
 from marl.envs.foreign.exchange import blank
 from marl.envs.foreign.masks import beside_mask, with_mask
 from marl.envs.foreign.stage import STALE
 from marl.envs.lifting.layout import MASK, inner_space
+from marl.envs.tasks import hand_on_tasks
 from marl.errors import ConfigError, EnvError, did_you_mean
 
 APART = ("mpe2",)  # families that are packages of their own
@@ -41,6 +43,7 @@ class PettingZooWorld(MultiAgentEnv):
             self._observation_spaces[agent] = with_mask(self._observation_spaces[agent], size)
         self._finished = False
         self._state: Array | None = self._first_state()
+        hand_on_tasks(self, "env")
 
     @abstractmethod
     def _first_infos(self) -> Mapping[AgentID, Info]:
@@ -267,7 +270,7 @@ def is_pettingzoo(env: object) -> bool:
 
 def make_pettingzoo(path: str, env_config: Mapping[str, Any]) -> MultiAgentEnv:
     """The world behind ``pettingzoo:family/name_vN``; MPE games live in the package ``mpe2``."""
-    return from_pettingzoo(pettingzoo_creator(_module(path), f"pettingzoo:{path}")(**env_config))
+    return from_pettingzoo(build(pettingzoo_creator(_module(path), f"pettingzoo:{path}"), env_config))
 
 
 def pettingzoo_creator(module: object, name: str) -> Callable[..., Any]:

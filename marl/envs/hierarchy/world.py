@@ -27,6 +27,7 @@ from marl.envs.hierarchy.command import command_graph, draw_graph
 from marl.envs.hierarchy.posts import Flattener, Post, build_posts
 from marl.envs.lifting.answers import reset_pair, step_result
 from marl.envs.lifting.layout import MASK, state_width
+from marl.envs.tasks import hand_on_tasks
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -99,6 +100,7 @@ class HierarchicalEnv(MultiAgentEnv):
         self._state: Array | None = np.zeros(width, np.float32) if width else None  # where it comes in observations
         if callable(getattr(base, "get_state", None)) and callable(getattr(base, "set_state", None)):
             self.get_state, self.set_state = self._get_state, self._set_state
+        hand_on_tasks(self, "base")
         self._clear()
 
     def _clear(self) -> None:
@@ -136,10 +138,6 @@ class HierarchicalEnv(MultiAgentEnv):
 
     def close(self) -> None:
         self.base.close()
-
-    def set_task(self, task: object) -> None:
-        """Handed on to the base world's own ``set_task``."""
-        self.base.set_task(task)  # type: ignore[attr-defined]
 
     # -- an episode ------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import numpy as np
 from marl.data.task import AgentID, Array
 from marl.envs.base import Action, MultiAgentEnv
 from marl.envs.batched import State
+from marl.envs.tasks import Told
 
 LONGEST_REPLAY = 10_000  # env steps; a longer episode of a world without get_state is started anew
 
@@ -28,9 +29,17 @@ class EpisodeLog:
         self.seed: int | None = None
         self.steps = 0
         self.actions: list[dict[AgentID, Action]] = []
+        self.told_first: Told = {}  # before the reset
+        self.told_later: list[tuple[int, str, Any]] = []  # after so many steps, by which method, what
 
-    def start(self, seed: int) -> None:
+    def start(self, seed: int, told: Told | None = None) -> None:
         self.seed, self.steps, self.actions = seed, 0, []
+        self.told_first, self.told_later = dict(told or {}), []
+
+    def note_task(self, verb: str, task: Any) -> None:
+        """The world was told something in the middle of its episode."""
+        if self.seed is not None and not self.has_state:
+            self.told_later.append((self.steps, verb, task))
 
     def record(self, actions: dict[AgentID, Action]) -> None:
         self.steps += 1
@@ -42,7 +51,7 @@ class EpisodeLog:
         if self.has_state:
             return {**common, "state": self.env.get_state()}  # type: ignore[attr-defined]
         log = [[[agent, _plain(action)] for agent, action in step.items()] for step in self.actions]
-        return {**common, "actions": log}
+        return {**common, "actions": log, "told_first": dict(self.told_first), "told_later": list(self.told_later)}
 
     def adopt(self, saved: State) -> None:
         """Give a world of its own state that state back."""

@@ -32,6 +32,8 @@ class SingleLane(MultiAgentEnv):
         self._encode = [action_encoder(kind.action_space) for kind in self.world.kinds]
         self._state: Array = np.zeros(self.world.state_size, np.float32)
         self._obs_spaces = [self._observation_space(k) for k in range(len(self.world.kinds))]
+        if type(self.world).set_task is not BatchedEnv.set_task:  # offered only where the world itself does
+            self.set_task = self._set_task
 
     def _observation_space(self, k: int) -> AnySpace:
         kind = self.world.kinds[k]
@@ -126,6 +128,9 @@ class SingleLane(MultiAgentEnv):
 
     def close(self) -> None:
         self.world.close()
+
+    def _set_task(self, task: object) -> None:
+        self.world.set_task(0, task)
 
     def get_state(self) -> State:
         return {

@@ -17,6 +17,7 @@ from marl.envs.lifting.episode_log import LONGEST_REPLAY, EpisodeLog, fingerprin
 from marl.envs.lifting.layout import MASK, kinds_of, state_width
 from marl.envs.lifting.reader import BROKEN, Reader, can_act
 from marl.envs.lifting.seating import Seating
+from marl.envs.tasks import TaskLane, Told, tell, verbs_of
 from marl.errors import EnvError
 
 LONGEST_EMPTY = 1_000  # steps without anybody alive before a world is told off
@@ -53,6 +54,7 @@ class DictVector(BatchedEnv):
         self._state_in_obs = state_width(spaces_given)  # where the state comes inside the observations
         self._masked = any(kind.masked for kind in self.kinds)
         self._plain = self.fixed_seats and len(self.kinds) == 1 and self._readers[0].key is None and not self._masked
+        self._recalled: list[Told] = []
         self._prepare_arrays()
 
     def _prepare_arrays(self) -> None:
@@ -106,7 +108,18 @@ class DictVector(BatchedEnv):
         return self.seating[lane].names[seat]
 
     def lane(self, index: int) -> object:
-        return self.envs[index]
+        """The user's env object; behind a view that notes tasks where it takes any."""
+        env = self.envs[index]
+        return TaskLane(env, partial(self._note_task, index)) if verbs_of(env) else env
+
+    def _note_task(self, lane: int, verb: str, task: object) -> None:
+        self.told[lane].pop(verb, None)  # the newest one comes last
+        self.told[lane][verb] = task
+        self.logs[lane].note_task(verb, task)
+
+    def recall(self, told: Sequence[Told]) -> None:
+        """Done lane by lane in ``set_state``: an episode that is replayed begins with the tasks of its beginning."""
+        self._recalled = list(told)
 
     def render(self, lane: int) -> Array | str | None:
         return self.envs[lane].render()
@@ -122,6 +135,7 @@ class DictVector(BatchedEnv):
             self.envs[lane].close()
             self.envs[lane] = self.fresh(lane)
             self.logs[lane] = EpisodeLog(self.envs[lane])
+            tell(self.envs[lane], self.told[lane], {})
         self._alive[lane] = self._present[lane] = False
         for column in self._obs:  # nothing of the episode before may show through
             column[lane] = 0
@@ -129,7 +143,7 @@ class DictVector(BatchedEnv):
             mask[lane] = True
         self._empty_steps[lane] = 0
         self.seating[lane].clear()
-        self.logs[lane].start(seed)
+        self.logs[lane].start(seed, self.told[lane])
         where = partial(self._where, lane)
         answer = guarded(lambda: self.envs[lane].reset(seed=seed), "reset", where)
         obs, self.infos[lane] = reset_pair(answer, where)
@@ -329,16 +343,20 @@ class DictVector(BatchedEnv):
 
     def _bring_back(self, lane: int, saved: State) -> bool:
         """Put one world back into the middle of its episode; False where that would take too long."""
+        replayed = "state" not in saved and saved["seed"] is not None and saved["steps"] <= LONGEST_REPLAY
+        last_told = self._recalled[lane] if self._recalled else {}
+        tell(self.lane(lane), saved.get("told_first", {}) if replayed else last_told, self.told[lane])
         if "state" in saved:
             self.logs[lane].adopt(saved)
             return True
-        if saved["steps"] > LONGEST_REPLAY:
-            return False
-        if saved["seed"] is None:
-            return True
+        if not replayed:
+            return saved["seed"] is None
         self._reset_lane(lane, saved["seed"])
-        for actions in self.logs[lane].replayed(saved):
+        for step, actions in enumerate(self.logs[lane].replayed(saved)):
+            self._tell_again(lane, saved, step)
             self._step_lane(lane, actions)
+        self._tell_again(lane, saved, saved["steps"])
+        tell(self.lane(lane), last_told, self.told[lane])
         if fingerprint([column[lane] for column in self._obs]) != saved["fingerprint"]:
             raise EnvError(
                 f"{self._where(lane)}: replaying the episode from its seed and its logged actions led elsewhere, so the run "
@@ -346,3 +364,9 @@ class DictVector(BatchedEnv):
                 "only remembers something over resets."
             )
         return True
+
+    def _tell_again(self, lane: int, saved: State, steps: int) -> None:
+        """What the world was told after so many steps of the episode."""
+        for when, verb, task in saved.get("told_later", ()):
+            if when == steps:
+                getattr(self.lane(lane), verb)(task)

@@ -1,0 +1,78 @@
+"""Spaces as plain JSON and back, so that a policy's file alone says what it sees and does."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from marl.data.actions import AnySpace, Array
+from marl.errors import DataError
+
+
+def space_to_json(space: AnySpace) -> dict[str, Any]:
+    """The type of the space and all that ``space_from_json`` needs to build it again."""
+    if isinstance(space, spaces.Box):
+        bounds = {"low": _bound(space.low), "high": _bound(space.high)}
+        return {"type": "Box", **bounds, "shape": list(space.shape), "dtype": np.dtype(space.dtype).name}
+    if isinstance(space, spaces.Discrete):
+        return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiDiscrete):
+        return {"type": "MultiDiscrete", "nvec": space.nvec.tolist(), "start": space.start.tolist()}
+    if isinstance(space, spaces.MultiBinary):
+        return {"type": "MultiBinary", "n": space.n if isinstance(space.n, int) else list(space.shape)}
+    if isinstance(space, spaces.Tuple):
+        return {"type": "Tuple", "spaces": [space_to_json(part) for part in space.spaces]}
+    if isinstance(space, spaces.Dict):
+        return {"type": "Dict", "spaces": [[name, space_to_json(part)] for name, part in space.spaces.items()]}
+    raise DataError(
+        f"a space of type {type(space).__name__} cannot be written as JSON. Expected Box, Discrete, MultiDiscrete, "
+        "MultiBinary, Tuple or Dict."
+    )
+
+
+def space_from_json(plain: Mapping[str, Any]) -> AnySpace:
+    """The space that ``space_to_json`` was given."""
+    kind = plain["type"]
+    if kind == "Box":
+        dtype, shape = np.dtype(plain["dtype"]), tuple(plain["shape"])
+        low, high = (np.broadcast_to(np.array(_read(plain[key]), dtype), shape) for key in ("low", "high"))
+        return spaces.Box(low, high, shape, dtype.type)
+    if kind == "Discrete":
+        return spaces.Discrete(plain["n"], start=plain["start"])
+    if kind == "MultiDiscrete":
+        return spaces.MultiDiscrete(np.array(plain["nvec"]), start=np.array(plain["start"]))
+    if kind == "MultiBinary":
+        return spaces.MultiBinary(plain["n"])
+    if kind == "Tuple":
+        return spaces.Tuple([space_from_json(part) for part in plain["spaces"]])
+    if kind == "Dict":
+        return spaces.Dict(OrderedDict((name, space_from_json(part)) for name, part in plain["spaces"]))
+    raise DataError(f"a space of type {kind!r} is unknown; a newer marl may have written it.")
+
+
+def _bound(bound: Array) -> Any:
+    """One number where all are equal, as the bounds of images are; infinities as texts, which every JSON reader takes."""
+    first = bound.reshape(-1)[:1]
+    if bound.size and (bound == first).all():
+        return _plain(first.tolist()[0])
+    return _plain(bound.tolist())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value if np.isfinite(value) else str(value)
+
+
+def _read(value: Any) -> Any:
+    return (
+        [_read(item) for item in value]
+        if isinstance(value, list)
+        else float(value)
+        if isinstance(value, str)
+        else value
+    )

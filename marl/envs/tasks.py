@@ -1,0 +1,115 @@
+"""Tasks: what a copy of a world is told to play, by its method ``set_task`` or ``set_phase``, and remembers over restarts.
+
+A world offers one of the two methods, or both; what they take means what the world says it means: a number, a text, a list, a
+dict or an array, so that a checkpoint can hold it. What a copy was last told survives a restart, the death of a worker and
+``fresh_env_per_episode``, and evaluation's copies are told the same. Other things that are done to a copy are not remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Told: TypeAlias = dict[str, Any]
+"""What one copy was last told: method to argument, in the order in which they were last called."""
+
+VERBS = ("set_task", "set_phase")
+
+
+class TaskLane:
+    """One copy of a dict world that takes tasks, as ``foreach_env`` and callbacks see it.
+
+    It behaves as the user's own env object, whose attributes are read and written through it, and notes what is told.
+    """
+
+    __slots__ = ("_env", "_note")
+
+    def __init__(self, env: object, note: Callable[[str, Any], None]) -> None:
+        object.__setattr__(self, "_env", env)
+        object.__setattr__(self, "_note", note)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(object.__getattribute__(self, "_env"), name)
+        return partial(self._tell, name, found) if name in VERBS else found
+
+    def _tell(self, verb: str, method: Callable[[Any], Any], task: Any) -> Any:
+        answer = method(task)
+        object.__getattribute__(self, "_note")(verb, deepcopy(task))
+        return answer
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(object.__getattribute__(self, "_env"), name, value)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # isinstance asks it
+        return type(object.__getattribute__(self, "_env"))
+
+    def __repr__(self) -> str:
+        return repr(object.__getattribute__(self, "_env"))
+
+    def __reduce__(self) -> tuple[Callable[[Any], Any], tuple[Any]]:
+        """In another process it is the env itself."""
+        return _as_it_is, (object.__getattribute__(self, "_env"),)
+
+
+def _as_it_is(env: Any) -> Any:
+    return env
+
+
+def verbs_of(env: object) -> list[str]:
+    """The task methods that a world has."""
+    return [verb for verb in VERBS if callable(getattr(env, verb, None))]
+
+
+def hand_on_tasks(outer: object, attribute: str) -> None:
+    """Give a wrapper the task methods of the world that it holds under ``attribute``, and no others."""
+    for verb in VERBS:
+        if _method(getattr(outer, attribute), verb) is not None:
+            setattr(outer, verb, partial(_hand_on, outer, attribute, verb))
+
+
+def _hand_on(outer: object, attribute: str, verb: str, task: Any) -> Any:
+    method = _method(getattr(outer, attribute), verb)
+    assert method is not None
+    return method(task)
+
+
+def _method(world: Any, verb: str) -> Callable[[Any], Any] | None:
+    """A world's own method, or that of the world behind its Gymnasium or PettingZoo wrappers."""
+    if callable(look := getattr(world, "get_wrapper_attr", None)):
+        try:
+            return look(verb)  # type: ignore[no-any-return]
+        except AttributeError:
+            return None
+    for place in (world, getattr(world, "unwrapped", None), getattr(getattr(world, "unwrapped", None), "world", None)):
+        found = getattr(place, verb, None)
+        if callable(found):
+            return found  # type: ignore[no-any-return]
+    return None
+
+
+def tell(lane: Any, tasks: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    """Tell a copy everything that it was not told ``before``."""
+    for verb, task in dict(tasks).items():
+        if verb not in before or not same_task(before[verb], task):
+            getattr(lane, verb)(deepcopy(task))
+
+
+def same_task(a: Any, b: Any) -> bool:
+    """Whether two tasks are equal, arrays included."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(same_task(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same_task, a, b))
+    return bool(a == b)
+
+
+def same_tasks(a: Sequence[Told], b: Sequence[Told]) -> bool:
+    """Whether all copies were told the same."""
+    return same_task(list(a), list(b))
