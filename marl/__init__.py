@@ -35,6 +35,8 @@ _WHERE = {
     "Decision": "marl.policies.policy",
     "Kind": "marl.data.task",
     "number_seats": "marl.data.task",
+    "Callbacks": "marl.data.callbacks",
+    "RunningEpisode": "marl.data.running",
     "SampleBatch": "marl.data.batch",
     "MultiAgentBatch": "marl.data.batch",
     "Learner": "marl.algos.learner",
@@ -46,16 +48,25 @@ _WHERE = {
     "register_preprocessor": "marl.policies.custom",
     "register_action_dist": "marl.policies.custom",
     "register_loss": "marl.algos.custom",
+    "register_algorithm": "marl.algos.own",
+    "Preset": "marl.algos.family",
     "RolloutWorker": "marl.rollout.worker",
     "write_trajectories": "marl.training.own_data",
+    "load_policy": "marl.training.export",
     "load_scenario": "marl.scenario.load",
     "pretty_print": "marl.training.result",
 }
 
+_ROOMS = ("tune",)  # rooms that are used as `marl.NAME.x`
+
 if TYPE_CHECKING:
     from marl.algos.custom import Loss, register_loss
+    from marl.algos.family import Preset
     from marl.algos.learner import Learner
+    from marl.algos.own import register_algorithm
     from marl.data.batch import MultiAgentBatch, SampleBatch
+    from marl.data.callbacks import Callbacks
+    from marl.data.running import RunningEpisode
     from marl.data.task import Kind, number_seats
     from marl.envs.base import ENV_STATE, EnvContext, MultiAgentEnv, StepResult
     from marl.envs.batched import BatchedEnv, Frame, NativeEnv
@@ -73,6 +84,7 @@ if TYPE_CHECKING:
     from marl.rollout.worker import RolloutWorker
     from marl.scenario.load import load_scenario
     from marl.training.check_learner import check_learner
+    from marl.training.export import load_policy
     from marl.training.own_data import write_trajectories
     from marl.training.result import pretty_print
     from marl.training.trainer import Trainer
@@ -81,6 +93,7 @@ __all__ = [
     "ENV_STATE",
     "AgentGroups",
     "BatchedEnv",
+    "Callbacks",
     "Decision",
     "Distribution",
     "EnvContext",
@@ -97,18 +110,22 @@ __all__ = [
     "NativeEnv",
     "Policy",
     "Preprocessor",
+    "Preset",
     "RolloutWorker",
+    "RunningEpisode",
     "SampleBatch",
     "StepResult",
     "Trainer",
     "check_env",
     "check_learner",
+    "load_policy",
     "load_scenario",
     "make_env",
     "make_multi_agent",
     "number_seats",
     "pretty_print",
     "register_action_dist",
+    "register_algorithm",
     "register_env",
     "register_loss",
     "register_model",
@@ -123,6 +140,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name in _WHERE:
         return getattr(import_module(_WHERE[name]), name)
+    if name in _ROOMS:
+        return import_module(f"marl.{name}")
     raise AttributeError(f"module 'marl' has no attribute {name!r}")
 
 

@@ -8,25 +8,35 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from marl.cli_config import debug, doctor, init, schema, tune_throughput
 from marl.cli_games import crossplay, exploit, report
-from marl.errors import ConfigError
-from marl.run import (
-    Allow,
+from marl.cli_options import (
+    AsJson,
     AsTest,
+    CheckpointFreq,
+    ConfigJson,
+    KeepCheckpoints,
     LocalDir,
     NumCpus,
     NumWorkers,
+    QuietOption,
     Seed,
     Sets,
     StopIters,
     StopReward,
     StopTimesteps,
-    execute,
-    guarded,
+    Verbose,
+    given,
+    log_level_of,
+    output_of,
     read_json,
-    run,
     stop_changes,
 )
+from marl.cli_play import export, replay, rollout
+from marl.cli_runs import compare, explain, runs
+from marl.cli_tune import tune
+from marl.errors import ConfigError
+from marl.run import execute, guarded, raw_scenario, run
 
 app = typer.Typer(
     add_completion=False,
@@ -40,11 +50,12 @@ app.command()(run)
 @app.command()
 def train(
     algo: Annotated[
-        str | None, typer.Option("--run", metavar="ALGO", help="The algorithm, e.g. DQN. Default: PPO.")
+        Optional[str],  # noqa: UP045
+        typer.Option("--run", metavar="ALGO", help="The algorithm, e.g. DQN, or package.module:Class. Default: PPO."),
     ] = None,
     env: Annotated[Optional[str], typer.Option(help="The world, e.g. CartPole-v1.")] = None,  # noqa: UP045
     file: Annotated[Optional[Path], typer.Option("-f", "--file", help="A scenario file to start from.")] = None,  # noqa: UP045
-    config: Annotated[Optional[str], typer.Option(help="More keys as JSON, or @file.json.")] = None,  # noqa: UP045
+    config: ConfigJson = None,
     sets: Sets = None,
     local_dir: LocalDir = None,
     num_workers: NumWorkers = None,
@@ -53,61 +64,34 @@ def train(
     stop_iters: StopIters = None,
     stop_timesteps: StopTimesteps = None,
     stop_reward: StopReward = None,
-    checkpoint_freq: Annotated[Optional[int], typer.Option(min=0, help="Iterations between checkpoints.")] = None,  # noqa: UP045
+    checkpoint_freq: CheckpointFreq = None,
+    keep_checkpoints: KeepCheckpoints = None,
     as_test: AsTest = False,
+    as_json: AsJson = False,
+    quiet: QuietOption = False,
+    verbose: Verbose = 0,
 ) -> None:
     """Train an algorithm on a world without a scenario file: marl train --run PPO --env CartPole-v1."""
-    from marl.run import raw_scenario
-    from marl.scenario.load import apply, parse_set
-
-    raw: dict[str, Any] = raw_scenario(file, None, []) if file is not None else {}
-    for key, value in {
-        "algo": algo,
-        "env": env,
-        "num_workers": num_workers,
-        "ray_num_cpus": num_cpus,
-        "seed": seed,
-        "checkpoint_freq": checkpoint_freq,
-    }.items():
-        if value is not None:
-            apply(raw, key, value)
-    for key, value in read_json(config).items():
-        apply(raw, key, value)
-    for text in sets or []:
-        apply(raw, *parse_set(text))
+    options = given(
+        algo=algo, env=env, num_workers=num_workers, ray_num_cpus=num_cpus, seed=seed, checkpoint_freq=checkpoint_freq,
+        keep_checkpoints=keep_checkpoints, log_level=log_level_of(verbose),
+    )  # fmt: skip
+    raw: dict[str, Any] = raw_scenario(file, None, sets or [], read_json(config), options)
     if "env" not in raw:
         raise ConfigError("no world was given. Add --env, for instance --env CartPole-v1, or -f FILE.")
     stops = stop_changes(stop_iters, stop_timesteps, stop_reward)
     if not stops and not raw.get("stop"):
         raise ConfigError("when should it stop? Add --stop-timesteps, --stop-iters or --stop-reward.")
-    raise typer.Exit(execute(raw, {}, stops, local_dir, None, as_test, frozenset(), False))
+    output = output_of(as_json, quiet)
+    raise typer.Exit(execute(raw, stops, local_dir, None, as_test, frozenset(), False, output=output))
 
 
-@app.command()
-def rollout(
-    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint, or a run directory (its newest one is played).")],
-    episodes: Annotated[Optional[int], typer.Option(min=1, help="Episodes to play. Default: 10.")] = None,  # noqa: UP045
-    steps: Annotated[Optional[int], typer.Option(min=1, help="Env steps to play instead.")] = None,  # noqa: UP045
-    explore: Annotated[bool, typer.Option("--explore", help="Play with exploration instead of greedily.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode.")] = 0,
-    render: Annotated[bool, typer.Option("--render", help="Print the world's text picture after each step.")] = False,
-    record: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(metavar="DIR", help="Keep the episodes here, to learn from them by `input: DIR`."),
-    ] = None,
-    allow: Allow = None,
-) -> None:
-    """Play a trained run and print the return of each episode, by policy; needs nothing but the path."""
-    from marl.training.playback import play
-
-    if episodes is not None and steps is not None:
-        raise ConfigError("--episodes and --steps cannot be given together.")
-    for line in play(checkpoint, episodes or 10, steps, explore, seed, frozenset(allow or []), render, record):
-        print(line, flush=True)
-
-
-for command in (crossplay, exploit, report):
+for command in (rollout, replay, export, crossplay, exploit, report, tune, compare, explain, runs):
     app.command()(command)
+
+
+for about_config in (init, schema, doctor, debug, tune_throughput):
+    app.command()(about_config)
 
 
 @app.command()

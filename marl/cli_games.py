@@ -9,7 +9,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from marl.run import Allow, read_json
+from marl.cli_options import Allow, read_json
 
 EnvConfig = Annotated[Optional[str], typer.Option(help="env_config of the world as JSON, or @file.json.")]  # noqa: UP045
 PlayersOption = Annotated[
@@ -93,7 +93,7 @@ def exploit(
     ] = None,
     timesteps: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(min=1, help="Env steps of training per player. Default: 20000."),
+        typer.Option(min=1, help="Env steps of training per player, rounded up to whole batches. Default: 20000."),
     ] = None,
     episodes: Annotated[
         Optional[int],  # noqa: UP045
@@ -111,6 +111,7 @@ def exploit(
     from pydantic import ValidationError
 
     from marl.analysis.exploit import exploitability_of, told
+    from marl.analysis.progress import progress_bar
     from marl.config import explain
     from marl.populations.exploit_config import ExploitabilityConfig
 
@@ -120,7 +121,8 @@ def exploit(
         config = ExploitabilityConfig(**{key: value for key, value in given.items() if value is not None})
     except ValidationError as error:
         raise explain(error, "marl exploit", ExploitabilityConfig.model_fields) from None
-    found = exploitability_of(checkpoint, config, workers, allow or [])
+    with progress_bar("env steps") as progress:
+        found = exploitability_of(checkpoint, config, workers, allow or [], progress)
     print(json.dumps(found.as_json(), indent=2) if as_json else "\n".join(told(found)))
 
 

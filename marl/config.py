@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -20,9 +20,12 @@ class Config(BaseModel):
         return [key for key in keys if getattr(self, key) != fields[key].get_default(call_default_factory=True)]
 
 
-def explain(error: ValidationError, where: str, known: Iterable[str] = ()) -> ConfigError:
-    """A ``ConfigError`` with one line per mistake instead of pydantic's report."""
-    lines = [_line(problem, where, known) for problem in error.errors()]
+def explain(
+    error: ValidationError, where: str, known: Iterable[str] = (), hints: Mapping[str, str] | None = None
+) -> ConfigError:
+    """A ``ConfigError`` with one line per mistake instead of pydantic's report; ``hints`` are for keys that we know of but do
+    not have."""
+    lines = [_line(problem, where, known, hints or {}) for problem in error.errors()]
     return ConfigError("\n".join(dict.fromkeys(lines)))
 
 
@@ -35,12 +38,14 @@ def _listing(known: list[str], guessed: bool) -> str:
     return f" Known keys: {', '.join(sorted(known))}." if known else ""
 
 
-def _line(problem: object, where: str, known: Iterable[str]) -> str:
+def _line(problem: object, where: str, known: Iterable[str], hints: Mapping[str, str]) -> str:
     assert isinstance(problem, dict)
     path = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         known = list(known)
         last = str(problem["loc"][-1])
+        if last in hints:
+            return f"{where}: unknown key {path!r}. Here, {hints[last]}."
         guess = did_you_mean(last, known)
         return f"{where}: unknown key {path!r}.{guess}{_listing(known, bool(guess))}"
     if problem["type"] == "missing":

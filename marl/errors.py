@@ -42,6 +42,10 @@ class PolicyError(UserError):
     """A policy could not act."""
 
 
+class CallbackError(UserError):
+    """A user's callback failed, or gave what cannot be used."""
+
+
 class CheckpointError(UserError):
     """A checkpoint is missing, damaged or does not fit."""
 
@@ -52,6 +56,10 @@ class DataError(UserError):
 
 class TrainingError(UserError):
     """Training cannot go on, for instance because a loss became NaN."""
+
+
+class GoalMissedError(UserError):
+    """A run did not reach what was asked of it (``marl.testing``)."""
 
 
 class ResourceError(UserError):

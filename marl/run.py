@@ -3,48 +3,53 @@
 from __future__ import annotations
 
 import faulthandler
-import json
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
 
+from marl.cli_options import (
+    Allow,
+    AsJson,
+    AsTest,
+    CheckpointFreq,
+    ConfigJson,
+    KeepCheckpoints,
+    LocalDir,
+    NumCpus,
+    NumWorkers,
+    Output,
+    QuietOption,
+    Seed,
+    Seeds,
+    Sets,
+    StopIters,
+    StopReward,
+    StopTimesteps,
+    Verbose,
+    given,
+    log_level_of,
+    output_of,
+    parse_seeds,
+    read_json,
+    stop_changes,
+)
 from marl.errors import ConfigError, UserError
 
-Sets = Annotated[
-    Optional[list[str]], typer.Option("--set", metavar="KEY=VALUE", help="Change a key, e.g. --set algo.lr=0.001.")  # noqa: UP045
-]
-LocalDir = Annotated[
-    Optional[Path],  # noqa: UP045
-    typer.Option(help="Where results go. Default: MARL_RESULTS_DIR or ~/marl_results."),
-]
-NumWorkers = Annotated[Optional[int], typer.Option(min=0, help="Rollout workers; 0: in this process.")]  # noqa: UP045
-Seed = Annotated[Optional[int], typer.Option(min=0, help="The seed of the run.")]  # noqa: UP045
-Seeds = Annotated[Optional[str], typer.Option(help="Several runs, one per seed: 0..4 or 0,3,7.")]  # noqa: UP045
-StopIters = Annotated[Optional[int], typer.Option(min=1, help="Stop after so many iterations.")]  # noqa: UP045
-StopTimesteps = Annotated[Optional[int], typer.Option(min=1, help="Stop after so many env steps.")]  # noqa: UP045
-StopReward = Annotated[Optional[float], typer.Option(help="Stop at this episode_reward_mean.")]  # noqa: UP045
 Resume = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option(help="Go on with a run directory or checkpoint; its scenario is used if no FILE is given."),
-]
-AsTest = Annotated[bool, typer.Option("--as-test", help="Exit with 1 if the goal is missed.")]
-Allow = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option("--allow", metavar="MODULE", help="A module that the checkpoint may import; repeatable."),
-]
-NumCpus = Annotated[
-    Optional[int],  # noqa: UP045
-    typer.Option(min=1, help="CPUs that a Ray started by this run may use."),
 ]
 
 
 def run(
     file: Annotated[Optional[Path], typer.Argument(help="A scenario file.")] = None,  # noqa: UP045
+    config: ConfigJson = None,
     sets: Sets = None,
     local_dir: LocalDir = None,
     num_workers: NumWorkers = None,
@@ -54,14 +59,20 @@ def run(
     stop_iters: StopIters = None,
     stop_timesteps: StopTimesteps = None,
     stop_reward: StopReward = None,
+    checkpoint_freq: CheckpointFreq = None,
+    keep_checkpoints: KeepCheckpoints = None,
     resume: Resume = None,
     as_test: AsTest = False,
+    as_json: AsJson = False,
+    quiet: QuietOption = False,
+    verbose: Verbose = 0,
     allow: Allow = None,
 ) -> None:
     """Run a scenario until its stop condition; Ctrl-C saves a checkpoint and says how to go on.
 
-    Exit codes: 0 when the run ended in the regular way, 1 with --as-test when the goal was missed, 2 for bad input, 130 after
-    Ctrl-C. The last line printed is `results: DIR`.
+    Of FILE, --config, --set and the options for single keys, the later ones win. Exit codes: 0 when the run ended in the
+    regular way, 1 with --as-test when the goal was missed, 2 for bad input, 130 after Ctrl-C. The last line printed is
+    `results: DIR`.
     """
     if file is None and resume is None:
         raise ConfigError("give a scenario file, or --resume RUN to go on with an earlier run. Try: marl list")
@@ -69,87 +80,50 @@ def run(
         raise ConfigError("--seed and --seeds cannot be given together.")
     if resume is not None and seeds is not None:
         raise ConfigError("--resume goes on with one run, so it cannot be given with --seeds.")
-    changes: dict[str, Any] = {}
-    for key, value in (("num_workers", num_workers), ("seed", seed), ("ray_num_cpus", num_cpus)):
-        if value is not None:
-            changes[key] = value
+    output, more = output_of(as_json, quiet), read_json(config)
+    options = given(
+        num_workers=num_workers, ray_num_cpus=num_cpus, seed=seed, checkpoint_freq=checkpoint_freq,
+        keep_checkpoints=keep_checkpoints, log_level=log_level_of(verbose),
+    )  # fmt: skip
     stops = stop_changes(stop_iters, stop_timesteps, stop_reward)
     codes = []
     for index, one_seed in enumerate(parse_seeds(seeds) if seeds is not None else [None]):
-        if one_seed is not None:
-            changes["seed"] = one_seed
-        raw = raw_scenario(file, resume, sets or [])
+        raw = raw_scenario(file, resume, sets or [], more, {**options, **given(seed=one_seed)})
         codes.append(
-            execute(raw, changes, stops, local_dir, resume, as_test, frozenset(allow or []), file is None, index)
+            execute(raw, stops, local_dir, resume, as_test, frozenset(allow or []), file is None, index, output)
         )
         if codes[-1] == 130:
             break
     raise typer.Exit(max(codes))
 
 
-def raw_scenario(file: Path | None, resume: Path | None, sets: list[str]) -> dict[str, Any]:
-    """The scenario as a dict: from the file, or from the checkpoint to resume."""
+def raw_scenario(
+    file: Path | None,
+    resume: Path | None,
+    sets: list[str],
+    config: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The scenario as a dict: of the file, or of the checkpoint to resume, or empty; changed by ``--config``, then by
+    ``--set``, then by options for single keys."""
     from marl.scenario.load import apply, parse_set, read_yaml
 
+    raw: dict[str, Any] = {}
     if file is not None:
         raw = read_yaml(file)
         raw.setdefault("name", file.stem)
-    else:
+    elif resume is not None:
         from marl.training.checkpoint import find_checkpoint, read_part
 
-        assert resume is not None
         raw = read_part(find_checkpoint(resume), "run")["scenario"]
-    for text in sets:
-        apply(raw, *parse_set(text))
+    changes = [*(config or {}).items(), *(parse_set(text) for text in sets), *(options or {}).items()]
+    for key, value in changes:
+        apply(raw, key, value)
     return raw
-
-
-def read_json(text: str | None, option: str = "--config") -> dict[str, Any]:
-    """A JSON object given as text or as ``@file``."""
-    if text is None:
-        return {}
-    if text.startswith("@"):
-        path = Path(text[1:])
-        if not path.is_file():
-            raise ConfigError(f"{option} {text}: there is no file {path}.")
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{option} {text}: cannot be read as text ({error}).") from error
-    try:
-        loaded = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigError(
-            f"{option} is not readable JSON at line {error.lineno}, column {error.colno}: {error.msg}."
-        ) from None
-    if not isinstance(loaded, dict):
-        raise ConfigError(f'{option} holds a {type(loaded).__name__}; expected an object such as {{"lr": 0.001}}.')
-    return loaded
-
-
-def stop_changes(iters: int | None, timesteps: int | None, reward: float | None) -> dict[str, float]:
-    named = {"training_iteration": iters, "timesteps_total": timesteps, "episode_reward_mean": reward}
-    return {field: value for field, value in named.items() if value is not None}
-
-
-def parse_seeds(text: str) -> list[int]:
-    """``0..4`` or ``0,3,7``."""
-    try:
-        if ".." in text:
-            first, last = (int(part) for part in text.split(".."))
-            found = list(range(first, last + 1))
-        else:
-            found = [int(part) for part in text.split(",")]
-    except ValueError:
-        found = []
-    if not found or min(found) < 0:
-        raise ConfigError(f"--seeds {text!r}: expected a range such as 0..4 or a list such as 0,3,7.")
-    return found
 
 
 def execute(
     raw: Mapping[str, Any],
-    changes: Mapping[str, Any],
     stops: Mapping[str, float],
     local_dir: Path | None,
     resume: Path | None,
@@ -157,61 +131,78 @@ def execute(
     allow: frozenset[str],
     from_checkpoint: bool,
     index: int = 0,
+    output: Output = Output.TABLE,
 ) -> int:
     """One run from start to end; gives the exit code."""
     from marl.registry import only_modules
     from marl.scenario.load import compose
 
-    keys = {**raw, **changes}
+    keys = dict(raw)
     if stops:
-        given = keys.get("stop") or {}
-        keys["stop"] = {**given, **stops} if isinstance(given, Mapping) else given
+        before = keys.get("stop") or {}
+        keys["stop"] = {**before, **stops} if isinstance(before, Mapping) else before
     if as_test and not keys.get("goal"):
         if "episode_reward_mean" not in stops:
             raise ConfigError("--as-test needs a goal: in the scenario, or by --stop-reward.")
         keys["goal"] = {"episode_reward_mean": stops["episode_reward_mean"]}
     if from_checkpoint:
         with only_modules(allow):
-            return _train(compose(keys, str(resume)), local_dir, resume, as_test, index)
-    return _train(compose(keys, str(raw.get("name", "config"))), local_dir, resume, as_test, index)
+            return _train(compose(keys, str(resume)), local_dir, resume, as_test, index, output)
+    return _train(compose(keys, str(raw.get("name", "config"))), local_dir, resume, as_test, index, output)
 
 
-def _train(scenario: Any, local_dir: Path | None, resume: Path | None, as_test: bool, index: int) -> int:
+def _train(
+    scenario: Any, local_dir: Path | None, resume: Path | None, as_test: bool, index: int, output: Output
+) -> int:
     from marl.training.checkpoint import find_checkpoint
-    from marl.training.display import make_display
     from marl.training.places import default_results
     from marl.training.session import run_to_the_end
     from marl.training.trainer import Trainer
 
     folder = find_checkpoint(resume) if resume is not None else None
-    trainer = Trainer(scenario=scenario, fresh=folder is None)
-    try:
-        if folder is None:
-            trainer.workers.start()
-            trainer.store.create(local_dir or default_results(), index)
-        else:
-            at_home = folder.parent.name == "checkpoints" and local_dir is None
-            trainer.restore(folder)
-            if at_home:
-                trainer.store.open(folder.parent.parent)
-                trainer.store.go_on()
-            else:
-                trainer.store.create(local_dir or default_results(), index)
-        display = make_display()
+    with _displayed(output) as display:
+        trainer = Trainer(scenario=scenario, fresh=folder is None)
         try:
-            outcome = run_to_the_end(trainer, display)
-        except Exception:
-            display.finish(_after_failure(trainer.store.directory, fresh=folder is None))
-            raise
-        except KeyboardInterrupt:  # the second Ctrl-C
-            display.finish(_after_failure(trainer.store.directory, fresh=folder is None))
-            return 130
-        display.finish(_closing_lines(trainer, outcome))
-    finally:
-        trainer.stop()
+            if folder is None:
+                trainer.workers.start()
+                trainer.store.create(local_dir or default_results(), index)
+            else:
+                at_home = folder.parent.name == "checkpoints" and local_dir is None
+                trainer.restore(folder)
+                if at_home:
+                    trainer.store.open(folder.parent.parent)
+                    trainer.store.go_on()
+                else:
+                    trainer.store.create(local_dir or default_results(), index)
+            try:
+                outcome = run_to_the_end(trainer, display)
+            except Exception:
+                display.finish(_after_failure(trainer.store.directory, fresh=folder is None))
+                raise
+            except KeyboardInterrupt:  # the second Ctrl-C
+                display.finish(_after_failure(trainer.store.directory, fresh=folder is None))
+                return 130
+            display.finish(_closing_lines(trainer, outcome))
+        finally:
+            trainer.stop()
     if outcome.interrupted:
         return 130
     return 1 if as_test and not trainer.goal_met else 0
+
+
+@contextmanager
+def _displayed(output: Output) -> Iterator[Any]:
+    """Where the run is shown. While JSON is printed, whatever else is printed (by a world, for instance) goes to stderr."""
+    from marl.training.display import JsonLines, LastLine, make_display
+
+    if output is Output.TABLE:
+        yield make_display()
+    elif output is Output.QUIET:
+        yield LastLine()
+    else:
+        display = JsonLines(sys.stdout, sys.stderr)
+        with redirect_stdout(sys.stderr):
+            yield display
 
 
 def _closing_lines(trainer: Any, outcome: Any) -> list[str]:

@@ -128,6 +128,11 @@ class ReplayConfig(LearnerConfig):
     prioritized_replay_beta: Annotated[float, Field(ge=0, le=1)] = Field(
         0.4, description="How much of the bias of prioritised drawing is corrected."
     )
+    full_td_error: bool = Field(
+        False,
+        description="Results also list the absolute error of each row of the newest training batch "
+        "(info.learner.POLICY.td_error).",
+    )
 
     @model_validator(mode="after")
     def _priorities_count(self) -> Self:

@@ -9,28 +9,31 @@ from typing import Any
 
 from marl.algos.config import LearnerConfig
 from marl.algos.learner import Brief, Learner
-from marl.errors import ConfigError
-from marl.registry import Registry
+from marl.errors import ConfigError, UnknownNameError
+from marl.registry import Registry, load_object
 
 
 @dataclass(frozen=True)
 class Family:
     """A folder of ``algos/``.
 
-    ``learner`` is the place of its class, which is imported only by runs that use it. ``acts`` names the kind of policy,
+    ``learner`` is the place of its class, which is imported only by runs that use it, or a user's class itself. ``acts``
+    names the kind of policy,
     ``explorations`` what fits it (the first is the default). ``on_policy``: it learns from its own policy's data only,
     in batches of ``train_batch_size`` env steps.
     """
 
     name: str
     config: type[LearnerConfig]
-    learner: str
+    learner: str | type[Learner]
     acts: str
     explorations: tuple[str, ...]
     on_policy: bool
 
     def build(self, brief: Brief) -> Learner:
         """A learner of this family."""
+        if not isinstance(self.learner, str):
+            return self.learner.build(brief)
         module, _, name = self.learner.partition(":")
         built: Learner = getattr(importlib.import_module(module), name).build(brief)
         return built
@@ -60,5 +63,25 @@ class Preset:
         return self.family.config(**{**self.defaults, **keys})
 
 
-ALGOS: Registry[Preset] = Registry("algorithm")
+class Algorithms(Registry[Preset]):
+    """Presets by name; ``package.module:Class`` is an algorithm of the user's own, registered or not."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (isinstance(name, str) and ":" in name)
+
+    def __getitem__(self, name: str) -> Preset:
+        from marl.algos.own import preset_of  # knows this register itself
+
+        if ":" in name:
+            return preset_of(load_object(name, "algorithm"), name)
+        try:
+            return super().__getitem__(name)
+        except UnknownNameError as error:
+            raise UnknownNameError(
+                f"{error} One of your own is named package.module:Class, or registered by marl.register_algorithm in a "
+                "module under imports."
+            ) from None
+
+
+ALGOS: Registry[Preset] = Algorithms("algorithm")
 """Filled by ``marl.algos.presets``."""

@@ -188,6 +188,12 @@ class QView(nn.Module):
         here, slot, k = np.arange(len(rows["seat"])), self.sight.own[rows["seat"]], self.sight.k
         return Inputs(rows[f"{when}obs.{k}"][here, slot], rows[f"{when}legal.{k}"][here, slot], rows["seat"])
 
+    def shown(self, rows: SampleBatch) -> SampleBatch:
+        """The joint rows, with what concerns the deciding agent itself under plain names too."""
+        here, slot, k = np.arange(len(rows)), self.sight.own[rows["seat"]], self.sight.k
+        names = ("obs", "actions", "legal", "new_obs", "new_legal")
+        return rows.with_columns(**{name: rows[f"{name}.{k}"][here, slot] for name in names})
+
     def decided(self, rows: Mapping[str, Array], when: Literal["", "new_"], deciders: Mapping[int, Decider]) -> Actions:
         """What everybody present would do, each by the policy that plays it (by its index in a batch)."""
         found, at = {}, 0

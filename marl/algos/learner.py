@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -12,8 +12,9 @@ import torch
 
 from marl.algos.config import LearnerConfig
 from marl.algos.crew import ALONE, Crew
-from marl.data.batch import MultiAgentBatch
-from marl.data.task import Array, PolicyID, Task
+from marl.data.batch import MultiAgentBatch, SampleBatch
+from marl.data.clock import Clock
+from marl.data.task import Array, Floats, PolicyID, Task
 from marl.errors import ConfigError
 from marl.policies.config import ModelConfig
 from marl.policies.policy import Policy
@@ -54,6 +55,9 @@ class Learner(ABC):
             "num_agent_steps_trained": 0,
             "num_updates": 0,
         }
+        self.clock = Clock()  # books under "load" what turning batches into rows to learn from takes
+        self.on_batch: Callable[[PolicyID, SampleBatch], None] | None = None  # is told what a policy will learn from
+        self.td_errors: dict[PolicyID, Floats] = {}  # of the newest training batch, with `full_td_error`
 
     def set_trained(self, policies: Collection[PolicyID]) -> None:
         """Train only these from now on. A frozen policy changes by nothing; a thawed one goes on where it stopped."""
@@ -95,9 +99,19 @@ class Learner(ABC):
     def load_replay_state(self, state: Mapping[str, Any]) -> None:
         del state
 
+    def _show(self, policy: PolicyID, rows: SampleBatch | Callable[[], SampleBatch]) -> None:
+        """Tell whoever listens what the policy is about to learn from, or how to make it if anybody listens."""
+        if self.on_batch is not None:
+            self.on_batch(policy, rows if isinstance(rows, SampleBatch) else rows())
+
     def _count_steps(self, env_steps: int) -> None:
         for policy in self.trained:
             self.timesteps[policy] += env_steps
+
+    def _count_target_update(self, policy: PolicyID) -> None:
+        """Slow copies have moved; ``last_target_update_ts`` is the env step of the newest move."""
+        self.counters["num_target_updates"] += 1
+        self.counters["last_target_update_ts"] = self.timesteps[policy]
 
     def _observe(self, batch: MultiAgentBatch) -> None:
         """Running statistics of the policies' observations take this batch into account."""
@@ -114,12 +128,15 @@ class Learner(ABC):
     def _common_state(self) -> dict[str, Any]:
         return {
             "rng": self.rng.bit_generator.state, "timesteps": dict(self.timesteps), "counters": dict(self.counters),
+            "td_errors": dict(self.td_errors),
         }  # fmt: skip
 
     def _load_common_state(self, state: Mapping[str, Any]) -> None:
         self.rng.bit_generator.state = state["rng"]
         self.timesteps = dict(state["timesteps"])
-        self.counters = dict(state["counters"])
+        self.counters |= state["counters"]
+        self.td_errors.clear()
+        self.td_errors |= state.get("td_errors", {})
 
 
 def sharing(policies: Mapping[PolicyID, Policy]) -> dict[str, list[PolicyID]]:

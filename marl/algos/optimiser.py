@@ -1,13 +1,20 @@
-"""One optimiser step on one flat vector: all parameters of a block and their gradients are views of two tensors."""
+"""One optimiser step on one flat vector: all parameters of a block and their gradients are views of two tensors.
+
+The steps are torch's own functions. Its optimiser classes would do the same, but building the first one imports torch's
+compiler, which takes nearly as long as importing torch itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim.adam import adam
+from torch.optim.rmsprop import rmsprop
+from torch.optim.sgd import sgd
 
 from marl.algos.config import LearnerConfig, OptimizerConfig
 from marl.algos.crew import ALONE, Crew
@@ -33,9 +40,8 @@ class FlatOptimiser:
             p.data = self.flat[at : at + n].view_as(p)
             p.grad = self.grad[at : at + n].view_as(p)
             at += n
-        self.whole = nn.Parameter(self.flat)
-        self.whole.grad = self.grad
-        self.optimiser = _build(self.whole, config, lr)
+        self.config, self.lr = config, lr
+        self.state = _begin(config, self.flat)
 
     def zero(self) -> None:
         self.grad.zero_()
@@ -52,21 +58,19 @@ class FlatOptimiser:
             )
         if max_norm is not None:
             self.grad.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))
-        for group in self.optimiser.param_groups:
-            group["lr"] = lr
-        self.optimiser.step()
+        self.lr = lr
+        with torch.no_grad():
+            STEPS[self.config.type](self.flat, self.grad, self.state, self.config, lr)
         return norm
 
     def state_dict(self) -> dict[str, Any]:
-        state = self.optimiser.state[self.whole]
-        return {name: value.detach().cpu().numpy().copy() for name, value in state.items() if value is not None}
+        return {name: value.detach().cpu().numpy().copy() for name, value in self.state.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.optimiser.state[self.whole].clear()
-        if state:
-            tensors = {name: torch.from_numpy(np.array(value)) for name, value in state.items()}
-            moved = {n: t if n == "step" else t.to(self.flat.device) for n, t in tensors.items()}
-            self.optimiser.state[self.whole].update(moved)
+        """Of a checkpoint; an empty one is that of an optimiser that has not stepped yet."""
+        self.state = _begin(self.config, self.flat)
+        for name, value in state.items():
+            self.state[name].copy_(torch.from_numpy(np.array(value)))
 
 
 def shared_optimisers(
@@ -80,9 +84,39 @@ def shared_optimisers(
     }
 
 
-def _build(whole: nn.Parameter, config: OptimizerConfig, lr: float) -> torch.optim.Optimizer:
-    if config.type == "adam":
-        return torch.optim.Adam([whole], lr, eps=config.eps, weight_decay=config.weight_decay, fused=True)
-    if config.type == "sgd":
-        return torch.optim.SGD([whole], lr, momentum=config.momentum, weight_decay=config.weight_decay)
-    return torch.optim.RMSprop([whole], lr, eps=config.eps, momentum=config.momentum, weight_decay=config.weight_decay)
+State: TypeAlias = dict[str, Tensor]
+
+
+def _begin(config: OptimizerConfig, flat: Tensor) -> State:
+    """What an optimiser remembers before its first step."""
+    names = {"adam": ["exp_avg", "exp_avg_sq"], "sgd": [], "rmsprop": ["square_avg"]}[config.type]
+    names += ["momentum_buffer"] if config.momentum else []
+    counts = {"adam": {"step": torch.zeros((), device=flat.device)}, "sgd": {}, "rmsprop": {"step": torch.zeros(())}}
+    return {**counts[config.type], **{name: torch.zeros_like(flat) for name in names}}
+
+
+def _adam(flat: Tensor, grad: Tensor, state: State, config: OptimizerConfig, lr: float) -> None:
+    adam(
+        [flat], [grad], [state["exp_avg"]], [state["exp_avg_sq"]], [], [state["step"]], fused=True, amsgrad=False, beta1=0.9,
+        beta2=0.999, lr=lr, weight_decay=config.weight_decay, eps=config.eps, maximize=False,
+    )  # fmt: skip
+
+
+def _sgd(flat: Tensor, grad: Tensor, state: State, config: OptimizerConfig, lr: float) -> None:
+    sgd(
+        [flat], [grad], [state.get("momentum_buffer")], foreach=False, weight_decay=config.weight_decay,
+        momentum=config.momentum, lr=lr, dampening=0.0, nesterov=False, maximize=False,
+    )  # fmt: skip
+
+
+def _rmsprop(flat: Tensor, grad: Tensor, state: State, config: OptimizerConfig, lr: float) -> None:
+    momentum = [state["momentum_buffer"]] if config.momentum else []
+    rmsprop(
+        [flat], [grad], [state["square_avg"]], [], momentum, [state["step"]], foreach=False, lr=lr, alpha=0.99,
+        eps=config.eps, weight_decay=config.weight_decay, momentum=config.momentum, centered=False,
+    )  # fmt: skip
+
+
+STEPS: dict[str, Callable[[Tensor, Tensor, State, OptimizerConfig, float], None]] = {
+    "adam": _adam, "sgd": _sgd, "rmsprop": _rmsprop,
+}  # fmt: skip

@@ -48,6 +48,18 @@ class MultiAgentConfig(Config):
         return {k: v or {} for k, v in value.items()} if isinstance(value, dict) else value
 
 
+class StageConfig(Config):
+    """One stage of a curriculum. What it leaves out is as the scenario says, not as in the stage before."""
+
+    until: dict[str, float] = Field(
+        {},
+        description="Result fields and the values at which the next stage begins, once all are reached. Rewards cover "
+        "episodes of this stage alone. Only the last stage may go without.",
+    )
+    env_config: dict[str, Any] = Field({}, description="Changes to env_config in this stage.")
+    task: Any = Field(None, description="Handed to set_task of every copy of the world; null: nothing is told.")
+
+
 class Scenario(RolloutConfig):
     """One experiment."""
 
@@ -62,11 +74,21 @@ class Scenario(RolloutConfig):
         description="Put around the world, the last one outermost: names of ours (hierarchy, with_agent_groups), of "
         "SuperSuit ({frame_stack_v1: {stack_size: 2}}), or package.module:function, each with its keys.",
     )
+    preprocessor_pref: Literal["none", "deepmind"] = Field(
+        "none",
+        description="deepmind: image observations become 84 x 84 grey pixels, the last four of them stacked (the wrapper "
+        "grey_frames, outermost).",
+    )
     algo: dict[str, Any] = Field({"name": "ppo"}, description="Name of the algorithm and its keys (marl config NAME).")
     multiagent: MultiAgentConfig = Field(MultiAgentConfig(), description="Groups, policies, mapping.")
     model: ModelConfig = Field(ModelConfig(), description="Networks.")
     exploration_config: ExplorationConfig | None = Field(None, description="Exploration; default: the algorithm's.")
     evaluation: EvaluationConfig = Field(EvaluationConfig(), description="Play on envs of its own between iterations.")
+    curriculum: list[StageConfig] = Field(
+        [],
+        description="Worlds or tasks that are played one after the other: a list of {until, env_config, task}. After a last "
+        "stage with an until the world of the scenario itself is played.",
+    )
     population: PopulationConfig | None = Field(
         None, description="Train against snapshots: self_play, fictitious, prioritised, league or psro. Default: none."
     )
@@ -102,6 +124,9 @@ class Scenario(RolloutConfig):
     )
     torch_threads: PositiveInt = Field(
         1, description="Torch threads per process; results repeat only for the same number."
+    )
+    log_sys_usage: bool = Field(
+        True, description="Results hold the load of the machine (perf): CPU, memory, memory of GPUs, in percent."
     )
     imports: list[str] = Field([], description="Modules to import first, on the driver and in workers.")
     load: dict[str, str] = Field(

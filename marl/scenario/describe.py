@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from marl.data.callbacks import Callbacks
 from marl.scenario.config import Scenario
 
 CANNOT_REPLAY = "<python object>"
@@ -42,6 +43,8 @@ def to_plain(value: Any) -> Any:
         return [to_plain(item) for item in value]
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
+    if isinstance(value, Callbacks):
+        return f"{CANNOT_REPLAY} {type(value).__name__}"
     if callable(value):
         return _name(value)
     return value

@@ -20,7 +20,8 @@ def describe_run(
     if task.groups:
         members = {name: _names(task, frozenset(seats)) for name, seats in task.groups.items()}
         teams = [f"{name} = {names}" for name, names in members.items() if names != name]
-        lines.append(f"groups{'' if look.groups else ' (none given)'}: {'; '.join([*teams, *look.notes])}")
+        if told := "; ".join([*teams, *look.notes]):
+            lines.append(f"groups{'' if look.groups else ' (none given)'}: {told}")
     crew = f"; {scenario.num_learners} processes share every minibatch" if scenario.num_learners > 1 else ""
     lines.append(f"learners: {'; '.join(map(str, plans)) or 'none'}{crew}")
     wanted = scenario.multiagent.policies_to_train

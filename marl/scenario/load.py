@@ -13,11 +13,15 @@ from pydantic import ValidationError
 from marl.algos.family import ALGOS, Preset
 from marl.config import explain
 from marl.errors import ConfigError, did_you_mean
+from marl.registry import import_module
 from marl.scenario.config import ALGO_KEYS, ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP_KEYS, Scenario
+from marl.scenario.old_keys import OLD_KEYS
+from marl.scenario.searching import refuse_marks
 
 LARGEST_FILE = 1_000_000  # bytes
 MOST_VALUES = 100_000  # after aliases are followed: a small file can unfold to billions
 SECTIONS = ("algo", "model", "multiagent")
+MERGED = (*SECTIONS, "evaluation", "exploitability")  # a change of some of their keys leaves the others as they were
 
 
 def load_scenario(path: Path | str, sets: Iterable[str] = (), changes: Mapping[str, Any] | None = None) -> Scenario:
@@ -106,15 +110,14 @@ def apply(raw: dict[str, Any], key: str, value: Any) -> None:
             raise ConfigError(f"{key}: {parent!r} is {inner!r}, which has no keys of its own.")
         place[parent] = dict(inner or {})
         place = place[parent]
-    if not parents and last == "algo" and place.get("algo"):  # a name or some keys: the rest of the section stays
-        before, now = (_algo_section(part) for part in (place["algo"], value))
-        place["algo"] = {**before, **now} if isinstance(before, dict) and isinstance(now, dict) else value
-        return
+    if not parents and last in MERGED and place.get(last):  # some keys: the rest of the section stays
+        before, now = (_as_section(last, part) for part in (place[last], value))
+        value = {**before, **now} if isinstance(before, dict) and isinstance(now, dict) else value
     place[last] = value
 
 
-def _algo_section(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
+def _as_section(name: str, value: Any) -> Any:
+    return {"name": value} if name == "algo" and isinstance(value, str) else value
 
 
 def section_of(key: str) -> str | None:
@@ -145,13 +148,16 @@ def sort_keys(flat: Mapping[str, Any]) -> dict[str, Any]:
 def compose(raw: Mapping[str, Any], where: str = "config") -> Scenario:
     """A checked scenario from a (possibly flat) dict."""
     keys = sort_keys(raw)
+    refuse_marks(keys, where)
     known = [*TOP_KEYS, *ALL_ALGO_KEYS, *MODEL_KEYS, *MULTIAGENT_KEYS]
     try:
         scenario = Scenario(**keys)
     except ValidationError as error:
-        raise explain(error, where, _known_at(error, known)) from None
+        raise explain(error, where, _known_at(error, known), OLD_KEYS) from None
     except TypeError as error:
         raise ConfigError(f"{where}: {error}") from error
+    for module in scenario.imports:  # may register the algorithm
+        import_module(module, "imports")
     check_algo_keys(scenario, where)
     return scenario
 
@@ -163,7 +169,8 @@ def check_algo_keys(scenario: Scenario, where: str) -> None:
         preset.configure(**scenario.algo_keys)
     except ValidationError as error:
         _check_owner(error, preset, where)
-        raise explain(error, f"{where}: algo {preset.name}", preset.family.config.model_fields) from None
+        known = preset.family.config.model_fields
+        raise explain(error, f"{where}: algo {preset.name}", known, OLD_KEYS) from None
 
 
 def _check_owner(error: ValidationError, preset: Preset, where: str) -> None:
@@ -188,6 +195,8 @@ def _known_at(error: ValidationError, top: list[str]) -> list[str]:
     for problem in error.errors():
         place: Any = Scenario
         for part in problem["loc"][:-1]:
+            if isinstance(part, int):  # a place in a list of sections
+                continue
             field = getattr(place, "model_fields", {}).get(part)
             place = _section(field.annotation) if field is not None else None
         if place is not Scenario and hasattr(place, "model_fields"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -20,7 +20,7 @@ from marl.policies.config import ExplorationConfig, ModelConfig, ScriptedConfig
 from marl.populations.config import PopulationConfig
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.rollout.config import EvaluationConfig
-from marl.scenario.config import MultiAgentConfig, Scenario
+from marl.scenario.config import MultiAgentConfig, Scenario, StageConfig
 from marl.scenario.load import read_yaml
 from marl.scenario.routing import NAMED
 
@@ -29,6 +29,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "multiagent": MultiAgentConfig,
     "exploration_config": ExplorationConfig,
     "evaluation": EvaluationConfig,
+    "curriculum": StageConfig,
     "population": PopulationConfig,
     "exploitability": ExploitabilityConfig,
     "optimizer": OptimizerConfig,
@@ -77,15 +78,34 @@ def _first_comment(path: Path) -> str:
     return first.lstrip("# ") if first.startswith("#") else ""
 
 
-def _lines(model: type[BaseModel], defaults: Mapping[str, Any] | None = None) -> list[str]:
+class Key(NamedTuple):
+    """One key as a reader sees it."""
+
+    name: str
+    type: str
+    default: str  # "required" where there is none
+    meaning: str
+
+
+def keys_of(model: type[BaseModel], defaults: Mapping[str, Any] | None = None) -> list[Key]:
+    """All keys of a config class, with the defaults of a preset where they differ."""
     own = {name: field.get_default(call_default_factory=True) for name, field in model.model_fields.items()}
     values = {**own, **(defaults or {})}
-    return [_line(name, field, values[name]) for name, field in model.model_fields.items()]
+    return [_key(name, field, values[name]) for name, field in model.model_fields.items()]
 
 
-def _line(name: str, field: FieldInfo, default: Any) -> str:
-    shown = "required" if default is PydanticUndefined else f"default {_value(default)}"
-    return f"  {name} ({type_name(field.annotation)}, {shown}): {field.description}"
+def _key(name: str, field: FieldInfo, default: Any) -> Key:
+    shown = "required" if default is PydanticUndefined else _value(default)
+    return Key(name, type_name(field.annotation), shown, str(field.description))
+
+
+def _lines(model: type[BaseModel], defaults: Mapping[str, Any] | None = None) -> list[str]:
+    return [_line(key) for key in keys_of(model, defaults)]
+
+
+def _line(key: Key) -> str:
+    shown = key.default if key.default == "required" else f"default {key.default}"
+    return f"  {key.name} ({key.type}, {shown}): {key.meaning}"
 
 
 def _value(value: Any) -> str:

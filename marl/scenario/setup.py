@@ -26,8 +26,11 @@ from marl.rollout.config import RolloutConfig, RolloutSpec
 from marl.scenario.collection import collects_asynchronously, describe_collection
 from marl.scenario.config import MODEL_KEYS, Overrides, Scenario
 from marl.scenario.header import describe_run
+from marl.scenario.idle import check_collecting
+from marl.scenario.old_keys import OLD_KEYS
 from marl.scenario.population import casting, check_plans, find_stage, mixtures_of
 from marl.scenario.routing import build_mapper, possible_seats, seats_of_policies
+from marl.scenario.stages import describe_stages, stage_worlds, stages_of
 from marl.scenario.world import evaluation_world, look_at_world
 
 
@@ -81,10 +84,12 @@ def set_up(scenario: Scenario) -> Setup:
     _check_evaluation(evaluated, specs, task)
     _check_units(scenario, specs, task)
     _check_trainable(scenario, roles, policies)
+    check_collecting(scenario, roles)
     plans = tuple(plan_learners(roles, task))
     if stage is not None:
         check_plans(stage, plans)
     complete = _complete_episodes(scenario, roles)
+    evaluated_on = evaluation_world(scenario, look)
     rollout = RolloutSpec(
         env=scenario.env,
         env_config=scenario.env_config,
@@ -96,18 +101,20 @@ def set_up(scenario: Scenario) -> Setup:
         config=RolloutConfig(**{key: getattr(scenario, key) for key in RolloutConfig.model_fields}),
         complete_episodes=complete,
         evaluation_mapper=evaluation,
-        evaluation_world=evaluation_world(scenario, look),
+        evaluation_world=evaluated_on,
         imports=tuple(scenario.imports),
         torch_threads=scenario.torch_threads,
         registered={name: ENVS[name] for name in map(str, (scenario.env, scenario.evaluation.env)) if name in ENVS},
         registered_wrappers={w.name: WRAPPERS[w.name] for w in look.wrappers if w.name in WRAPPERS},
         registered_classes=classes_used(spec.model for spec in specs.values()),
         teams=stage.teams if stage is not None else None,
+        stages=stage_worlds(scenario, look, task, evaluated_on),
+        evaluation_takes_tasks=scenario.evaluation.env is None,
     )
     fragment, iteration = _lengths(scenario, roles)
     asynchronous = collects_asynchronously(scenario, roles)
     header = describe_run(scenario, task, mapper.name, seats, plans, roles, look)
-    header += describe_collection(scenario, roles, asynchronous)
+    header += describe_collection(scenario, roles, asynchronous) + describe_stages(stages_of(scenario))
     return Setup(scenario, task, roles, plans, rollout, fragment, iteration, header, asynchronous, stage)
 
 
@@ -151,7 +158,7 @@ def _parse(scenario: Scenario, name: PolicyID) -> _Parsed:
         return _Parsed(preset, algo_keys, model, exploration, None)
     except ValidationError as error:
         known = {*preset.family.config.model_fields, *MODEL_KEYS, "algo", "scripted", "exploration_config"}
-        raise explain(error, where, known) from None
+        raise explain(error, where, known, OLD_KEYS) from None
 
 
 def _as_map(where: str, value: object) -> dict[str, Any]:

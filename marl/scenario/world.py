@@ -33,6 +33,8 @@ def look_at_world(scenario: Scenario) -> Look:
     """Build one copy and see. Groups of ``multiagent.joint`` are played as one agent."""
     joint = _joint_groups(scenario)
     wrappers = read_wrappers(scenario.wrappers)
+    if scenario.preprocessor_pref == "deepmind":
+        wrappers = (*wrappers, Wrapping("grey_frames", {}))
     if joint:
         wrappers = (*wrappers, Wrapping("with_agent_groups", {"groups": joint}))
     world = _built(scenario, wrappers)
@@ -67,22 +69,25 @@ def evaluation_world(scenario: Scenario, look: Look) -> WorldRecipe:
     recipe = WorldRecipe(own.env, own.env_config or {}, wrappers)
     world = make_world(recipe.env, 1, recipe.env_config, wrappers=wrappers, with_state=False)
     world.close()
-    trained, found = (_who_plays(kinds) for kinds in (look.kinds, world.kinds))
+    trained, found = (who_plays(kinds) for kinds in (look.kinds, world.kinds))
     if trained != found:
         raise SpaceMismatchError(
-            f"evaluation.env {env_name(own.env)!r} is not played by the agents that are trained: it has {_told(found)}; "
-            f"env {env_name(scenario.env)!r} has {_told(trained)}. Expected the same agents in this order with equal spaces. "
+            f"evaluation.env {env_name(own.env)!r} is not played by the agents that are trained: it has "
+            f"{describe_players(found)}; env {env_name(scenario.env)!r} has {describe_players(trained)}. Expected the same agents "
+            "in this order with equal spaces. "
             "Set evaluation.env_config, which is all that evaluation.env is given (neither env_config nor wrappers of the "
             "scenario), or register a creator that wraps it."
         )
     return recipe
 
 
-def _who_plays(kinds: Sequence[Kind]) -> list[tuple[tuple[AgentID, ...], AnySpace, AnySpace, bool]]:
+def who_plays(kinds: Sequence[Kind]) -> list[tuple[tuple[AgentID, ...], AnySpace, AnySpace, bool]]:
+    """All that has to be equal in two worlds which the same policies play."""
     return [(kind.agents, kind.observation_space, kind.action_space, kind.masked) for kind in kinds]
 
 
-def _told(players: Sequence[tuple[tuple[AgentID, ...], AnySpace, AnySpace, bool]]) -> str:
+def describe_players(players: Sequence[tuple[tuple[AgentID, ...], AnySpace, AnySpace, bool]]) -> str:
+    """Agents and their spaces, for messages."""
     return "; ".join(
         f"{', '.join(agents)} ({seen}, {moves}{', with an action mask' if masked else ''})"
         for agents, seen, moves, masked in players

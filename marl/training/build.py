@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from marl.data.callbacks import make_hooks
 from marl.data.task import PolicyID
 from marl.errors import ConfigError
 from marl.policies.policy import Policy
 from marl.rollout.pool import InProcessPool, WorkerPool
 from marl.scenario.config import Scenario
 from marl.scenario.setup import Setup
+from marl.training.curriculum import check_stages
 from marl.training.result import check_field
 
 
@@ -38,7 +40,10 @@ def check_fields(scenario: Scenario, policies: Sequence[PolicyID]) -> None:
             raise ConfigError(f"{field} needs a population, but the scenario has none. Add `population:`.")
     if scenario.stop.get("goal") and not scenario.goal:
         raise ConfigError("stop: {goal: true} needs a goal, for instance goal: {evaluation.episode_reward_mean: 8.0}.")
+    if scenario.on_ray:
+        make_hooks(scenario.callbacks)  # what is wrong with it shows before Ray starts
     check_field(f"evaluation.{scenario.evaluation.metric}", policies, "evaluation.metric")
+    check_stages(scenario, policies)
 
 
 def make_pool(setup: Setup, policies: Mapping[PolicyID, Policy]) -> WorkerPool:

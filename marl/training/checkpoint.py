@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,10 @@ from marl.data.task import Array
 from marl.data.tree import pack, unpack
 from marl.errors import CheckpointError, did_you_mean
 from marl.training.atomic import clear_leftovers, put_in_place, remove, sync, temporary_beside, write_atomically
+from marl.training.places import default_results
+from marl.training.runs import named_run
 
+log = logging.getLogger(__name__)
 FORMAT = 1
 MANIFEST = "manifest.json"
 _PART = re.compile(r"\w+", re.ASCII)
@@ -76,6 +80,7 @@ def write_checkpoint(folder: Path, parts: Mapping[str, object]) -> Path:
         ) from error
     finally:
         remove(temporary)  # what a failure left, or the older checkpoint after an exchange
+    log.info("wrote checkpoint %s", folder)
     return folder
 
 
@@ -129,11 +134,12 @@ def find_checkpoint(path: Path) -> Path:
     """The checkpoint folder that a user means.
 
     ``path`` is a checkpoint folder, any file in one, or a run directory (or its ``checkpoints`` folder);
-    of a run the newest complete numbered checkpoint is taken.
+    of a run the newest complete numbered checkpoint is taken. A single word that is no path may be the name of a run
+    among the results, see ``runs.named_run``.
     """
     path = path.expanduser()
     if not path.exists():
-        raise _no_such_path(path)
+        path = _among_results(path)
     folder = path.parent if path.is_file() else path
     if (folder / MANIFEST).is_file():
         return folder
@@ -142,6 +148,15 @@ def find_checkpoint(path: Path) -> Path:
         if _is_complete(candidate):
             return candidate
     raise _none_in(folder, candidates)
+
+
+def _among_results(path: Path) -> Path:
+    """What a path means that does not exist here: ``EXPERIMENT/NAME``, or one name (see ``runs.named_run``)."""
+    if len(path.parts) == 1 and not path.name.startswith("checkpoint_"):
+        return named_run(path.name)
+    if not (default_results() / path).is_dir():
+        raise _no_such_path(path)
+    return default_results() / path
 
 
 def _write_part(folder: Path, part: str, tree: object) -> None:

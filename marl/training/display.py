@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,14 +16,19 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from marl.training.files import to_plain
 from marl.training.result import look_up
 
 Result: TypeAlias = Mapping[str, Any]
 
 NEWEST_ROWS = 12
 SECONDS_BETWEEN_LINES = 1.0
-LEADING_COLUMNS = ("iter", "env steps", "episodes", "reward mean")
+LEADING_COLUMNS = ("iter", "env steps", "stage", "episodes", "reward mean")
 TRAILING_COLUMNS = ("eval reward", "nash conv", "len mean", "steps/s", "time")
+OPTIONAL_COLUMNS = (
+    "stage",
+    "nash conv",
+)  # of runs that have a curriculum, or measure how far they are from equilibrium
 POLICIES_FIRST_SHOWN = 4  # the columns of further policies leave a narrow table before the times do
 
 
@@ -71,6 +77,41 @@ class Quiet:
     def finish(self, lines: Sequence[str]) -> None: ...
 
 
+class LastLine(Quiet):
+    """Shows nothing but the last line: where the results are."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+
+    def finish(self, lines: Sequence[str]) -> None:
+        print("".join(lines[-1:]), file=self._stream, flush=True)
+
+
+class JsonLines:
+    """Every result as one line of strict JSON, as in ``result.json``; what is for people goes elsewhere."""
+
+    def __init__(self, stream: TextIO, people: TextIO) -> None:
+        self._stream, self._people = stream, people
+
+    def start(self, header: Sequence[str]) -> None:
+        self._tell(header)
+
+    def update(self, result: Result, progress: Progress) -> None:  # noqa: ARG002
+        shown = {
+            key: value for key, value in result.items() if key != "episode_media" or not value
+        }  # pictures are files
+        print(json.dumps(to_plain(shown, finite=True)), file=self._stream, flush=True)
+
+    def note(self, text: str) -> None:
+        self._tell([text])
+
+    def finish(self, lines: Sequence[str]) -> None:
+        self._tell(lines)
+
+    def _tell(self, lines: Sequence[str]) -> None:
+        print("\n".join(lines), file=self._people, flush=True)
+
+
 class PlainDisplay:
     """One line per result, at most one per second; the first, the last and evaluated ones always appear."""
 
@@ -110,6 +151,7 @@ def plain_line(result: Result) -> str:
     words = [
         f"iter {result['training_iteration']}",
         f"steps {result['timesteps_total']}",
+        *([f"stage {result['curriculum']['stage']}"] if "curriculum" in result else []),
         f"reward {_reward(result.get('episode_reward_mean'))}",
         *policies,
         f"eval {_reward(_evaluated(result))}",
@@ -166,6 +208,7 @@ def table_cells(result: Result) -> dict[str, str]:
     return {
         "iter": str(result["training_iteration"]),
         "env steps": str(result["timesteps_total"]),
+        **({"stage": str(result["curriculum"]["stage"])} if "curriculum" in result else {}),
         "episodes": _number(result.get("episodes_total"), "d"),
         "reward mean": _reward(result.get("episode_reward_mean")),
         **policies,
@@ -182,7 +225,8 @@ def results_table(rows: Sequence[Mapping[str, str]], width: int) -> Table:
     fixed = {*LEADING_COLUMNS, *TRAILING_COLUMNS}
     policies = list(dict.fromkeys(title for row in rows for title in row if title not in fixed))
     there = {title for row in rows for title in row}
-    titles = [*LEADING_COLUMNS, *policies, *(t for t in TRAILING_COLUMNS if t in there or t != "nash conv")]
+    known = [t for t in (*LEADING_COLUMNS, *TRAILING_COLUMNS) if t in there or t not in OPTIONAL_COLUMNS]
+    titles = [*(t for t in LEADING_COLUMNS if t in known), *policies, *(t for t in TRAILING_COLUMNS if t in known)]
     hidden = []
     for title in _first_to_go(policies):
         if _table_width(titles, rows) <= width:

@@ -11,6 +11,7 @@ import itertools
 import json
 import math
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -22,6 +23,7 @@ import yaml
 
 from marl.errors import ConfigError, UserError
 from marl.training.atomic import write_atomically
+from marl.training.media import encoded, pixels
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -45,19 +47,57 @@ class RunFiles:
         write_atomically(self.directory / "params.json", json.dumps(plain, indent=2) + "\n")
         write_atomically(self.directory / "params.yaml", yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
 
-    def write_population(self, population: Mapping[str, Any]) -> None:
-        """``population.json``: members, where they come from, what they earned against each other."""
-        write_atomically(self.directory / "population.json", json.dumps(to_plain(population), indent=1) + "\n")
+    def write_population(self, population: Mapping[str, Any] | None) -> None:
+        """``population.json``: members, where they come from, what they earned against each other; None before that."""
+        file = self.directory / "population.json"
+        if population is None:
+            file.unlink(missing_ok=True)
+        else:
+            write_atomically(file, json.dumps(to_plain(population), indent=1) + "\n")
 
     def append(self, result: Result) -> None:
-        """Add one iteration's result to ``result.json``, ``progress.csv`` and the TensorBoard events."""
-        plain = to_plain(result, finite=True)
+        """Add one iteration's result to ``result.json``, ``progress.csv`` and the TensorBoard events.
+
+        Pictures in ``episode_media`` go to files of their own; ``result.json`` names these.
+        """
+        plain = to_plain(self._with_media_as_files(result), finite=True)
         if not self._columns:
             self._rewrite(self.results())
         with self._result_file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(plain) + "\n")
         self._append_row(plain)
         self._append_events(plain)
+
+    def write_image(self, name: str, picture: Any, step: int, number: int = 0) -> str:
+        """Keep a picture or a film (see ``media.pixels``) in ``media/`` and show it in TensorBoard under its name.
+
+        Gives the file's path inside the run directory, such as ``media/board_2000.png`` for step 2000; further pictures of
+        one name and step get the ``number`` at the end. Results do this by themselves: put
+        ``{"board": [picture, ...]}`` into ``result["episode_media"]`` and hand the result to ``append``.
+        """
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        shown = pixels(name, picture)
+        ending, content = encoded(shown)
+        place = f"media/{safe_name(name, empty='picture')}_{step}{f'_{number}' if number else ''}.{ending}"
+        (self.directory / "media").mkdir(exist_ok=True)
+        write_atomically(self.directory / place, content)
+        height, width, colours = shown.shape[-3:]
+        image = Summary.Image(height=height, width=width, colorspace=colours, encoded_image_string=content)
+        tag = f"{name}/{number}" if number else name
+        self._writer._get_file_writer().add_summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
+        return place
+
+    def _with_media_as_files(self, result: Result) -> Result:
+        media = result.get("episode_media")
+        if not isinstance(media, Mapping) or not media:
+            return result
+        step = int(result.get("timesteps_total") or 0)
+        named = {}
+        for name, pictures in media.items():
+            several = pictures if isinstance(pictures, list | tuple) else [pictures]
+            named[name] = [self.write_image(name, picture, step, i) for i, picture in enumerate(several)]
+        return {**result, "episode_media": named}
 
     def resume_at(self, iteration: int) -> None:
         """Forget the results after this iteration, and a line that a kill left half-written."""
@@ -126,19 +166,31 @@ class RunFiles:
         for row in rows:
             yield [row.get(column) for column in self._columns]
 
-    def _append_events(self, result: Result) -> None:
+    @property
+    def _writer(self) -> SummaryWriter:
+        """TensorBoard's file, begun when it is first needed."""
         if self._events is None:
             from torch.utils.tensorboard import SummaryWriter
 
+            self._wait_for_a_new_second()
             self._events = SummaryWriter(str(self.directory), purge_step=self._purge_step)
             self._purge_step = None
-        step = result.get("timesteps_total") or 0
+        return self._events
+
+    def _wait_for_a_new_second(self) -> None:
+        """TensorBoard reads files in the order of their names, which begin with the second in which they were opened."""
+        opened = [int(path.name.split(".")[3]) for path in self.directory.glob("events.out.tfevents.*")]
+        while opened and int(time.time()) <= max(opened) <= int(time.time()) + 1:
+            time.sleep(0.05)
+
+    def _append_events(self, result: Result) -> None:
+        events, step = self._writer, result.get("timesteps_total") or 0
         for tag, value in table_row(result).items():
             if isinstance(value, int | float) and not isinstance(value, bool):
-                self._events.add_scalar(tag, value, step)
+                events.add_scalar(tag, value, step)
         for tag, values in _histograms(result):
-            self._events.add_histogram(tag, np.asarray(values, dtype=np.float64), step)
-        self._events.flush()
+            events.add_histogram(tag, np.asarray(values, dtype=np.float64), step)
+        events.flush()
 
 
 def to_plain(value: Any, *, finite: bool = False) -> Any:
@@ -177,12 +229,12 @@ def _scalars(tree: Result, prefix: str) -> Iterator[tuple[str, Scalar]]:
 
 
 def _histograms(tree: Result, prefix: str = "") -> Iterator[tuple[str, list[float]]]:
-    """The number lists below any ``hist_stats``, without nulls."""
+    """The number lists below any ``hist_stats``, and single errors of training batches, without nulls."""
     for key, value in tree.items():
         path = f"{prefix}{key}"
         if isinstance(value, Mapping) and path != "config":
             yield from _histograms(value, f"{path}/")
-        elif isinstance(value, list) and "hist_stats" in prefix.split("/"):
+        elif isinstance(value, list) and ("hist_stats" in prefix.split("/") or key == "td_error"):
             numbers = [item for item in value if isinstance(item, int | float)]
             if numbers:
                 yield path, numbers

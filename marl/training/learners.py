@@ -10,6 +10,7 @@ from marl.data.batch import MultiAgentBatch
 from marl.data.task import PolicyID, Task
 from marl.policies.policy import Policy
 from marl.scenario.setup import Setup
+from marl.training.hooks import BatchListener
 
 
 class Learners:
@@ -17,11 +18,19 @@ class Learners:
 
     def __init__(self, setup: Setup, policies: Mapping[PolicyID, Policy]) -> None:
         self.policies = policies
+        self.listener: BatchListener | None = None
         self.members = build_learners(setup.plans, setup.roles, policies, setup.task, setup.scenario.seed)
 
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         """Hand one round's batch to every learner."""
-        return learn(self.members, batch)
+        metrics = learn(self.members, batch)
+        return metrics if self.listener is None else self.listener.completed(metrics)
+
+    def listen(self, listener: BatchListener) -> None:
+        """Tell the user's hook about every batch that a policy of this process learns from."""
+        self.listener = listener
+        for learner in self.members:
+            learner.on_batch = listener
 
     def set_trained(self, policies: Collection[PolicyID]) -> None:
         """Train only these from now on."""

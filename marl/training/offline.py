@@ -17,7 +17,7 @@ from marl.algos.learner import Learner
 from marl.data.episode import Episode, EpisodeStats
 from marl.data.manifest import MANIFEST, read_manifest
 from marl.data.task import Ints
-from marl.data.trajectories import numbered_files, read_trajectories
+from marl.data.trajectories import read_trajectories, recorded_files
 from marl.errors import CheckpointError, ConfigError, DataError, SpaceMismatchError
 from marl.mappers.mapper import check_known
 from marl.rollout.pool import Round
@@ -129,12 +129,12 @@ def find_files(given: str) -> list[Path]:
     """The files that ``input`` means, in order."""
     path = Path(given).expanduser()
     places = sorted(map(Path, glob(str(path)))) if has_magic(str(path)) else [path]
-    files = [file for place in places for file in (numbered_files(place) if place.is_dir() else [place])]
+    files = [file for place in places for file in (recorded_files(place) if place.is_dir() else [place])]
     found = [file for file in files if file.is_file() and file.name != MANIFEST]
     if not found:
         raise DataError(
-            f"input: {given} finds no recorded episodes. Expected a directory with trajs_0.npz, such a file, or a pattern "
-            "such as runs/*/trajs_*.npz; `output: DIR` records them."
+            f"input: {given} finds no recorded episodes. Expected a directory with trajs_0.npz or output-*.json, such a "
+            "file, or a pattern such as runs/*/trajs_*.npz; `output: DIR` records them."
         )
     return found
 

@@ -1,10 +1,12 @@
-"""Playing a trained run: no learner, no files, just the policies of a checkpoint in their world."""
+"""Playing a trained run: no learner, just the policies of a checkpoint in their world, watched by whoever wants to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,125 +14,230 @@ from marl.data.episode import EpisodeStats
 from marl.data.task import Task
 from marl.envs.batched import Frame
 from marl.envs.registry import make_world
-from marl.errors import ConfigError
+from marl.errors import CheckpointError
 from marl.policies.build import build_policies
 from marl.registry import only_modules
 from marl.rollout.grid import Grid
 from marl.rollout.player import Choices, Player
-from marl.scenario.load import compose
+from marl.scenario.describe import can_be_replayed
+from marl.scenario.load import apply, compose, parse_set
 from marl.scenario.setup import set_up
+from marl.training.casting import cast
 from marl.training.checkpoint import find_checkpoint, read_part
 from marl.training.recording import Recorder
 from marl.training.store import set_weights
+from marl.training.tally import Tally, episode_line
+from marl.training.video import Screen, Video, check_screen, picture_of
+
+RGB = "rgb_array"
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is different from the run of the checkpoint: its world, other keys, some of its policies."""
+
+    env: str | None = None
+    env_config: Mapping[str, Any] = field(default_factory=dict)  # with another env all of it, else changes
+    sets: Sequence[str] = ()  # key=value
+    policies: Mapping[str, str] = field(default_factory=dict)  # see casting.py
+
+    def applied(self, described: Mapping[str, Any]) -> dict[str, Any]:
+        raw = {**described, "num_workers": 0, "pool": "auto", "load": {}, "input": None, "output": None}
+        if self.env is not None:
+            raw |= {"env": self.env, "env_config": dict(self.env_config), "wrappers": []}
+        elif self.env_config:
+            raw["env_config"] = {**raw["env_config"], **self.env_config}
+        for text in self.sets:
+            apply(raw, *parse_set(text))
+        return raw
+
+
+NOTHING = Changes()
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """How much is played, in which ways, and who looks on."""
+
+    episodes: int = 10
+    steps: int | None = None  # exactly so many env steps instead
+    explore: Sequence[bool] = (False,)  # one after the other, with the same seeds
+    seed: int = 0
+    render: bool = False
+    video: Path | None = None
+    fps: float | None = None
+    save: Path | None = None
+
+
+class Watcher(Protocol):
+    """Sees an episode begin, and every step twice: what everybody decided, and what came of it."""
+
+    def begin(self, player: Player) -> None: ...
+
+    def before(self, player: Player, choices: Choices) -> None: ...
+
+    def after(self, player: Player, frame: Frame) -> None: ...
 
 
 def play(
     path: Path,
-    episodes: int,
-    steps: int | None,
-    explore: bool,
-    seed: int,
+    wishes: Wishes,
     allow: frozenset[str] = frozenset(),
-    render: bool = False,
-    record: Path | None = None,
-) -> Iterator[str]:
-    """Lines to print: one per episode, then the means. With ``steps`` exactly so many env steps are played.
+    changes: Changes = NOTHING,
+    say: Callable[[str], None] = print,
+) -> list[Tally]:
+    """Play, tell each episode by ``say`` as it ends, and give what was earned in each way of playing."""
+    picturing = wishes.render or wishes.video is not None
+    player = load_player(find_checkpoint(path), allow, changes, RGB if picturing else None)
+    with ExitStack() as ending:
+        ending.callback(player.world.close)
+        watchers = _watchers(player, wishes, say, ending)
+        tallies = []
+        for explore in wishes.explore:
+            if len(wishes.explore) > 1:
+                say("exploring:" if explore else "greedy:")
+            tallies.append(_played(player, wishes, explore, watchers, say))
+    return tallies
 
-    ``record`` is a directory for the episodes that came to their end.
-    """
-    folder = find_checkpoint(path)
-    player = load_player(folder, allow)
-    notes = Notes(player, record) if record is not None else None
-    rng = np.random.default_rng([seed, 1])
+
+def _watchers(player: Player, wishes: Wishes, say: Callable[[str], None], ending: ExitStack) -> list[Watcher]:
+    """All that could go wrong with them goes wrong here, before anything is played."""
+    found: list[Watcher] = []
+    if wishes.render or wishes.video is not None:
+        _check_drawing(player, wishes.render)
+    if wishes.render:
+        screen = Screen(say, wishes.fps)
+        ending.callback(screen.close)
+        found.append(Shown(screen))
+    if wishes.save is not None:
+        notes = Notes(player, wishes.save)
+        ending.callback(notes.recorder.close)
+        found.append(notes)
+    if wishes.video is not None:
+        found.append(Shown(ending.enter_context(Video(wishes.video, wishes.fps))))
+    return found
+
+
+def _check_drawing(player: Player, on_screen: bool) -> None:
+    player.world.reset(np.array([0]), np.array([0]))
+    drawn, name = player.world.render(0), player.world.name
+    picture_of(drawn, name)
+    if on_screen:
+        check_screen(drawn, name)
+
+
+def _played(
+    player: Player, wishes: Wishes, explore: bool, watchers: Sequence[Watcher], say: Callable[[str], None]
+) -> Tally:
+    rng = np.random.default_rng([wishes.seed, 1])
     ended: list[EpisodeStats] = []
     played = 0
-    player.begin(np.array([0]), np.array([seed]))
-    while (played < steps) if steps is not None else (len(ended) < episodes):
+    player.ledger.pop()
+    _begin(player, wishes.seed, watchers)
+    while (played < wishes.steps) if wishes.steps is not None else (len(ended) < wishes.episodes):
         choices = player.decide(rng, explore=explore)
-        if notes is not None:
-            notes.before(choices)
+        for watcher in watchers:
+            watcher.before(player, choices)
         frame = player.advance(choices)
         played += 1
-        if render:
-            yield _text(player)
         over = player.settle(frame)
-        if notes is not None:
-            notes.after(frame)
+        for watcher in watchers:
+            watcher.after(player, frame)
         if over.size:
             ended.append(player.ledger.pop())
-            yield f"episode {len(ended)}  {_episode(ended[-1], player.policy_ids)}"
-            player.begin(np.array([0]), np.array([seed + len(ended)]))
-    yield _summary(EpisodeStats.concat(ended), played, player.policy_ids)
-    if notes is not None:
-        notes.recorder.close()
-        yield f"recorded: {record}"
+            say(f"episode {len(ended)}  {episode_line(ended[-1], player.policy_ids)}")
+            if wishes.steps is None and len(ended) == wishes.episodes:
+                break
+            _begin(player, wishes.seed + len(ended), watchers)
+    return Tally(explore, played, EpisodeStats.concat(ended), player.policy_ids)
+
+
+def _begin(player: Player, seed: int, watchers: Sequence[Watcher]) -> None:
+    player.begin(np.array([0]), np.array([seed]))
+    for watcher in watchers:
+        watcher.begin(player)
+
+
+# -- watchers ----------------------------------------------------------------------------------------------------------
+
+
+class Shown:
+    """Hands what the world draws to a video or a screen: how an episode begins, and after every step."""
+
+    def __init__(self, target: Video | Screen) -> None:
+        self.target = target
+
+    def begin(self, player: Player) -> None:
+        self.target.add(player.world.render(0), player.world.name)
+
+    def before(self, player: Player, choices: Choices) -> None:
+        """Nothing has happened yet."""
+
+    def after(self, player: Player, frame: Frame) -> None:
+        del frame
+        self.begin(player)
 
 
 class Notes:
     """Writes down what a player does, step by step."""
 
     def __init__(self, player: Player, directory: Path) -> None:
-        self.player, world = player, player.world
+        world = player.world
         task = Task(world.kinds, world.state_size)
         self.grid = Grid(task, player.policy_ids, world.num_envs, complete_episodes=False)
         normalized = player.config.normalize_actions
         self.recorder = Recorder(directory.expanduser(), task, world.name, player.policy_ids, normalized)
         self.recorder.prepare()
 
-    def before(self, choices: Choices) -> None:
+    def begin(self, player: Player) -> None:
+        """The grid finds out by itself."""
+
+    def before(self, player: Player, choices: Choices) -> None:
         """What everybody saw and decided."""
         (self.row,) = self.grid.extend(1)
-        self.grid.record(self.row, self.player, choices)
+        self.grid.record(self.row, player, choices)
 
-    def after(self, frame: Frame) -> None:
+    def after(self, player: Player, frame: Frame) -> None:
         """What came of it."""
-        self.grid.settle(self.row, frame, self.player.policy_of)
+        self.grid.settle(self.row, frame, player.policy_of)
         self.recorder.add(self.grid.batch())
         self.grid.keep_tail()
 
 
-def _text(player: Player) -> str:
-    picture = player.world.render(0)
-    if isinstance(picture, str):
-        return picture
-    what = "draws nothing" if picture is None else f"draws pictures ({'x'.join(map(str, picture.shape))})"
-    raise ConfigError(f"--render prints texts, but env {player.world.name!r} {what}. Leave --render out.")
+# -- the player --------------------------------------------------------------------------------------------------------
 
 
-def load_player(folder: Path, allow: frozenset[str]) -> Player:
+def load_player(
+    folder: Path, allow: frozenset[str], changes: Changes = NOTHING, render_mode: str | None = None
+) -> Player:
     """One copy of the checkpoint's world with its policies; names may only point to built-in or allowed modules."""
     described: dict[str, Any] = read_part(folder, "run")["scenario"]
     weights = read_part(folder, "policies")
+    raw = changes.applied(described)
+    if not can_be_replayed(raw):
+        raise CheckpointError(
+            f"{folder} comes from a run that was given Python objects which cannot be found by name. Name them again: --env "
+            "package.module:Class, --set multiagent.policy_mapping_fn=..."
+        )
+    if raw["env"] != described["env"] and isinstance(raw["env"], str):
+        allow = allow | {raw["env"].partition(":")[0]}  # written by the user, not read from the checkpoint
     with only_modules(allow):
-        setup = set_up(compose({**described, "num_workers": 0, "load": {}}, str(folder)))
+        setup = set_up(compose(raw, str(folder)))
         policies = build_policies(setup.policies, setup.task.kinds)
         for name, policy in policies.items():
+            if name in changes.policies:
+                continue
+            if name not in weights:
+                raise CheckpointError(
+                    f"{folder} has no policy {name!r}; it has {', '.join(weights)}. Say where it comes from: --policy "
+                    f"{name}=PATH."
+                )
             set_weights(policy, weights[name], f"{folder}, policy {name!r}")
+        playing = cast(setup, policies, changes.policies)
         spec = setup.rollout
         fresh = spec.config.fresh_env_per_episode
         world = make_world(
-            spec.env, 1, spec.env_config, fresh_env_per_episode=fresh, with_state=False, wrappers=spec.wrappers
-        )
-    kinds = {name: spec.kind for name, spec in setup.policies.items()}
-    mapper = (
-        setup.rollout.mapper if setup.stage is None else setup.stage.answers()
-    )  # what a population proposes to play
-    return Player(world, policies, kinds, mapper, setup.rollout.config, teams=setup.rollout.teams)
-
-
-def _episode(stats: EpisodeStats, policies: list[str]) -> str:
-    return f"reward {stats.rewards[0]:.4g}  length {stats.lengths[0]}  {_by_policy(stats, policies)}"
-
-
-def _by_policy(stats: EpisodeStats, policies: list[str]) -> str:
-    parts = [(name, stats.policy_returns(i)) for i, name in enumerate(policies)]
-    return "  ".join(f"{name} {returns.mean():.4g}" for name, returns in parts if len(returns))
-
-
-def _summary(stats: EpisodeStats, steps: int, policies: list[str]) -> str:
-    if not len(stats):
-        return f"{steps} env steps, no episode ended"
-    return (
-        f"{steps} env steps, {len(stats)} episodes: reward mean {stats.rewards.mean():.4g} min {stats.rewards.min():.4g} "
-        f"max {stats.rewards.max():.4g}  length mean {stats.lengths.mean():.4g}  {_by_policy(stats, policies)}"
-    )
+            spec.env, 1, spec.env_config, fresh_env_per_episode=fresh, with_state=False, wrappers=spec.wrappers,
+            render_mode=render_mode,
+        )  # fmt: skip
+    return Player(world, playing.policies, playing.kinds, playing.mapper, spec.config, teams=spec.teams)

@@ -70,8 +70,11 @@ class RayLearners(Learners):
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         import ray
 
+        clock = self.members[0].clock
+        clock.start()
         self._push_if_changed()
         reference = ray.put(batch)
+        clock.lap("load")
         answers = [actor.learn.remote(reference) for actor in self.actors]
         try:
             metrics = super().learn(batch)

@@ -10,6 +10,8 @@ import numpy as np
 from marl.data.episode import EpisodeStats
 from marl.data.task import Floats, PolicyID
 from marl.errors import ConfigError, did_you_mean
+from marl.training.fields import meaning_of
+from marl.training.remarks import custom_histograms, custom_numbers
 
 Result: TypeAlias = dict[str, Any]
 
@@ -22,6 +24,10 @@ WALL_CLOCK_FIELDS = frozenset(
         "time_this_iter_s",
         "time_total_s",
         "timers",
+        "sampler_perf",
+        "perf",
+        "git",
+        "versions",
         "pid",
         "hostname",
         "node_ip",
@@ -48,10 +54,12 @@ def episode_numbers(stats: EpisodeStats, policies: Sequence[PolicyID]) -> Result
         "policy_reward_min": {name: _smallest(r) for name, r in per_policy.items()},
         "policy_reward_mean": {name: _mean(r) for name, r in per_policy.items()},
         "agent_reward_mean": stats.agent_means(),
+        "custom_metrics": custom_numbers(stats),
         "hist_stats": {
             "episode_reward": newest.rewards.tolist(),
             "episode_lengths": newest.lengths.tolist(),
             **{f"policy_{name}_reward": newest.policy_returns(i).tolist() for i, name in enumerate(policies)},
+            **custom_histograms(stats, LONGEST_HISTOGRAM),
         },
     }
 
@@ -63,8 +71,10 @@ COUNT_FIELDS = (
     "agent_timesteps_this_iter", "agent_timesteps_total", "time_this_iter_s", "time_total_s", "num_healthy_workers",
     "best_evaluation",
 )  # fmt: skip
-OPEN_FIELDS = ("agent_reward_mean.", "info.", "timers.")  # whose last part is not known in advance
-
+OPEN_BLOCKS = ("agent_reward_mean", "custom_metrics")  # names are the world's or the user's
+TRAINING_BLOCKS = (  # not of evaluations
+    "info", "timers", "sampler_perf", "perf", "population", "exploitability", "curriculum",
+)  # fmt: skip
 
 GAME_FIELDS = (
     "exploitability.nash_conv", "exploitability.exploitability", "population.round", "population.empirical_nash_conv",
@@ -79,7 +89,9 @@ def check_field(field: str, policies: Sequence[PolicyID], where: str) -> None:
     known = [*EPISODE_FIELDS, *(f"{name}.{policy}" for name in POLICY_FIELDS for policy in policies)]
     if inner == field:
         known += [*COUNT_FIELDS, *GAME_FIELDS]
-    if inner not in known and not inner.startswith(OPEN_FIELDS):
+    blocks = OPEN_BLOCKS if inner != field else (*OPEN_BLOCKS, *TRAINING_BLOCKS)
+    meaning = meaning_of(inner) if inner.partition(".")[0] in blocks else None
+    if inner not in known and not (meaning is not None and meaning.is_number):
         prefix = "evaluation." if inner != field else ""
         raise ConfigError(
             f"{where}: no result has a field {field!r}.{did_you_mean(field, [prefix + name for name in known])} "

@@ -12,6 +12,7 @@ from typing import Any
 
 from marl.training.display import Display, Progress, Quiet
 from marl.training.result import Result, look_up
+from marl.training.runs import told_state
 from marl.training.trainer import Trainer
 
 
@@ -36,9 +37,12 @@ def run_to_the_end(trainer: Trainer, display: Display | None = None) -> Outcome:
     assert store.files is not None
     display.start([*trainer.setup.header, f"results: {store.directory}"])
     result: Result = trainer.last_result
-    with interruptible(
-        lambda: display.note("stopping after this iteration; press Ctrl-C again to stop at once")
-    ) as stopped:
+    with (
+        told_state(store.directory) as ended,
+        interruptible(
+            lambda: display.note("stopping after this iteration; press Ctrl-C again to stop at once")
+        ) as stopped,
+    ):
         while not stopped() and not trainer.finished:
             result = trainer.train()
             display.update(result, progress_of(trainer.scenario.stop, result))
@@ -49,6 +53,7 @@ def run_to_the_end(trainer: Trainer, display: Display | None = None) -> Outcome:
         checkpoint = trainer.save()
         store.files.draw_curve()
         interrupted = stopped() and not result.get("done", False)
+        ended.append("stopped" if interrupted else "finished")
     return Outcome(result, interrupted, checkpoint, store.directory)
 
 

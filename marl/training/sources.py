@@ -12,8 +12,10 @@ from marl.rollout.pool import Round, WorkerPool
 from marl.scenario.setup import Setup
 from marl.scenario.world import env_name
 from marl.training.evolution import EvolutionSource, evolves, evolving
+from marl.training.hooks import refuse_idle
 from marl.training.offline import RecordedEpisodes, check_learners
 from marl.training.recording import RecordedPlay, Recorder
+from marl.training.traces import text_files
 
 
 @runtime_checkable
@@ -52,6 +54,7 @@ def _chosen(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]) -> S
                 else "input and output exclude each other: nothing is played"
             )
             raise ConfigError(f"{key}: {value} cannot be used here, because {why}. Drop {key}.")
+    refuse_idle(workers.local_worker().hooks, evolution, scenario.input)
     if evolution:
         return EvolutionSource(workers, evolving(learners), scenario.seed)
     if scenario.input is not None:
@@ -59,8 +62,12 @@ def _chosen(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]) -> S
         return RecordedEpisodes(setup, scenario.input)
     if scenario.output is not None:
         names, normalized = list(setup.policies), scenario.normalize_actions
-        recorder = Recorder(Path(scenario.output).expanduser(), setup.task, env_name(scenario.env), names, normalized)
+        directory = Path(scenario.output).expanduser()
+        files = text_files(directory, setup) if scenario.output_format == "json" else None
+        recorder = Recorder(directory, setup.task, env_name(scenario.env), names, normalized, files=files)
         return RecordedPlay(workers, recorder)
+    if scenario.output_format != "npz":
+        raise ConfigError("output_format: json says how output is written, but there is no output. Add output: DIR.")
     return workers
 
 

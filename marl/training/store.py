@@ -26,7 +26,7 @@ from marl.training.checkpoint import (
     strip,
     write_checkpoint,
 )
-from marl.training.files import RunFiles, new_run_directory, run_name
+from marl.training.files import RunFiles, new_run_directory, run_name, to_plain
 from marl.training.result import without_wall_clock
 from marl.training.same_run import check_same
 from marl.training.sources import load_source_state, source_state
@@ -49,7 +49,9 @@ COUNTERS = (
     "time_total_s",
     "best_evaluation",
     "trial_id",
+    "experiment_id",
 )
+NOT_KEPT = ("config", "hist_stats", "episode_media")  # of the last result
 VERSION = 1
 
 
@@ -70,6 +72,8 @@ class Store:
         self.files = RunFiles(directory)
         described = describe(self.trainer.scenario)
         self.files.write_params(described)
+        if self.trainer.population is not None and self.trainer.population.round:  # of a run that goes on here
+            self.write_population(self.trainer.population)
         if not can_be_replayed(described):
             self.trainer.notes.append(
                 "this run was given Python objects that cannot be found by name, so it cannot be replayed from its "
@@ -77,9 +81,11 @@ class Store:
             )
 
     def go_on(self) -> None:
-        """Drop result lines that were written after the restored checkpoint; they come again."""
+        """Drop what was written after the restored checkpoint; it comes again."""
         assert self.files is not None
         self.files.resume_at(self.trainer.iteration)
+        if self.trainer.population is not None:
+            self.write_population(self.trainer.population)
 
     def create(self, local_dir: Path, index: int = 0, params: Mapping[str, object] | None = None) -> Path:
         """Make and open a new run directory under ``local_dir``."""
@@ -110,7 +116,7 @@ class Store:
     def write_population(self, population: Population) -> None:
         """What a reader wants to know of a population: members, lineage, payoffs."""
         if self.files is not None:
-            self.files.write_population(population.as_json())
+            self.files.write_population(population.as_json() if population.round else None)
 
     def new_best(self) -> None:
         """The evaluation was the best so far: keep what is needed to play it."""
@@ -120,6 +126,11 @@ class Store:
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
     def save(self, path: Path | None = None) -> Path:
+        target = self._save(path)
+        self.trainer.hooks("on_checkpoint", trainer=self.trainer, path=target)
+        return target
+
+    def _save(self, path: Path | None) -> Path:
         if path is not None:
             return write_checkpoint(path, self._parts())
         if self.directory is None:
@@ -161,8 +172,10 @@ class Store:
             "recent": vars(trainer.recent),
             "last_metrics": trainer.last_metrics,
             "last_evaluation": trainer.last_evaluation,
-            "last_result": {k: v for k, v in last.items() if k not in ("config", "hist_stats")},
+            "last_result": to_plain({k: v for k, v in last.items() if k not in NOT_KEPT}),
+            "callbacks": trainer.hooks.state_dict(),
             "policies_to_train": sorted(trainer.policies_to_train),
+            **({"curriculum": trainer.curriculum.state_dict()} if trainer.curriculum.stages else {}),
         }
 
     def restore(self, path: Path) -> None:
@@ -200,11 +213,16 @@ class Store:
     def _adopt(self, run: Mapping[str, Any]) -> None:
         trainer = self.trainer
         for name in COUNTERS:
-            setattr(trainer, name, run["counters"][name])
+            if name in run["counters"]:  # older checkpoints know fewer
+                setattr(trainer, name, run["counters"][name])
         trainer.recent = EpisodeStats(**run["recent"])
         trainer.last_metrics = run["last_metrics"]
         trainer.last_evaluation = run["last_evaluation"]
         trainer.last_result = run["last_result"]
+        if trainer.curriculum.stages:
+            trainer.curriculum.load_state_dict(run["curriculum"])
+            trainer.workers.stage = trainer.curriculum.stage
+        trainer.hooks.load_state_dict(run.get("callbacks"))
         if trainer.scenario.multiagent.policies_to_train == run["scenario"]["multiagent"]["policies_to_train"]:
             trainer.set_policies_to_train(run["policies_to_train"])  # else the new scenario decides
 
@@ -264,6 +282,12 @@ def _loadable(name: PolicyID, source: str) -> tuple[Mapping[str, Any], str]:
 def set_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> None:
     """Copy weights into a policy; names and shapes have to fit."""
     policy.fit(weights)
+    check_weights(policy, weights, where)
+    policy.set_weights(dict(weights))
+
+
+def check_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> None:
+    """Refuse weights of other names or shapes than the policy's own."""
     mine = {key: tuple(tensor.shape) for key, tensor in policy.state_dict().items()}
     theirs = {key: tuple(array.shape) for key, array in weights.items()}
     if mine != theirs:
@@ -273,4 +297,3 @@ def set_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> None:
             f"{mine.get(wrong, 'none')}. The model keys (fcnet_hiddens, dueling, ...) and the spaces must be the "
             "same."
         )
-    policy.set_weights(dict(weights))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import secrets
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ import torch
 
 from marl.algos.learner import Learner, Metrics
 from marl.data.batch import MultiAgentBatch
-from marl.data.episode import EpisodeStats
+from marl.data.episode import Episode, EpisodeStats
 from marl.data.task import AgentID, Array, PolicyID
 from marl.envs.base import Action, Obs
 from marl.errors import ConfigError, did_you_mean
@@ -29,9 +26,15 @@ from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import compose
 from marl.scenario.setup import Setup, set_up
-from marl.training.acting import act_once
+from marl.training.acting import Actor, ask_all, policies_of
 from marl.training.build import check_fields, choose_device, make_pool
+from marl.training.curriculum import Curriculum, change_worlds_if_due, stops_that_count
+from marl.training.export import export_policies, import_weights
+from marl.training.filming import Camera, make_camera
+from marl.training.hooks import connect, finish_evaluation, finish_result, take_pictures
 from marl.training.learners import Learners, make_learners
+from marl.training.machine import Usage, experiment_id, whereabouts
+from marl.training.remarks import pictures, without_pictures
 from marl.training.result import Result, episode_numbers, look_up, reached
 from marl.training.rounds import end_round_if_due, make_examiner, make_population, population_numbers
 from marl.training.sources import Source, choose_source, close_source
@@ -71,7 +74,9 @@ class Trainer:
         torch.set_num_threads(self.scenario.torch_threads)
         self.setup: Setup = setup or set_up(self.scenario)
         check_fields(self.scenario, list(self.setup.policies))
+        self.curriculum = Curriculum(self.scenario)
         self.examiner = make_examiner(self.setup) if self.scenario.exploitability.interval else None
+        self.camera: Camera | None = make_camera(self.setup)
         self.device = choose_device(self.scenario)
         self.policies = self._build_policies(fresh)
         self.learning: Learners = make_learners(self.setup, self.policies)
@@ -83,9 +88,11 @@ class Trainer:
             self.workers: WorkerPool = make_pool(self.setup, self.policies)
             self.source: Source = choose_source(self.setup, self.workers, self.learners)
             undo.pop_all()
+        self.hooks = connect(self)
         self.population = make_population(self)
         self.extra: dict[str, float] = {}  # newest numbers of the source
         self.timers = Timers()
+        self.usage = Usage() if self.scenario.log_sys_usage else None
         self.iteration = 0
         self.timesteps_total = 0
         self.agent_timesteps_total = 0
@@ -98,6 +105,7 @@ class Trainer:
         self.last_result: Result = {}
         self.best_evaluation: float | None = None
         self.trial_id = secrets.token_hex(3)[:5]
+        self.experiment_id = experiment_id()
         self.notes: list[str] = []
         self.store = Store(self, Path(directory) if directory is not None else None)
 
@@ -148,16 +156,22 @@ class Trainer:
         self.recent = EpisodeStats.concat([self.recent, fresh]).last(max(RECENT, len(fresh)))
         result = self._result(steps, agent_steps, len(fresh))
         result["time_total_s"] = self.time_total_s + time.perf_counter() - started  # a stop condition may ask for it
-        self.recent = self.recent.last(RECENT)
+        self.recent = without_pictures(self.recent.last(RECENT))
         self._evaluate_if_due(result)
+        if self.camera is not None:
+            self.camera.after_iteration(self, bool(result["done"]))
         took = time.perf_counter() - started
         self.time_total_s += took
         result |= {
             "time_this_iter_s": took,
             "time_total_s": self.time_total_s,
             "timers": self.timers.numbers(steps),
+            "sampler_perf": self.timers.sampler_numbers(),
+            **({"perf": self.usage.numbers()} if self.usage is not None else {}),
         }
+        finish_result(self, result)
         self.last_result = result
+        change_worlds_if_due(self, result)
         self.store.written(result)
         return result
 
@@ -166,11 +180,13 @@ class Trainer:
             collected = self.source.collect(self.setup.fragment)
         self.notes += collected.notes
         self.decisions_lost += collected.decisions_lost
+        self.timers.add_sampler(collected.seconds)
         if self.choose_trained is not None:
             choose = self.choose_trained
             self.set_policies_to_train([n for n in self.setup.roles if choose(n, collected.batch)])
         with self.timers("learn"):
             metrics = self.learning.learn(collected.batch)
+        self.timers.move("learn", "load", sum(one.clock.pop().get("load", 0.0) for one in self.learners))
         if any(learner.trained for learner in self.learners):
             with self.timers("sync"):
                 self.workers.sync_weights()
@@ -190,6 +206,7 @@ class Trainer:
             if result["done"] and interval and name not in result:
                 result[name] = measure()
         if "evaluation" in result:
+            take_pictures(result)
             self.last_evaluation = result["evaluation"]
             self._note_best(result)
 
@@ -199,7 +216,7 @@ class Trainer:
         with self.timers("evaluation"):
             seeds = [_seed(self.scenario.seed, self.iteration, i) for i in range(config.episodes)]
             stats = self.workers.evaluate(seeds, config.explore)
-        return {**episode_numbers(stats, list(self.policies)), "episodes": len(stats)}
+        return finish_evaluation(self, stats, {**episode_numbers(stats, list(self.policies)), "episodes": len(stats)})
 
     def measure_exploitability(self) -> Result:
         """How far the policies are from equilibrium; by the scenario's ``exploitability`` section."""
@@ -216,7 +233,7 @@ class Trainer:
 
     def should_stop(self, result: Mapping[str, Any]) -> bool:
         """Whether any stop condition is met."""
-        stop = dict(self.scenario.stop)
+        stop = stops_that_count(self, result)
         if stop.pop("goal", False) and self.scenario.goal and reached(result, self.scenario.goal):
             return True
         return any(reached(result, {field: float(value)}) for field, value in stop.items())
@@ -233,14 +250,15 @@ class Trainer:
         """Whether the last result, with the last evaluation, met the goal; None without a goal."""
         if not self.scenario.goal:
             return None
-        return reached({**self.last_result, "evaluation": self.last_evaluation or {}}, self.scenario.goal)
+        last = {**self.last_result, "evaluation": self.last_evaluation or {}}
+        return self.curriculum.in_last_stage(last) and reached(last, self.scenario.goal)
 
     def _result(self, steps: int, agent_steps: int, episodes: int) -> Result:
-        now = datetime.now()
         counters = _summed([learner.counters for learner in self.learners])
         trained = self.policies_to_train
         return {
             **episode_numbers(self.recent, list(self.policies)),
+            "episode_media": pictures(self.recent),
             "episodes_this_iter": episodes,
             "episodes_total": self.episodes_total,
             "training_iteration": self.iteration,
@@ -249,7 +267,7 @@ class Trainer:
             "agent_timesteps_total": self.agent_timesteps_total,
             "num_healthy_workers": self.workers.num_healthy_workers,
             "info": {
-                "learner": {n: {"learner_stats": row} for n, row in self.last_metrics.items() if n in trained},
+                "learner": {n: self._learner_numbers(n) for n in self.last_metrics if n in trained},
                 "num_steps_sampled": self.timesteps_total,
                 "num_agent_steps_sampled": self.agent_timesteps_total,
                 **counters,
@@ -260,15 +278,16 @@ class Trainer:
             "policies_to_train": sorted(trained),
             "seed": self.scenario.seed,
             "trial_id": self.trial_id,
-            "experiment_id": self.trial_id,
-            "date": now.strftime("%Y-%m-%d_%H-%M-%S"),
-            "timestamp": int(now.timestamp()),
-            "pid": os.getpid(),
-            "hostname": platform.node(),
-            "node_ip": "127.0.0.1",
+            "experiment_id": self.experiment_id,
+            **whereabouts(),
             "config": describe(self.scenario),
+            **self.curriculum.numbers(self.timesteps_total),
             **population_numbers(self),
         }
+
+    def _learner_numbers(self, policy: PolicyID) -> Result:
+        errors = [one.td_errors[policy].tolist() for one in self.learners if policy in one.td_errors]
+        return {"learner_stats": self.last_metrics[policy], **({"td_error": errors[0]} if errors else {})}
 
     def run(self) -> Result:
         """Train until a stop condition is met, into a run directory; gives the last result."""
@@ -298,6 +317,8 @@ class Trainer:
 
     def stop(self) -> None:
         """Free workers and files."""
+        if self.camera is not None:
+            self.camera.close()
         close_source(self.source)
         self.workers.stop()
         self.learning.stop()
@@ -353,18 +374,56 @@ class Trainer:
         agent: AgentID | None = None,
         explore: bool = False,
         state: Array | None = None,
+        prev_action: Action | None = None,
         prev_reward: float = 0.0,
+        info: Mapping[str, Any] | None = None,
         full_fetch: bool = False,
     ) -> Action | tuple[Action, Array, dict[str, float]]:
         """What the policy does for one observation as the world gives it.
 
-        A recurrent policy also takes the ``state`` that the call before gave and the reward since; with ``full_fetch`` the
-        answer is (action, state, {"action_logp": ...}).
+        A recurrent policy also takes the ``state`` that the call before gave, the reward since, and what was really done
+        since, if that is not what the call before gave. ``info`` may hold an ``action_mask``. With ``full_fetch`` the answer
+        is (action, state, {"action_logp": ...}). Preprocessors and filters are applied; filters do not learn from it.
         """
-        policy, config = self.get_policy(policy_id), self.setup.rollout.config
-        rng = np.random.default_rng()
-        action, after, logp = act_once(policy, obs, agent, explore, rng, config, state, prev_reward)
-        return (action, after, {"action_logp": logp}) if full_fetch else action
+        actor = self._actor(policy_id)
+        return actor.compute_action(
+            obs, agent=agent, explore=explore, state=state, prev_action=prev_action, prev_reward=prev_reward, info=info,
+            full_fetch=full_fetch,
+        )  # fmt: skip
+
+    def compute_actions(
+        self,
+        obs: Mapping[AgentID, Obs],
+        *,
+        policy_id: PolicyID | None = None,
+        episode: Episode | None = None,
+        explore: bool = False,
+        state: Mapping[AgentID, Array] | None = None,
+        prev_action: Mapping[AgentID, Action] | None = None,
+        prev_reward: Mapping[AgentID, float] | None = None,
+        info: Mapping[AgentID, Mapping[str, Any]] | None = None,
+        full_fetch: bool = False,
+    ) -> Any:
+        """The same for several agents: dicts by agent in and out; with ``full_fetch`` three of them.
+
+        ``policy_mapping_fn`` says who decides, unless ``policy_id`` does; where it draws, the same ``episode`` keeps the draw.
+        """
+        setup = self.setup
+        mapper = setup.rollout.mapper if setup.stage is None else setup.stage.answers()
+        names = dict.fromkeys(obs, policy_id) if policy_id else policies_of(obs, mapper, list(self.policies), episode)
+        actors = {agent: self._actor(str(name)) for agent, name in names.items()}
+        return ask_all(actors, obs, explore, state, prev_action, prev_reward, info, full_fetch)
+
+    def _actor(self, policy_id: PolicyID) -> Actor:
+        return Actor(self.get_policy(policy_id), self.setup.rollout.config)
+
+    def export_model(self, path: Path | str, policies: Sequence[PolicyID] | None = None) -> list[Path]:
+        """Write policies (all, or these) as safetensors and JSON, each into a folder of its name: see ``load_policy``."""
+        return export_policies(Path(path), self.setup, self.get_weights(), policies)
+
+    def import_model(self, path: Path | str, policies: Sequence[PolicyID] | None = None) -> list[PolicyID]:
+        """Take weights from ``export_model`` (all that are there and here, or these); gives the policies that changed."""
+        return import_weights(self, Path(path), policies)
 
     def value_function(self, policy_id: PolicyID, batch: MultiAgentBatch) -> Array:
         """The critic's values of the policy's decisions in a batch, in the order of ``batch.for_policy(policy_id)``."""

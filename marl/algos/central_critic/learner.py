@@ -103,11 +103,13 @@ class CentralCriticLearner(Learner):
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         self._count_steps(batch.env_steps)
         metrics: Metrics = {}
+        self.clock.start()
         for name in sorted(self.trained):
             rows = self.appraisers[name].rows(batch)
             if len(rows):  # a round may close no decision of a policy
                 self.gathered[name].append(rows)
             self.steps_gathered[name] += batch.env_steps
+        self.clock.lap("load")
         for company in self.companies:
             first = company[0]  # they are trained together or not at all, and agree on the size of a batch
             if first in self.trained and self.steps_gathered[first] >= self.configs[first].train_batch_size:
@@ -130,6 +132,8 @@ class CentralCriticLearner(Learner):
 
     def _improve(self, batches: Mapping[PolicyID, SampleBatch]) -> Metrics:
         """All gradient steps on one training batch of a company. Shared layers take one step for all of it at a time."""
+        for name, rows in batches.items():
+            self._show(name, rows)
         lessons = {name: self._lesson(name, rows) for name, rows in batches.items()}
         stats: dict[PolicyID, list[dict[str, Tensor]]] = {name: [] for name in lessons}
         streams = [self._parts(self.configs[name], lesson) for name, lesson in lessons.items()]

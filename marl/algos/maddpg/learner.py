@@ -52,7 +52,7 @@ class MaddpgLearner(Learner):
             else greedy_decider(policy, self.others_rng)
             for name, policy in brief.everybody.items()
         }
-        self.counters |= {"num_actor_updates": 0}
+        self.counters |= {"num_actor_updates": 0, "num_target_updates": 0, "last_target_update_ts": 0}
 
     @classmethod
     def build(cls, brief: Brief) -> MaddpgLearner:
@@ -63,7 +63,9 @@ class MaddpgLearner(Learner):
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         self._count_steps(batch.env_steps)
         pupils = [self.pupils[name] for name in sorted(self.trained)]
+        self.clock.start()
         fresh = {pupil.name: pupil.remember(batch) for pupil in pupils}
+        self.clock.lap("load")
         due = {pupil.name: pupil.updates_due(batch.env_steps, self.timesteps[pupil.name]) for pupil in pupils}
         stats: dict[PolicyID, list[Numbers]] = {name: [] for name in due}
         actor_stats: dict[PolicyID, list[Numbers]] = {name: [] for name in due}
@@ -81,6 +83,7 @@ class MaddpgLearner(Learner):
     def _update(self, pupil: Pupil, stats: list[Numbers], actor_stats: list[Numbers]) -> None:
         """One step of the critic; every ``policy_delay``-th time also one of the actor and of the targets."""
         rows = pupil.sample(self.rng)
+        self._show(pupil.name, lambda: pupil.view.shown(rows))
         actor_lr, critic_lr = pupil.lrs(self.timesteps[pupil.name])
         stats.append(self._improve_critic(pupil, rows, critic_lr))
         pupil.updates += 1
@@ -91,6 +94,7 @@ class MaddpgLearner(Learner):
             actor_stats.append(self._improve_actor(pupil, rows, actor_lr))
             pupil.move_targets()
             self.counters["num_actor_updates"] += 1
+            self._count_target_update(pupil.name)
 
     def _improve_critic(self, pupil: Pupil, rows: SampleBatch, lr: float) -> Numbers:
         share, weight, view = self.crew.share(len(rows)), self.crew.weight(len(rows)), pupil.view
@@ -102,8 +106,11 @@ class MaddpgLearner(Learner):
         loss.backward()  # type: ignore[no-untyped-call]
         norm = pupil.critic_optimiser.step(pupil.config.grad_clip, lr, self.crew)
         error = (q.detach() - target[:, None]).abs().mean(dim=1)
-        if pupil.replay.priorities is not None:
-            pupil.replay.update_priorities(rows["place"], self.crew.gather(error, len(rows)).cpu().numpy())
+        if pupil.replay.priorities is not None or pupil.config.full_td_error:
+            errors = self.crew.gather(error, len(rows)).cpu().numpy()
+            pupil.replay.update_priorities(rows["place"], errors)
+            if pupil.config.full_td_error:
+                self.td_errors[pupil.name] = errors
         return {
             "critic_loss": loss.detach(), "mean_q": q.detach().mean() * weight,
             "mean_td_error": error.mean() * weight, "critic_grad_norm": norm / self.crew.size,

@@ -90,10 +90,12 @@ class MarwilLearner(Learner):
         if not self.trained:
             return {}
         self._count_steps(batch.env_steps)
+        self.clock.start()
         for name in self.gathered:
             rows = self._rows(name, batch)
             if len(rows):
                 self.gathered[name].append(rows)
+        self.clock.lap("load")
         self.steps_gathered += batch.env_steps
         if self.steps_gathered < self.config.train_batch_size:
             return {}
@@ -148,6 +150,8 @@ class MarwilLearner(Learner):
         """All gradient steps on one training batch; policies that share layers take theirs together."""
         lr = scheduled(self.config.lr_schedule, self.config.lr, max(self.timesteps.values()))
         stats: dict[PolicyID, list[Numbers]] = {name: [] for name in batches}
+        for name, rows in batches.items():
+            self._show(name, rows)
         for parts in zip_longest(*(self._minibatches(name, rows) for name, rows in batches.items())):
             present = {name: part for name, part in zip(batches, parts, strict=True) if part is not None}
             for name, row in self._update(present, lr).items():

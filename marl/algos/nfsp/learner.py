@@ -47,6 +47,7 @@ class NfspLearner(Learner):
             policy.average.parameters(), config.optimizer, config.average_lr, f"average of policy {name!r}"
         )
         self.timesteps, self.counters = best.timesteps, best.counters  # it counts for both
+        self.clock, self.td_errors = best.clock, best.td_errors
 
     @classmethod
     def build(cls, brief: Brief) -> NfspLearner:
@@ -66,9 +67,11 @@ class NfspLearner(Learner):
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         if not self.trained:
             return {}
-        self.best.rng, self.best.crew = self.rng, self.crew
+        self.best.rng, self.best.crew, self.best.on_batch = self.rng, self.crew, self.on_batch
+        self.clock.start()
         rows = batch.for_policy(self.name, kind=self.kind)
         self.reservoir.add(_responses(rows), self.rng)
+        self.clock.lap("load")
         before = self.counters["num_updates"]
         metrics = self.best.learn(batch)
         due = self.counters["num_updates"] - before

@@ -32,6 +32,16 @@ class QmixConfig(ReplayConfig):
         1.0,
         description="Rewards are learned from multiplied by this; mixers learn best where values are of the order of 1 to 10.",
     )
+    num_atoms: PositiveInt = Field(
+        1,
+        description="Returns whose chances are learned for each action (C51; 51 is usual); 1: the mean return alone.",
+    )
+    v_min: float = Field(
+        -10.0, description="The lowest of these returns, after reward_scale; lower ones count as this."
+    )
+    v_max: float = Field(
+        10.0, description="The highest of these returns, after reward_scale; higher ones count as this."
+    )
     buffer_size: PositiveInt = Field(50_000, description="Rows that the replay holds.")
     updates_per_step: PositiveFloat = Field(0.25, description="Updates per env step; fractions are carried over.")
     target_update_every: PositiveInt = Field(500, description="Updates between two copies into the target network.")
@@ -45,7 +55,19 @@ class QmixConfig(ReplayConfig):
         unused = self.changed("mixing_embed_dim", "hypernet_embed") if self.mixer != "monotonic" else []
         if unused:
             raise ValueError(f"{unused[0]} means nothing to the mixer {self.mixer!r}; drop it, or use qmix")
+        self._check_atoms()
         return self
+
+    def _check_atoms(self) -> None:
+        idle = self.changed("v_min", "v_max") if self.num_atoms == 1 else self.changed("huber_delta")
+        if idle:
+            raise ValueError(f"{idle[0]} means nothing with num_atoms {self.num_atoms}; drop it")
+        if self.num_atoms > 1 and self.mixer != "none":
+            raise ValueError(
+                "num_atoms above 1 cannot be mixed: a mixer takes values, not distributions; use dqn or apex"
+            )
+        if self.v_min >= self.v_max:
+            raise ValueError(f"v_min {self.v_min:g} has to be below v_max {self.v_max:g}")
 
     @property
     def looks_at_groups(self) -> bool:
@@ -57,7 +79,8 @@ class QmixConfig(ReplayConfig):
 
     @property
     def acting(self) -> dict[str, Any]:
-        return {"dueling": self.dueling}
+        atoms = {"num_atoms": self.num_atoms, "v_min": self.v_min, "v_max": self.v_max} if self.num_atoms > 1 else {}
+        return {"dueling": self.dueling, **atoms}
 
     @property
     def joined_keys(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from marl.algos.custom import build_losses, with_custom
 from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.algos.pace import Pace
+from marl.algos.qmix.atoms import compare_distributions
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.losses import best_legal, td_loss, td_target
 from marl.algos.qmix.teams import Team, build_teams
@@ -32,7 +33,7 @@ from marl.algos.qmix.values import MemberValues, Networks, Values
 from marl.algos.views import columns_of_one
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.sequences import unpadded
-from marl.data.task import PolicyID
+from marl.data.task import Floats, PolicyID
 from marl.errors import TrainingError
 from marl.policies.value import ValuePolicy
 
@@ -74,8 +75,10 @@ class QmixLearner(Learner):
         if not self.trained:
             return {}
         self._count_steps(batch.env_steps)
+        self.clock.start()
         for team in self.teams:
             team.remember(batch, self.task, self.config, self.policies)
+        self.clock.lap("load")
         stored = sum(len(team.replay) for team in self.teams)
         due = self.pace.due(batch.env_steps, max(self.timesteps.values()), stored)
         rows = [self._update() for _ in range(due)]
@@ -103,22 +106,24 @@ class QmixLearner(Learner):
 
     def _loss(self) -> tuple[Tensor, dict[str, float]]:
         losses, chosen_values, errors = [], [], []
+        self.td_errors.clear()
         for team in self.teams:
             if not len(team.replay):
                 continue
             drawn = self._draw(team)
+            self._show_team(team, drawn)
             mine, place, count = self._share(drawn)
             rows = mine if team.chunks is None else unpadded(mine)
-            chosen, target = self._chosen_and_target(team, mine, rows)
-            loss = self._with_custom(
-                team, td_loss(chosen, target, self._tensor(rows["weights"]), self.config.huber_delta), rows
-            )
+            chosen, target, loss = self._compare(team, mine, rows)
+            loss = self._with_custom(team, loss, rows)
             losses.append(loss * ((place.stop - place.start) / count))
             values = self.crew.gather(torch.stack([chosen.detach(), target]).T.cpu(), count, place)
             error = values[:, 0] - values[:, 1]
             team.replay.update_priorities(drawn["place"], _per_draw(error.numpy(), drawn))
             chosen_values.append(values[:, 0])
             errors.append(error.abs())
+            if self.config.full_td_error:
+                self._list_errors(team, errors[-1].numpy())
             self.counters["num_steps_trained"] += count
             self.counters["num_agent_steps_trained"] += int(drawn["present"].sum())
         loss = torch.stack(losses).sum()
@@ -134,6 +139,24 @@ class QmixLearner(Learner):
             "td_loss": whole_loss, "mean_q": float(q.mean()), "min_q": float(q.min()), "max_q": float(q.max()),
             "mean_td_error": float(torch.cat(errors).mean()),
         }  # fmt: skip
+
+    def _list_errors(self, team: Team, errors: Floats) -> None:
+        """The errors of a mixed team are those of all its policies."""
+        for name in self.trained if team.policy is None else self.trained & {team.policy}:
+            before = self.td_errors.get(name, errors[:0])
+            self.td_errors[name] = np.concatenate([before, errors])
+
+    def _show_team(self, team: Team, drawn: SampleBatch) -> None:
+        """Teams of one by plain names, mixed teams kind by kind."""
+
+        def rows() -> SampleBatch:
+            whole = drawn if team.chunks is None else unpadded(drawn)
+            return (
+                whole if team.policy is None else SampleBatch(columns_of_one(whole, self.task.kind_of(team.seats[0])))
+            )
+
+        for name in sorted(self.trained if team.policy is None else self.trained & {team.policy}):
+            self._show(name, rows)
 
     def _draw(self, team: Team) -> SampleBatch:
         """Rows to learn from; whole sequences of about as many rows for recurrent members."""
@@ -161,6 +184,15 @@ class QmixLearner(Learner):
         for name in sorted(asked):
             loss = with_custom(self.custom[name], loss, columns)
         return loss
+
+    def _compare(self, team: Team, drawn: SampleBatch, rows: SampleBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """Values of what was played and what they should have been, ``[N]`` each, and the loss."""
+        if self.config.num_atoms > 1:
+            assert team.policy is not None  # distributions are not mixed
+            networks = self.values[team.policy], self.targets[team.policy]
+            return compare_distributions(rows, self.task.kind_of(team.seats[0]), *networks, self.config, self._tensor)
+        chosen, target = self._chosen_and_target(team, drawn, rows)
+        return chosen, target, td_loss(chosen, target, self._tensor(rows["weights"]), self.config.huber_delta)
 
     def _chosen_and_target(self, team: Team, drawn: SampleBatch, rows: SampleBatch) -> tuple[Tensor, Tensor]:
         """Team value of what was played, and of what it should have been: ``[N]`` each."""

@@ -50,6 +50,7 @@ class SacLearner(Learner):
             index: greedy_decider(policy, self.rng, explore=True)
             for index, policy in enumerate(brief.everybody.values())
         }
+        self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
     @classmethod
     def build(cls, brief: Brief) -> SacLearner:
@@ -60,7 +61,9 @@ class SacLearner(Learner):
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         self._count_steps(batch.env_steps)
         pupils = [self.pupils[name] for name in sorted(self.trained)]
+        self.clock.start()
         fresh = [pupil.remember(batch) for pupil in pupils]
+        self.clock.lap("load")
         due = [pupil.updates_due(batch.env_steps, self.timesteps[pupil.name]) for pupil in pupils]
         numbers: dict[str, list[Numbers]] = {pupil.name: [] for pupil in pupils}
         for turn in range(max(due, default=0)):  # in turns, so that nobody runs ahead of the others
@@ -76,14 +79,19 @@ class SacLearner(Learner):
     def _update(self, pupil: Pupil) -> Numbers:
         """One gradient step of the critics, the actor and the temperature, on the same rows."""
         rows = pupil.sample(self.rng)
+        self._show(pupil.name, lambda: pupil.view.shown(rows))
         count, share = len(rows), self.crew.share(len(rows))
         before, after = (self._moment(pupil, rows, when).part(share) for when in ("", "new_"))
         lr, weight = pupil.step_sizes(self.timesteps[pupil.name]), self.crew.weight(count)
         critics, errors = self._improve_critics(pupil, after, lr["critic"], weight)
-        pupil.replay.update_priorities(rows["place"], self.crew.gather(errors, count).cpu().numpy())
+        gathered = self.crew.gather(errors, count).cpu().numpy()
+        pupil.replay.update_priorities(rows["place"], gathered)
+        if pupil.config.full_td_error:
+            self.td_errors[pupil.name] = gathered
         actor, entropy = self._improve_actor(pupil, before, lr["actor"], weight)
         temperature = self._improve_temperature(pupil, before, entropy, lr["alpha"], weight)
         pupil.follower.move(pupil.config.tau)
+        self._count_target_update(pupil.name)
         self.counters["num_updates"] += 1
         self.counters["num_steps_trained"] += count
         self.counters["num_agent_steps_trained"] += count

@@ -1,0 +1,129 @@
+"""``marl runs``: which runs there are, how far each is, what it reached."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from marl.errors import ConfigError
+from marl.training.result import reached
+from marl.training.runs import State, find_runs, numbered_id, state_of, trial_id
+from marl.training.session import progress_of
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run. Without an evaluation ``best`` is the best training reward. None: not known yet, or there is no goal."""
+
+    name: str
+    id: str
+    experiment: str
+    directory: str
+    algo: str
+    env: str
+    seed: int | None
+    state: State
+    error: str
+    iterations: int
+    timesteps: int
+    progress: float  # towards the nearest stop condition, 0 to 1
+    progress_label: str
+    reward: float | None
+    best: float | None
+    best_of: str  # the field that `best` is of
+    goal: dict[str, float]
+    goal_met: bool | None
+    seconds: float
+    newest: str  # when the last result was written
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def list_runs(root: Path) -> list[RunSummary]:
+    """All runs in a folder, oldest first."""
+    root = root.expanduser()
+    if not root.is_dir():
+        raise ConfigError(
+            f"there is no folder {root}. Give one with runs in it, or train something first: marl run FILE."
+        )
+    found = [(run, summary) for run in find_runs(root) if (summary := summarise(run)) is not None]
+    often = Counter(summary.id for _, summary in found)
+    return [replace(one, id=numbered_id(run)) if often[one.id] > 1 else one for run, one in found]
+
+
+def summarise(run: Path) -> RunSummary | None:
+    """What there is to know of one run from its files; None where its params cannot be read."""
+    try:
+        params = json.loads((run / "params.json").read_text(encoding="utf-8"))
+        metric = f"evaluation.{params['evaluation']['metric']}"
+        algo, env = str(params["algo"]["name"]), str(params["env"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    rows = read_table(run / "progress.csv")
+    last = rows[-1] if rows else {}
+    state, error = state_of(run, last)
+    evaluated = [value for row in rows if (value := _number(row.get(metric))) is not None]
+    best_of = metric if evaluated else "episode_reward_mean"
+    values = evaluated or [value for row in rows if (value := _number(row.get(best_of))) is not None]
+    known = {name: value for row in rows for name, text in row.items() if (value := _number(text)) is not None}
+    goal = {str(field): float(value) for field, value in (params.get("goal") or {}).items()}
+    way = progress_of(params.get("stop") or {}, known)
+    newest = (run / "result.json").stat().st_mtime if (run / "result.json").exists() else run.stat().st_mtime
+    return RunSummary(
+        name=run.name, id=trial_id(run), experiment=run.parent.name, directory=str(run), algo=algo, env=env,
+        seed=params.get("seed"), state=state, error=error, iterations=int(known.get("training_iteration", 0)),
+        timesteps=int(known.get("timesteps_total", 0)), progress=1.0 if state == "finished" else way.fraction,
+        progress_label=way.label, reward=_number(last.get("episode_reward_mean")), best=max(values, default=None),
+        best_of=best_of, goal=goal, goal_met=reached(known, goal) if goal and rows else None,
+        seconds=known.get("time_total_s", 0.0), newest=datetime.fromtimestamp(newest).isoformat(" ", "seconds"),
+    )  # fmt: skip
+
+
+def read_table(file: Path) -> list[dict[str, str]]:
+    """Rows of ``progress.csv`` with dotted names; empty cells are left out."""
+    try:
+        with file.open(encoding="utf-8", errors="replace", newline="") as text:
+            rows = list(csv.DictReader(text))
+    except OSError:
+        return []
+    return [{name.replace("/", "."): value for name, value in row.items() if name and value} for row in rows]
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def runs_table(runs: Sequence[RunSummary]) -> Table:
+    """The runs as rows for a terminal; ``id`` is what `--resume` takes."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("id", "experiment", "algo", "seed", "state", "progress", "env steps", "reward", "best", "goal"):
+        right = title in ("seed", "progress", "env steps", "reward", "best")
+        table.add_column(title, justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
+    for run in runs:
+        table.add_row(*(Text(cell) for cell in _cells(run)))
+    return table
+
+
+def _cells(run: RunSummary) -> list[str]:
+    met: Mapping[bool | None, str] = {True: "met", False: "missed" if run.state == "finished" else "not yet", None: "-"}
+    return [
+        run.id or run.name, run.experiment, run.algo, "-" if run.seed is None else str(run.seed), run.state,
+        f"{run.progress:.0%}", f"{run.timesteps:,}", _short(run.reward), _short(run.best), met[run.goal_met],
+    ]  # fmt: skip
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"

@@ -1,0 +1,123 @@
+"""Options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from marl.errors import ConfigError
+
+Sets = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a key, e.g. --set algo.lr=0.001; repeatable."),
+]
+ConfigJson = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--config", metavar="JSON|@FILE", help="More keys as JSON, or @file.json; --set wins over them."),
+]
+LocalDir = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(metavar="DIR", help="Where results go. Default: MARL_RESULTS_DIR or ~/marl_results."),
+]
+NumWorkers = Annotated[Optional[int], typer.Option(min=0, help="Rollout workers; 0: in this process.")]  # noqa: UP045
+Seed = Annotated[Optional[int], typer.Option(min=0, help="The seed of the run.")]  # noqa: UP045
+Seeds = Annotated[Optional[str], typer.Option(help="Several runs, one per seed: 0..4 or 0,3,7.")]  # noqa: UP045
+StopIters = Annotated[Optional[int], typer.Option(min=1, help="Stop after so many iterations.")]  # noqa: UP045
+StopTimesteps = Annotated[Optional[int], typer.Option(min=1, help="Stop after so many env steps.")]  # noqa: UP045
+StopReward = Annotated[Optional[float], typer.Option(help="Stop at this episode_reward_mean.")]  # noqa: UP045
+CheckpointFreq = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(min=0, help="Iterations between checkpoints; 0: only at the end."),
+]
+KeepCheckpoints = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(min=1, help="How many of the newest checkpoints are kept, besides the best."),
+]
+AsTest = Annotated[bool, typer.Option("--as-test", help="Exit with 1 if the goal is missed.")]
+Allow = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--allow", metavar="MODULE", help="A module that the checkpoint may import; repeatable."),
+]
+NumCpus = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(min=1, help="CPUs that a Ray started by this run may use."),
+]
+AsJson = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON result per iteration; everything else goes to stderr."),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print the last line (`results: DIR`) alone.")]
+Verbose = Annotated[
+    int,
+    typer.Option("--verbose", "-v", count=True, help="Log what begins and ends (log_level INFO); -vv: every round."),
+]
+
+
+class Output(Enum):
+    """What a run prints on the standard output."""
+
+    TABLE = "table"
+    QUIET = "quiet"
+    JSON = "json"
+
+
+def output_of(as_json: bool, quiet: bool) -> Output:
+    if as_json and quiet:
+        raise ConfigError("--json and --quiet cannot be given together.")
+    return Output.JSON if as_json else Output.QUIET if quiet else Output.TABLE
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given, by the key that they set."""
+    return {key: value for key, value in options.items() if value is not None}
+
+
+def log_level_of(verbose: int) -> str | None:
+    """``-v`` is INFO, ``-vv`` is DEBUG; without it the scenario's ``log_level`` holds."""
+    return (None, "INFO", "DEBUG")[min(verbose, 2)]
+
+
+def read_json(text: str | None, option: str = "--config") -> dict[str, Any]:
+    """A JSON object given as text or as ``@file``."""
+    if text is None:
+        return {}
+    if text.startswith("@"):
+        path = Path(text[1:])
+        if not path.is_file():
+            raise ConfigError(f"{option} {text}: there is no file {path}.")
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{option} {text}: cannot be read as text ({error}).") from error
+    try:
+        loaded = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(
+            f"{option} is not readable JSON at line {error.lineno}, column {error.colno}: {error.msg}."
+        ) from None
+    if not isinstance(loaded, dict):
+        raise ConfigError(f'{option} holds a {type(loaded).__name__}; expected an object such as {{"lr": 0.001}}.')
+    return loaded
+
+
+def stop_changes(iters: int | None, timesteps: int | None, reward: float | None) -> dict[str, float]:
+    return given(training_iteration=iters, timesteps_total=timesteps, episode_reward_mean=reward)
+
+
+def parse_seeds(text: str) -> list[int]:
+    """``0..4`` or ``0,3,7``."""
+    try:
+        if ".." in text:
+            first, last = (int(part) for part in text.split(".."))
+            found = list(range(first, last + 1))
+        else:
+            found = [int(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < 0:
+        raise ConfigError(f"--seeds {text!r}: expected a range such as 0..4 or a list such as 0,3,7.")
+    return found

@@ -1,0 +1,51 @@
+"""Pictures and short films of a run: checked, and encoded as PNG and GIF."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marl.errors import ConfigError
+
+Pixels: TypeAlias = NDArray[np.uint8]
+
+FRAMES_PER_SECOND = 10
+
+
+def pixels(name: str, picture: Any) -> Pixels:
+    """A picture as bytes ``[H, W, 3]``, a film as ``[T, H, W, 3]``.
+
+    Taken are grey ``[H, W]`` and coloured ``[H, W, 3 or 4]`` pictures and films of coloured ones, as whole numbers from 0
+    to 255 or as fractions from 0 to 1.
+    """
+    given = np.asarray(picture)
+    shaped = given[..., None] if given.ndim == 2 else given
+    if (
+        given.dtype.kind not in "buif"
+        or shaped.ndim not in (3, 4)
+        or shaped.shape[-1] not in (1, 3, 4)
+        or not given.size
+    ):
+        raise ConfigError(
+            f"picture {name!r} has shape {given.shape} and type {given.dtype}; expected [H, W], [H, W, 3] or, for a film, "
+            "[T, H, W, 3], as whole numbers from 0 to 255 or fractions from 0 to 1."
+        )
+    if given.dtype.kind == "f" or given.dtype == bool:
+        shaped = 255.0 * np.nan_to_num(shaped.astype(np.float64)) + 0.5
+    whole = np.clip(shaped, 0, 255).astype(np.uint8)[..., :3]
+    return np.ascontiguousarray(np.broadcast_to(whole, (*whole.shape[:-1], 3)))
+
+
+def encoded(picture: Pixels) -> tuple[str, bytes]:
+    """The ending of the file and its content: a PNG, or a GIF for a film."""
+    import imageio.v3 as imageio
+
+    file = io.BytesIO()
+    if picture.ndim == 3:
+        imageio.imwrite(file, picture, extension=".png")
+        return "png", file.getvalue()
+    imageio.imwrite(file, picture, extension=".gif", duration=1_000 / FRAMES_PER_SECOND, loop=0)
+    return "gif", file.getvalue()

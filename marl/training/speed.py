@@ -1,0 +1,103 @@
+"""How fast a world is collected from and learned from here, by copies, workers and device (``marl tune-throughput``).
+
+More is not always faster: copies share one forward pass but make rounds longer, workers cost messages and weights, a GPU costs
+copies of small batches. So it is measured. Collecting is timed by itself, and together with learning, as in a run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from marl.training.trainer import Trainer
+
+WARM_UP = 8  # steps of each copy before the clock starts
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run can choose."""
+
+    num_workers: int
+    num_envs_per_worker: int
+    device: str = "cpu"
+
+    def __str__(self) -> str:
+        where = "" if self.device == "cpu" else f", {self.device}"
+        return f"num_workers: {self.num_workers}, num_envs_per_worker: {self.num_envs_per_worker}{where}"
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Env steps per second of one setting."""
+
+    setting: Setting
+    collecting: float
+    training: float  # collecting and learning
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self.setting), "collecting": self.collecting, "training": self.training}
+
+
+def settings(workers: Sequence[int], copies: Sequence[int]) -> list[Setting]:
+    """All of them; on a machine with a GPU every one twice."""
+    devices = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
+    return [Setting(w, c, device) for device in devices for w in workers for c in copies]
+
+
+def measure(keys: Mapping[str, Any], chosen: Sequence[Setting], seconds: float) -> Iterator[Speed]:
+    """Speeds of these settings, one after the other; ``keys`` are those of a scenario."""
+    for setting in chosen:
+        with Trainer(config={**keys, **asdict(setting), "evaluation": {"interval": 0}}) as trainer:
+            trainer.workers.collect(WARM_UP)
+            collecting = rate(partial(_collected, trainer), seconds)
+            yield Speed(setting, collecting, rate(partial(_trained, trainer), seconds))
+
+
+def _collected(trainer: Trainer) -> int:
+    return trainer.workers.collect(trainer.setup.fragment).env_steps
+
+
+def _trained(trainer: Trainer) -> int:
+    steps: int = trainer.train()["timesteps_this_iter"]
+    return steps
+
+
+def rate(play: Callable[[], int], seconds: float, clock: Clock = time.perf_counter) -> float:
+    """Env steps per second of a call that gives how many it made; called for so many seconds, at least once."""
+    started, steps = clock(), 0
+    while True:
+        steps += play()
+        took = clock() - started
+        if took >= seconds:
+            return steps / took
+
+
+def advice(speeds: Sequence[Speed]) -> list[str]:
+    """What the numbers say, in sentences."""
+    best = max(speeds, key=lambda speed: speed.training)
+    lines = [f"fastest: {best.setting} ({best.training:,.0f} env steps per second with learning)"]
+    by_setting = {speed.setting: speed for speed in speeds}
+    alone = Setting(0, best.setting.num_envs_per_worker, best.setting.device)
+    several = [
+        s for s in speeds if s.setting.num_workers and s.setting.num_envs_per_worker == alone.num_envs_per_worker
+    ]
+    if alone in by_setting and several:
+        top = max(several, key=lambda speed: speed.training)
+        times = top.training / by_setting[alone].training
+        lines.append(f"{top.setting.num_workers} Ray worker(s) against none: {times:.2f} times as fast")
+    devices = {speed.setting.device for speed in speeds}
+    if "cuda" in devices:
+        on = {device: max(s.training for s in speeds if s.setting.device == device) for device in devices}
+        lines.append(f"the GPU against the CPU: {on['cuda'] / on['cpu']:.2f} times as fast")
+    else:
+        lines.append(
+            "the GPU: none here. For small networks and batches it is often slower; measure where there is one."
+        )
+    return lines
