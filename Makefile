@@ -1,25 +1,29 @@
 # Every target sets up .venv by itself when needed.
 PY := .venv/bin/python
 READY := .venv/.ready
+SIDE_BY_SIDE := -n 2 --dist loadfile  # two test processes, a file at a time
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo test test-fast lint proofs bench clean
+.PHONY: demo test test-fast lint docs proofs bench clean
 
 demo: $(READY)  ## Train the two-step game and show its greedy team reward.
 	$(PY) -m marl.run scenarios/two_step_game.yaml
 
 test: lint  ## Lint, types, layers and all tests.
-	$(PY) -m pytest --durations=15
+	$(PY) -m pytest $(SIDE_BY_SIDE) --durations=15
 
 test-fast: lint  ## The same without the slow tests and without Ray.
-	$(PY) -m pytest -m "not slow and not ray"
+	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray"
 
 lint: $(READY)  ## Style, types and the layer rule.
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	.venv/bin/lint-imports
+
+docs: $(READY)  ## The site, into build/site (open build/site/index.html).
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
 proofs: $(READY)  ## Learning proofs; ONLY=name runs one. Skips what is up to date.
 	$(PY) -m proofs $(if $(ONLY),--only $(ONLY))

@@ -115,7 +115,7 @@ def test_the_temperature_of_sac_does_not_decay() -> None:
     config = {**SMALL, "env": POLE, "optimizer": {"weight_decay": 0.1}}
     with Trainer("sac", config=config) as trainer:
         (pupil,) = trainer.learners[0].pupils.values()
-        decays = {name: block.optimiser.param_groups[0]["weight_decay"] for name, block in pupil.optimisers.items()}
+        decays = {name: block.config.weight_decay for name, block in pupil.optimisers.items()}
     assert decays == {"actor": 0.1, "critic": 0.1, "alpha": 0.0}
 
 

@@ -12,7 +12,7 @@ import marl
 from marl.data.task import Task
 from marl.data.trajectories import Trajectories, numbered_files, read_episodes, read_trajectories
 from marl.errors import CheckpointError, ConfigError, DataError
-from marl.training.playback import play
+from marl.training.playback import Wishes, play
 from marl.training.result import without_wall_clock
 from marl.training.trainer import Trainer
 from tests.training.test_exact_resume import everything
@@ -193,10 +193,10 @@ def test_a_rollout_records_what_it_plays(tmp_path: Path) -> None:
     with Trainer("ppo", env="CartPole-v1", config=PPO) as trainer:
         trainer.train()
         checkpoint = Path(trainer.save(tmp_path / "checkpoint"))
-    lines = list(play(checkpoint, 3, None, True, 0, record=tmp_path / "data"))
+    lines: list[str] = []
+    play(checkpoint, Wishes(3, explore=(True,), save=tmp_path / "data"), say=lines.append)
     data = load(tmp_path / "data", trainer.setup.task)
-    assert lines[-1] == f"recorded: {tmp_path / 'data'}"
-    shown = [float(line.split("reward ")[1].split()[0]) for line in lines[:3]]
+    shown = [float(line.split("reward ")[1].split()[0]) for line in lines]
     assert data.returns(np.arange(3)).sum(axis=1).tolist() == shown
     with offline("bc", tmp_path / "data") as cloned:
         assert cloned.train()["timesteps_total"] >= 90

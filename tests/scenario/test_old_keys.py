@@ -1,0 +1,64 @@
+"""Keys of other frameworks are refused with the way to say the same here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from marl.errors import ConfigError
+from marl.policies.config import ExplorationConfig
+from marl.rollout.config import EvaluationConfig
+from marl.scenario.config import ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP_KEYS
+from marl.scenario.load import compose
+from marl.scenario.old_keys import OLD_KEYS
+from marl.scenario.setup import set_up
+
+OURS = {*TOP_KEYS, *ALL_ALGO_KEYS, *MODEL_KEYS, *MULTIAGENT_KEYS, *ExplorationConfig.model_fields}
+
+
+def test_no_key_of_ours_is_in_the_table() -> None:
+    assert OURS & set(OLD_KEYS) == set()
+    assert set(EvaluationConfig.model_fields) & set(OLD_KEYS) == set()
+
+
+@pytest.mark.parametrize("key", sorted(OLD_KEYS))
+def test_an_old_key_is_refused_with_its_own_hint(key: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        compose({"env": "two_step_game", key: 1})
+    assert str(refused.value) == f"config: unknown key {key!r}. Here, {OLD_KEYS[key]}."
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ({"model": {"squash_to_range": True}}, "unknown key 'model.squash_to_range'. Here, say normalize_actions"),
+        ({"model": {"use_attention": True}}, "Here, there is no attention; use_lstm"),
+        ({"algo": {"name": "dqn", "target_update": 3}}, "algo dqn: unknown key 'target_update'. Here, say target_update_every"),
+        ({"exploration_config": {"type": "EpsilonGreedy", "epsilon_decay": 500}}, "Here, epsilon falls linearly"),
+    ],
+)  # fmt: skip
+def test_so_it_is_inside_of_a_section(keys: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        compose({"env": "two_step_game", **keys})
+
+
+def test_so_it_is_for_a_single_policy() -> None:
+    with pytest.raises(ConfigError, match=r"policies\.p: unknown key 'no_final_linear'\. Here, the last layer"):
+        set_up(compose({"env": "two_step_game", "policies": {"p": {"no_final_linear": True}}}))
+
+
+def test_keys_that_the_hints_name_exist() -> None:
+    named = (
+        "normalize_actions",
+        "horizon",
+        "output",
+        "critic_sees",
+        "gae_lambda",
+        "target_update_every",
+        "updates_per_step",
+    )
+    said = " ".join(OLD_KEYS.values())
+    for key in (*named, "use_lstm", "custom_model", "recreate_failed_workers", "collection", "torch_threads"):
+        assert key in said
+        assert key in OURS
