@@ -73,8 +73,8 @@ def evaluation_world(scenario: Scenario, look: Look) -> WorldRecipe:
     if trained != found:
         raise SpaceMismatchError(
             f"evaluation.env {env_name(own.env)!r} is not played by the agents that are trained: it has "
-            f"{describe_players(found)}; env {env_name(scenario.env)!r} has {describe_players(trained)}. Expected the same agents "
-            "in this order with equal spaces. "
+            f"{describe_players(found)}; env {env_name(scenario.env)!r} has {describe_players(trained)}. Expected the same "
+            "agents in this order with equal spaces. "
             "Set evaluation.env_config, which is all that evaluation.env is given (neither env_config nor wrappers of the "
             "scenario), or register a creator that wraps it."
         )

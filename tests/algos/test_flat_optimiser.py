@@ -23,7 +23,9 @@ CASES: list[tuple[dict[str, Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("keys", "torchs"), CASES, ids=lambda part: str(part)[:40] if isinstance(part, dict) else "torch")
+@pytest.mark.parametrize(
+    ("keys", "torchs"), CASES, ids=lambda part: str(part)[:40] if isinstance(part, dict) else "torch"
+)
 def test_steps_equal_those_of_torchs_own_classes(keys: dict[str, Any], torchs: Any) -> None:
     drawn = torch.Generator().manual_seed(3)
     start = torch.randn(7, generator=drawn)
