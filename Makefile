@@ -5,7 +5,7 @@ SIDE_BY_SIDE := -n 2 --dist loadfile  # two test processes, a file at a time
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo test test-fast lint docs proofs bench clean
+.PHONY: demo test test-fast lint docs tour proofs bench clean
 
 demo: $(READY)  ## Train the two-step game and show its greedy team reward.
 	$(PY) -m marl.run scenarios/two_step_game.yaml
@@ -24,6 +24,9 @@ lint: $(READY)  ## Style, types and the layer rule.
 
 docs: $(READY)  ## The site, into build/site (open build/site/index.html).
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+
+tour: $(READY)  ## Run the commands of docs/tour.md and put what they print into it.
+	$(PY) docs/tour.py
 
 proofs: $(READY)  ## Learning proofs; ONLY=name runs one. Skips what is up to date.
 	$(PY) -m proofs $(if $(ONLY),--only $(ONLY))

@@ -155,7 +155,6 @@ def _train(
     scenario: Any, local_dir: Path | None, resume: Path | None, as_test: bool, index: int, output: Output
 ) -> int:
     from marl.training.checkpoint import find_checkpoint
-    from marl.training.places import default_results
     from marl.training.session import run_to_the_end
     from marl.training.trainer import Trainer
 
@@ -163,17 +162,13 @@ def _train(
     with _displayed(output) as display:
         trainer = Trainer(scenario=scenario, fresh=folder is None)
         try:
-            if folder is None:
-                trainer.workers.start()
-                trainer.store.create(local_dir or default_results(), index)
-            else:
-                at_home = folder.parent.name == "checkpoints" and local_dir is None
-                trainer.restore(folder)
-                if at_home:
-                    trainer.store.open(folder.parent.parent)
-                    trainer.store.go_on()
-                else:
-                    trainer.store.create(local_dir or default_results(), index)
+            try:
+                if scenario.num_workers:
+                    display.note(f"starting Ray and {scenario.num_workers} workers ...")
+                _open(trainer, folder, local_dir, index)
+            except KeyboardInterrupt:
+                display.finish(["stopped before the first iteration; nothing was written"])
+                return 130
             try:
                 outcome = run_to_the_end(trainer, display)
             except Exception:
@@ -188,6 +183,22 @@ def _train(
     if outcome.interrupted:
         return 130
     return 1 if as_test and not trainer.goal_met else 0
+
+
+def _open(trainer: Any, folder: Path | None, local_dir: Path | None, index: int) -> None:
+    """Workers and a run directory, ready for the first iteration: a new run, or one that goes on from a checkpoint."""
+    from marl.training.places import default_results
+
+    if folder is None:
+        trainer.workers.start()
+        trainer.store.create(local_dir or default_results(), index)
+        return
+    trainer.restore(folder)
+    if folder.parent.name == "checkpoints" and local_dir is None:  # where it was
+        trainer.store.open(folder.parent.parent)
+        trainer.store.go_on()
+    else:
+        trainer.store.create(local_dir or default_results(), index)
 
 
 @contextmanager
@@ -211,7 +222,8 @@ def _closing_lines(trainer: Any, outcome: Any) -> list[str]:
     lines = []
     if trainer.scenario.goal:
         wanted = ", ".join(f"{field} {value:g}" for field, value in trainer.scenario.goal.items())
-        lines.append(f"goal {'met' if trainer.goal_met else 'missed'}: {wanted}")
+        verdict = "met" if trainer.goal_met else "not met yet" if outcome.interrupted else "missed"
+        lines.append(f"goal {verdict}: {wanted}")
     metric = trainer.scenario.evaluation.metric
     value = look_up(trainer.last_evaluation or {}, metric)
     if value is not None:

@@ -39,7 +39,7 @@ def _world(scenario: Scenario, task: Task, roles: Mapping[PolicyID, Role]) -> st
     kinds = []
     for kind in task.kinds:
         most = "up to " if any("*" in name for name in kind.agents) else ""  # seats of agents that come and go
-        kinds.append(f"{most}{kind.size} {kind.name}")
+        kinds.append(f"{kind.name} x {most}{kind.size}")
     state = f"; state of {task.state_size}" if any(role.config.needs_state for role in roles.values()) else ""
     return f"env: {env_name(scenario.env)} ({', '.join(kinds)}{state})"
 

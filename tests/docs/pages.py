@@ -6,6 +6,7 @@ A comment right above a block says what is special about it:
 ``<!-- slow: REASON -->``     Python that takes more than a few seconds (whatever builds a Trainer counts as slow anyway)
 ``<!-- run -->``              shell commands that are really executed, not only checked
 ``<!-- file: NAME -->``       the block is a file that commands of the page use
+``<!-- tour -->``             shell commands whose output the page shows, see docs/tour.py
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ DOCS = ROOT / "docs"
 FENCE = re.compile(
     r"^(?P<indent> *)(?P<fence>`{3,})(?P<language>\S*)[^\n]*\n(?P<text>.*?)^ *(?P=fence) *$", re.M | re.S
 )
-NOTE = re.compile(r"<!-- (not run|slow|run|file)(?:: ([^\n]*?))? -->\s*\Z")
+NOTE = re.compile(r"<!-- (not run|slow|run|file|tour)(?:: ([^\n]*?))? -->\s*\Z")
 
 
 @dataclass(frozen=True)
