@@ -87,7 +87,8 @@ class Proof(Config):
     def goal(self) -> str:
         """The goal in words."""
         parts = [f"{_short(field)} reaches {value:g}" for field, value in self.reaches.items()]
-        parts += [f"{_short(field)} ends at {value:g}" for field, value in self.ends_at.items()]
+        about = f" (+- {self.tolerance:g})" if self.tolerance > EXACT else ""
+        parts += [f"{_short(field)} ends at {value:g}{about}" for field, value in self.ends_at.items()]
         parts += [f"{_short(field)} {_beyond(field)} {value:g}" for field, value in self.stays_below.items()]
         if self.median_of is not None:
             marks = ", ".join(f"{value:g} by {steps:,}" for steps, value in self.medians.items())

@@ -47,6 +47,11 @@ def test_every_proof_runs_an_existing_scenario_with_twenty_greedy_episodes(proof
     assert not scenario.evaluation.explore
 
 
+def test_every_shipped_scenario_has_a_proof_with_its_results() -> None:
+    proved = {proof.scenario for name, proof in PROOFS.items() if (PLACES.results / f"{name}.json").exists()}
+    assert {path.stem for path in SCENARIOS} - proved == set()
+
+
 @pytest.mark.parametrize("path", sorted(PLACES.results.glob("*.json")), ids=lambda path: path.stem)
 def test_cached_results_parse_and_belong_to_a_proof(path: Path) -> None:
     results = read_results(path)
