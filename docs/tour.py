@@ -1,8 +1,8 @@
 """Fills docs/tour.md by running it: ``python docs/tour.py`` (or ``make tour``).
 
-Every ``bash`` block below a line ``<!-- tour -->`` is run in one empty folder, in order, and what it prints replaces the ``text`` block
-behind it. ``<!-- tour: Ctrl-C after iter 1 -->`` presses Ctrl-C as soon as a printed line begins with these words, ``<!-- file: NAME -->``
-writes the block to a file. So the page shows what a user sees, on the machine that ran it last.
+Every ``bash`` block below a line ``<!-- tour -->`` is run in one empty folder, in order, and what it prints replaces the
+``text`` block behind it. ``<!-- tour: Ctrl-C after iter 1 -->`` presses Ctrl-C as soon as a printed line begins with that,
+``<!-- file: NAME -->`` writes the block to a file. So the page shows what a user sees, on the machine that ran it last.
 """
 
 from __future__ import annotations

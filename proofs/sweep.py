@@ -62,9 +62,8 @@ def run_case(case: Case, check_steps: int = STEPS) -> CaseResult:
             stage = "train"
             checkpoint = _train(case, Path(directory) / "run", result)
             stage = "rollout"
-            told: list[str] = []
-            play(checkpoint, Wishes(steps=ROLLOUT_STEPS), say=told.append)
-            result.rollout = told[-1]
+            (tally,) = play(checkpoint, Wishes(steps=ROLLOUT_STEPS), say=lambda _: None)
+            result.rollout = tally.summary()
     except UserError as error:
         result.failure = f"{stage}: {error}"
     except Exception as error:

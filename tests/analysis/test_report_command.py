@@ -119,8 +119,22 @@ def test_what_is_not_there_is_refused_by_name(run: Path, league: Path) -> None:
         build_report("matrix_game", wishes=Wishes(members=True))
     with pytest.raises(ConfigError, match="best responses are trained"):
         build_report("kuhn_poker", wishes=Wishes(best_response=100))
+    with pytest.raises(ConfigError, match="cannot be given with --players, --greedy"):
+        build_report("matrix_game", [run], players={"all": ["player_*"]}, wishes=Wishes(best_response=100))
+    with pytest.raises(ConfigError, match="cannot be given with --players, --greedy"):
+        build_report("matrix_game", [run], wishes=Wishes(best_response=100, explore=False))
     with pytest.raises(ConfigError, match="episodes is 1"):
         build_report("kuhn_poker", wishes=Wishes(episodes=1))
+
+
+def test_a_horizon_makes_the_tree_another_game_and_so_nothing_exact_is_told(tmp_path: Path) -> None:
+    config = {"env_config": {"game": "prisoners_dilemma", "repetitions": 3}, "fcnet_hiddens": [8], "horizon": 1}
+    with Trainer("ppo", env="matrix_game", config=config) as trainer:
+        trainer.save(tmp_path / "cut")
+    told = build_report("matrix_game", [tmp_path / "cut"], wishes=Wishes(episodes=4)).numbers
+    assert told["game"]["tree"] is None
+    assert "horizon: 1 cuts episodes off" in told["game"]["tree_note"]
+    assert {bound["bound"] for bound in told["exploitability"]} == {"lower bound"}
 
 
 def test_trained_best_responses_stand_beside_the_other_bounds(run: Path) -> None:

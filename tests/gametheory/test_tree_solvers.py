@@ -185,7 +185,7 @@ def test_strategies_that_are_none_are_refused() -> None:
         SampledCFR(tree, "outcomes")
     with pytest.raises(ConfigError, match="epsilon"):
         SampledCFR(tree, "outcome", epsilon=0.0)
-    with pytest.raises(ConfigError, match="at least 1"):
+    with pytest.raises(ConfigError, match="1 or more"):
         cfr(tree, 0)
 
 

@@ -122,6 +122,7 @@ def read_everything(directory: Path) -> dict[str, Any]:
     parts = {part: read_part(folder, part) for part in ("run", "policies", "learners", "workers", "replay")}
     parts["run"]["counters"].pop("time_total_s")
     parts["run"]["counters"].pop("trial_id")
+    parts["run"]["counters"].pop("experiment_id")
     return parts
 
 

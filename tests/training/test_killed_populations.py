@@ -85,7 +85,7 @@ def run_of(place: Path) -> Path:
 def saved(run: Path, parts: tuple[str, ...]) -> dict[str, Any]:
     found = {part: read_part(find_checkpoint(run), part) for part in parts}
     found["run"].pop("scenario")
-    for name in ("time_total_s", "trial_id"):
+    for name in ("time_total_s", "trial_id", "experiment_id"):
         found["run"]["counters"].pop(name)
     return found
 

@@ -25,11 +25,11 @@ def statuses(directory: Path) -> list[str]:
 
 
 def look_around(config: dict[str, Any], reporter: Reporter) -> None:
-    """Wait until another trial runs too, then tell how many run and how many wait."""
+    """Wait until another trial runs too and all trials are known, then tell how many run and how many wait."""
     first = config["number"] < config["together"]
     for _ in range(1_200 if first else 1):
         seen = statuses(reporter.directory.parent)
-        if seen.count("RUNNING") >= config["together"]:
+        if seen.count("RUNNING") >= config["together"] and len(seen) >= config["trials"]:
             break
         time.sleep(0.1)
     reporter(running=seen.count("RUNNING"), pending=seen.count("PENDING"))

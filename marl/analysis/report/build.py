@@ -118,6 +118,11 @@ def build_report(
         raise ConfigError(
             "best responses are trained on checkpoints in their own world. Give both, or no --best-response."
         )
+    if asked.best_response is not None and (players or asked.explore is not None):
+        raise ConfigError(
+            "best responses are trained against the players of the checkpoint's own run, playing as they are measured: "
+            "--best-response cannot be given with --players, --greedy or --explore. Leave one of them out."
+        )
     symmetric: Symmetric = False if asked.by_seat else "auto"
     allowed = frozenset(asked.allow)
     entrants, setup = read_entrants(names or ["random"], world, allowed)

@@ -79,7 +79,7 @@ def game_facts(
 ) -> GameFacts:
     returns, names = sampled.returns, list(agents)
     total = returns.sum(axis=1)
-    close = ROUNDING * max(1.0, float(np.abs(returns).max()))
+    close = ROUNDING * float(np.abs(returns).max())
     spaces = {player: _spaces(mine, setup.task) for player, mine in agents.items()}
     gap, error = _clearest_gap(returns)
     many = len(names) > 1
@@ -137,6 +137,8 @@ def small_tree(
     if sampled.walks.nodes > max_nodes:
         size = sampled.walks.size
         return None, f"the tree has {size} nodes, estimated from random play, more than max_nodes ({max_nodes:,})."
+    if scenario.horizon is not None:
+        return None, f"horizon: {scenario.horizon} cuts episodes off, which a tree does not know."
     if scenario.wrappers or scenario.multiagent.joint or any(len(mine) != 1 for mine in agents.values()):
         return None, "trees are built for worlds without wrappers whose players are single agents."
     try:

@@ -84,7 +84,7 @@ def congestion_equilibrium(game: CongestionGame, start: ArrayLike | None = None)
         own = costs.diagonal()
         gains = np.where(counts > 0, own - costs.min(axis=1), 0.0)
         leaves = int(gains.argmax())
-        if gains[leaves] <= EXACT * max(1.0, own[leaves]):
+        if gains[leaves] <= EXACT * own[leaves]:
             return _described(game, counts)
         counts[leaves] -= 1
         counts[costs[leaves].argmin()] += 1
@@ -100,7 +100,7 @@ def atomic_prices(game: CongestionGame, max_plays: int = 200_000) -> AtomicPrice
     optimum = social_optimum(game, max_plays)
     best = worst = congestion_equilibrium(game)
     for counts, delays, _ in _plays(game, max_plays):
-        at_rest = np.flatnonzero(_nash_conv(game, counts) <= EXACT * np.maximum(1.0, delays))
+        at_rest = np.flatnonzero(_nash_conv(game, counts) <= EXACT * delays)
         for i in at_rest:
             if delays[i] < best.total_delay:
                 best = _described(game, counts[i])

@@ -100,8 +100,7 @@ def graphical_potential(game: GraphicalGame) -> NDArray[np.float64] | None:
     n, m = game.counts[game.me], game.counts[game.other]
     actions = np.arange(game.tables.shape[1])
     real = (actions[:, None] < n[:, None, None]) & (actions < m[:, None, None])
-    scale = max(1.0, float(np.abs(game.tables).max()))
-    return None if np.abs(theirs[real]).max() > EXACT * scale else phi
+    return None if np.abs(theirs[real]).max() > EXACT * float(np.abs(game.tables).max()) else phi
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------
@@ -134,17 +133,17 @@ def _pure_nash_conv(game: GraphicalGame, actions: Ints) -> float:
     return float((earned.max(axis=1) - earned[np.arange(len(actions)), actions]).sum())
 
 
-def _earned_by_action(game: GraphicalGame, actions: Ints, node: int) -> Numbers:
-    """What each action of a node earns while its neighbours keep to theirs."""
+def _earned_by_action(game: GraphicalGame, actions: Ints, node: int) -> tuple[Numbers, float]:
+    """What each action of a node earns while its neighbours keep to theirs, and how much of that may be rounding."""
     rows = np.arange(game.first_row[node], game.first_row[node] + game.degree[node])
-    columns = game.tables[rows, :, actions[game.other[rows]]]
-    return np.asarray(columns.sum(axis=0)[: game.counts[node]])
+    columns = game.tables[rows, : game.counts[node], actions[game.other[rows]]]
+    return columns.sum(axis=0), EXACT * float(np.abs(columns).sum(axis=0).max())
 
 
 def _improve(game: GraphicalGame, actions: Ints, node: int) -> bool:
     """Changes the node's action to its best one; ties keep the action, so that play can come to rest."""
-    earned = _earned_by_action(game, actions, node)
-    if earned.max() <= earned[actions[node]] + EXACT * max(1.0, float(np.abs(earned).max())):
+    earned, rounding = _earned_by_action(game, actions, node)
+    if earned.max() <= earned[actions[node]] + rounding:
         return False
     actions[node] = earned.argmax()
     return True
@@ -187,5 +186,5 @@ class _Search:
             )
 
     def _at_rest(self, node: int) -> bool:
-        earned = _earned_by_action(self.game, self.actions, node)
-        return bool(earned.max() <= earned[self.actions[node]] + EXACT * max(1.0, float(np.abs(earned).max())))
+        earned, rounding = _earned_by_action(self.game, self.actions, node)
+        return bool(earned.max() <= earned[self.actions[node]] + rounding)

@@ -208,7 +208,7 @@ def _constant_sum(payoffs: PayoffTensor) -> tuple[Payoffs, float]:
     """Player 0's table and the sum of both players' payoffs; refuses games in which both can gain."""
     total = payoffs.mean.sum(axis=0)
     spread = float(np.ptp(total))
-    if spread > CONSTANT * max(1.0, float(np.abs(payoffs.mean).max())):
+    if spread > CONSTANT * float(np.abs(payoffs.mean).max()):
         raise ConfigError(
             f"Nash averaging needs a game in which one wins what the other loses, but the sum of both payoffs ranges from "
             f"{total.min():.6g} to {total.max():.6g}. Rank it with alpha_rank, which takes any game."

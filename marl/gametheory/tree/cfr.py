@@ -19,7 +19,8 @@ from math import inf
 
 import numpy as np
 
-from marl.errors import ConfigError, UnknownNameError, did_you_mean
+from marl.errors import UnknownNameError, did_you_mean
+from marl.gametheory.solve.solution import require_whole
 from marl.gametheory.tree.response import Solved, solved
 from marl.gametheory.tree.sequence import PlayerForm
 from marl.gametheory.tree.tree import Behaviour, Reals, Tree
@@ -87,8 +88,7 @@ class CFR:
 
 def cfr(tree: Tree, iterations: int, variant: str | Discount = "cfr+") -> Solved:
     """The average strategy after so many iterations, with its exact NashConv."""
-    if iterations < 1:
-        raise ConfigError(f"cfr was asked for {iterations} iterations; expected at least 1.")
+    require_whole("cfr: iterations", iterations)
     return CFR(tree, variant).run(iterations).solved()
 
 

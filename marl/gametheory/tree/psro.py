@@ -41,7 +41,7 @@ def exact_psro(
     unreached: Literal["uniform", "first"] = "uniform",
     tolerance: float = 1e-9,
 ) -> ExactPSRO:
-    """PSRO from a strategy of both players (default: the first legal action), until NashConv falls below ``tolerance``.
+    """PSRO from a strategy of both players (default: the first legal action), until NashConv is ``tolerance`` of the largest payoff.
 
     ``unreached``: what a best response does where the other's mixture never leads: the best reply to ``uniform`` play, or the
     ``first`` legal action.
@@ -65,7 +65,7 @@ def exact_psro(
         mixed = [w @ plans for w, plans in zip(weights, stacked, strict=True)]
         history.append(float(plan_gains(tree, mixed).sum()))
         mixtures.append(weights)
-        if history[-1] <= tolerance or iteration == iterations:
+        if history[-1] <= tolerance * tree.scale or iteration == iterations:
             break
         for player, plans in enumerate(lists):
             plans.append(_reply(tree, player, mixed, unreached))

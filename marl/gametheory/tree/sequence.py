@@ -24,7 +24,7 @@ from marl.data.task import Ints
 from marl.gametheory.tree.tree import CHANCE, Behaviour, Reals, Tree
 
 EQUALLY_GOOD = ALMOST_NEVER = 1e-12
-"""Payoffs that differ by less are equal, and chances below that are none: they come from rounding."""
+"""Payoffs that differ by less (in units of the largest) are equal, and chances below that are none: it is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,7 @@ class PlayerForm:
         self.uniform = 1.0 / self.counts[self.owner]
         parents = sets.parent_choice[mine]
         self.parent = np.where(parents >= 0, parents - choices.start + 1, 0)  # [sets] sequence before each set
+        self.equally_good = EQUALLY_GOOD * tree.scale
         self.levels = self._levels(sets.level[mine])
 
     def _levels(self, level: Ints) -> list[Level]:
@@ -114,7 +115,7 @@ class PlayerForm:
             reached = np.add.reduceat(other.leads[level.sequences], level.first)
             merit = np.where(reached[level.owner] > ALMOST_NEVER, here, instead)
             best = np.maximum.reduceat(merit, level.first)
-            good = np.flatnonzero(merit >= best[level.owner] - EQUALLY_GOOD)
+            good = np.flatnonzero(merit >= best[level.owner] - self.equally_good)
             picked = good[np.unique(level.owner[good], return_index=True)[1]]
             chosen[level.choices.start + picked] = 1.0
             payoffs[level.parents] += np.add.reduceat(here[picked], level.groups)

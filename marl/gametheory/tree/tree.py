@@ -88,15 +88,19 @@ class Tree:
         return np.flatnonzero(self.player == TERMINAL)
 
     @cached_property
+    def scale(self) -> float:
+        """The largest payoff of anybody, by its absolute value: what is tiny is tiny next to it."""
+        return float(np.abs(self.payoffs).max())
+
+    @cached_property
     def is_zero_sum(self) -> bool:
-        scale = max(1.0, float(np.abs(self.payoffs).max()))
-        return bool(np.abs(self.payoffs.sum(axis=1)).max() <= 1e-6 * scale)
+        return bool(np.abs(self.payoffs.sum(axis=1)).max() <= 1e-6 * self.scale)
 
     @cached_property
     def is_constant_sum(self) -> bool:
         """Whether all ways to end pay the same in all."""
         total = self.payoffs[self.terminal].sum(axis=1)
-        return bool(np.ptp(total) <= 1e-6 * max(1.0, float(np.abs(self.payoffs).max())))
+        return bool(np.ptp(total) <= 1e-6 * self.scale)
 
     @cached_property
     def form(self) -> SequenceForm:

@@ -33,7 +33,7 @@ def equilibrium(tree: Tree) -> Solved:
             "cfr(tree, iterations) and look at the NashConv of its answer."
         )
     form = tree.form
-    result = _solve(form.matrices[0], *form.players)
+    result = _solve(form.matrices[0] / (tree.scale or 1.0), *form.players)  # solvers have absolute tolerances
     if result.status != 0:
         raise ConfigError(
             f"the linear program of game {tree.name!r} was not solved: {result.message} Payoffs range from "
