@@ -23,18 +23,21 @@ VERBS = ("set_task", "set_phase")
 class TaskLane:
     """One copy of a dict world that takes tasks, as ``foreach_env`` and callbacks see it.
 
-    It behaves as the user's own env object, whose attributes are read and written through it, and notes what is told.
+    It behaves as the user's own env object, whose attributes are read and written through it, and notes what is told. The task
+    methods are those of ``world``, the env with its adapter and wrappers.
     """
 
-    __slots__ = ("_env", "_note")
+    __slots__ = ("_env", "_note", "_world")
 
-    def __init__(self, env: object, note: Callable[[str, Any], None]) -> None:
-        object.__setattr__(self, "_env", env)
+    def __init__(self, world: object, note: Callable[[str, Any], None]) -> None:
+        object.__setattr__(self, "_world", world)
+        object.__setattr__(self, "_env", users_env(world))
         object.__setattr__(self, "_note", note)
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(object.__getattribute__(self, "_env"), name)
-        return partial(self._tell, name, found) if name in VERBS else found
+        if name in VERBS:
+            return partial(self._tell, name, getattr(object.__getattribute__(self, "_world"), name))
+        return getattr(object.__getattribute__(self, "_env"), name)
 
     def _tell(self, verb: str, method: Callable[[Any], Any], task: Any) -> Any:
         answer = method(task)
@@ -58,6 +61,11 @@ class TaskLane:
 
 def _as_it_is(env: Any) -> Any:
     return env
+
+
+def users_env(world: object) -> Any:
+    """The env object that the user wrote: an adapter of a Gymnasium or PettingZoo env tells what it holds."""
+    return getattr(world, "users_env", world)
 
 
 def verbs_of(env: object) -> list[str]:

@@ -38,6 +38,11 @@ class Trajectory(SampleBatch):
                 f"column {column!r} of a trajectory cannot be set. {', '.join(self.writable) or 'None'} can; learners make "
                 "advantages and the like by themselves, later."
             )
+        if np.ndim(values) and np.shape(values) != self.columns[column].shape:
+            raise CallbackError(
+                f"column {column!r} of a trajectory got an array of shape {np.shape(values)}, expected "
+                f"{self.columns[column].shape}, a row for every decision, or one number for all of them."
+            )
         self.columns[column][...] = values
 
 

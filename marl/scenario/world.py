@@ -42,7 +42,7 @@ def look_at_world(scenario: Scenario) -> Look:
         name: [name] if name in joint else members for name, members in scenario.multiagent.groups.items()
     }  # fmt: skip
     notes = tuple(f"{name} = {', '.join(members)}, played as one agent" for name, members in joint.items())
-    inner = world.lane(0) if isinstance(world, DictVector) else None
+    inner = world.envs[0] if isinstance(world, DictVector) else None
     if (
         isinstance(inner, GroupedWorld)
         and not joint

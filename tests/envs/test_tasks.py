@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 import marl
 from marl.envs.registry import make_world
@@ -46,10 +48,38 @@ def test_the_copies_that_functions_see_are_the_users_own_objects() -> None:
     assert world.told == [{}, {"set_phase": 3}]
 
 
-def test_a_world_without_tasks_is_seen_as_it_is() -> None:
-    world = make_world("CartPole-v1", 1, {})
-    assert world.lane(0) is world.envs[0]  # type: ignore[attr-defined]
-    assert not hasattr(world.lane(0), "set_task")
+class Paying(gym.Env[int, int]):
+    """Two steps; each pays ``speed``."""
+
+    observation_space = action_space = spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self.speed, self.t = 1.0, 0
+
+    def reset(self, *, seed: int | None = None, options: object = None) -> tuple[int, dict[str, Any]]:
+        self.t = 0
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self.t += 1
+        return 0, self.speed, self.t == 2, False, {}
+
+
+def test_a_gymnasium_env_without_tasks_is_reached_behind_its_adapter() -> None:
+    lane = make_world("CartPole-v1", 1, {}).lane(0)
+    assert type(lane).__name__ == "CartPoleEnv"
+    assert not hasattr(lane, "set_task")
+    with trainer_for(Paying) as trainer:
+        trainer.workers.foreach_env(lambda env: setattr(env, "speed", 3.0))
+        assert trainer.train()["episode_reward_max"] == 6.0
+
+
+def test_a_pettingzoo_env_is_reached_behind_its_adapter_and_wrappers() -> None:
+    lane = make_world("pettingzoo:classic/tictactoe_v3", 1, {}).lane(0)
+    assert type(lane).__name__ == "raw_env"
+    wrappers = marl.envs.wrappers.read_wrappers([{"frame_stack_v1": {"stack_size": 2}}])
+    lane = make_world(Taught, 1, {}, wrappers=wrappers).lane(0)
+    assert isinstance(lane, Taught)
 
 
 @pytest.mark.parametrize("verb", ["set_task", "set_phase"])
@@ -58,7 +88,7 @@ def test_tasks_reach_gymnasium_envs_and_members_of_groups_through_their_wrappers
     grouped = [{"with_agent_groups": {"groups": groups}}]
     inner = make_world(Taught, 1, {}, wrappers=marl.envs.wrappers.read_wrappers(grouped)).lane(0)
     single = make_world(TaughtGym, 1, {}).lane(0)
-    for lane, env in ((inner, inner.env), (single, single.env)):  # type: ignore[attr-defined]
+    for lane, env in ((inner, inner.env), (single, single)):  # type: ignore[attr-defined]
         getattr(lane, verb)(3)
         assert getattr(env, verb.removeprefix("set_")) == 3
 

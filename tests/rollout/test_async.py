@@ -172,7 +172,7 @@ def test_every_worker_plays_what_it_would_play_alone_whatever_is_asked_of_it_in_
         collect_into(played, pool, 4)
         assert len(pool.evaluate([5, 6, 7])) == 3
         collect_into(played, pool, 4)
-        assert pool.foreach_env(lambda env: type(env).__name__) == [["GymnasiumWorld"] * COPIES] * 2
+        assert pool.foreach_env(lambda env: type(env).__name__) == [["CartPoleEnv"] * COPIES] * 2
         pool.state_dict()
         collect_into(played, pool, 8)
     assert_same_play(played)

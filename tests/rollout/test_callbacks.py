@@ -238,10 +238,11 @@ def test_originals_are_those_of_everybody_before_any_change() -> None:
     [
         (lambda row: row[1]["terminateds"].fill(True), "read-only"),
         (lambda row: row[1].__setitem__("advantages", 1.0), "column 'advantages' of a trajectory cannot be set"),
-        (lambda row: row[1].__setitem__("rewards", [1.0, 2.0]), "could not broadcast"),
+        (lambda row: row[1].__setitem__("rewards", [1.0, 2.0]), r"of shape \(2,\), expected \(3,\)"),
+        (lambda row: row[1].__setitem__("rewards", [7.0]), r"of shape \(1,\), expected \(3,\)"),
         (lambda row: row[1].__setitem__("rewards", np.nan), "made rewards of worker 0 NaN"),
     ],
-    ids=["flags", "unknown", "shape", "nan"],
+    ids=["flags", "unknown", "shape", "one row", "nan"],
 )
 def test_changes_that_would_be_lost_or_hurt_are_refused(change: Any, message: str) -> None:
     with pytest.raises(CallbackError, match=message):

@@ -57,7 +57,7 @@ def test_workers_know_the_log_level_and_that_they_are_remote(rich_ray: Any) -> N
     keys = {**SMALL, "log_level": "ERROR", "env": telling_world}
     with Trainer("ppo", config=keys) as trainer:
         assert trainer.workers.foreach_worker(known) == [(logging.ERROR, True)] * 3
-        told = trainer.workers.foreach_env(lambda env: env.env.unwrapped.config["told"])
+        told = trainer.workers.foreach_env(lambda env: env.config["told"])
     assert [remote for ((remote, _),) in told] == [True, True]
     assert len({seed for ((_, seed),) in told}) == 2
     logging.getLogger("marl").setLevel(logging.WARNING)
@@ -87,7 +87,7 @@ def test_the_driver_has_a_world_beside_workers_only_if_asked(wanted: bool, rich_
     keys = {**SMALL, "num_workers": 1, "num_envs_per_worker": 2, "create_env_on_driver": wanted}
     with Trainer("ppo", config=keys) as trainer:
         trainer.workers.start()
-        names = trainer.workers.foreach_env(lambda env: type(env.env.unwrapped).__name__)
+        names = trainer.workers.foreach_env(lambda env: type(env).__name__)
         assert names == [["PayWorld"] * 2] * (2 if wanted else 1)
         result = trainer.train()
         assert result["timesteps_total"] == 16  # the driver's copies do not collect

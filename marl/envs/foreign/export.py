@@ -32,6 +32,7 @@ from marl.envs.foreign.exchange import as_played
 from marl.envs.foreign.pettingzoo import is_pettingzoo
 from marl.envs.foreign.stage import Outcome, Stage
 from marl.envs.registry import EnvCreator, make_env
+from marl.envs.tasks import users_env
 from marl.errors import ConfigError, EnvError, did_you_mean
 
 RENDER_MODES = {"ansi": str, "rgb_array": np.ndarray}
@@ -92,6 +93,11 @@ class Export:
         state = self._first_state()
         if state is not None:
             self.state_space = spaces.Box(-np.inf, np.inf, state.shape, np.float32)
+
+    @property
+    def users_env(self) -> Any:
+        """The world that is exported."""
+        return users_env(self.world)
 
     def _first_state(self) -> Array | None:
         """A world may need a reset before it can tell its state."""

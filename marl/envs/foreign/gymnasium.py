@@ -10,7 +10,7 @@ import gymnasium as gym
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.foreign.masks import beside_mask, mask_size, with_mask
-from marl.envs.tasks import hand_on_tasks
+from marl.envs.tasks import hand_on_tasks, users_env
 
 AGENT = "agent_0"
 
@@ -24,6 +24,11 @@ class GymnasiumWorld(MultiAgentEnv):
         self.env = env
         self.mask_size = mask_size(env)
         hand_on_tasks(self, "env")
+
+    @property
+    def users_env(self) -> Any:
+        """The env without its wrappers: what ``foreach_env`` reaches."""
+        return users_env(self.env.unwrapped)
 
     def observation_space(self, agent: AgentID) -> AnySpace:
         del agent

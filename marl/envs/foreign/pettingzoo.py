@@ -19,7 +19,7 @@ from marl.envs.foreign.exchange import blank
 from marl.envs.foreign.masks import beside_mask, with_mask
 from marl.envs.foreign.stage import STALE
 from marl.envs.lifting.layout import MASK, inner_space
-from marl.envs.tasks import hand_on_tasks
+from marl.envs.tasks import hand_on_tasks, users_env
 from marl.errors import ConfigError, EnvError, did_you_mean
 
 APART = ("mpe2",)  # families that are packages of their own
@@ -44,6 +44,11 @@ class PettingZooWorld(MultiAgentEnv):
         self._finished = False
         self._state: Array | None = self._first_state()
         hand_on_tasks(self, "env")
+
+    @property
+    def users_env(self) -> Any:
+        """The env without its wrappers: what ``foreach_env`` reaches."""
+        return users_env(self.env.unwrapped)
 
     @abstractmethod
     def _first_infos(self) -> Mapping[AgentID, Info]:

@@ -17,7 +17,7 @@ from marl.envs.lifting.episode_log import LONGEST_REPLAY, EpisodeLog, fingerprin
 from marl.envs.lifting.layout import MASK, kinds_of, state_width
 from marl.envs.lifting.reader import BROKEN, Reader, can_act
 from marl.envs.lifting.seating import Seating
-from marl.envs.tasks import TaskLane, Told, tell, verbs_of
+from marl.envs.tasks import TaskLane, Told, tell, users_env, verbs_of
 from marl.errors import EnvError
 
 LONGEST_EMPTY = 1_000  # steps without anybody alive before a world is told off
@@ -110,7 +110,7 @@ class DictVector(BatchedEnv):
     def lane(self, index: int) -> object:
         """The user's env object; behind a view that notes tasks where it takes any."""
         env = self.envs[index]
-        return TaskLane(env, partial(self._note_task, index)) if verbs_of(env) else env
+        return TaskLane(env, partial(self._note_task, index)) if verbs_of(env) else users_env(env)
 
     def _note_task(self, lane: int, verb: str, task: object) -> None:
         self.told[lane].pop(verb, None)  # the newest one comes last
