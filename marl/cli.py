@@ -8,6 +8,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from marl.cli_bench import bench
 from marl.cli_config import debug, doctor, init, schema, tune_throughput
 from marl.cli_games import crossplay, exploit, report
 from marl.cli_options import (
@@ -92,6 +93,9 @@ for command in (rollout, replay, export, crossplay, exploit, report, tune, compa
 
 for about_config in (init, schema, doctor, debug, tune_throughput):
     app.command()(about_config)
+
+
+app.add_typer(bench, name="bench")
 
 
 @app.command()

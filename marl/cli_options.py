@@ -109,7 +109,7 @@ def stop_changes(iters: int | None, timesteps: int | None, reward: float | None)
 
 
 def parse_seeds(text: str) -> list[int]:
-    """``0..4`` or ``0,3,7``."""
+    """``0..4`` or ``0,3,7``, each seed once: a run that counts twice would look like two."""
     try:
         if ".." in text:
             first, last = (int(part) for part in text.split(".."))
@@ -120,4 +120,16 @@ def parse_seeds(text: str) -> list[int]:
         found = []
     if not found or min(found) < 0:
         raise ConfigError(f"--seeds {text!r}: expected a range such as 0..4 or a list such as 0,3,7.")
+    twice = [seed for seed in dict.fromkeys(found) if found.count(seed) > 1] if len(set(found)) < len(found) else []
+    if twice:
+        raise ConfigError(f"--seeds {text!r} has seed {twice[0]} more than once. Give each seed once.")
     return found
+
+
+def count_or_seeds(text: str) -> list[int]:
+    """``5``: so many seeds, from 0 on; else as ``parse_seeds``."""
+    if not text.isdecimal():
+        return parse_seeds(text)
+    if not int(text):
+        raise ConfigError("--seeds 0: expected at least 1 seed. For seed 0 alone say --seeds 1, or 0..0.")
+    return list(range(int(text)))

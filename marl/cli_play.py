@@ -9,7 +9,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from marl.cli_options import Allow, Sets, read_json
+from marl.cli_options import Allow, read_json
 from marl.errors import ConfigError
 
 
@@ -32,7 +32,14 @@ def rollout(
         Optional[str],  # noqa: UP045
         typer.Option(help="Changes to env_config as JSON, or @file.json; all of it with --env."),
     ] = None,
-    sets: Sets = None,
+    sets: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a key of the world or of who plays, e.g. --set horizon=200; repeatable.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode.")] = 0,
     render: Annotated[
         bool, typer.Option("--render", help="Show each step: texts are printed, pictures open a window.")
@@ -43,7 +50,9 @@ def rollout(
     ] = None,
     fps: Annotated[
         Optional[float],  # noqa: UP045
-        typer.Option(min=0.1, max=100, help="Frames per second. Default: 2 for texts, 15 for pictures."),
+        typer.Option(
+            min=0.1, max=100, help="Frames per second of --video or --render. Default: 2 for texts, 15 for pictures."
+        ),
     ] = None,
     save: Annotated[
         Optional[Path],  # noqa: UP045
@@ -65,6 +74,10 @@ def rollout(
         raise ConfigError("--episodes and --steps cannot be given together.")
     if explore and both:
         raise ConfigError("--explore and --both cannot be given together.")
+    if fps is not None and video is None and not render:
+        raise ConfigError(
+            "--fps is the speed of --video FILE or --render, and neither is given. Add one, or drop --fps."
+        )
     ways = (False, True) if both else (explore,)
     wishes = Wishes(episodes or 10, steps, ways, seed, render, video, fps, save)
     changes = Changes(env, read_json(env_config, "--env-config"), sets or (), read_sources(policy or []))
@@ -108,16 +121,22 @@ def replay(
         typer.Option(min=1, help="Show so many steps of it at most. Default: all."),
     ] = None,
     summary: Annotated[bool, typer.Option("--list", help="Only list the episodes.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the episodes as one JSON object.")] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print one JSON object: all episodes in brief, or with --episode or --steps one."),
+    ] = False,
 ) -> None:
     """View recorded episodes (`output:`, or rollout --save): who saw what, did what and earned what, step by step."""
     from marl.training.replaying import open_recording
 
     if summary and episode is not None:
         raise ConfigError("--list and --episode cannot be given together.")
+    if summary and steps is not None:
+        raise ConfigError("--list and --steps cannot be given together: a list shows no steps. Drop one of them.")
     recording = open_recording(path)
     if as_json:
-        print(json.dumps(recording.as_json(episode)))
+        one = 0 if steps is not None and episode is None else episode
+        print(json.dumps(recording.as_json(one, steps)))
         return
     lines = recording.listed() if summary else recording.told(episode or 0, steps)
     for line in lines:

@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from marl.cli_options import Sets, parse_seeds
+from marl.cli_options import Sets, count_or_seeds
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -35,11 +35,11 @@ def runs(
     if not found:
         print(f"no runs in {place}")
         return
-    console = Console(emoji=False, highlight=False)
-    Console(width=max(console.width, 100), emoji=False, highlight=False).print(runs_table(found))
+    screen = Console().width if sys.stdout.isatty() else None
+    Console(width=100_000, emoji=False, highlight=False).print(runs_table(found, screen))
     for run in found:
         if run.error:
-            print(f"{run.id or run.name}: {run.error}")
+            print(f"{run.id}: {run.error}")
 
 
 def explain(
@@ -76,32 +76,33 @@ def compare(
 ) -> None:
     """Compare several algorithms or settings over seeds: learning curves with intervals, and who is better.
 
-    Scenarios are trained first, once per seed; the same command goes on where it was stopped. Exit codes: 0 when all is
-    compared, 2 for bad input, 130 after Ctrl-C.
+    Scenarios are trained first, once per seed; the same command goes on where it was stopped. What cannot be compared is
+    refused before that. Exit codes: 0 when all is compared, 2 for bad input, 130 after Ctrl-C.
     """
     from rich.console import Console
 
     from marl.analysis.compare import compare as compared
     from marl.analysis.compare_page import comparison_table, draw_comparison, verdicts
-    from marl.analysis.compare_runs import gather
+    from marl.analysis.compare_place import RESULT, choose_place
+    from marl.analysis.compare_runs import check_plan, gather, plan_comparison
     from marl.analysis.progress import named_bar
     from marl.training.atomic import write_atomically
-    from marl.training.files import safe_name
-    from marl.training.places import default_results
 
-    chosen = list(range(int(seeds))) if seeds.isdigit() and int(seeds) else parse_seeds(seeds)
-    place = out or default_results() / "compare" / safe_name("_vs_".join(Path(source).stem for source in sources))
+    plan = plan_comparison(sources, count_or_seeds(seeds), sets or [])
+    place = choose_place(sources, metric, out)
+    check_plan(plan, place.runs, metric, at)
+    place.claim()
     try:
         with named_bar("training") as report:
-            found = gather(sources, place, chosen, sets or [], report)
+            found = gather(plan, place.runs, report)
     except KeyboardInterrupt:
-        print(f"stopped. The same command goes on with what is in {place}.", file=sys.stderr)
+        print(f"stopped. The same command goes on with what is in {place.runs}.", file=sys.stderr)
         raise typer.Exit(130) from None
     result = compared(found, metric, at=at, confidence=confidence, resamples=resamples)
-    picture = draw_comparison(result, place / "compare.png")
-    write_atomically(place / "compare.json", json.dumps(result.as_json(), indent=1) + "\n")
+    picture = draw_comparison(result, place.folder / "compare.png")
+    write_atomically(place.folder / RESULT, json.dumps(result.as_json(), indent=1) + "\n")
     if as_json:
         print(json.dumps({**result.as_json(), "picture": str(picture)}))
         return
     Console(width=100_000, emoji=False, highlight=False).print(comparison_table(result))
-    print("\n".join([*verdicts(result), f"picture: {picture}", f"results: {place}"]))
+    print("\n".join([*verdicts(result), f"picture: {picture}", f"results: {place.folder}"]))

@@ -57,6 +57,10 @@ def only_modules(allowed: frozenset[str]) -> Iterator[None]:
 def load_object(name: str, what: str) -> object:
     """The object behind ``package.module:name``; modules in the working directory are found as well."""
     module_name, _, attribute = name.partition(":")
+    if not attribute:
+        raise ConfigError(
+            f"{what} {name!r} is not complete; expected package.module:name, for instance {module_name}:Name."
+        )
     module = import_module(module_name, f"{what} {name!r}")
     found: object = module
     for part in attribute.split("."):

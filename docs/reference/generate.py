@@ -46,18 +46,26 @@ def pages() -> dict[str, str]:
 @cache
 def commands_page() -> str:
     """What ``--help`` prints for each command, in a terminal of 80 columns."""
-    helps = {"marl": help_of(), **{f"marl {name}": help_of(name) for name in command_names()}}
+    helps = {"marl": help_of(), **{f"marl {name}": help_of(*name.split()) for name in command_names()}}
     parts = [f"## {command}\n\n```text\n{text.rstrip()}\n```" for command, text in helps.items()]
     return "\n\n".join(["# Commands", "The help of every command, as it prints it.", *parts]) + "\n"
 
 
 def command_names() -> list[str]:
+    """Every command, and after a group of commands each of its own: ``bench``, ``bench learners``."""
     from typer.main import get_command
 
     from marl.cli import app
 
-    command = get_command(app)
-    return list(command.commands)  # type: ignore[attr-defined]
+    return _names_in(get_command(app))
+
+
+def _names_in(group: Any, before: str = "") -> list[str]:
+    found: list[str] = []
+    for name, command in group.commands.items():
+        found.append(before + name)
+        found += _names_in(command, f"{before}{name} ") if hasattr(command, "commands") else []
+    return found
 
 
 def help_of(*command: str) -> str:
@@ -66,7 +74,8 @@ def help_of(*command: str) -> str:
 
     from marl.cli import app
 
-    shown = CliRunner().invoke(app, [*command, "--help"], prog_name="marl", env={"COLUMNS": str(WIDTH)})
+    # A terminal leaves two columns free, a runner of tests does not.
+    shown = CliRunner().invoke(app, [*command, "--help"], prog_name="marl", terminal_width=WIDTH - 2)
     assert shown.exit_code == 0, shown.output
     return shown.output
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from marl.analysis.compare_keys import differences, told
 from marl.analysis.compare_stats import Scores, holm, improvement, interval, iqm, rank_test, resampled, smallest_p
 from marl.errors import ConfigError, did_you_mean
 from marl.training.fields import fields_of
@@ -41,6 +42,7 @@ class Run:
 class Entrant:
     name: str
     runs: Sequence[Run]
+    notes: Sequence[str] = ()  # what a reader of the comparison should know about these runs
 
 
 @dataclass(frozen=True)
@@ -99,16 +101,10 @@ def compare(
     resamples: int = 2_000, seed: int = 0,
 ) -> Comparison:  # fmt: skip
     """Compare entrants of the same world by a field of their results; ``at`` env steps instead of the last common one."""
-    if len(entrants) < 2:
-        raise ConfigError(
-            "marl compare needs at least two to compare: scenario files, run directories, or folders of runs."
-        )
-    _check_same(entrants, SAME_WORLD, "different worlds")
-    metric = metric or common_metric(entrants)
-    if metric.startswith("evaluation."):
-        _check_same(entrants, SAME_EXAM, "different evaluations")
-    points = {entrant.name: [_measured(entrant, run, metric) for run in entrant.runs] for entrant in entrants}
-    steps, notes = _common_steps(points, at)
+    metric = agreed_metric(entrants, metric)
+    points = {entrant.name: [measured(entrant, run, metric) for run in entrant.runs] for entrant in entrants}
+    steps, notes = common_steps(points, at)
+    notes = [*(note for entrant in entrants for note in entrant.notes), *notes]
     rng = np.random.default_rng(seed)
     curves, drawn = [], []
     for name, lines in points.items():
@@ -121,6 +117,19 @@ def compare(
     return Comparison(metric, confidence, steps, curves, pairs, notes)
 
 
+def agreed_metric(entrants: Sequence[Entrant], metric: str | None = None) -> str:
+    """The field to compare. Refuses what cannot be compared, as far as scenarios tell: runs need not be trained yet."""
+    if len(entrants) < 2:
+        raise ConfigError(
+            "marl compare needs at least two to compare: scenario files, run directories, or folders of runs."
+        )
+    _check_same(entrants, SAME_WORLD, "different worlds")
+    metric = metric or common_metric(entrants)
+    if metric.startswith("evaluation."):
+        _check_same(entrants, SAME_EXAM, "different evaluations")
+    return metric
+
+
 def common_metric(entrants: Sequence[Entrant]) -> str:
     """The field by which all runs judge their evaluations; without evaluations the reward in training."""
     runs = [run for entrant in entrants for run in entrant.runs]
@@ -131,10 +140,15 @@ def common_metric(entrants: Sequence[Entrant]) -> str:
             "compare."
         )
     (metric,) = asked
-    return metric if all(run.points(metric) for run in runs) else "episode_reward_mean"
+    return metric if all(_evaluated(run, metric) for run in runs) else "episode_reward_mean"
 
 
-def _measured(entrant: Entrant, run: Run, metric: str) -> list[tuple[float, float]]:
+def _evaluated(run: Run, metric: str) -> bool:
+    """Whether the run has evaluations; one that is still to be trained will have them if its scenario says so."""
+    return bool(run.points(metric) if run.results else run.params["evaluation"].get("interval"))
+
+
+def measured(entrant: Entrant, run: Run, metric: str) -> list[tuple[float, float]]:
     found = run.points(metric)
     if not found:
         there = (
@@ -153,13 +167,12 @@ def _check_same(entrants: Sequence[Entrant], keys: Sequence[str], what: str) -> 
     first = entrants[0].runs[0]
     for entrant in entrants:
         for run in entrant.runs:
-            for key in keys:
-                mine, other = _at(first.params, key), _at(run.params, key)
-                if mine != other:
-                    raise ConfigError(
-                        f"{entrants[0].name} and {entrant.name} cannot be compared, because they have {what}: {key} is "
-                        f"{mine!r} there and {other!r} here. Compare runs that play the same."
-                    )
+            found = [d for key in keys for d in differences(_at(first.params, key), _at(run.params, key), key)]
+            if found:
+                raise ConfigError(
+                    f"{entrants[0].name} and {entrant.name} cannot be compared, because they have {what}: "
+                    f"{told(found, 'there', 'here')}. Compare runs that play the same."
+                )
 
 
 def _at(params: Mapping[str, Any], key: str) -> Any:
@@ -169,7 +182,7 @@ def _at(params: Mapping[str, Any], key: str) -> Any:
     return value or None  # an empty section says as much as none
 
 
-def _common_steps(points: Mapping[str, list[list[tuple[float, float]]]], at: int | None) -> tuple[Scores, list[str]]:
+def common_steps(points: Mapping[str, list[list[tuple[float, float]]]], at: int | None) -> tuple[Scores, list[str]]:
     """Steps at which every run has a value, and a note where a run that ended early cuts the others short."""
     lines = [(name, line) for name, found in points.items() for line in found]
     first = max(line[0][0] for _, line in lines)

@@ -54,9 +54,8 @@ def draw_comparison(found: Comparison, path: Path) -> Path:
         if len(found.steps) == 1:  # an area of no width cannot be seen
             axes.vlines(found.steps, curve.low, curve.high, color=colour, linewidth=3, alpha=0.4)
         marker = "o" if len(found.steps) == 1 else ""
-        axes.plot(
-            found.steps, curve.middle, color=colour, marker=marker, label=f"{curve.name} ({len(curve.values)} runs)"
-        )
+        runs = f"{len(curve.values)} run{'' if len(curve.values) == 1 else 's'}"
+        axes.plot(found.steps, curve.middle, color=colour, marker=marker, label=f"{curve.name} ({runs})")
         axes.fill_between(found.steps, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
     axes.set_xlabel("env steps")
     axes.set_ylabel(found.metric)

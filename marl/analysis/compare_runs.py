@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from marl.analysis.compare import Entrant, Run
+from marl.analysis.compare import Entrant, Run, agreed_metric, common_steps, measured
+from marl.analysis.compare_check import check_scenario
+from marl.analysis.compare_keys import MOST, Difference, differences, told
 from marl.analysis.report.curves import read_results
 from marl.errors import CheckpointError, ConfigError
 from marl.scenario.config import Scenario
@@ -32,31 +35,70 @@ Report = Callable[[float, str], None]
 BUDGETS = ("timesteps_total", "training_iteration", "episodes_total")
 
 
-def gather(
-    sources: Sequence[str],
-    out: Path,
-    seeds: Sequence[int],
-    changes: Sequence[str] = (),
-    report: Report = lambda *_: None,
-) -> list[Entrant]:
-    """One entrant per source; scenarios are trained one after the other."""
+@dataclass(frozen=True)
+class Plan:
+    """What is compared: runs that were read, and scenarios to train, one per seed; names in the order of the sources."""
+
+    names: Sequence[str]
+    read: Mapping[str, Entrant]
+    scenarios: Mapping[str, Sequence[Scenario]]
+
+    def entrants(self) -> list[Entrant]:
+        """All entrants as far as they are known: runs that are still to be trained have no results."""
+        return [
+            self.read[n] if n in self.read else Entrant(n, [*map(_untrained, self.scenarios[n])]) for n in self.names
+        ]
+
+
+def _untrained(scenario: Scenario) -> Run:
+    return Run(f"seed_{scenario.seed}", described(scenario), ())
+
+
+def described(scenario: Scenario) -> dict[str, Any]:
+    """What ``params.json`` of its run will hold."""
+    found: dict[str, Any] = json.loads(json.dumps(to_plain(describe(scenario))))
+    return found
+
+
+def plan_comparison(sources: Sequence[str], seeds: Sequence[int], changes: Sequence[str] = ()) -> Plan:
+    """One entrant per source: runs are read, scenarios are composed; nothing is trained."""
     names = _names(sources)
-    scenarios = {
+    raws = {
         name: scenario_of(Path(source), changes)
         for name, source in zip(names, sources, strict=True)
         if Path(source).suffix in (".yaml", ".yml")
     }
-    if changes and not scenarios:
+    if changes and not raws:
         raise ConfigError("--set changes scenarios that are trained, but only finished runs were given. Drop it.")
-    read = {n: read_entrant(n, Path(s)) for n, s in zip(names, sources, strict=True) if n not in scenarios}
-    total = len(scenarios) * len(seeds)
-    jobs = [(name, seed) for name in scenarios for seed in seeds]
-    trained: dict[str, list[Run]] = {name: [] for name in scenarios}
-    for done, (name, seed) in enumerate(jobs):
-        scenario = compose({**scenarios[name], "seed": seed}, name)
-        watch = _Watch(report, done, total, f"{name}, seed {seed}")
-        trained[name].append(train(scenario, out / name / f"seed_{seed}", watch))
-    return [read[name] if name in read else Entrant(name, trained[name]) for name in names]
+    read = {n: read_entrant(n, Path(s)) for n, s in zip(names, sources, strict=True) if n not in raws}
+    scenarios = {name: [compose({**raw, "seed": seed}, name) for seed in seeds] for name, raw in raws.items()}
+    return Plan(names, read, scenarios)
+
+
+def check_plan(plan: Plan, out: Path, metric: str | None = None, at: int | None = None) -> None:
+    """Refuse, before anything is trained, what is sure to be refused afterwards."""
+    chosen = agreed_metric(plan.entrants(), metric)
+    points = {name: [measured(one, run, chosen) for run in one.runs] for name, one in plan.read.items()}
+    if points:
+        common_steps(points, at)
+    for name, scenarios in plan.scenarios.items():
+        check_scenario(name, scenarios[0], chosen)
+        for scenario in scenarios:
+            _check_unchanged(_directory(out, name, scenario), described(scenario))
+
+
+def gather(plan: Plan, out: Path, report: Report = lambda *_: None) -> list[Entrant]:
+    """All entrants with their results; scenarios are trained one after the other."""
+    jobs = [(name, scenario) for name, scenarios in plan.scenarios.items() for scenario in scenarios]
+    trained: dict[str, list[Run]] = {name: [] for name in plan.scenarios}
+    for done, (name, scenario) in enumerate(jobs):
+        watch = _Watch(report, done, len(jobs), f"{name}, seed {scenario.seed}")
+        trained[name].append(train(scenario, _directory(out, name, scenario), watch))
+    return [plan.read[name] if name in plan.read else Entrant(name, trained[name]) for name in plan.names]
+
+
+def _directory(out: Path, name: str, scenario: Scenario) -> Path:
+    return out / name / f"seed_{scenario.seed}"
 
 
 def _names(sources: Sequence[str]) -> list[str]:
@@ -106,20 +148,25 @@ class _Watch(Quiet):
 
 def train(scenario: Scenario, directory: Path, display: Display | None = None) -> Run:
     """Train into the directory, unless that has been done; ``KeyboardInterrupt`` when it was stopped."""
-    wanted = json.loads(json.dumps(to_plain(describe(scenario))))
-    there = _params(directory)
-    changed = different(there, wanted, FREE - {"evaluation", "exploitability"}) if there else ""
-    if changed:
-        raise ConfigError(
-            f"{directory} holds a run of another scenario: {changed} is {there.get(changed)!r} there and "
-            f"{wanted.get(changed)!r} now. Choose another place by --out, or delete it."
-        )
+    wanted = described(scenario)
+    _check_unchanged(directory, wanted)
     results = read_results(directory / "result.json")
     budget = {field: float(value) for field, value in scenario.stop.items()}
     if not results or not any(reached(results[-1], {field: value}) for field, value in budget.items()):
         _go(scenario, directory, display or Quiet())
         results = read_results(directory / "result.json")
     return Run(directory.name, wanted, results)
+
+
+def _check_unchanged(directory: Path, wanted: Mapping[str, Any]) -> None:
+    """What is there already must be a run of the same scenario."""
+    there = _params(directory)
+    changed = different(there, wanted, FREE - {"evaluation", "exploitability"}) if there else []
+    if changed:
+        raise ConfigError(
+            f"{directory} holds a run of another scenario: {told(changed, 'there', 'now')}. Choose another place by --out, "
+            "or delete it."
+        )
 
 
 def _go(scenario: Scenario, directory: Path, display: Display) -> None:
@@ -146,21 +193,31 @@ def read_entrant(name: str, path: Path) -> Entrant:
             "`marl runs` lists the runs there are."
         )
     runs: dict[int, Run] = {}
+    dropped: list[str] = []
     for directory in find_runs(path):  # oldest first: of two runs with one seed the newer counts
         results, params = read_results(directory / "result.json"), _params(directory)
         if results and params:
-            runs[int(params.get("seed", 0))] = Run(directory.name, params, results)
+            seed = int(params.get("seed", 0))
+            dropped += [runs[seed].name] if seed in runs else []
+            runs[seed] = Run(directory.name, params, results)
     if not runs:
         raise ConfigError(f"{path} holds no run with results. Train one there: marl run FILE --local-dir {path}.")
     found = [runs[seed] for seed in sorted(runs)]
     for run in found[1:]:
-        key = different(found[0].params, run.params)
-        if key:
+        changed = different(found[0].params, run.params)
+        if changed:
             raise ConfigError(
-                f"{path}: {found[0].name} and {run.name} are runs of different scenarios: {key} is "
-                f"{found[0].params.get(key)!r} and {run.params.get(key)!r}. Give the run directories one by one."
+                f"{path}: {found[0].name} and {run.name} are runs of different scenarios: {told(changed)}. Give the run "
+                "directories one by one."
             )
-    return Entrant(name, found)
+    return Entrant(name, found, _notes(name, dropped))
+
+
+def _notes(name: str, dropped: Sequence[str]) -> list[str]:
+    if not dropped:
+        return []
+    more = f" and {len(dropped) - MOST} more" if len(dropped) > MOST else ""
+    return [f"{name}: of several runs with one seed the newest counts; left out: {', '.join(dropped[:MOST])}{more}"]
 
 
 def _params(directory: Path) -> dict[str, Any]:
@@ -171,7 +228,7 @@ def _params(directory: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def different(a: Mapping[str, Any], b: Mapping[str, Any], free: Collection[str] = FREE) -> str:
-    """The first key of a scenario in which two runs differ, besides their seed and what changes no numbers; else empty."""
-    keys = [key for key in dict.fromkeys([*a, *b]) if key not in free and key != "seed"]
-    return next((key for key in keys if a.get(key) != b.get(key)), "")
+def different(a: Mapping[str, Any], b: Mapping[str, Any], free: Collection[str] = FREE) -> list[Difference]:
+    """The keys in which two runs differ, besides their seed and sections that change no numbers."""
+    kept = [{k: v for k, v in params.items() if k not in free and k != "seed"} for params in (a, b)]
+    return differences(*kept)

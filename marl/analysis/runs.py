@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from marl.errors import ConfigError
+from marl.training.places import default_results
 from marl.training.result import reached
 from marl.training.runs import State, find_runs, numbered_id, state_of, trial_id
 from marl.training.session import progress_of
@@ -22,7 +23,7 @@ from marl.training.session import progress_of
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One run. Without an evaluation ``best`` is the best training reward. None: not known yet, or there is no goal."""
+    """One run; ``id`` names it wherever a run is asked for. Without an evaluation ``best`` is the best training reward. None: not known yet, or there is no goal."""
 
     name: str
     id: str
@@ -57,8 +58,27 @@ def list_runs(root: Path) -> list[RunSummary]:
             f"there is no folder {root}. Give one with runs in it, or train something first: marl run FILE."
         )
     found = [(run, summary) for run in find_runs(root) if (summary := summarise(run)) is not None]
-    often = Counter(summary.id for _, summary in found)
-    return [replace(one, id=numbered_id(run)) if often[one.id] > 1 else one for run, one in found]
+    names = usable_names([run for run, _ in found])
+    return [replace(summary, id=names[run]) for run, summary in found]
+
+
+def usable_names(runs: Sequence[Path]) -> dict[Path, str]:
+    """The shortest name by which each run is found (see ``runs.named_run``): its id, its directory's name, or a path.
+
+    Names are looked up among all results, whichever folder is listed; a run elsewhere is named by its path.
+    """
+    results = default_results().resolve()
+    among = set(find_runs(results)) if results.is_dir() else set()
+    often = Counter(name for run in among for name in {trial_id(run), numbered_id(run), run.name})
+    found: dict[Path, str] = {}
+    for run in runs:
+        place = run.resolve()
+        if place not in among:
+            found[run] = str(run)
+            continue
+        short = (trial_id(run), numbered_id(run), run.name)
+        found[run] = next((name for name in short if name and often[name] == 1), str(place.relative_to(results)))
+    return found
 
 
 def summarise(run: Path) -> RunSummary | None:
@@ -80,7 +100,7 @@ def summarise(run: Path) -> RunSummary | None:
     way = progress_of(params.get("stop") or {}, known)
     newest = (run / "result.json").stat().st_mtime if (run / "result.json").exists() else run.stat().st_mtime
     return RunSummary(
-        name=run.name, id=trial_id(run), experiment=run.parent.name, directory=str(run), algo=algo, env=env,
+        name=run.name, id=trial_id(run) or run.name, experiment=run.parent.name, directory=str(run), algo=algo, env=env,
         seed=params.get("seed"), state=state, error=error, iterations=int(known.get("training_iteration", 0)),
         timesteps=int(known.get("timesteps_total", 0)), progress=1.0 if state == "finished" else way.fraction,
         progress_label=way.label, reward=_number(last.get("episode_reward_mean")), best=max(values, default=None),
@@ -106,21 +126,31 @@ def _number(text: str | None) -> float | None:
         return None
 
 
-def runs_table(runs: Sequence[RunSummary]) -> Table:
-    """The runs as rows for a terminal; ``id`` is what `--resume` takes."""
+def runs_table(runs: Sequence[RunSummary], screen: int | None = None) -> Table:
+    """The runs as rows; ``id`` is what `--resume` takes. On a narrow screen only names of experiments are shortened."""
+    titles = ("id", "experiment", "algo", "seed", "state", "progress", "env steps", "reward", "best", "goal")
+    rows = [_cells(run) for run in runs]
+    if screen is not None:
+        others = sum(max(map(len, column)) + 2 for column in zip(titles, *rows, strict=True)) - 2
+        others -= max(len(row[1]) for row in [titles, *rows])
+        rows = [[row[0], _cut(row[1], max(len(titles[1]), screen - others)), *row[2:]] for row in rows]
     table = Table(box=None, pad_edge=False)
-    for title in ("id", "experiment", "algo", "seed", "state", "progress", "env steps", "reward", "best", "goal"):
+    for title in titles:
         right = title in ("seed", "progress", "env steps", "reward", "best")
-        table.add_column(title, justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
-    for run in runs:
-        table.add_row(*(Text(cell) for cell in _cells(run)))
+        table.add_column(title, justify="right" if right else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
     return table
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _cells(run: RunSummary) -> list[str]:
     met: Mapping[bool | None, str] = {True: "met", False: "missed" if run.state == "finished" else "not yet", None: "-"}
     return [
-        run.id or run.name, run.experiment, run.algo, "-" if run.seed is None else str(run.seed), run.state,
+        run.id, run.experiment, run.algo, "-" if run.seed is None else str(run.seed), run.state,
         f"{run.progress:.0%}", f"{run.timesteps:,}", _short(run.reward), _short(run.best), met[run.goal_met],
     ]  # fmt: skip
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from marl.data.task import Array, Bools, Floats, Ints, Kind
+from marl.errors import PolicyError
 
 NO_LOTS: NDArray[np.float64] = np.zeros(0)
 
@@ -88,6 +89,14 @@ class Policy(nn.Module, ABC):
         """Take the shape of these weights; only populations, which grow, have anything to do."""
 
     def set_weights(self, weights: dict[str, Array]) -> None:
+        mine = {name: tuple(tensor.shape) for name, tensor in self.state_dict().items()}
+        given = {name: np.shape(array) for name, array in weights.items()}
+        for name in [*mine, *given]:
+            if mine.get(name) != given.get(name):
+                raise PolicyError(
+                    f"weights do not fit: {name} has shape {given.get(name, 'none')}, expected {mine.get(name, 'none')}. Give "
+                    "weights of a policy with the same model and spaces, as get_weights() returns them."
+                )
         self.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
 
     @property

@@ -97,10 +97,7 @@ class JsonLines:
         self._tell(header)
 
     def update(self, result: Result, progress: Progress) -> None:  # noqa: ARG002
-        shown = {
-            key: value for key, value in result.items() if key != "episode_media" or not value
-        }  # pictures are files
-        print(json.dumps(to_plain(shown, finite=True)), file=self._stream, flush=True)
+        print(json.dumps(to_plain(result, finite=True)), file=self._stream, flush=True)
 
     def note(self, text: str) -> None:
         self._tell([text])

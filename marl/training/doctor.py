@@ -115,8 +115,13 @@ def _results() -> str:
     if place.exists() and not place.is_dir():
         raise NotADirectoryError(f"{place} is a file; set MARL_RESULTS_DIR to a folder")
     there = next(folder for folder in (place, *place.parents) if folder.is_dir())
-    with tempfile.NamedTemporaryFile(dir=there):
-        pass
+    try:
+        with tempfile.NamedTemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise PermissionError(
+            f"{place} cannot be written to ({error.strerror}); set MARL_RESULTS_DIR to a folder that can"
+        ) from None
     return f"{place} can be written to"
 
 

@@ -115,6 +115,7 @@ info.policy_lag_max | versions | The largest such lag among the newest 100 fragm
 info.learner.POLICY.td_error | | With full_td_error: the absolute difference between value and target of each row of
     the newest training batch.
 info.learner | | Numbers of the learners, one block per policy that learns; empty before the first update.
+info.learner.POLICY | | The numbers of one policy that learns.
 info.learner.POLICY.learner_stats | | Numbers of one policy's last updates.
 info.learner.POLICY.learner_stats.cur_lr | per update | The optimiser's step size now, after its schedule.
 info.learner.POLICY.learner_stats.cur_actor_lr | per update | The step size of the actor now.

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from marl.errors import ConfigError, did_you_mean
 from marl.training.field_table import ROWS
 
+OF_TRAINING = re.compile(r" It covers the episodes that ended in this iteration.*?\.")
 EVALUATED = "In the evaluation: episodes played between iterations on worlds of their own, as `evaluation` says."
 _WILD = re.compile(r"[A-Z]{2,}")
 
@@ -55,7 +56,7 @@ def meaning_of(field: str) -> Meaning | None:
         if row.name == field:
             return row
         if pattern.fullmatch(inner):
-            return row if inner == field else row._replace(text=f"{EVALUATED} {row.text}")
+            return row if inner == field else row._replace(text=f"{EVALUATED} {OF_TRAINING.sub('', row.text)}")
     return None
 
 

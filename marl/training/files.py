@@ -55,10 +55,10 @@ class RunFiles:
         else:
             write_atomically(file, json.dumps(to_plain(population), indent=1) + "\n")
 
-    def append(self, result: Result) -> None:
+    def append(self, result: Result) -> Result:
         """Add one iteration's result to ``result.json``, ``progress.csv`` and the TensorBoard events.
 
-        Pictures in ``episode_media`` go to files of their own; ``result.json`` names these.
+        Pictures in ``episode_media`` go to files of their own; ``result.json`` names these. Gives what stands there.
         """
         plain = to_plain(self._with_media_as_files(result), finite=True)
         if not self._columns:
@@ -67,6 +67,7 @@ class RunFiles:
             file.write(json.dumps(plain) + "\n")
         self._append_row(plain)
         self._append_events(plain)
+        return plain
 
     def write_image(self, name: str, picture: Any, step: int, number: int = 0) -> str:
         """Keep a picture or a film (see ``media.pixels``) in ``media/`` and show it in TensorBoard under its name.

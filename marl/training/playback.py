@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from marl.data.episode import EpisodeStats
-from marl.data.task import Task
+from marl.data.task import AgentID, Task
 from marl.envs.batched import Frame
 from marl.envs.registry import make_world
-from marl.errors import CheckpointError
+from marl.errors import CheckpointError, ConfigError
+from marl.mappers.mapper import Mapper, UserFunction
 from marl.policies.build import build_policies
 from marl.registry import only_modules
 from marl.rollout.grid import Grid
 from marl.rollout.player import Choices, Player
+from marl.scenario.config import ALL_ALGO_KEYS, TOP_KEYS
 from marl.scenario.describe import can_be_replayed
-from marl.scenario.load import apply, compose, parse_set
-from marl.scenario.setup import set_up
-from marl.training.casting import cast
+from marl.scenario.load import apply, compose, parse_set, section_of
+from marl.scenario.routing import candidates, example_agent
+from marl.scenario.setup import Setup, set_up
+from marl.training.casting import Cast, Recast, cast
 from marl.training.checkpoint import find_checkpoint, read_part
 from marl.training.recording import Recorder
 from marl.training.store import set_weights
@@ -30,6 +34,24 @@ from marl.training.tally import Tally, episode_line
 from marl.training.video import Screen, Video, check_screen, picture_of
 
 RGB = "rgb_array"
+PLAYED = frozenset(
+    {
+        "env", "env_config", "wrappers", "preprocessor_pref", "horizon", "env_timeout_s", "fresh_env_per_episode",
+        "normalize_actions", "clip_actions", "clip_rewards", "algo", "model", "exploration_config", "multiagent", "population",
+        "imports",
+    }
+)  # fmt: skip
+"""Keys and sections of a scenario that decide how a rollout goes; all others are about learning, workers and results."""
+ACTING = frozenset({"critic_sees", "objective", "dueling", "num_atoms", "v_min", "v_max", "anticipatory"})
+"""Keys of algorithms that acting policies are built from (``LearnerConfig.acting``)."""
+EXPLORING = frozenset({"type", "epsilon_base"})
+"""Keys of ``exploration_config`` that count; where a schedule stands is part of the weights."""
+INSTEAD = {
+    "explore": "--explore plays with exploration", "seed": "--seed N is the seed of the first episode",
+    "output": "--save DIR keeps the episodes", "load": "--policy ID=PATH lets a policy of another run play",
+    "render_env": "--render shows each step", "record_env": "--video FILE films it",
+    "exploration_config": "how far exploration has come is part of the checkpoint",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,16 +65,58 @@ class Changes:
 
     def applied(self, described: Mapping[str, Any]) -> dict[str, Any]:
         raw = {**described, "num_workers": 0, "pool": "auto", "load": {}, "input": None, "output": None}
+        raw["evaluation"] = {**(raw.get("evaluation") or {}), "env": None, "env_config": None}  # nobody evaluates here
         if self.env is not None:
             raw |= {"env": self.env, "env_config": dict(self.env_config), "wrappers": []}
         elif self.env_config:
             raw["env_config"] = {**raw["env_config"], **self.env_config}
         for text in self.sets:
-            apply(raw, *parse_set(text))
+            key, value = parse_set(text)
+            check_counts(key, value)
+            apply(raw, key, value)
         return raw
 
 
 NOTHING = Changes()
+
+
+def check_counts(key: str, value: Any) -> None:
+    """Refuse a key of ``--set`` that would change nothing in a rollout; unknown keys are somebody else's matter."""
+    words = key.split(".")
+    section = section_of(key)
+    for leaf in _leaves([section, key] if section is not None else words, value):
+        if _is_idle(leaf):
+            instead = INSTEAD.get(leaf[0])
+            raise ConfigError(
+                f"--set {key}: {'.'.join(leaf)} changes nothing in a rollout, which neither learns nor uses workers"
+                f"{f'; {instead}' if instead else ''}. Drop it. What counts here: env_config.KEY, horizon, wrappers, "
+                "multiagent.policy_mapping_fn, ..."
+            )
+
+
+def _leaves(words: list[str], value: Any) -> Iterator[list[str]]:
+    """The keys that a value gives, also where it is a whole section."""
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _leaves([*words, str(key)], inner)
+    else:
+        yield words
+
+
+def _is_idle(words: Sequence[str]) -> bool:
+    top, *rest = words
+    if top == "multiagent" and rest[:1] == ["policies"]:  # NAME, then keys of sections without the section's name
+        own = rest[2:]
+        return bool(own) and _is_idle(own if own[0] in PLAYED else ["algo", *own])
+    if top == "multiagent":
+        return rest[:1] == ["policies_to_train"]
+    if top == "algo":
+        return bool(rest) and rest[0] in ALL_ALGO_KEYS - ACTING
+    if top == "exploration_config":
+        return bool(rest) and rest[0] not in EXPLORING
+    if top == "model":
+        return rest[:1] == ["max_seq_len"]
+    return top in TOP_KEYS - PLAYED
 
 
 @dataclass(frozen=True)
@@ -234,6 +298,7 @@ def load_player(
                 )
             set_weights(policy, weights[name], f"{folder}, policy {name!r}")
         playing = cast(setup, policies, changes.policies)
+        _check_all_play(playing, setup, changes.policies)
         spec = setup.rollout
         fresh = spec.config.fresh_env_per_episode
         world = make_world(
@@ -241,3 +306,31 @@ def load_player(
             render_mode=render_mode,
         )  # fmt: skip
     return Player(world, playing.policies, playing.kinds, playing.mapper, spec.config, teams=spec.teams)
+
+
+def _check_all_play(playing: Cast, setup: Setup, sources: Mapping[str, str]) -> None:
+    """Refuse a ``--policy`` that would play nobody, because others take all its agents or the mapping never chooses it."""
+    mapper = playing.mapper
+    patterns, before = (mapper.patterns, mapper.before) if isinstance(mapper, Recast) else ({}, mapper)
+    for name, source in sources.items():
+        meant = [agent for seat in setup.task.seat_names for agent in _meant(name, seat, name in patterns, before)]
+        takers = [next((p for p in patterns if fnmatchcase(agent, p)), name) for agent in meant]
+        unknown = not meant and (name in patterns or isinstance(before, UserFunction))
+        if name in takers or unknown:
+            continue
+        taken = ", ".join(f"--policy {p}={sources[p]}" for p in dict.fromkeys(takers))
+        why = f"{taken} takes everybody that it would play" if taken else "the mapping of the run never chooses it"
+        raise ConfigError(f"--policy {name}={source} plays nobody: {why}. Drop it, or name other agents.")
+
+
+def _meant(name: str, seat: str, is_agent: bool, before: Mapper) -> list[AgentID]:
+    """Agents on a seat that a name means: by its pattern, or because the run's mapping gives them to the policy.
+
+    Of a seat such as ``car_*[0]`` some agents are tried.
+    """
+    stem = seat.split("[")[0]
+    named = [name] if fnmatchcase(name, stem) else []
+    agents = [seat] if "*" not in seat else [*named, *(stem.replace("*", word) for word in ("0", "12345"))]
+    if is_agent:
+        return [agent for agent in agents if fnmatchcase(agent, name)]
+    return agents if name in candidates(before, example_agent(seat)) else []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from marl.data.jsonl import Trace, read_traces
-from marl.data.manifest import read_manifest
+from marl.data.manifest import MANIFEST, read_manifest
 from marl.data.task import AgentID, Array, PolicyID
 from marl.data.trajectories import read_episodes, recorded_files
 from marl.errors import ConfigError, DataError
@@ -31,7 +31,7 @@ class Recording:
     def listed(self) -> Iterator[str]:
         """A line per episode."""
         lengths = [len(trace.rows["rewards"]) for trace in self.episodes]
-        yield f"{len(self.episodes)} episodes of env {self.env!r}, {sum(lengths)} env steps"
+        yield f"{_many(len(lengths), 'episode')} of env {self.env!r}, {_many(sum(lengths), 'env step')}"
         for number in range(len(self.episodes)):
             yield self._headline(number)
 
@@ -50,14 +50,15 @@ class Recording:
         """One episode: what everybody who was asked saw, did and earned."""
         rows = self._episode(number).rows
         length = len(rows["rewards"])
-        yield f"env {self.env!r}, {self._headline(number)}  ({len(self.episodes)} episodes are recorded)"
+        recorded = f"{_many(len(self.episodes), 'episode')} {'is' if len(self.episodes) == 1 else 'are'} recorded"
+        yield f"env {self.env!r}, {self._headline(number)}  ({recorded})"
         for step in range(length if steps is None else min(steps, length)):
             yield f"step {step}"
             for seat in range(len(self.agents)):
                 if rows["alive"][step, seat] or rows["rewards"][step, seat]:
                     yield f"  {self._deed(rows, step, seat)}"
         if steps is not None and steps < length:
-            yield f"... and {length - steps} more steps"
+            yield f"... and {_many(length - steps, 'more step')}"
 
     def _deed(self, rows: dict[str, Array], step: int, seat: int) -> str:
         k = self.kinds[seat]
@@ -83,11 +84,11 @@ class Recording:
             )
         return self.episodes[number]
 
-    def as_json(self, number: int | None = None) -> dict[str, Any]:
-        """All episodes in brief, or one with its columns."""
+    def as_json(self, number: int | None = None, steps: int | None = None) -> dict[str, Any]:
+        """All episodes in brief, or one with its columns: all steps of it, or the first few."""
         if number is not None:
             rows = self._episode(number).rows
-            return {"env": self.env, **self._brief(number), "columns": {k: v.tolist() for k, v in rows.items()}}
+            return {"env": self.env, **self._brief(number), "columns": {k: v[:steps].tolist() for k, v in rows.items()}}
         return {"env": self.env, "episodes": [self._brief(n) for n in range(len(self.episodes))]}
 
     def _brief(self, number: int) -> dict[str, Any]:
@@ -95,6 +96,10 @@ class Recording:
         returns = {self.agents[seat]: total for seat, total in self._returns(trace).items()}
         worker = {"worker": trace.about["worker"]} if "worker" in trace.about else {}
         return {"episode": number, **worker, "length": len(trace.rows["rewards"]), "returns": returns}
+
+
+def _many(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _short(numbers: Array) -> str:
@@ -111,6 +116,8 @@ def open_recording(path: Path) -> Recording:
     place = path.expanduser()
     if not place.exists():
         raise DataError(f"there is no recording {path}. `output: DIR` and `marl rollout --save DIR` make them.")
+    if not place.is_dir():
+        _check_file(place, path)
     files = recorded_files(place) if place.is_dir() else [place]
     if not files:
         raise DataError(
@@ -125,6 +132,17 @@ def open_recording(path: Path) -> Recording:
     for trace in episodes:
         _check(path, trace, len(agents))
     return Recording(manifest["env"], agents, kinds, manifest["policies"], episodes)
+
+
+def _check_file(file: Path, path: Path) -> None:
+    """Whether it may be a recording at all, before anybody looks beside it."""
+    if file.suffix not in (".npz", ".json"):
+        why = "expected trajs_N.npz, output-<date>_worker-<i>_<n>.json, or a directory of them"
+    elif not (file.parent / MANIFEST).is_file():
+        why = f"there is no {MANIFEST} beside it, which says whose episodes these are"
+    else:
+        return
+    raise DataError(f"{path} is no recording: {why}. `output: DIR` and `marl rollout --save DIR` make them.")
 
 
 def _episodes(file: Path) -> list[Trace]:

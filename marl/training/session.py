@@ -37,6 +37,8 @@ def run_to_the_end(trainer: Trainer, display: Display | None = None) -> Outcome:
     assert store.files is not None
     display.start([*trainer.setup.header, f"results: {store.directory}"])
     result: Result = trainer.last_result
+    if trainer.finished:
+        display.note("this run has met its stop condition already, so nothing is trained. Raise it: --stop-timesteps N")
     with (
         told_state(store.directory) as ended,
         interruptible(
@@ -45,7 +47,7 @@ def run_to_the_end(trainer: Trainer, display: Display | None = None) -> Outcome:
     ):
         while not stopped() and not trainer.finished:
             result = trainer.train()
-            display.update(result, progress_of(trainer.scenario.stop, result))
+            display.update(store.newest, progress_of(trainer.scenario.stop, result))
             while trainer.notes:
                 display.note(trainer.notes.pop(0))
             if result["done"]:

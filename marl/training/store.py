@@ -62,6 +62,7 @@ class Store:
         self.trainer = trainer
         self.directory = directory
         self.files: RunFiles | None = None
+        self.newest: Mapping[str, Any] = {}  # the last result, as it stands in result.json
         if directory is not None:
             self.open(directory)
 
@@ -108,7 +109,7 @@ class Store:
         """Append a result; write the checkpoint that is due."""
         if self.files is None:
             return
-        self.files.append(result)
+        self.newest = self.files.append(result)
         freq = self.trainer.scenario.checkpoint_freq
         if freq and self.trainer.iteration % freq == 0:
             self.save()

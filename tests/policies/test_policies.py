@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from marl.data.actions import columns_of
 from marl.data.task import Kind
-from marl.errors import ConfigError, SpaceMismatchError
+from marl.errors import ConfigError, PolicyError, SpaceMismatchError
 from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
 from marl.policies.distributions import Categorical, DiagGaussian, MultiCategorical, race
@@ -235,3 +235,14 @@ def test_scripted_mistakes_are_named() -> None:
 def test_action_values_refuse_box_actions_with_the_alternative() -> None:
     with pytest.raises(SpaceMismatchError, match=r"need Discrete actions.*Use ppo"):
         build_policy(PolicySpec("value", 0), kind(spaces.Box(-1, 1, (1,), np.float32)))
+
+
+def test_weights_of_another_model_are_refused_by_name_and_change_nothing() -> None:
+    policy = build_policy(PolicySpec("value", 0), kind(spaces.Discrete(2)))
+    before = policy.get_weights()
+    name = next(iter(before))
+    with pytest.raises(PolicyError, match=f"weights do not fit: {name} has shape \\(9,\\)"):
+        policy.set_weights({**before, name: np.zeros(9)})
+    with pytest.raises(PolicyError, match="own has shape .*, expected none"):
+        policy.set_weights({**before, "own": np.zeros(2)})
+    assert all(np.array_equal(before[key], array) for key, array in policy.get_weights().items())

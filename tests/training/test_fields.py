@@ -129,7 +129,17 @@ def test_names_with_dots_and_the_blocks_of_evaluation_are_found() -> None:
     assert meaning_of("info.nothing") is None
 
 
+def test_evaluations_are_not_said_to_cover_the_episodes_of_training() -> None:
+    inner, outer = meaning_of("episode_reward_mean"), meaning_of("evaluation.episode_reward_mean")
+    assert inner is not None
+    assert outer is not None
+    assert "last 100" in inner.text
+    assert "last 100" not in outer.text
+    assert "earned together in an episode." in outer.text
+
+
 def test_a_field_is_explained_by_its_name_its_end_or_its_block() -> None:
+    assert "one policy that learns" in explain("info.learner.pol1")
     assert explain("episode_len_mean").startswith("episode_len_mean (env steps)\n    The mean length")
     assert "info.learner.POLICY.learner_stats.td_loss (squared reward)" in explain("td_loss")
     assert explain("timers/sample_time_ms") == explain("timers.sample_time_ms")

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from marl import Trainer
+from marl import Callbacks, Trainer
 from marl.errors import ConfigError
+from marl.training.display import JsonLines
 from marl.training.files import RunFiles
+from marl.training.session import run_to_the_end
 
 GREY = np.array([[0, 255], [128, 1]], np.uint8)
 RED = np.zeros((4, 6, 3), np.uint8)
@@ -122,3 +124,17 @@ def test_rewards_custom_metrics_and_pictures_of_callbacks_are_in_tensorboard(tmp
     pictures = list((tmp_path / "media").glob("board_*.png"))
     assert pictures
     assert np.array_equal(imageio.imread(pictures[0]), RED)
+
+
+def test_json_lines_are_those_of_the_result_file_with_the_names_of_pictures(tmp_path: Path) -> None:
+    class Drawing(Callbacks):
+        def on_episode_end(self, *, episode: Any) -> None:
+            episode.media["board"] = np.zeros((4, 4, 3), np.uint8)
+
+    printed = io.StringIO()
+    keys = {"callbacks": Drawing, "stop": {"training_iteration": 2}, "fcnet_hiddens": [4], "train_batch_size": 32}
+    with Trainer("ppo", env="two_step_game", config=keys, directory=tmp_path) as trainer:
+        run_to_the_end(trainer, JsonLines(printed, io.StringIO()))
+        written = (tmp_path / "result.json").read_text()
+    assert printed.getvalue() == written
+    assert json.loads(written.splitlines()[0])["episode_media"]["board"][0].startswith("media/board_")

@@ -41,7 +41,7 @@ def exact_psro(
     unreached: Literal["uniform", "first"] = "uniform",
     tolerance: float = 1e-9,
 ) -> ExactPSRO:
-    """PSRO from a strategy of both players (default: the first legal action), until NashConv is ``tolerance`` of the largest payoff.
+    """PSRO from a strategy of both players (default: the first legal action), until NashConv is that small next to payoffs.
 
     ``unreached``: what a best response does where the other's mixture never leads: the best reply to ``uniform`` play, or the
     ``first`` legal action.
