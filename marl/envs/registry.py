@@ -113,6 +113,10 @@ def _by_path(env: str) -> EnvCreator:
         return _callable(env)
     except ConfigError as error:
         prefix, _, rest = env.partition(":")
+        if ours := [name for name in ENVS if name.startswith(f"{prefix}:")]:
+            raise UnknownNameError(
+                f"there is no world {env!r}. Known: {', '.join(ours)}.{did_you_mean(env, ours)}"
+            ) from error
         hint = did_you_mean(env, [name for name in ENVS if ":" in name])
         near = did_you_mean(prefix, [p for p in PREFIXES if p != prefix])
         if not hint and near:

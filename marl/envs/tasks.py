@@ -64,8 +64,10 @@ def _as_it_is(env: Any) -> Any:
 
 
 def users_env(world: object) -> Any:
-    """The env object that the user wrote: an adapter of a Gymnasium or PettingZoo env tells what it holds."""
-    return getattr(world, "users_env", world)
+    """The env object that the user wrote: an adapter of a Gymnasium or PettingZoo env tells what it holds, unless it is a
+    class of the user's that was made from one."""
+    ours = type(world).__module__.partition(".")[0] == "marl"
+    return getattr(world, "users_env", world) if ours else world
 
 
 def verbs_of(env: object) -> list[str]:

@@ -28,6 +28,9 @@ def describe_run(
     frozen = [name for name in roles if isinstance(wanted, list) and name not in wanted]
     if frozen:
         lines.append(f"frozen: {', '.join(frozen)}")
+    imitating = [name for name, role in roles.items() if role.preset.name in ("bc", "marwil")]
+    if imitating and not scenario.input:
+        lines.append(f"no input: {', '.join(imitating)} can only imitate its own play. Give recordings: input: DIR")
     if scenario.load:
         lines.append(f"loaded: {'; '.join(f'{name} from {path}' for name, path in scenario.load.items())}")
     if scenario.evaluation.env is not None:

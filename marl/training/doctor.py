@@ -59,18 +59,34 @@ def packages() -> Iterator[Finding]:
     for requirement in asked:
         extra, name = EXTRA.search(requirement), _name(requirement)
         try:
+            if extra is not None and "[" in requirement.split(";")[0] and not _has_extras(requirement):
+                raise importlib.metadata.PackageNotFoundError(name)
             version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             if extra is None:
                 yield Finding(name, "error", f"is missing. pip install '{requirement}'")
             elif extra[1] not in ("test", "docs"):
-                missing.setdefault(extra[1], []).append(name)
+                missing.setdefault(extra[1], []).append(re.split(r"[>=<;\s]", requirement)[0])
             continue
         if extra is None:
             yield _version(name, version, requirement)
     for extra_name, names in missing.items():
         remedy = f"in the project's folder: pip install -e '.[{extra_name}]'"
         yield Finding(f"extra {extra_name}", "warning", f"{', '.join(names)} not installed; {remedy}")
+
+
+def _has_extras(requirement: str) -> bool:
+    """Whether what ``ray[tune]`` asks for besides Ray itself is there."""
+    found = re.match(r"([\w.-]+)\[([\w,-]+)\]", requirement)
+    assert found is not None
+    for asked in importlib.metadata.requires(found[1]) or []:
+        wanted = EXTRA.search(asked)
+        if wanted is not None and wanted[1] in found[2].split(","):
+            try:
+                importlib.metadata.version(_name(asked))
+            except importlib.metadata.PackageNotFoundError:
+                return False
+    return True
 
 
 def _name(requirement: str) -> str:

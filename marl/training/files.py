@@ -60,7 +60,7 @@ class RunFiles:
 
         Pictures in ``episode_media`` go to files of their own; ``result.json`` names these. Gives what stands there.
         """
-        plain = to_plain(self._with_media_as_files(result), finite=True)
+        plain: dict[str, Any] = to_plain(self._with_media_as_files(result), finite=True)
         if not self._columns:
             self._rewrite(self.results())
         with self._result_file.open("a", encoding="utf-8") as file:

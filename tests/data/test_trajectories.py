@@ -237,3 +237,11 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
     np.savez(path, **{**dict(np.load(path)), "rewards": np.array([{}, {}], object)})
     with pytest.raises(DataError, match="cannot be read as recorded episodes"):
         read(tmp_path, Task(make_world("CartPole-v1", 1, {}).kinds))
+
+
+def test_2500_episodes_are_three_files_of_a_thousand_at_most(tmp_path: Path) -> None:
+    worker = worker_for(lambda config: turns(), 10)
+    recorder = Recorder(tmp_path, worker.spec.task, "turns", ["p"], normalized=True)
+    recorder.add(worker.collect(250 * 3).batch)  # an episode has three steps
+    recorder.close()
+    assert [len(read_episodes(tmp_path / f"trajs_{n}.npz")) for n in range(3)] == [1000, 1000, 500]

@@ -10,8 +10,8 @@ from mpe2 import simple_tag_v3
 
 from marl.envs.base import EnvContext, MultiAgentEnv
 from marl.envs.foreign.pettingzoo import ParallelWorld, TurnBasedWorld
-from marl.envs.registry import make_env, make_world
-from marl.errors import ConfigError
+from marl.envs.registry import make_env, make_world, resolve_env
+from marl.errors import ConfigError, UnknownNameError
 from marl.training.trainer import Trainer
 
 HERE = "tests.envs.test_creators"
@@ -99,3 +99,10 @@ def test_a_users_pettingzoo_function_trains_with_its_env_config() -> None:
         result = trainer.train()
     assert result["episode_len_mean"] == 7.0
     assert set(result["agent_reward_mean"]) == {*(f"adversary_{i}" for i in range(3)), "agent_0", "agent_1"}
+
+
+def test_an_unknown_name_behind_a_known_prefix_is_answered_with_the_names_there() -> None:
+    with pytest.raises(
+        UnknownNameError, match=r"no world 'fast:x'. Known: fast:simple_speaker_listener, fast:simple_spread"
+    ):
+        resolve_env("fast:x")

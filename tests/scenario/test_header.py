@@ -23,7 +23,7 @@ def test_the_state_is_named_only_where_somebody_uses_it() -> None:
 
 
 def test_seats_of_agents_that_come_and_go_are_a_limit() -> None:
-    assert "(up to 8 car" in header(env="traffic", env_config={"max_cars": 8})
+    assert "(car_* x up to 8, traffic_light_* x up to 2)" in header(env="traffic", env_config={"max_cars": 8})
     assert "up to" not in header(env="two_step_game")
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from examples import custom_train_fn, tune_grid_search
+from tests.test_command_line import ROOT, marl
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.usefixtures("ray_session")]
 
@@ -26,3 +29,12 @@ def test_the_second_phase_goes_on_where_the_first_one_ended(tmp_path: Path) -> N
         assert trial.status == "TERMINATED", trial.error
         assert [(r["phase"], r["training_iteration"]) for r in trial.results] == [(1, 1), (1, 2), (2, 3), (2, 4)]
         assert trial.checkpoint == trial.directory / "checkpoints" / "checkpoint_000004"
+
+
+def test_the_search_of_the_readme_tries_two_step_sizes_twice(tmp_path: Path) -> None:
+    keys = yaml.safe_load((ROOT / "examples" / "search.yaml").read_text())
+    done = marl("tune", ROOT / "examples" / "search.yaml", "--local-dir", tmp_path, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [trial["status"] for trial in told["trials"]] == ["TERMINATED"] * 4
+    assert [trial["params"]["lr"] for trial in told["trials"]] == [0.01, 0.001] * keys["tune"]["num_samples"]
