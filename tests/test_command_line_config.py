@@ -165,6 +165,7 @@ def test_verbose_logs_to_stderr_also_what_workers_say(scenario: Path, tmp_path: 
         (["--set", "log_level=LOUD"], "log_level = 'LOUD'"),
         (["--set", "framework=tf"], "unknown key 'framework'. Here, networks are torch's"),
         (["--keep-checkpoints", "0"], "--keep-checkpoints"),
+        (["--seeds", "0,1,0"], "--seeds '0,1,0' has seed 0 more than once. Give each seed once."),
     ],
 )
 def test_a_mistake_ends_with_code_2_and_leaves_nothing(
@@ -174,6 +175,18 @@ def test_a_mistake_ends_with_code_2_and_leaves_nothing(
     assert code == 2
     assert text in err
     assert not (tmp_path / "out").exists()
+
+
+def test_compare_refuses_a_seed_that_counts_twice_with_code_2(command: Command, scenario: Path, tmp_path: Path) -> None:
+    code, _, err = command("compare", scenario, scenario, "--seeds", "1,1,1,1", "--out", tmp_path / "out")
+    assert (code, "has seed 1 more than once" in err) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_of_rollout_offers_no_key_of_learning(command: Command) -> None:
+    _, out, _ = command("rollout", "--help")
+    assert "--set horizon=200" in " ".join(re.sub(r"[│\s]+", " ", out).split())
+    assert "algo.lr" not in out
 
 
 # -- help -----------------------------------------------------------------------------------------------------------

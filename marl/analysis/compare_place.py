@@ -24,7 +24,7 @@ RESULT = "compare.json"
 
 @dataclass(frozen=True)
 class Place:
-    """``folder`` gets the numbers and the picture, ``runs`` what is trained: comparisons of the same by other fields share it."""
+    """``folder`` gets the numbers and the picture, ``runs`` what is trained; comparisons by several fields share runs."""
 
     folder: Path
     runs: Path

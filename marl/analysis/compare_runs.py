@@ -230,5 +230,5 @@ def _params(directory: Path) -> dict[str, Any]:
 
 def different(a: Mapping[str, Any], b: Mapping[str, Any], free: Collection[str] = FREE) -> list[Difference]:
     """The keys in which two runs differ, besides their seed and sections that change no numbers."""
-    kept = [{k: v for k, v in params.items() if k not in free and k != "seed"} for params in (a, b)]
-    return differences(*kept)
+    first, second = ({k: v for k, v in params.items() if k not in free and k != "seed"} for params in (a, b))
+    return differences(first, second)

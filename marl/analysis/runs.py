@@ -23,7 +23,10 @@ from marl.training.session import progress_of
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One run; ``id`` names it wherever a run is asked for. Without an evaluation ``best`` is the best training reward. None: not known yet, or there is no goal."""
+    """One run; ``id`` names it wherever a run is asked for.
+
+    Without an evaluation ``best`` is the best training reward. None: not known yet, or there is no goal.
+    """
 
     name: str
     id: str

@@ -83,12 +83,12 @@ NOTHING = Changes()
 def check_counts(key: str, value: Any) -> None:
     """Refuse a key of ``--set`` that would change nothing in a rollout; unknown keys are somebody else's matter."""
     words = key.split(".")
-    section = section_of(key)
-    for leaf in _leaves([section, key] if section is not None else words, value):
+    section = section_of(words[0])
+    for leaf in _leaves(words if section is None else [section, *words], value):
         if _is_idle(leaf):
             instead = INSTEAD.get(leaf[0])
             raise ConfigError(
-                f"--set {key}: {'.'.join(leaf)} changes nothing in a rollout, which neither learns nor uses workers"
+                f"--set {'.'.join(leaf)}=... changes nothing in a rollout, which neither learns nor uses workers"
                 f"{f'; {instead}' if instead else ''}. Drop it. What counts here: env_config.KEY, horizon, wrappers, "
                 "multiagent.policy_mapping_fn, ..."
             )
@@ -319,8 +319,10 @@ def _check_all_play(playing: Cast, setup: Setup, sources: Mapping[str, str]) -> 
         if name in takers or unknown:
             continue
         taken = ", ".join(f"--policy {p}={sources[p]}" for p in dict.fromkeys(takers))
-        why = f"{taken} takes everybody that it would play" if taken else "the mapping of the run never chooses it"
-        raise ConfigError(f"--policy {name}={source} plays nobody: {why}. Drop it, or name other agents.")
+        who = {p for seat in setup.task.seat_names for p in candidates(before, example_agent(seat))}
+        never = f"the mapping of the run never chooses it, but {', '.join(sorted(who))}"
+        why = f"{taken} takes everybody that it would play" if taken else never
+        raise ConfigError(f"--policy {name}={source} plays nobody: {why}. Drop it, or name who plays.")
 
 
 def _meant(name: str, seat: str, is_agent: bool, before: Mapper) -> list[AgentID]:

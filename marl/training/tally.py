@@ -100,11 +100,11 @@ class Tally:
 
     def summary(self) -> str:
         """One line."""
-        stats = self.stats
+        stats, steps = self.stats, f"{self.env_steps} env step{'' if self.env_steps == 1 else 's'}"
         if not len(stats):
-            return f"{self.env_steps} env steps, no episode ended"
+            return f"{steps}, no episode ended"
         return (
-            f"{self.env_steps} env steps, {len(stats)} episodes: reward mean {estimate(stats.rewards)} min "
+            f"{steps}, {len(stats)} episode{'' if len(stats) == 1 else 's'}: reward mean {estimate(stats.rewards)} min "
             f"{stats.rewards.min():.4g} max {stats.rewards.max():.4g}  length mean {stats.lengths.mean():.4g}"
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,8 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from marl.analysis.compare import Entrant, Run, compare
-from marl.analysis.compare_runs import gather, read_entrant
+from marl.analysis.compare_keys import differences, told
+from marl.analysis.compare_place import choose_place
+from marl.analysis.compare_runs import check_plan, gather, plan_comparison, read_entrant
 from marl.cli import app
+from marl.cli_options import count_or_seeds
 from marl.errors import ConfigError
 
 PARAMS: dict[str, Any] = {
@@ -108,7 +112,7 @@ def test_runs_without_evaluations_are_compared_by_their_rewards_in_training() ->
 
 
 def test_different_worlds_evaluations_and_metrics_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"different worlds: env_config is None there and {'size': 9} here"):
+    with pytest.raises(ConfigError, match=r"different worlds: env_config.size is None there and 9 here"):
         compare([entrant("a", [1]), entrant("b", [1], env_config={"size": 9})])
     hard = {"metric": "episode_reward_mean", "env": "harder"}
     with pytest.raises(ConfigError, match=r"different evaluations: evaluation.env is None there and 'harder' here"):
@@ -141,13 +145,151 @@ def test_a_folder_of_runs_is_one_entrant_with_its_seeds(tmp_path: Path) -> None:
     ]
     assert len(read_entrant("one", tmp_path / "exp" / "run_1").runs) == 1
     written(tmp_path / "exp" / "stranger", 7, 1.0, algo={"name": "vdn"})
-    with pytest.raises(ConfigError, match="different scenarios: algo is"):
+    with pytest.raises(ConfigError, match=r"different scenarios: algo.name is 'qmix' and 'vdn'. Give"):
         read_entrant("exp", tmp_path / "exp")
     with pytest.raises(ConfigError, match="neither a scenario file"):
         read_entrant("exp", tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="holds no run with results"):
         read_entrant("exp", tmp_path / "empty")
+
+
+def test_of_several_runs_with_one_seed_the_newest_counts_and_a_note_says_so(tmp_path: Path) -> None:
+    for age, value in enumerate((1.0, 2.0, 3.0)):
+        written(tmp_path / "exp" / f"run_{age}", 0, value)
+        os.utime(tmp_path / "exp" / f"run_{age}" / "params.json", (1_000.0 + age, 1_000.0 + age))
+    found = read_entrant("exp", tmp_path / "exp")
+    assert [run.name for run in found.runs] == ["run_2"]
+    note = "exp: of several runs with one seed the newest counts; left out: run_0, run_1"
+    assert compare([found, read_entrant("one", tmp_path / "exp" / "run_1")]).notes == [note]
+
+
+def test_differences_are_told_by_single_keys_and_at_most_five_of_them() -> None:
+    one = {"algo": {"name": "ppo", "lr": 0.1, "gamma": 0.9}, "env": "x", "wrappers": []}
+    other = {"algo": {"name": "ppo", "lr": 0.5, "gamma": 0.9}, "env": "x", "wrappers": [], "env_config": {}}
+    assert told(differences(one, other), "there", "now") == "algo.lr is 0.1 there and 0.5 now"
+    assert told(differences({"env": "x"}, {"env": "y"})) == "env is 'x' and 'y'"
+    many = differences({"a": {str(i): i for i in range(7)}}, {})
+    assert told(many).endswith("a.4 is 4 and None; and 2 more keys")
+    assert "a.5" not in told(many)
+    assert len(told(differences({"a": "x" * 1000}, {"a": 1}))) < 100
+
+
+# --- what is refused before anything is trained ---------------------------------------------------------------
+
+
+def refused(sources: Sequence[str], place: Path, *options: str) -> str:
+    """What the command says; nothing may have been trained or written."""
+    done = CliRunner().invoke(app, ["compare", *sources, "--out", str(place), "--seeds", "2", *options])
+    assert done.exit_code != 0
+    assert not place.exists()
+    assert isinstance(done.exception, ConfigError), done.output
+    return str(done.exception)
+
+
+def test_what_cannot_be_compared_is_refused_before_anything_is_trained(scenarios: list[str], tmp_path: Path) -> None:
+    out, other = tmp_path / "out", tmp_path / "other.yaml"
+    text = SCENARIO.replace("LR", "0.1")
+    assert "at least two" in refused(scenarios[:1], out)
+    for old, new, message in (
+        ("env: two_step_game", "env: two_step_game\nenv_config: {risky_payoff: 9}", "different worlds: env_config"),
+        ("episodes: 2", "episodes: 2, explore: true", "different evaluations: evaluation.explore is None there and True"),
+        ("episodes: 2", "episodes: 2, metric: episode_len_mean", "judge themselves by different fields"),
+        ("lr: 0.1", "lr: 0.1, mixer: sum", "ppo has no key 'mixer'"),
+        ("goal: {evaluation.", "goal: {evaluation.x", "no result has a field"),
+    ):  # fmt: skip
+        other.write_text(text.replace(old, new))
+        assert message in refused([scenarios[0], str(other)], out)
+    for metric, message in (
+        ("nonsense", "no result has a field 'nonsense'"),
+        ("evaluation.training_iteration", "no result has a field 'evaluation.training_iteration'"),
+        ("policy_reward_mean.pol9", "no result has a field 'policy_reward_mean.pol9'"),
+        ("exploitability.nash_conv", "slow will never have it, because it needs measurements"),
+        ("population.round", "needs a population"),
+    ):
+        assert message in refused(scenarios, out, "--metric", metric)
+    silent = ("--set", "evaluation.interval=0", "--set", "goal={}", "--metric", "evaluation.episode_reward_mean")
+    assert "it needs evaluations" in refused(scenarios, out, *silent)
+    for metric in ("episode_reward_mean", "evaluation.episodes", "timers.sample_time_ms", "agent_reward_mean.agent_0"):
+        check_plan(plan_comparison(scenarios, [0]), out, metric)
+
+
+def test_a_run_that_lacks_the_metric_or_the_step_is_refused_before_scenarios_are_trained(
+    scenarios: list[str], tmp_path: Path
+) -> None:
+    written(tmp_path / "old", 0, 1.0)
+    sources = [str(tmp_path / "old"), scenarios[0]]
+    message = refused(sources, tmp_path / "out", "--metric", "policy_reward_mean.default_policy")
+    assert "run old: no result has a number 'policy_reward_mean.default_policy'" in message
+    assert "--at 11: all runs have a value from 10 to 10" in refused(sources, tmp_path / "out", "--at", "11")
+
+
+def test_callbacks_may_add_fields_that_nobody_knows_before(scenarios: list[str], tmp_path: Path) -> None:
+    plan = plan_comparison(scenarios, [0], ["callbacks=marl:Callbacks"])
+    check_plan(plan, tmp_path, "my_own_number")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "message"),
+    [
+        ("1,1,1,1", "has seed 1 more than once"),
+        ("0", "at least 1 seed"),
+        ("3..1", "expected a range"),
+        ("-1", "expected"),
+    ],
+)
+def test_seeds_that_mean_nothing_or_count_twice_are_refused(
+    scenarios: list[str], tmp_path: Path, seeds: str, message: str
+) -> None:
+    assert message in refused(scenarios, tmp_path / "out", f"--seeds={seeds}")
+
+
+def test_seeds_are_a_number_of_them_or_a_list() -> None:
+    assert [count_or_seeds(text) for text in ("3", "0,3", "2..3")] == [[0, 1, 2], [0, 3], [2, 3]]
+
+
+# --- where comparisons are kept -----------------------------------------------------------------------------------
+
+
+def test_another_comparison_gets_a_folder_of_its_own_and_the_same_one_finds_its_own_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MARL_RESULTS_DIR", str(tmp_path / "results"))
+    base = tmp_path / "results" / "compare"
+    here, there = (["x/p2.yaml", "x/p3.yaml"], ["y/p2.yaml", "y/p3.yaml"])
+    asked = [
+        (here, None),
+        (there, None),
+        (here, "episode_len_mean"),
+        (here, None),
+        (here, "episode_len_mean"),
+        (there, None),
+    ]
+    found = []
+    for sources, metric in asked:
+        place = choose_place(sources, metric)
+        place.claim()
+        found.append((place.folder.relative_to(base).name, place.runs.relative_to(base).name))
+    first, second = ("p2_vs_p3", "p2_vs_p3"), ("p2_vs_p3_2", "p2_vs_p3_2")
+    third = ("p2_vs_p3_3", "p2_vs_p3")  # another field of the same runs: nothing is trained again
+    assert found == [first, second, third, first, third, second]
+
+
+def test_a_place_that_holds_another_comparison_is_refused(tmp_path: Path) -> None:
+    choose_place(["a.yaml", "b.yaml"], None, tmp_path).claim()
+    assert choose_place(["a.yaml", "b.yaml"], None, tmp_path).folder == tmp_path
+    with pytest.raises(
+        ConfigError, match=r"another comparison: of .*/b.yaml; this one is of .*/c.yaml. Choose another"
+    ):
+        choose_place(["a.yaml", "c.yaml"], None, tmp_path)
+    with pytest.raises(
+        ConfigError, match=r"by what evaluations are judged by; this one is by x. .* need not be trained"
+    ):
+        choose_place(["a.yaml", "b.yaml"], "x", tmp_path)
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "compare.json").write_text("{}")
+    with pytest.raises(ConfigError, match="holds another comparison"):
+        choose_place(["a.yaml", "b.yaml"], None, tmp_path / "old")
 
 
 # --- runs that are trained for it ---------------------------------------------------------------------------
@@ -165,22 +307,23 @@ def scenarios(tmp_path: Path) -> list[str]:
 def test_scenarios_are_trained_once_per_seed_with_equal_budgets_and_not_again(
     scenarios: list[str], tmp_path: Path
 ) -> None:
-    out, told = tmp_path / "out", []
-    found = gather(scenarios, out, [0, 1], report=lambda share, what: told.append((share, what)))
+    out, said = tmp_path / "out", []
+    plan = plan_comparison(scenarios, [0, 1])
+    found = gather(plan, out, report=lambda share, what: said.append((share, what)))
     assert [entrant.name for entrant in found] == ["slow", "fast"]
     for one in found:  # the goal was met at once, but nobody stopped for it
         assert [run.results[-1]["timesteps_total"] for run in one.runs] == [256, 256]
         assert [run.results[-1]["seed"] for run in one.runs] == [0, 1]
-    assert told[0] == (0.0, "slow, seed 0 (1 of 4)")
-    assert told[-1] == (1.0, "fast, seed 1 (4 of 4)")
+    assert said[0] == (0.0, "slow, seed 0 (1 of 4)")
+    assert said[-1] == (1.0, "fast, seed 1 (4 of 4)")
     before = {file: file.stat().st_mtime_ns for file in out.rglob("result.json")}
-    again = gather(scenarios, out, [0, 1])
+    again = gather(plan, out)
     assert {file: file.stat().st_mtime_ns for file in out.rglob("result.json")} == before
     assert compare(again).as_json() == compare(found).as_json()
-    longer = gather(scenarios, out, [0], ["stop.timesteps_total=384"])
+    longer = gather(plan_comparison(scenarios, [0], ["stop.timesteps_total=384"]), out)
     assert longer[0].runs[0].results[:4] == found[0].runs[0].results
-    with pytest.raises(ConfigError, match="holds a run of another scenario: algo is"):
-        gather(scenarios, out, [0], ["algo.lr=0.5"])
+    with pytest.raises(ConfigError, match=r"another scenario: algo.lr is 0.01 there and 0.0001 now. Choose another"):
+        check_plan(plan_comparison(scenarios[::-1], [0], ["algo.lr=0.0001"]), out)
 
 
 def test_after_ctrl_c_the_same_call_goes_on_and_gives_the_same_numbers(scenarios: list[str], tmp_path: Path) -> None:
@@ -188,12 +331,13 @@ def test_after_ctrl_c_the_same_call_goes_on_and_gives_the_same_numbers(scenarios
         if "seed 1" in what and share > 0.5:
             signal.raise_signal(signal.SIGINT)
 
+    plan = plan_comparison(scenarios[:1], [0, 1])
     with pytest.raises(KeyboardInterrupt):
-        gather(scenarios[:1], tmp_path / "stopped", [0, 1], report=press)
+        gather(plan, tmp_path / "stopped", report=press)
     half = (tmp_path / "stopped" / "slow" / "seed_1" / "result.json").read_text().splitlines()
     assert 0 < len(half) < 4
-    went_on = gather(scenarios[:1], tmp_path / "stopped", [0, 1])
-    whole = gather(scenarios[:1], tmp_path / "whole", [0, 1])
+    went_on = gather(plan, tmp_path / "stopped")
+    whole = gather(plan, tmp_path / "whole")
     for a, b in zip(went_on[0].runs, whole[0].runs, strict=True):
         assert a.points("episode_reward_mean") == b.points("episode_reward_mean")
 
@@ -202,8 +346,7 @@ def test_a_scenario_without_a_budget_is_refused_before_anything_is_trained(tmp_p
     file = tmp_path / "endless.yaml"
     file.write_text(SCENARIO.replace("LR", "0.1").replace("timesteps_total: 256, ", ""))
     with pytest.raises(ConfigError, match=r"needs a budget. .*--set stop.timesteps_total"):
-        gather([str(file)], tmp_path / "out", [0])
-    assert not (tmp_path / "out").exists()
+        plan_comparison([str(file)], [0])
 
 
 def test_the_command_prints_table_verdict_and_picture(scenarios: list[str], tmp_path: Path) -> None:
@@ -229,3 +372,6 @@ def test_the_command_prints_table_verdict_and_picture(scenarios: list[str], tmp_
     assert found["pairs"][0]["better"] is None
     kept = json.loads((tmp_path / "out" / "compare.json").read_text())
     assert kept == {key: value for key, value in found.items() if key != "picture"}
+    other = CliRunner().invoke(app, [*arguments, "--metric", "episode_len_mean"])
+    assert "holds another comparison: by what evaluations are judged by" in str(other.exception)
+    assert json.loads((tmp_path / "out" / "compare.json").read_text()) == kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import platform
@@ -11,10 +12,11 @@ from typing import Any
 
 import psutil
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from marl import Trainer
-from marl.analysis.runs import list_runs, summarise
+from marl.analysis.runs import list_runs, runs_table, summarise
 from marl.cli import app
 from marl.errors import CheckpointError, ConfigError, TrainingError
 from marl.training.checkpoint import find_checkpoint
@@ -137,6 +139,57 @@ def test_trials_of_one_search_share_their_id_and_are_told_apart_by_their_number(
     with pytest.raises(CheckpointError, match=r"'e0872' means 2 runs"):
         named_run("e0872")
     assert trial_id(Path("somewhere/else")) == ""
+
+
+def test_every_listed_id_names_its_run(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = trained()
+    places = [
+        results / "compare" / "a_vs_b" / "a" / "seed_0",
+        results / "compare" / "a_vs_b" / "b" / "seed_0",
+        results / "search" / "PPO_two_step_game_e0872_00000_lr=0.1_2026-11-16_02-30-00",
+        results / "search" / "PPO_two_step_game_e0872_00001_lr=0.2_2026-11-16_02-30-00",
+        results / "copies" / run.name,
+        results / "alone",
+    ]
+    for place in places:
+        shutil.copytree(run, place)
+    for folder in (results, results / "compare", results / "compare" / "a_vs_b" / "a"):
+        listed = {Path(one.directory): one.id for one in list_runs(folder)}
+        assert {find_checkpoint(Path(name)).parents[1]: name for name in listed.values()} == listed
+    assert {Path(one.directory): one.id for one in list_runs(results)} == {
+        run: f"small/{run.name}",
+        places[0]: "compare/a_vs_b/a/seed_0",
+        places[1]: "compare/a_vs_b/b/seed_0",
+        places[2]: "e0872_00000",
+        places[3]: "e0872_00001",
+        places[4]: f"copies/{run.name}",
+        places[5]: "alone",
+    }
+    (only,) = list_runs(results / "compare" / "a_vs_b" / "a")  # not unique among all results, though it is here
+    assert only.id == "compare/a_vs_b/a/seed_0"
+    shutil.copytree(run, tmp_path / "elsewhere" / "seed_0")
+    monkeypatch.chdir(tmp_path)
+    (outside,) = list_runs(Path("elsewhere"))
+    assert outside.id == "elsewhere/seed_0"
+    assert find_checkpoint(Path(outside.id)).is_dir()
+
+
+def test_the_table_is_complete_in_a_pipe_and_shortens_only_experiments_on_a_screen(results: Path) -> None:
+    run = trained("an_experiment_with_a_name_that_is_much_longer_than_a_terminal_is_wide_and_goes_on")
+    shutil.copytree(run, results / "compare" / "a_vs_b" / "a" / "seed_0")
+    shutil.copytree(run, results / "compare" / "a_vs_b" / "b" / "seed_0")
+    told = CliRunner().invoke(app, ["runs"], env={"COLUMNS": "40"}).stdout
+    assert run.parent.name in told
+    found = list_runs(results)
+    for width in (40, 110):
+        console = Console(width=1000, file=io.StringIO(), record=True)
+        console.print(runs_table(found, width))
+        lines = [line.rstrip() for line in console.export_text().splitlines()]
+        assert {line.split()[0] for line in lines[1:]} == {one.id for one in found}
+        assert {line.split()[4] for line in lines[1:]} == {"finished"}
+        assert "an_experi" in lines[1]
+        assert run.parent.name not in lines[1]
+    assert max(map(len, lines)) <= 110
 
 
 def test_a_name_goes_on_where_the_run_stopped(results: Path) -> None:

@@ -241,8 +241,8 @@ def test_weights_of_another_model_are_refused_by_name_and_change_nothing() -> No
     policy = build_policy(PolicySpec("value", 0), kind(spaces.Discrete(2)))
     before = policy.get_weights()
     name = next(iter(before))
-    with pytest.raises(PolicyError, match=f"weights do not fit: {name} has shape \\(9,\\)"):
+    with pytest.raises(PolicyError, match=rf"weights do not fit: {name} has shape \(9,\)"):
         policy.set_weights({**before, name: np.zeros(9)})
-    with pytest.raises(PolicyError, match="own has shape .*, expected none"):
+    with pytest.raises(PolicyError, match=r"own has shape .*, expected none"):
         policy.set_weights({**before, "own": np.zeros(2)})
     assert all(np.array_equal(before[key], array) for key, array in policy.get_weights().items())

@@ -28,5 +28,5 @@ def test_a_place_that_cannot_be_written_to_is_named_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("MARL_RESULTS_DIR", "/proc/results")
-    with pytest.raises(PermissionError, match="/proc/results cannot be written to .*set MARL_RESULTS_DIR"):
+    with pytest.raises(PermissionError, match=r"/proc/results cannot be written to .*set MARL_RESULTS_DIR"):
         _results()

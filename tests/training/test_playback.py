@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,13 @@ import numpy as np
 import pytest
 
 from marl import Trainer
+from marl.algos.presets import ALGOS
 from marl.cli_play import rollout
 from marl.data.episode import EpisodeStats
+from marl.envs.games.matrix import MatrixGames
 from marl.errors import CheckpointError, ConfigError, SpaceMismatchError
 from marl.training.casting import read_sources
-from marl.training.playback import Changes, Wishes, play
+from marl.training.playback import ACTING, Changes, Wishes, play
 from marl.training.tally import Tally, estimate, returns_by_agent, table
 from tests.worlds import Scripted, Step
 
@@ -147,6 +151,42 @@ def test_a_mistyped_policy_option_is_refused(given: list[str]) -> None:
         read_sources(given)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            ["player_0=random", "player_[0]=random"],
+            r"--policy player_0=random plays nobody: --policy player_\[0\]=random",
+        ),
+        (
+            ["player_?=random", "player_[1]=random"],
+            r"--policy player_\[1\]=random plays nobody: --policy player_\?=random",
+        ),
+        (
+            ["nobody=random"],
+            "nobody=random plays nobody: the mapping of the run never chooses it, but player_0, player_1",
+        ),
+    ],
+)
+def test_a_policy_that_would_play_nobody_is_refused(tmp_path: Path, given: list[str], message: str) -> None:
+    run = with_an_examiner(tmp_path / "run")
+    with pytest.raises(ConfigError, match=message):
+        play(run, Wishes(), changes=Changes(policies=read_sources(given)))
+
+
+def with_an_examiner(folder: Path) -> Path:
+    """A run whose policy 'nobody' plays in evaluations alone."""
+    multiagent = {"policies": ["player_0", "player_1", "nobody"], "policy_mapping_fn": "per_agent"}
+    exam = {"interval": 0, "policy_mapping_fn": {"player_0": "nobody", "player_1": "player_1"}}
+    return checkpoint("matrix_game", folder, multiagent=multiagent, evaluation=exam)
+
+
+def test_agents_that_are_left_to_a_replaced_policy_keep_it(tmp_path: Path) -> None:
+    doves = stubborn(tmp_path / "doves", mapping="shared", default_policy=COOPERATE)
+    hawks = stubborn(tmp_path / "hawks", mapping="shared", default_policy=DEFECT)
+    assert earned(doves, default_policy=str(hawks), player_1=str(doves)) == {"player_0": 5.0, "player_1": 0.0}
+
+
 # -- another world -----------------------------------------------------------------------------------------------------
 
 
@@ -171,6 +211,50 @@ def test_policies_that_the_checkpoint_does_not_have_must_come_from_somewhere(tmp
     given = Changes(sets=apart, policies={"player_0": str(run), "player_1": str(run)})
     (tally,) = play(run, Wishes(episodes=1), changes=given, say=lambda _: None)
     assert tally.stats.rewards.tolist() == [2.0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lr=5", "algo.lr=5", "algo={lr: 5}", "num_workers=2", "num_envs_per_worker=4", "checkpoint_freq=1", "seed=3",
+        "stop.timesteps_total=9", "evaluation.interval=3", "multiagent.policies_to_train=[player_0]", "explore=true",
+        "multiagent.policies.player_0.lr=5", "policies={player_0: {algo: {gamma: 0.5}}}", "output=somewhere",
+        "exploration_config.initial_epsilon=0.5", "model.max_seq_len=3", "callbacks=a:B", "torch_threads=2",
+    ],
+)  # fmt: skip
+def test_a_key_that_changes_nothing_in_a_rollout_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"=... changes nothing in a rollout, which neither learns nor uses workers"):
+        Changes(sets=[text]).applied({})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "horizon=3", "env_config.lr=5", "env_config={seed: 1}", "wrappers=[]", "clip_rewards=true", "algo.name=a2c",
+        "multiagent.policy_mapping_fn=shared", "multiagent.policies.p.scripted=random", "algo.anticipatory=0.5",
+        "exploration_config.type=StochasticSampling", "fcnet_hiddens=[4]", "fresh_env_per_episode=true", "hrizon=3",
+    ],
+)  # fmt: skip
+def test_a_key_that_counts_in_a_rollout_may_be_set(text: str) -> None:
+    assert Changes(sets=[text]).applied({})
+
+
+def test_every_key_that_acting_policies_are_built_from_counts() -> None:
+    for name in ALGOS:
+        acting = inspect.getattr_static(ALGOS[name].family.config, "acting").fget
+        assert set(re.findall(r"self\.(\w+)", inspect.getsource(acting))) <= ACTING
+
+
+def test_a_world_of_evaluations_is_not_needed(tmp_path: Path) -> None:
+    exam = {"interval": 1, "env": "tests.training.test_playback:Examined"}
+    with Trainer("ppo", env="matrix_game", config={**TINY, "evaluation": exam}) as trainer:
+        path = Path(trainer.save(tmp_path / "run"))
+    (tally,) = play(path, Wishes(episodes=1), say=lambda _: None)  # its module was not allowed
+    assert len(tally.stats) == 1
+
+
+class Examined(MatrixGames):
+    """A world of the user's own."""
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
@@ -225,3 +309,5 @@ def test_options_that_exclude_each_other_are_refused(tmp_path: Path) -> None:
         rollout(tmp_path, episodes=1, steps=1)
     with pytest.raises(ConfigError, match="--explore and --both"):
         rollout(tmp_path, explore=True, both=True)
+    with pytest.raises(ConfigError, match="--fps is the speed of --video FILE or --render"):
+        rollout(tmp_path, fps=10)

@@ -192,6 +192,12 @@ def test_a_recorded_episode_is_told_step_by_step(tmp_path: Path, capsys: pytest.
         assert capsys.readouterr().out.splitlines()[0] == "2 episodes of env 'turns', 6 env steps"
     replay(trace_files(tmp_path / "json")[0], steps=1)
     assert capsys.readouterr().out.splitlines()[-1] == "... and 2 more steps"
+    replay(tmp_path / "json", as_json=True, steps=2)
+    cut = json.loads(capsys.readouterr().out)
+    assert (cut["episode"], cut["length"], {len(column) for column in cut["columns"].values()}) == (0, 3, {2})
+    replay(tmp_path / "npz", as_json=True, episode=1)
+    whole = json.loads(capsys.readouterr().out)
+    assert {len(column) for column in whole["columns"].values()} == {3}
     replay(tmp_path / "json", as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert told["episodes"][1] == {"episode": 1, "worker": 0, "length": 3, "returns": {"agent_0": 6.0, "agent_1": 3.0}}
@@ -207,6 +213,30 @@ def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
         list(open_recording(tmp_path / "data").told(999))
     with pytest.raises(ConfigError, match="--list and --episode"):
         replay(tmp_path / "data", episode=0, summary=True)
+    with pytest.raises(ConfigError, match="--list and --steps"):
+        replay(tmp_path / "data", steps=1, summary=True)
+
+
+def test_a_file_that_is_no_recording_is_called_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("empty.yaml", "result.json"):
+        Path(name).touch()
+    with pytest.raises(DataError, match=r"empty.yaml is no recording: expected trajs_N.npz"):
+        open_recording(Path("empty.yaml"))
+    with pytest.raises(DataError, match=r"result.json is no recording: there is no trajectories.json beside it"):
+        open_recording(Path("result.json"))
+
+
+def test_one_episode_is_no_episodes(tmp_path: Path) -> None:
+    worker = worker_for(lambda config: turns(), 1)
+    recorder = Recorder(tmp_path, worker.spec.task, "turns", ["p"], normalized=True)
+    recorder.add(worker.collect(3).batch)
+    recorder.close()
+    recording = open_recording(tmp_path)
+    assert next(recording.listed()) == "1 episode of env 'turns', 3 env steps"
+    told = list(recording.told(0, steps=2))
+    assert told[0].endswith("(1 episode is recorded)")
+    assert told[-1] == "... and 1 more step"
 
 
 def test_a_rollout_saves_what_it_plays(tmp_path: Path) -> None:
