@@ -8,6 +8,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from marl import __version__
 from marl.cli_bench import bench
 from marl.cli_config import debug, doctor, init, schema, tune_throughput
 from marl.cli_games import crossplay, exploit, report
@@ -43,9 +44,23 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Multi-agent reinforcement learning with game theory.",
 )
 app.command()(run)
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        print(f"marl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[  # noqa: ARG001  (the callback answers)
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Multi-agent reinforcement learning with game theory."""
 
 
 @app.command()

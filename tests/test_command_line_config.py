@@ -16,6 +16,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
+import marl
 from marl.cli import app, main
 from marl.scenario.config import ALL_ALGO_KEYS
 from marl.scenario.load import load_scenario
@@ -344,3 +345,8 @@ def test_speeds_are_steps_by_seconds_and_the_advice_compares_them() -> None:
     assert third.startswith("the GPU: none here")
     with_gpu = advice([*speeds, Speed(Setting(0, 4, "cuda"), 9.0, 75.0)])
     assert with_gpu[-1] == "the GPU against the CPU: 0.50 times as fast"
+
+
+def test_the_version_is_printed(command: Command) -> None:
+    code, out, _ = command("--version")
+    assert (code, out.strip()) == (0, f"marl {marl.__version__}")
