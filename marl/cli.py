@@ -56,7 +56,7 @@ def _say_version(wanted: bool) -> None:
 
 @app.callback()
 def about(
-    version: Annotated[  # noqa: ARG001  (the callback answers)
+    version: Annotated[
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
