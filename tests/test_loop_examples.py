@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from examples import centralized_critic, train_with_checkpoints, two_step_game, two_trainers, worker_workflow
+from examples import (
+    centralized_critic,
+    look_inside,
+    train_with_checkpoints,
+    two_step_game,
+    two_trainers,
+    worker_workflow,
+)
 from marl.scenario.load import load_scenario
 from marl.training.trainer import Trainer
 
@@ -24,6 +31,24 @@ def test_a_restored_policy_is_played_by_hand(tmp_path: Path) -> None:
 def test_a_hand_written_gradient_step_learns_from_the_workers() -> None:
     first, last = worker_workflow.main(40)
     assert last > 2 * first
+
+
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.ray)])
+def test_every_worker_holds_the_same_weights_and_a_policy_tells_its_chances_and_value(
+    workers: int, request: pytest.FixtureRequest
+) -> None:
+    if workers:
+        request.getfixturevalue("ray_session")
+    seen = look_inside.stochastic(workers)
+    assert len(seen["sizes"]) == workers + 1
+    assert len({*seen["sizes"]}) == 1
+    assert seen["logp"].shape == seen["value"].shape == (seen["rows"],)
+    assert (seen["logp"] < 0).all()
+
+
+def test_action_values_have_a_row_per_observation_and_atoms_where_asked_for() -> None:
+    assert look_inside.values() == {"q_values": (1, 2), "state_value": (1, 1)}
+    assert look_inside.values(num_atoms=11)["distributions"] == (1, 2, 11)
 
 
 def test_two_trainers_improve_a_policy_each() -> None:
