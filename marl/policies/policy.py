@@ -93,8 +93,8 @@ class Policy(nn.Module, ABC):
             self.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
         except RuntimeError as error:  # torch names what is missing, too much, or of another shape
             raise PolicyError(
-                f"weights do not fit: {' '.join(str(error).split())}. Give weights of a policy with the same model and spaces, "
-                "as get_weights() returns them."
+                f"weights do not fit: {' '.join(str(error).split())}. Give weights of a policy with the same model and "
+                "spaces, as get_weights() returns them."
             ) from error
 
     @property
