@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from marl.errors import ConfigError
 from marl.gametheory.game import MatrixGame, Payoffs, Profile
+from marl.gametheory.solve.rounding import Ties
 from marl.gametheory.solve.solution import Solution, is_equilibrium, require_positive, require_whole
 
 
@@ -73,6 +74,7 @@ def regret_matching(
     require_whole("regret_matching: iterations", iterations)
     first = game.uniform() if start is None else game.profile(start)
     regrets = [np.zeros(n) for n in game.shape]
+    ties = [Ties(np.zeros(n, np.int64), np.abs(paid).max()) for n, paid in zip(game.shape, game.payoffs, strict=True)]
     sums, suffered = [np.zeros(n) for n in game.shape], [np.zeros(n) for n in game.shape]
     log = _Log(game)
     for t in range(1, iterations + 1):
@@ -81,7 +83,10 @@ def regret_matching(
         for i, strategy in enumerate(played):
             earned = game.deviations(played, i)
             missed = earned - strategy @ earned
-            regrets[i] = np.maximum(regrets[i] + missed, 0.0) if plus else regrets[i] + missed
+            regrets[i] += missed
+            ties[i].keep(regrets[i])
+            if plus:
+                np.maximum(regrets[i], 0.0, out=regrets[i])
             suffered[i] += weight * missed
             sums[i] += weight * strategy
         average = tuple(total / total.sum() for total in sums)

@@ -10,6 +10,7 @@ iteration goes through the players in turn, each against the newest strategies o
 Plain CFR discounts nothing and averages evenly: ``alpha = beta = inf``, ``gamma = 0``. CFR+ (Tammelin, 2014) forgets
 negative regrets and averages linearly: ``alpha = inf``, ``beta = -inf``, ``gamma = 1``. Discounted CFR (Brown and Sandholm,
 2019) takes 1.5, 0 and 2. In two-player zero-sum games the average converges to an equilibrium; in others its NashConv tells.
+Actions that tie are played alike: differences that are rounding do not count (``solve/rounding.py``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from math import inf
 import numpy as np
 
 from marl.errors import UnknownNameError, did_you_mean
+from marl.gametheory.solve.rounding import Ties
 from marl.gametheory.solve.solution import require_whole
 from marl.gametheory.tree.response import Solved, solved
 from marl.gametheory.tree.sequence import PlayerForm
@@ -52,6 +54,7 @@ class CFR:
         self.iterations = 0
         forms = self.form.players
         self.regrets = [np.zeros(form.num_choices) for form in forms]
+        self._ties = [Ties(form.owner, float(scale)) for form, scale in zip(forms, tree.scales, strict=True)]
         self.strategies = [form.uniform.copy() for form in forms]
         self.plans = [form.plan(strategy) for form, strategy in zip(forms, self.strategies, strict=True)]
         self.sums = [np.zeros(form.num_sequences) for form in forms]
@@ -70,6 +73,7 @@ class CFR:
         self.sums[player] += t**self.discount.gamma * self.plans[player]
         payoffs = self.form.counterfactual(player, self.plans)
         regrets += form.regrets(payoffs, self.strategies[player])
+        self._ties[player].keep(regrets)
         _shrink(regrets, _kept(t, self.discount.alpha), _kept(t, self.discount.beta))
         self.strategies[player] = matched(form, regrets)
         self.plans[player] = form.plan(self.strategies[player])

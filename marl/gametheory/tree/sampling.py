@@ -16,6 +16,7 @@ from bisect import bisect_right
 import numpy as np
 
 from marl.errors import ConfigError, UnknownNameError, did_you_mean
+from marl.gametheory.solve.rounding import ROUNDING
 from marl.gametheory.solve.solution import require_whole
 from marl.gametheory.tree.response import Solved, solved
 from marl.gametheory.tree.tree import CHANCE, TERMINAL, Behaviour, Tree
@@ -41,6 +42,8 @@ class SampledCFR:
         self._rng = np.random.default_rng(seed)
         sizes = tree.sets.num_actions.tolist()
         self.regrets: list[Weights] = [[0.0] * size for size in sizes]
+        scales = [float(tree.scales[player]) for player in tree.sets.player]
+        self._largest: list[Weights] = [[scale] * size for scale, size in zip(scales, sizes, strict=True)]
         self.sums: list[Weights] = [[0.0] * size for size in sizes]
         # Plain lists: a walk touches single numbers, which arrays are slow at.
         self._player, self._infoset = tree.player.tolist(), tree.infoset.tolist()
@@ -84,7 +87,7 @@ class SampledCFR:
             return self._external(first + self._drawn(chances), learner)
         earned = [self._external(first + branch, learner) for branch in range(len(chances))]
         value = sum(c * e for c, e in zip(chances, earned, strict=True))
-        _add(self.regrets[infoset], [e - value for e in earned], 1.0)
+        self._regret(infoset, [e - value for e in earned], 1.0)
         return value
 
     def _sampled_outcome(self, node: int, learner: int) -> float:
@@ -113,8 +116,17 @@ class SampledCFR:
         if mine:
             _add(self.sums[infoset], chances, own / sample)
             regret = [(guess if b == branch else 0.0) - chance * guess for b in range(len(chances))]
-            _add(self.regrets[infoset], regret, others / sample)
+            self._regret(infoset, regret, others / sample)
         return chance * guess
+
+    def _regret(self, infoset: int, regret: Weights, weight: float) -> None:
+        """Add to the regrets of a set; what is zero but for rounding becomes zero (as in ``solve/rounding.py``)."""
+        regrets, largest = self.regrets[infoset], self._largest[infoset]
+        _add(regrets, regret, weight)
+        for i, size in enumerate(map(abs, regrets)):
+            largest[i] = max(largest[i], size, weight * abs(regret[i]))
+            if size <= ROUNDING * largest[i]:
+                regrets[i] = 0.0
 
     def _drawn(self, chances: Weights) -> int:
         point = self._rng.random() * sum(chances)

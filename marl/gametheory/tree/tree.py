@@ -93,6 +93,11 @@ class Tree:
         return float(np.abs(self.payoffs).max())
 
     @cached_property
+    def scales(self) -> Reals:
+        """The same for each player ``[P]``: units may differ."""
+        return np.asarray(np.abs(self.payoffs).max(axis=0))
+
+    @cached_property
     def is_zero_sum(self) -> bool:
         return bool(np.abs(self.payoffs.sum(axis=1)).max() <= 1e-6 * self.scale)
 
