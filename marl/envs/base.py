@@ -69,7 +69,7 @@ class MultiAgentEnv(ABC):
     * The observation of an agent that has just ended is its last one. An agent that is truncated without one has no
       value to bootstrap from: its open decision is left out of training and counted.
     * ``"__all__"`` in either flag dict ends the episode. Where a world never uses ``"__all__"``, the episode ends when
-      nobody is alive.
+      nobody is alive. An agent that is both terminated and truncated, by its own flags or by ``"__all__"``, is terminated.
     * A reward for an agent that did not just act belongs to its last decision; one that arrives after its own end
       counts in its return, not in training.
     * Agents known in advance are listed in ``possible_agents``. Otherwise ``max_agents`` says how many agents of each
@@ -128,6 +128,16 @@ class MultiAgentEnv(ABC):
         from marl.envs.joint import GroupedWorld  # a MultiAgentEnv itself
 
         return GroupedWorld(self, groups, obs_space, act_space)
+
+
+def ending(agent: AgentID, terminated: Flags, truncated: Flags) -> tuple[bool, bool]:
+    """Whether a step terminated and whether it truncated the agent, by its own flags or those of all: never both.
+
+    Terminated wins, whoever said it: where the game is over for all, an agent's own time limit hides nothing any more.
+    """
+    ends = bool(terminated.get(agent, False)) or bool(terminated.get(ALL, False))
+    cut = bool(truncated.get(agent, False)) or bool(truncated.get(ALL, False))
+    return ends, cut and not ends
 
 
 def state_vector(env: MultiAgentEnv) -> Array:

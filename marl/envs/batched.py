@@ -25,7 +25,7 @@ class Frame:
     """What the world shows after a reset or a step. Arrays may be reused by the world at its next call.
 
     A seat is ``present`` when its agent is asked to act next. The observation of an agent that ended in this step is
-    its last one. ``blind`` seats were truncated without a last observation.
+    its last one. ``blind`` seats were truncated without a last observation. Where both are set, terminated wins.
     """
 
     obs: Sequence[Array]  # per kind [E, A_k, obs_width]

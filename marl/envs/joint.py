@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from marl.data.actions import columns_of
 from marl.data.task import AgentID, AnySpace, Array, GroupID
-from marl.envs.base import ALL, ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult
+from marl.envs.base import ALL, ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
 from marl.envs.lifting.layout import MASK, inner_space, obs_key
 from marl.envs.tasks import hand_on_tasks
 from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
@@ -89,7 +89,7 @@ class GroupedWorld(MultiAgentEnv):
         over = bool(terminated.get(ALL, False) or truncated.get(ALL, False))
         self._alive |= {agent for agent in obs if agent in self.group_of}
         ended = {a for a in self._alive if over or terminated.get(a, False) or truncated.get(a, False)}
-        blind = {self.group_of[a] for a in ended if a not in obs and not _terminates(a, terminated, truncated)}
+        blind = {self.group_of[a] for a in ended if a not in obs and not ending(a, terminated, truncated)[0]}
         self._alive -= ended
         self._asked = {agent for agent in obs if agent in self._alive}
         flags = self._join_flags(ended, terminated, truncated)
@@ -151,7 +151,7 @@ class GroupedWorld(MultiAgentEnv):
         for group, members in self.groups.items():
             leaving = [a for a in members if a in ended]
             last = bool(leaving) and not any(a in self._alive for a in members)
-            cut = not all(_terminates(a, terminated, truncated) for a in leaving)
+            cut = not all(ending(a, terminated, truncated)[0] for a in leaving)
             ends[group], cuts[group] = last and not cut, last and cut
         return ends, cuts
 
@@ -222,13 +222,6 @@ def _who_is_where(env: MultiAgentEnv, groups: Mapping[GroupID, Sequence[AgentID]
                 f"with_agent_groups: {group!r} is the name of an agent as well. Give the group another name."
             )
     return found
-
-
-def _terminates(agent: AgentID, terminated: Flags, truncated: Flags) -> bool:
-    """Whether an agent that ended was terminated rather than truncated; its own flag goes before ``"__all__"``."""
-    if terminated.get(agent, False) or truncated.get(agent, False):
-        return bool(terminated.get(agent, False))
-    return bool(terminated.get(ALL, False))
 
 
 def _nothing(space: AnySpace) -> Obs:

@@ -235,6 +235,7 @@ class Player:
         self.clock.lap("env_wait")
         self.t += 1
         self._look(frame)
+        _terminated_wins(frame)
         if self.config.horizon is not None:
             self._cut_at_horizon(frame, self.config.horizon)
         for lane, seat in frame.born:
@@ -369,6 +370,14 @@ def lots(seeds: Ints, teams: Ints) -> NDArray[np.float64]:
 def clipped(rewards: Floats, limit: float) -> Floats:
     """What learners are paid (``clip_rewards``): True, the sign; a number, cut to plus or minus this much."""
     return np.sign(rewards) if limit is True else np.clip(rewards, -limit, limit)
+
+
+def _terminated_wins(frame: Frame) -> None:
+    """One rule for all: an agent that a world calls both terminated and truncated (or blind) is terminated."""
+    if (frame.terminated & (frame.truncated | frame.blind)).any():
+        # The world may use these arrays again, so they are not written into.
+        frame.truncated = frame.truncated & ~frame.terminated
+        frame.blind = frame.blind & ~frame.terminated
 
 
 def carry_sizes(policies: Sequence[Policy], kind_of_policy: Sequence[int], kinds: int) -> list[int]:

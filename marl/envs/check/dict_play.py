@@ -12,7 +12,7 @@ import numpy as np
 
 from marl.data.actions import decoder
 from marl.data.task import AgentID, Array
-from marl.envs.base import ALL, Action, MultiAgentEnv, Obs, StepResult, state_vector
+from marl.envs.base import ALL, Action, MultiAgentEnv, Obs, StepResult, ending, state_vector
 from marl.envs.check.dict_rules import DictRules, truth
 from marl.envs.check.findings import Broken
 from marl.envs.check.traces import Trace, View, arrays_in, digest, draw
@@ -146,14 +146,13 @@ class DictPlay:
 
     def _end(self, result: StepResult, step: int) -> None:
         """Who ended in this step, and whether the episode is over."""
-        terminated, truncated = result.terminated, result.truncated
-        all_end, all_cut = truth(terminated.get(ALL, False)), truth(truncated.get(ALL, False))
+        terminated = {who: truth(flag) for who, flag in result.terminated.items()}
+        truncated = {who: truth(flag) for who, flag in result.truncated.items()}
+        all_end, all_cut = terminated.get(ALL, False), truncated.get(ALL, False)
         cut_here: set[AgentID] = set()
         ended_here: set[AgentID] = set()
         for agent in sorted(self.alive | {a for a in result.obs if self.rules.seat(a) is not None}, key=str):
-            ends, cut = truth(terminated.get(agent, False)), truth(truncated.get(agent, False))
-            if not (ends or cut):
-                ends, cut = all_end, all_cut and not all_end
+            ends, cut = ending(agent, terminated, truncated)
             if ends or cut:
                 (ended_here if ends else cut_here).add(agent)
                 if agent not in result.obs:

@@ -153,8 +153,9 @@ class DictRules:
                 if not isinstance(flag, bool | np.bool_):
                     text = f"step {step}: {name}[{agent!r}] is {flag!r} of type {type(flag).__name__}."
                     self.findings.add("flag-type", text)
-        for agent, flag in result.terminated.items():
-            if truth(flag) and truth(result.truncated.get(agent, False)):
+        all_end = truth(result.terminated.get(ALL, False))
+        for agent, flag in result.truncated.items():
+            if truth(flag) and (all_end or truth(result.terminated.get(agent, False))):
                 who = "the episode" if agent == ALL else f"agent {agent!r}"
                 self.findings.add("both-flags", f"step {step}: {who} is terminated and truncated at once.")
 

@@ -9,7 +9,7 @@ from itertools import count, islice
 from typing import Any
 
 from marl.data.task import AgentID, AnySpace
-from marl.envs.base import ALL, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult
+from marl.envs.base import ALL, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
 from marl.envs.foreign.exchange import as_shown, blank, shown_space
 from marl.envs.lifting.answers import guarded, reset_pair, step_result
 from marl.envs.lifting.layout import kinds_of, pattern_of
@@ -157,7 +157,9 @@ class Stage:
         result = step_result(answer, self._where)
         for agent in result.obs:
             # The observation of an agent that ended before and is flagged again is an echo, not a new life.
-            if agent not in self._id_of and not (agent in self.lives.latest and any(_flags(result, agent))):
+            if agent not in self._id_of and not (
+                agent in self.lives.latest and any(ending(agent, result.terminated, result.truncated))
+            ):
                 self._join(agent, outcome)
         self._show(result.obs, result.infos)
         self._pay(result.rewards, outcome)
@@ -207,7 +209,9 @@ class Stage:
     def _end(self, result: StepResult, outcome: Outcome) -> None:
         """Flags of all who play; the episode is over by ``__all__`` or, where that is never used, without anybody."""
         for agent, name in list(self._id_of.items()):
-            ends, cut = outcome.terminated[name], outcome.truncated[name] = _flags(result, agent)
+            ends, cut = outcome.terminated[name], outcome.truncated[name] = ending(
+                agent, result.terminated, result.truncated
+            )
             if ends or cut:
                 del self._id_of[agent]
                 self._seen.discard(agent)
@@ -221,12 +225,3 @@ class Stage:
 
     def _where(self) -> str:
         return f"env {self.name!r}, step {self.steps}"
-
-
-def _flags(result: StepResult, agent: AgentID) -> tuple[bool, bool]:
-    """Terminated and truncated: the agent's own flags, or else those of all."""
-    own = bool(result.terminated.get(agent, False)), bool(result.truncated.get(agent, False))
-    if any(own):
-        return own
-    ended = bool(result.terminated.get(ALL, False))
-    return ended, bool(result.truncated.get(ALL, False)) and not ended

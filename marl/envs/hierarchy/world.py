@@ -21,7 +21,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError, model_
 
 from marl.config import Config, explain
 from marl.data.task import AgentID, AnySpace, Array
-from marl.envs.base import ALL, ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult
+from marl.envs.base import ALL, ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
 from marl.envs.batched import State
 from marl.envs.hierarchy.command import command_graph, draw_graph
 from marl.envs.hierarchy.posts import Flattener, Post, build_posts
@@ -297,13 +297,9 @@ def _agents_of(base: MultiAgentEnv) -> tuple[AgentID, ...]:
 
 def _ends(result: StepResult, alive: Iterable[AgentID]) -> dict[AgentID, bool]:
     """Base agents that end in this step; True: truncated."""
-    all_end, all_cut = bool(result.terminated.get(ALL)), bool(result.truncated.get(ALL))
     ended: dict[AgentID, bool] = {}
     for agent in alive:
-        if result.terminated.get(agent):
-            ended[agent] = False
-        elif result.truncated.get(agent):
-            ended[agent] = True
-        elif all_end or all_cut:
-            ended[agent] = not all_end
+        terminated, truncated = ending(agent, result.terminated, result.truncated)
+        if terminated or truncated:
+            ended[agent] = truncated
     return ended

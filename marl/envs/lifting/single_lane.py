@@ -76,8 +76,9 @@ class SingleLane(MultiAgentEnv):
         truncated = {a: bool(frame.truncated[0, s]) for a, s in self._seat_of.items()}
         self._gone = [a for a in terminated if terminated[a] or truncated[a]]
         over = bool(frame.over[0])
-        terminated[ALL] = over and any(terminated.values())
-        truncated[ALL] = over and not terminated[ALL]
+        # "__all__" terminates everybody, so it may only say so where nobody was truncated.
+        truncated[ALL] = over and any(truncated[a] and not terminated[a] for a in truncated)
+        terminated[ALL] = over and not truncated[ALL]
         return StepResult(obs, rewards, terminated, truncated, {agent: {} for agent in obs})
 
     def _columns(self, actions: Mapping[AgentID, Action]) -> list[Array]:

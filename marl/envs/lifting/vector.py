@@ -10,7 +10,7 @@ import numpy as np
 
 from marl.data.actions import decoder
 from marl.data.task import AgentID, Array, Ints
-from marl.envs.base import ALL, ENV_STATE, Action, MultiAgentEnv, Obs, StepResult, state_vector
+from marl.envs.base import ALL, ENV_STATE, Action, MultiAgentEnv, Obs, StepResult, ending, state_vector
 from marl.envs.batched import BatchedEnv, Frame, State
 from marl.envs.lifting.answers import guarded, reset_pair, step_result
 from marl.envs.lifting.episode_log import LONGEST_REPLAY, EpisodeLog, fingerprint
@@ -278,11 +278,9 @@ class DictVector(BatchedEnv):
         for agent, seat in self.seating[lane].seat_of.items():
             if not self._alive[lane, seat]:
                 continue
-            ends, cut = bool(terminated.get(agent, False)), bool(truncated.get(agent, False))
-            if not (ends or cut):
-                ends, cut = all_end, all_cut and not all_end
+            ends, cut = ending(agent, terminated, truncated)
             if ends or cut:
-                self._terminated[lane, seat], self._truncated[lane, seat] = ends, cut and not ends
+                self._terminated[lane, seat], self._truncated[lane, seat] = ends, cut
                 self._blind[lane, seat] = not ends and agent not in result.obs
                 self._alive[lane, seat] = self._present[lane, seat] = False
                 self.seating[lane].leaving.append(agent)
