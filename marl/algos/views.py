@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from marl.data.batch import MultiAgentBatch, SampleBatch
-from marl.data.returns import discounted_until
-from marl.data.task import Array, Bools, Floats, Ints, Task
+from marl.data.task import Array, Bools, Floats, Task
 from marl.policies.networks import Features
 
 
@@ -63,98 +62,6 @@ def team_rewards(batch: MultiAgentBatch) -> Floats:
     for seats in batch.task.groups.values():
         rewards[:, :, list(seats)] = batch.rewards[:, :, list(seats)].sum(axis=2, keepdims=True)
     return rewards
-
-
-def team_rows(batch: MultiAgentBatch, seats: Sequence[int], gamma: float) -> SampleBatch:
-    """One row per step in which any member of the team decided.
-
-    A team's decision is closed when any member is asked again, or when all of its open decisions have ended. Its
-    reward is the sum of the members' rewards in between. Members that do not decide are masked by
-    ``present``/``new_present``; a truncated member still counts in the outcome, because its value goes on. A team
-    that was cut off without any last observation is left out.
-    """
-    seats = seats_in_order(batch.task, seats)
-    present, asked = batch.present[:, :, seats], batch.new_present[:, :, seats]
-    ended = (batch.terminateds | batch.truncateds)[:, :, seats]
-    closing = _closing_rows(present, asked, ended)
-    is_end = np.zeros(closing.shape, bool)
-    t, e = np.nonzero((closing >= batch.context) & (closing >= 0))
-    done = closing[t, e]
-    is_end[done, e] = True
-    rewards = discounted_until(batch.rewards[:, :, seats].sum(axis=2), is_end, gamma)
-    cut = batch.truncateds[:, :, seats]
-    asked_then = np.asarray(asked[done, e])
-    goes_on = np.asarray(asked_then | (cut & batch.new_alive[:, :, seats])[done, e])
-    # Cut off without any last observation: there is no outcome to learn from.
-    keep = goes_on.any(axis=1) | ~cut[done, e].any(axis=1)
-    t, e, done, asked_then, goes_on = t[keep], e[keep], done[keep], asked_then[keep], goes_on[keep]
-    columns: dict[str, Array] = {
-        "present": np.asarray(present[t, e]),
-        "new_present": goes_on,
-        "policy": batch.policy_index[:, :, seats][t, e],
-        "new_policy": batch.new_policy_index[:, :, seats][done, e],
-        "rewards": rewards[t, e],
-        "elapsed": done - t + 1,
-        "terminateds": np.logical_not(goes_on.any(axis=1)),
-        "ended": np.logical_not(asked_then.any(axis=1)),
-        "state": batch.state[t, e],
-        "new_state": batch.new_state[done, e],
-        "t": batch.t[t, e],
-        "eps_id": batch.eps_id[t, e],
-        "lane": e,
-        "stream": batch.first_lane + e,
-    }
-    if any(carry.shape[3] for carry in batch.carry):
-        columns |= _for_memories(batch, seats, t, e, done)
-    for k, cols in columns_by_kind(batch.task, seats).items():
-        columns |= {
-            f"obs.{k}": batch.obs[k][t, e][:, cols],
-            f"actions.{k}": batch.actions[k][t, e][:, cols],
-            f"legal.{k}": batch.legal[k][t, e][:, cols],
-            f"new_obs.{k}": batch.new_obs[k][done, e][:, cols],
-            f"new_legal.{k}": batch.new_legal[k][done, e][:, cols],
-            f"agent_index.{k}": np.broadcast_to(np.array(cols), (len(t), len(cols))),
-        }
-    return SampleBatch(columns)
-
-
-def _for_memories(batch: MultiAgentBatch, seats: Sequence[int], t: Ints, e: Ints, done: Ints) -> dict[str, Array]:
-    """What recurrent members need besides: their carry before the row, what each was paid until the team's next decision,
-    and whether its life ended before that."""
-    ended = (batch.terminateds | batch.truncateds)[:, :, seats]
-    columns: dict[str, Array] = {
-        "member_rewards": _between(batch.rewards[:, :, seats], t, e, done),
-        "fell": _between(ended.astype(np.float32), t, e, done) > 0,
-    }
-    for k, cols in columns_by_kind(batch.task, seats).items():
-        columns[f"carry.{k}"] = batch.carry[k][t, e][:, cols]
-    return columns
-
-
-def _between(grid: Array, t: Ints, e: Ints, done: Ints) -> Floats:
-    """Sums over the rows ``t .. done``."""
-    sums = np.concatenate([np.zeros((1, *grid.shape[1:])), np.cumsum(grid, axis=0, dtype=np.float64)])
-    found: Floats = (sums[done + 1, e] - sums[t, e]).astype(np.float32)
-    return found
-
-
-def _closing_rows(present: Bools, asked: Bools, ended: Bools) -> Ints:
-    """``[T, E]``: the row in which a team decision made in this row is closed; -1 where none was made or it is still open."""
-    rows, copies, _ = present.shape
-    decided: Bools = np.asarray(present.any(axis=2))
-    if ((asked | ended) | ~present).all():  # everybody who decides is asked again or ends at once
-        return np.where(decided, np.arange(rows)[:, None], -1)
-    closing = np.full((rows, copies), -1, np.int64)
-    waiting = np.full(copies, -1, np.int64)
-    open_ = np.zeros(present.shape[1:], bool)
-    for row in range(rows):
-        open_ |= present[row]
-        waiting[decided[row]] = row
-        open_ &= ~(asked[row] | ended[row])
-        closes = (waiting >= 0) & (asked[row].any(axis=1) | ~open_.any(axis=1))
-        closing[waiting[closes], np.flatnonzero(closes)] = row
-        waiting[closes] = -1
-    return closing
 
 
 def columns_of_one(rows: SampleBatch, k: int) -> dict[str, Array]:

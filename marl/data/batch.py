@@ -26,7 +26,7 @@ SEAT_COLUMNS = (
     "rewards", "terminateds", "truncateds", "present", "new_present", "alive", "new_alive", "active", "elapsed",
     "policy_index", "new_policy_index", "action_logp",
 )  # fmt: skip
-ROW_COLUMNS = ("state", "new_state", "t", "eps_id")
+ROW_COLUMNS = ("state", "new_state", "t", "eps_id", "over")
 
 
 class SampleBatch(Mapping[str, Array]):
@@ -100,11 +100,16 @@ class MultiAgentBatch:
     context: int = 0
     first_lane: int = 0  # number of this grid's first copy among all copies of the run
     carry: list[Floats] = field(default_factory=list)  # per kind [T, E, A_k, carry_size], as it was before the decision
+    over: Bools = field(default_factory=lambda: np.zeros((0, 0), bool))  # [T, E]: the episode ended with this step
 
     def __post_init__(self) -> None:
         if not self.carry:
             steps, copies = self.t.shape
             self.carry = [np.zeros((steps, copies, kind.size, 0), np.float32) for kind in self.task.kinds]
+        if self.over.shape != self.t.shape:  # not told: episodes end when nobody is left
+            ended = self.terminateds | self.truncateds
+            left = (self.alive | self.new_present) & ~ended
+            self.over = np.asarray(ended.any(axis=2) & ~left.any(axis=2))
 
     @property
     def env_steps(self) -> int:

@@ -147,9 +147,12 @@ class Trajectories:
         columns |= {name: self.columns[name][rows][:, None] for name in names}
         index = np.repeat(policy_of, lengths, axis=0)[:, None]
         steps = np.concatenate([np.arange(length) for length in lengths.tolist()])[:, None]
+        over = np.zeros((len(rows), 1), bool)
+        over[np.cumsum(lengths) - 1] = True
         return MultiAgentBatch(
             self.task, tuple(policy_ids), **columns, active=columns["elapsed"] > 0, policy_index=index,
             new_policy_index=index, t=steps, eps_id=np.repeat(chosen, lengths)[:, None],
+            over=over,
         )  # fmt: skip
 
     def returns(self, chosen: Ints) -> Floats:

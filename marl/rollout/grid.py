@@ -55,6 +55,7 @@ class Grid:
             "new_state": np.empty((*shape, self.task.state_size), np.float32),
             "t": np.empty(shape, np.int64),
             "eps_id": np.empty(shape, np.int64),
+            "over": np.zeros(shape, bool),
         }
         for name in ("terminateds", "truncateds", "present", "new_present", "alive", "new_alive", "active"):
             columns[name] = np.zeros(seats, bool)
@@ -104,6 +105,7 @@ class Grid:
         columns["new_state"][row] = frame.state
         columns["rewards"][row] = frame.rewards
         columns["terminateds"][row], columns["truncateds"][row] = frame.terminated, frame.truncated
+        columns["over"][row] = frame.over
         self._close(row, frame, ended)
         if self.complete_episodes:
             self._hand_over_episodes(row, frame)

@@ -15,7 +15,8 @@ from marl.algos.learner import Brief, load_numpy, to_numpy
 from marl.algos.optimiser import FlatOptimiser
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.mixers import MIXERS
-from marl.algos.views import JointFeatures, single_rows, team_rows
+from marl.algos.team_rows import Gaps, team_rows
+from marl.algos.views import JointFeatures, single_rows
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.replay import Replay
 from marl.data.sequences import Chunks
@@ -38,11 +39,12 @@ class Team:
     joint: JointFeatures | None = None  # the mixer's state where the world has none
     optimiser: FlatOptimiser | None = None
     chunks: Chunks | None = None
+    gaps: Gaps = field(default_factory=Gaps)
 
     def remember(self, batch: MultiAgentBatch, task: Task, config: QmixConfig, learning: Collection[PolicyID]) -> None:
         """Add a grid's decisions to the replay, but those of teams in which none of the ``learning`` policies played."""
         if self.policy is None:
-            rows = team_rows(batch, self.seats, config.gamma)
+            rows = team_rows(batch, self.seats, config.gamma, self.gaps)
             own = [index for index, name in enumerate(batch.policy_ids) if name in learning]
             played = (rows["present"] & np.isin(rows["policy"], own)).any(axis=1)
             rows = rows if played.all() else rows.rows(np.flatnonzero(played))
@@ -70,12 +72,14 @@ class Team:
             self.optimiser.load_state_dict(state["optimiser"])
 
     def replay_state(self) -> dict[str, Any]:
-        return {**self.replay.state_dict(), "waiting": self.chunks.state_dict() if self.chunks else {}}
+        waiting = self.chunks.state_dict() if self.chunks else {}
+        return {**self.replay.state_dict(), "waiting": waiting, "gaps": self.gaps.state_dict()}
 
     def load_replay_state(self, state: Mapping[str, Any]) -> None:
         self.replay.load_state_dict(dict(state))
         if self.chunks is not None:
             self.chunks.load_state_dict(state["waiting"])
+        self.gaps.load_state_dict(state.get("gaps", {}))
 
 
 def _as_learned(rows: SampleBatch, config: QmixConfig) -> Floats:
