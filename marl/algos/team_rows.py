@@ -91,7 +91,8 @@ def team_rows(batch: MultiAgentBatch, seats: Sequence[int], gamma: float, gaps: 
         if 0 <= lane < closing.shape[1]:
             again = _same_decision(batch, row, lane)
             closing[again, lane] = -1
-            stranded[lane] = -1 if again.any() else stranded[lane]
+            if again[stranded[lane]]:
+                stranded[lane] = -1
     t, e = np.nonzero((closing >= batch.context) & (closing >= 0))
     rows = _closed_rows(play, t, e, closing[t, e])
     late = _close_gaps(play, gaps)

@@ -172,6 +172,7 @@ def slow_rows(batch: MultiAgentBatch, seats: list[int]) -> list[Row]:
     return sorted(rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 7), min_size=2, max_size=8))
 def test_teams_decisions_follow_the_rule_however_the_grid_is_cut(seed: int, cuts: list[int]) -> None:
