@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import torch
 
 from marl.algos.family import Preset
 from marl.algos.presets import ALGOS
+from marl.data.batch import MultiAgentBatch
+from marl.data.task import Task
 from marl.training.evidence import known
 from marl.training.trainer import Trainer
 
+Found = TypeVar("Found")
 WORLD = "marl.training.signs:Signs"
 SMALL: Mapping[str, Any] = {  # each preset takes those of them that it knows
     "learning_starts": 16, "updates_per_step": 0.125, "buffer_size": 512, "num_sgd_iter": 2, "sgd_minibatch_size": 32,
@@ -53,3 +57,34 @@ def weights_after(algo: str, iterations: int = 2, world: Mapping[str, Any] | Non
 def same(a: list[Any], b: list[Any]) -> bool:
     """Equal to the last bit."""
     return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+ONE_UPDATE: Mapping[str, Any] = {
+    "learning_starts": 1, "updates_per_step": 1 / 32, "num_sgd_iter": 1, "sgd_minibatch_size": 1_000, "policy_delay": 1,
+}  # fmt: skip
+
+
+def one_update(algo: str, world: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
+    """A run whose first iteration, 8 steps in 4 copies, makes exactly one update of everything that learns."""
+    # es plays whole episodes, and 16 env steps of them here before it moves.
+    rounds = {"timesteps_per_iteration": 16} if algo == "es" else {"rollout_fragment_length": 8}
+    return small_run(algo, world, **{**rounds, **known(ALGOS[algo], ONE_UPDATE), **keys})
+
+
+def found_in(thing: Any, wanted: type[Found], seen: set[int] | None = None) -> list[Found]:
+    """All objects of a class that a learner holds, in dictionaries, lists and parts of its own at any depth."""
+    seen = set() if seen is None else seen
+    if id(thing) in seen or isinstance(thing, np.ndarray | torch.Tensor | str | Task | MultiAgentBatch):
+        return []
+    seen.add(id(thing))
+    if isinstance(thing, wanted):
+        return [thing]
+    if isinstance(thing, Mapping):
+        parts = list(thing.values())
+    elif isinstance(thing, list | tuple):
+        parts = list(thing)
+    elif type(thing).__module__.startswith(("marl.algos", "tests.")):
+        parts = list(vars(thing).values())
+    else:
+        parts = []
+    return [found for part in parts for found in found_in(part, wanted, seen)]
