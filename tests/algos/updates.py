@@ -35,7 +35,7 @@ def small_run(algo: str, world: Mapping[str, Any] | None = None, **keys: Any) ->
     keys = {**small_keys(preset), **keys}
     return Trainer(
         algo,
-        env=WORLD,
+        env=keys.pop("env", WORLD),
         config={
             "fcnet_hiddens": [8], "num_envs_per_worker": 4, "timesteps_per_iteration": 32, "seed": 5,
             "evaluation": {"interval": 0}, "env_config": dict(world or {}),
