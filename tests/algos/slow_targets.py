@@ -205,7 +205,7 @@ def _view(pupil: Any, obs: Any, actions: list[list[float]], present: Any, seen: 
 
 def soft_errors(pupil: Soft, batch: MultiAgentBatch) -> list[float]:
     """sac that sees its own agent alone; the mean over both critics. Drawn actions are those of zero noise."""
-    alpha, errors = math.exp(float(pupil.log_alpha)), []
+    alpha, errors = float(pupil.alpha), []
     for cell in cells(batch):
         t, e, a = cell
         with torch.no_grad():
