@@ -2,8 +2,9 @@
 
 ``check_learner("my_algo")`` trains the preset on ``signs`` (see ``signs.py``) and looks whether it learns, resumes
 exactly, obeys masks, lives with agents that come and go, with different spaces and with policies that nobody needs,
-leaves frozen policies alone, and does not care for the order of the copies. An algorithm may refuse a world by a
-``ConfigError`` before it starts; the report then says so.
+leaves frozen policies alone, and does not care for the order of the copies; and whether its updates depend on what they
+should (``update_checks.py``). An algorithm may refuse a world by a ``ConfigError`` before it starts; the report then
+says so.
 """
 
 from __future__ import annotations
@@ -20,21 +21,16 @@ from marl.algos.family import Preset
 from marl.algos.learner import Metrics
 from marl.algos.presets import ALGOS
 from marl.errors import ConfigError, UserError, did_you_mean
-from marl.training.evidence import NoLuck, check_finite, different, everything, in_order, known, large_steps
+from marl.training.evidence import NoLuck, check_finite, different, everything, in_order, known
 from marl.training.learner_report import DoesNotApply, Finding, LearnerReport, NotSo, Verdict
 from marl.training.result import without_wall_clock
 from marl.training.signs import Signs
+from marl.training.small_runs import COPIES, STEPS, WORLD, SmallRuns
 from marl.training.trainer import Trainer
+from marl.training.update_checks import UpdateChecks
 
-WORLD = "marl.training.signs:Signs"
-COPIES = 16
 ITERATIONS = 24  # at most, until half of what can be learned has been learned
 ENOUGH = 0.5  # share of the way from the untrained policy to perfect play
-SMALL: Mapping[str, Any] = {  # each preset takes those of them that it knows
-    "gamma": 0.9, "sgd_minibatch_size": 128, "num_sgd_iter": 6, "learning_starts": 64, "buffer_size": 2_000,
-    "updates_per_step": 0.25, "target_update_every": 20, "tau": 0.02, "num_perturbations": 10,
-    "episodes_per_perturbation": 4, "noise_stdev": 0.3,
-}  # fmt: skip
 
 
 def check_learner(
@@ -74,10 +70,10 @@ class Exam:
     """The checks of one preset. Each gives a sentence on what was seen, or raises."""
 
     def __init__(self, preset: Preset, config: dict[str, Any], seed: int) -> None:
-        self.preset, self.config, self.seed = preset, config, seed
-        self.actions = "discrete"  # what the other checks play with; box where choices are refused
+        self.preset, self.runs = preset, SmallRuns(preset, config, seed)
 
     def checks(self) -> dict[str, Callable[[], str]]:
+        updates = UpdateChecks(self.runs)
         return {
             "learns choices": lambda: self.learns("discrete"),
             "learns coordinates": lambda: self.learns("box"),
@@ -88,25 +84,12 @@ class Exam:
             "order of the copies": self.forgets_the_order,
             "frozen policies": self.leaves_frozen_alone,
             "policies without rows": self.accepts_no_rows,
+            "step sizes": updates.obeys_step_sizes,
+            "slow copies": updates.moves_copies,
+            "seeds": updates.follows_its_seed,
+            "obeys masks while learning": updates.learns_with_masks,
+            "agents that are absent": updates.ignores_the_absent,
         }
-
-    def trainer(self, world: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
-        """A small run; the user's keys win over the small ones, a check's own keys over both."""
-        batch, steps = (256, 256) if self.preset.family.on_policy else (64, 128)
-        small = known(self.preset, {**SMALL, **large_steps(self.preset), "train_batch_size": batch})
-        own = self.preset.family.config.model_fields  # also keys that only a user's own family has
-        given = {**small, **self.config, **keys}
-        return Trainer(
-            self.preset.name,
-            env=WORLD,
-            config={
-                "fcnet_hiddens": [32], "num_envs_per_worker": COPIES, "timesteps_per_iteration": steps, "seed": self.seed,
-                "evaluation": {"interval": 0, "episodes": 50}, "env_config": {"actions": self.actions, **(world or {})},
-                **{key: value for key, value in given.items() if key not in own},
-                "algo": {key: value for key, value in given.items() if key in own},
-                "pool": "in_process", "num_workers": 0,
-            },
-        )  # fmt: skip
 
     # -- the checks ------------------------------------------------------------------------------------------------
 
@@ -115,9 +98,9 @@ class Exam:
         best = Signs(1, {"actions": actions}).best
         with self.lessons(actions) as keys:
             try:
-                trainer = self.trainer({"actions": actions}, **keys)
+                trainer = self.runs.trainer({"actions": actions}, **keys)
             except UserError:
-                self.actions = "box" if actions == "discrete" else self.actions
+                self.runs.actions = "box" if actions == "discrete" else self.runs.actions
                 raise
         with trainer:
             first = now = float(trainer.evaluate()["episode_reward_mean"])
@@ -151,13 +134,13 @@ class Exam:
     def resumes(self) -> str:
         """Two iterations, a checkpoint and two more equal four in one go, to the last bit."""
         with tempfile.TemporaryDirectory() as folder:
-            with self.trainer() as straight:
+            with self.runs.trainer() as straight:
                 expected = [without_wall_clock(straight.train()) for _ in range(4)]
                 end = everything(straight)
-            with self.trainer() as first:
+            with self.runs.trainer() as first:
                 results = [without_wall_clock(first.train()) for _ in range(2)]
                 first.save(Path(folder) / "half")
-            with self.trainer() as second:
+            with self.runs.trainer() as second:
                 second.restore(Path(folder) / "half")
                 results += [without_wall_clock(second.train()) for _ in range(2)]
                 changed = different(everything(second), end) or different(results, expected)
@@ -167,7 +150,7 @@ class Exam:
 
     def survives(self, **world: Any) -> str:
         """A few iterations in another kind of world; the world itself complains about illegal actions."""
-        with self.trainer(world) as trainer:
+        with self.runs.trainer(world) as trainer:
             untrained = everything(trainer)["policies"]
             for _ in range(3):
                 trainer.train()
@@ -178,18 +161,18 @@ class Exam:
 
     def forgets_the_order(self) -> str:
         """The same grid with its copies in another order gives the same metrics."""
-        rows = COPIES * 16  # of each agent
+        rows = COPIES * STEPS  # of each agent
         whole = {
             "train_batch_size": rows if self.preset.family.on_policy else 2 * rows, "sgd_minibatch_size": 2 * rows,
             "num_sgd_iter": 2, "updates_per_step": 1 / rows, "learning_starts": 1, "policy_delay": 1,
         }  # fmt: skip
         found: list[Metrics] = []
-        order = np.random.default_rng(self.seed).permutation(COPIES)
+        order = np.random.default_rng(self.runs.seed).permutation(COPIES)
         for lanes in (np.arange(COPIES), order):
-            with self.trainer(**known(self.preset, whole)) as trainer:
+            with self.runs.trainer(**known(self.preset, whole)) as trainer:
                 if trainer.source is not trainer.workers:
                     raise DoesNotApply("it does not learn from what its workers collect.")
-                batch = in_order(trainer.workers.collect(16).batch, lanes)
+                batch = in_order(trainer.workers.collect(STEPS).batch, lanes)
                 for learner in trainer.learners:
                     learner.rng = NoLuck(np.random.PCG64(0))
                 found.append({k: v for learner in trainer.learners for k, v in learner.learn(batch).items()})
@@ -205,7 +188,7 @@ class Exam:
 
     def leaves_frozen_alone(self) -> str:
         """One of two policies learns; the other does not change by a bit."""
-        with self.trainer(policy_mapping_fn="per_agent", policies_to_train=["agent_0"]) as trainer:
+        with self.runs.trainer(policy_mapping_fn="per_agent", policies_to_train=["agent_0"]) as trainer:
             before = everything(trainer)["policies"]
             for _ in range(3):
                 trainer.train()
@@ -218,7 +201,7 @@ class Exam:
 
     def accepts_no_rows(self) -> str:
         """A policy whose agent never appears harms nobody."""
-        with self.trainer({"never": ["agent_1"]}, policy_mapping_fn="per_agent") as trainer:
+        with self.runs.trainer({"never": ["agent_1"]}, policy_mapping_fn="per_agent") as trainer:
             before = everything(trainer)["policies"]
             for _ in range(3):
                 trainer.train()

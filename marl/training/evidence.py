@@ -88,9 +88,10 @@ def different(a: Any, b: Any) -> list[str]:
     """Places at which two trees of state are not equal to the last bit."""
     (plain_a, arrays_a), (plain_b, arrays_b) = pack(a), pack(b)
     names = sorted(arrays_a.keys() | arrays_b.keys())
-    found = [name for name in names if not _same(arrays_a.get(name), arrays_b.get(name))]
+    found = [name for name in names if not same_bits(arrays_a.get(name), arrays_b.get(name))]
     return found + (["numbers"] if repr(plain_a) != repr(plain_b) else [])
 
 
-def _same(a: Array | None, b: Array | None) -> bool:
+def same_bits(a: Array | None, b: Array | None) -> bool:
+    """Two arrays of one shape and type that are equal to the last bit."""
     return a is not None and b is not None and a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from marl.algos.central_critic.config import CentralCriticConfig
 from marl.algos.central_critic.learner import CentralCriticLearner
 from marl.algos.family import Family, Preset
 from marl.algos.learner import Brief, Metrics
-from marl.data.batch import MultiAgentBatch
+from marl.algos.qmix.config import QmixConfig
+from marl.algos.qmix.learner import QmixLearner
+from marl.algos.qmix.teams import Team
+from marl.algos.qmix.values import Values
+from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.task import Floats
 from marl.errors import ConfigError, TrainingError
 from marl.policies.policy import Decision, Inputs
@@ -81,6 +87,87 @@ class Choosy(CentralCriticLearner):
         return super().build(brief)
 
 
+class Unhurried(CentralCriticLearner):
+    """Takes a schedule of the step size and does not look at it."""
+
+    @classmethod
+    def build(cls, brief: Brief) -> CentralCriticLearner:
+        configs = {name: config.model_copy(update={"lr_schedule": None}) for name, config in brief.configs.items()}
+        return super().build(replace(brief, configs=configs))
+
+
+class Unbounded(CentralCriticLearner):
+    """Takes a largest norm of the gradient and does not cut anything."""
+
+    @classmethod
+    def build(cls, brief: Brief) -> CentralCriticLearner:
+        configs = {name: config.model_copy(update={"grad_clip": None}) for name, config in brief.configs.items()}
+        return super().build(replace(brief, configs=configs))
+
+
+class Nostalgic(QmixLearner):
+    """Never updates its target networks."""
+
+    def _after_update(self) -> None:
+        self.counters["num_updates"] += 1
+
+
+class OldMixer(QmixLearner):
+    """Updates its target networks, but not its target mixer."""
+
+    def _after_update(self) -> None:
+        before = [deepcopy(team.target_mixer.state_dict()) for team in self.teams]
+        super()._after_update()
+        for team, old in zip(self.teams, before, strict=True):
+            team.target_mixer.load_state_dict(old)
+
+
+class Moody(CentralCriticLearner):
+    """Draws from a generator that no seed reaches."""
+
+    def learn(self, batch: MultiAgentBatch) -> Metrics:
+        self.rng = np.random.default_rng()
+        return super().learn(batch)
+
+
+class Predestined(QmixLearner):
+    """Draws the same rows whatever the seed."""
+
+    def learn(self, batch: MultiAgentBatch) -> Metrics:
+        self.rng = np.random.default_rng(0)
+        return super().learn(batch)
+
+
+class Lawless(QmixLearner):
+    """Believes that everything will be allowed next time."""
+
+    def learn(self, batch: MultiAgentBatch) -> Metrics:
+        return super().learn(replace(batch, new_legal=[np.ones_like(legal) for legal in batch.new_legal]))
+
+
+class Unruly(CentralCriticLearner):
+    """Believes that everything was allowed when it decided."""
+
+    def learn(self, batch: MultiAgentBatch) -> Metrics:
+        return super().learn(replace(batch, legal=[np.ones_like(legal) for legal in batch.legal]))
+
+
+class Haunted(CentralCriticLearner):
+    """Its critic sees agents that are not there."""
+
+    def learn(self, batch: MultiAgentBatch) -> Metrics:
+        everybody = np.ones_like(batch.alive)
+        return super().learn(replace(batch, alive=everybody, new_alive=everybody))
+
+
+class Spiritist(QmixLearner):
+    """Counts what absent members could do next."""
+
+    def _target(self, team: Team, rows: SampleBatch, valuing: Values, choosing: Values) -> Tensor:
+        everybody = np.ones_like(rows["new_present"])
+        return super()._target(team, rows.with_columns(new_present=everybody), valuing, choosing)
+
+
 class Careless(StochasticPolicy):
     """Does not look at masks."""
 
@@ -88,10 +175,15 @@ class Careless(StochasticPolicy):
         return super().act(replace(inputs, legal=np.ones_like(inputs.legal)), carry, rng, explore=explore)
 
 
-def preset(learner: str, acts: str = "stochastic", name: str = "") -> Preset:
-    """Of the learner's own name, unless it has another."""
+def preset(learner: str, acts: str = "", name: str = "", **defaults: Any) -> Preset:
+    """Of the learner's own name, unless it has another; with the keys and policies of ppo or qmix."""
+    values = issubclass(globals()[learner], QmixLearner)
     family = Family(
-        "broken", CentralCriticConfig, f"tests.algos.broken_learners:{learner}", acts, ("StochasticSampling",),
-        on_policy=True,
-    )  # fmt: skip
-    return Preset(name or learner.lower(), family, {}, "Breaks a promise.")
+        "broken",
+        QmixConfig if values else CentralCriticConfig,
+        f"tests.algos.broken_learners:{learner}",
+        acts or ("value" if values else "stochastic"),
+        ("EpsilonGreedy",) if values else ("StochasticSampling",),
+        on_policy=not values,
+    )
+    return Preset(name or learner.lower(), family, defaults, "Breaks a promise.")

@@ -54,7 +54,11 @@ def drawn(seed: int, algo: str = "ppo", workers: int = 0, evaluate: bool = False
         "seed": seed, "num_workers": workers, "pool": "in_process", "num_envs_per_worker": 2, "evaluation": {"interval": 0},
         "timesteps_per_iteration": 40, "fcnet_hiddens": [4],
     }  # fmt: skip
-    keys |= {"num_perturbations": 4} if algo == "es" else {"train_batch_size": 40, "sgd_minibatch_size": 40, "num_sgd_iter": 1}
+    keys |= (
+        {"num_perturbations": 4}
+        if algo == "es"
+        else {"train_batch_size": 40, "sgd_minibatch_size": 40, "num_sgd_iter": 1}
+    )
     with Trainer(algo, env=Diary, config=keys) as trainer:
         with torch.no_grad():  # equal policies, so that runs differ by what is drawn while playing
             for parameter in trainer.policies["default_policy"].parameters():
