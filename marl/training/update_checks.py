@@ -32,13 +32,18 @@ class UpdateChecks:
 
     def obeys_step_sizes(self) -> str:
         """Another step size, schedule or largest norm of the gradient leads to other weights."""
-        usual, counted, idle = self._trained(), [], []
+        usual = self._trained()
+        counted: list[str] = []
+        idle: list[str] = []
         for key, value in self._other_rates().items():
             try:
                 changed = self._trained(**{key: value})
             except ConfigError:  # refused rather than ignored
                 continue
-            (counted if different(changed, usual) else idle).append(key)
+            if different(changed, usual):
+                counted.append(key)
+            else:
+                idle.append(key)
         if idle:
             raise NotSo(
                 f"{', '.join(idle)} changed nothing in two iterations. A key that the algorithm does not look at has to be "
@@ -62,7 +67,7 @@ class UpdateChecks:
 
     def _trained(self, **keys: Any) -> Any:
         fields = self.runs.preset.family.config.model_fields
-        few = {"updates_per_step": FEW_UPDATES} if "updates_per_step" in fields else {}
+        few: dict[str, Any] = {"updates_per_step": FEW_UPDATES} if "updates_per_step" in fields else {}
         with self.runs.trainer(**few, **keys) as trainer:
             trainer.train()
             trainer.train()
