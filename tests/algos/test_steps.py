@@ -9,6 +9,7 @@ import pytest
 
 from marl.algos.optimiser import FlatOptimiser
 from marl.algos.presets import ALGOS
+from marl.algos.sac.learner import SacLearner
 from tests.algos.updates import found_in, one_update
 
 CLIP = 1e-3  # smaller than every gradient here, so every clipped gradient has exactly this norm
@@ -77,10 +78,16 @@ def test_learners_with_several_step_sizes_move_each_block_by_its_own(
     assert (actor, critic) == pytest.approx((rates[0] * CLIP, rates[1] * CLIP), rel=2e-3)
 
 
-def test_the_temperature_of_sac_moves_by_its_own_step_size() -> None:
-    slow, fast = (moves("sac", **SGD, alpha_lr=rate)[0]["temperature of 'default_policy'"] for rate in (0.01, 0.02))
-    assert slow > 0
-    assert fast == pytest.approx(2 * slow, rel=1e-3)
+@pytest.mark.parametrize("rate", [0.01, 0.02])
+def test_the_temperature_of_sac_falls_by_its_step_size_times_the_entropy_above_its_target(rate: float) -> None:
+    with one_update("sac", **SGD, alpha_lr=rate, initial_alpha=0.5) as trainer:
+        learner = trainer.learners[0]
+        assert isinstance(learner, SacLearner)
+        stats = trainer.train()["info"]["learner"]["default_policy"]["learner_stats"]
+        moved = float(learner.pupils["default_policy"].log_alpha.detach()) - np.log(0.5)
+    above = stats["entropy"] - stats["target_entropy"]
+    assert above > 0.1  # nearly even chances, and half of the largest entropy is wanted
+    assert moved == pytest.approx(-rate * 0.5 * above, rel=1e-3)
 
 
 @pytest.mark.parametrize(
