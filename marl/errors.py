@@ -13,6 +13,8 @@ from difflib import get_close_matches
 class UserError(Exception):
     """Something that the user can mend: bad input, a bad world, a damaged file."""
 
+    exit_code = 2  # of the command line
+
 
 class ConfigError(UserError):
     """A scenario or a config key is wrong."""
@@ -56,6 +58,12 @@ class DataError(UserError):
 
 class TrainingError(UserError):
     """Training cannot go on, for instance because a loss became NaN."""
+
+
+class RayLostError(TrainingError):
+    """Ray's own processes died under a run; it can go on from its last checkpoint."""
+
+    exit_code = 1
 
 
 class GoalMissedError(UserError):

@@ -169,6 +169,7 @@ def _train(
             except KeyboardInterrupt:
                 display.finish(["stopped before the first iteration; nothing was written"])
                 return 130
+            _prepare_last_words(trainer.store.directory)
             try:
                 outcome = run_to_the_end(trainer, display)
             except Exception:
@@ -246,6 +247,17 @@ def _after_failure(directory: Path | None, fresh: bool) -> list[str]:
     return [last, f"results: {directory}"]
 
 
+def _prepare_last_words(directory: Path | None) -> None:
+    """What is said if Ray dies and takes this process with it."""
+    if directory is not None and "ray" in sys.modules:
+        from marl.rollout.ray_instance import say_if_ray_dies
+
+        say_if_ray_dies(
+            "error: Ray died (its raylet or GCS process was killed, or ran out of memory) and ended the run.\n"
+            f"Go on from its last checkpoint with: {_resume_command(directory)}\nresults: {directory}"
+        )
+
+
 def _resume_command(directory: Path) -> str:
     """What to type to go on; a checkpoint may only load the user's own modules if the user says so again."""
     from marl.registry import used_packages
@@ -261,7 +273,7 @@ def guarded(app: Callable[[], Any]) -> None:
         app()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(error.exit_code)
 
 
 def main() -> None:

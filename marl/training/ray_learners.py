@@ -23,7 +23,7 @@ from marl.errors import ConfigError, ResourceError, TrainingError, UserError
 from marl.policies.build import weights_of
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
-from marl.rollout.ray_pool import start_ray
+from marl.rollout.ray_instance import first_line, get, put, ray_is_lost, start_ray, stop_ray
 from marl.rollout.worker import RolloutWorker, Weights
 from marl.scenario.setup import Setup
 from marl.training.learners import Learners, build_learners, learn
@@ -55,7 +55,7 @@ class RayLearners(Learners):
         """Start the actors and join them; what is wrong with them shows here."""
         import ray
 
-        syllabus_reference = ray.put(syllabus)
+        syllabus_reference = put(syllabus)
         remote = ray.remote(Helper).options(num_cpus=1, max_restarts=0)
         self.actors = [remote.remote(syllabus_reference, rank, self.size) for rank in range(1, self.size)]
         nodes = {_node(), *self._answers([actor.node.remote() for actor in self.actors])}
@@ -68,12 +68,11 @@ class RayLearners(Learners):
             learner.crew = crew
 
     def learn(self, batch: MultiAgentBatch) -> Metrics:
-        import ray
 
         clock = self.members[0].clock
         clock.start()
         self._push_if_changed()
-        reference = ray.put(batch)
+        reference = put(batch)
         clock.lap("load")
         answers = [actor.learn.remote(reference) for actor in self.actors]
         try:
@@ -95,10 +94,9 @@ class RayLearners(Learners):
         self._answers([actor.set_trained.remote(tuple(policies)) for actor in self.actors])
 
     def align(self) -> None:
-        import ray
 
         states = [(learner.state_dict(), learner.replay_state(), learner.trained) for learner in self.members]
-        everything = ray.put((weights_of(self.policies), states))
+        everything = put((weights_of(self.policies), states))
         self._answers([actor.load.remote(everything) for actor in self.actors])
         self.known = digest(self.policies)
 
@@ -106,11 +104,12 @@ class RayLearners(Learners):
         import ray
 
         self._leave()
-        for actor in self.actors:
-            ray.kill(actor)
+        if not ray_is_lost():
+            for actor in self.actors:
+                ray.kill(actor)
         self.actors = []
         if self.started_ray:
-            ray.shutdown()
+            stop_ray()
             self.started_ray = False
 
     def _leave(self) -> None:
@@ -119,10 +118,9 @@ class RayLearners(Learners):
 
     def _push_if_changed(self) -> None:
         """Whoever changed the policies since the last round (a user, ``load``, annealing anew): the others follow."""
-        import ray
 
         if digest(self.policies) != self.known:
-            weights = ray.put(weights_of(self.policies))
+            weights = put(weights_of(self.policies))
             self._answers([actor.set_weights.remote(weights) for actor in self.actors])
 
     def _answers(self, references: Sequence[Any], timeout: float | None = None) -> list[Any]:
@@ -132,7 +130,7 @@ class RayLearners(Learners):
         answers, errors = [], []
         for rank, reference in enumerate(references, start=1):
             try:
-                answers.append(ray.get(reference, timeout=timeout))
+                answers.append(get(reference, timeout=timeout))
             except ray.exceptions.RayTaskError as error:
                 errors.append(_original(error, rank))
             except ray.exceptions.RayActorError as error:
@@ -260,7 +258,7 @@ def _start_ray(setup: Setup, helpers: int) -> bool:
     there = ray.cluster_resources().get("CPU", 0)
     if workers + helpers > there:
         if ours:
-            ray.shutdown()
+            stop_ray()
         raise ResourceError(
             f"the run can never start: num_learners: {helpers + 1} takes {helpers} CPU beside this process and the workers "
             f"take {workers:g}, but Ray has {there:g}. Ask for less, or join a larger cluster by `address`."
@@ -291,8 +289,7 @@ def _original(error: Any, rank: int) -> Exception:
 
 
 def _dead(rank: int, error: object) -> TrainingError:
-    first = next(iter(str(error).strip().splitlines()), type(error).__name__)
     return TrainingError(
-        f"learner {rank} died ({first}). Usual reasons are too little memory and a killed process; the run can go on from its "
-        "last checkpoint, also with another num_learners."
+        f"learner {rank} died ({first_line(error)}). Usual reasons are too little memory and a killed process; the run can go "
+        "on from its last checkpoint, also with another num_learners."
     )

@@ -140,11 +140,16 @@ def make_callback(journal: Journal, screen: Screen) -> Any:
     """What the driver does when Ray Tune tells of a trial: write it down, show it."""
     from ray import tune
 
+    from marl.rollout.ray_instance import check_ray
+
     def note(index: int, status: str, why: str = "") -> None:
         journal.note(index, status, why)
         screen.status(index, status, why)
 
     class Watch(tune.Callback):  # type: ignore[misc]
+        def on_step_begin(self, **_: Any) -> None:
+            check_ray()
+
         def on_trial_start(self, *, trial: Any, **_: Any) -> None:
             note(trial.config["trial"], RUNNING)
 

@@ -219,7 +219,7 @@ def quiet_ray_tune() -> Iterator[None]:
 def ray_for(plan: Plan, num_cpus: int | None) -> Iterator[Mapping[str, float]]:
     """What Ray has. A Ray that is already there stays; one that we start is gone at the end, whatever happens."""
     from marl.rollout.config import RolloutConfig
-    from marl.rollout.ray_pool import start_ray
+    from marl.rollout.ray_instance import start_ray, stop_ray
 
     largest = max(math.ceil(total(trial.bundles).get("CPU", 0.0)) for trial in plan.trials)
     ours = start_ray(RolloutConfig(address=plan.address, ray_num_cpus=num_cpus), more_cpus=largest)
@@ -232,7 +232,7 @@ def ray_for(plan: Plan, num_cpus: int | None) -> Iterator[Mapping[str, float]]:
         yield there
     finally:
         if ours:
-            ray.shutdown()
+            stop_ray()
 
 
 def need_ray_tune() -> None:

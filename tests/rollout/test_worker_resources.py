@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from marl.rollout.ray_instance import stop_ray
 from marl.training.trainer import Trainer
 from tests.conftest import start_ray
 from tests.rollout.pay_world import PayWorld
@@ -26,10 +27,10 @@ def rich_ray() -> Iterator[Any]:
     import ray
 
     of_session = ray.is_initialized()
-    ray.shutdown()
+    stop_ray()
     start_ray(num_cpus=4, num_gpus=1, resources={"fire": 3})
     yield ray
-    ray.shutdown()
+    stop_ray()
     if of_session:
         start_ray()
 
