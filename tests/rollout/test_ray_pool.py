@@ -103,26 +103,3 @@ def test_an_error_in_the_world_names_env_worker_and_step() -> None:
         pytest.raises(EnvError, match=r"worker 1, copy 0, step \d+: .*rope broke"),
     ):
         trainer.train()
-
-
-def test_a_run_joins_a_cluster_that_is_running(tmp_path: Any) -> None:
-    import subprocess
-    import sys
-
-    import ray
-
-    address = ray.get_runtime_context().gcs_address
-    code = (
-        "import ray; from marl import Trainer; "
-        f"t = Trainer('ppo', env='two_step_game', config={{'num_workers': 1, 'train_batch_size': 16, 'address': {address!r}}}); "
-        "t.train(); print(ray.get_runtime_context().gcs_address); t.stop()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.stdout.strip().splitlines()[-1] == address, done.stderr
-
-
-def test_an_address_where_nothing_answers_is_an_error_with_the_address() -> None:
-    from marl.rollout.ray_pool import _knock
-
-    with pytest.raises(ResourceError, match=r"no Ray cluster answers at '127\.0\.0\.1:1'"):
-        _knock("127.0.0.1:1")
