@@ -71,8 +71,8 @@ def run(
     """Run a scenario until its stop condition; Ctrl-C saves a checkpoint and says how to go on.
 
     Of FILE, --config, --set and the options for single keys, the later ones win. Exit codes: 0 when the run ended in the
-    regular way, 1 with --as-test when the goal was missed, 2 for bad input, 130 after Ctrl-C. The last line printed is
-    `results: DIR`.
+    regular way, 1 with --as-test when the goal was missed or when Ray died, 2 for bad input, 130 after Ctrl-C. The last
+    line printed is `results: DIR`.
     """
     if file is None and resume is None:
         raise ConfigError("give a scenario file, or --resume RUN to go on with an earlier run. Try: marl list")
@@ -254,7 +254,8 @@ def _prepare_last_words(directory: Path | None) -> None:
 
         say_if_ray_dies(
             "error: Ray died (its raylet or GCS process was killed, or ran out of memory) and ended the run.\n"
-            f"Go on from its last checkpoint with: {_resume_command(directory)}\nresults: {directory}"
+            f"Go on from its last checkpoint with: {_resume_command(directory)}\nresults: {directory}",
+            by_force=True,
         )
 
 

@@ -123,7 +123,9 @@ class RolloutConfig(Config):
     )
     custom_resources_per_worker: dict[str, PositiveFloat] = Field({}, description="Other Ray resources per worker.")
     address: str | None = Field(
-        None, description="Ray cluster to join (host:port or auto); none: start Ray on this machine."
+        None,
+        description="Ray cluster to join (host:port or auto); none: the run starts a Ray of its own on this machine, whatever "
+        "RAY_ADDRESS says.",
     )
     ray_num_cpus: PositiveInt | None = Field(
         None,

@@ -174,11 +174,12 @@ def keep_logs() -> str:
     return str((_own.folder / "r" / "session_latest").resolve() / "logs")
 
 
-def say_if_ray_dies(words: str) -> None:
-    """What is said where Ray's death ends this process before it can say anything; and end it where it hangs."""
+def say_if_ray_dies(words: str, by_force: bool = False) -> None:
+    """What is said where Ray's death ends this process before it can say anything. ``by_force``: a process that has not
+    reacted half a minute after the death is ended."""
     if _own is not None:
         _own.watch.say(words)
-        _own.watch.by_force = True
+        _own.watch.by_force |= by_force
 
 
 # -- how our own Ray is shut off -----------------------------------------------------------------------------------------

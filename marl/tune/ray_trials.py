@@ -162,11 +162,13 @@ def make_callback(journal: Journal, screen: Screen) -> Any:
             note(index, STOPPED if index in journal.halted else TERMINATED)
 
         def on_trial_recover(self, *, trial: Any, **_: Any) -> None:
+            check_ray()
             index = trial.config["trial"]
             why = read_error(journal.directory_of(journal.plan.trials[index]))
             note(index, PENDING, f"failed and starts again: {why}")
 
         def on_trial_error(self, *, trial: Any, **_: Any) -> None:
+            check_ray()  # a trial that went down with Ray has not failed
             index = trial.config["trial"]
             note(index, ERROR, read_error(journal.directory_of(journal.plan.trials[index])))
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from marl.errors import ConfigError, ResourceError
+from marl.errors import ConfigError, RayLostError, ResourceError
 from marl.scenario.describe import can_be_replayed, to_plain
 from marl.scenario.load import apply
 from marl.training.places import default_results
@@ -119,7 +119,7 @@ def search(
     need_ray_tune()
     with ray_for(plan, num_cpus) as there:
         journal = _open_journal(plan, head, name, local_dir, resume)
-        with suppress(KeyboardInterrupt):  # the second Ctrl-C: trials were not given the time for a last checkpoint
+        with suppress(KeyboardInterrupt), _last_words(journal):  # Ctrl-C: no time for the trials' last checkpoints
             _play(journal, there, verbose)
     return outcome_of(journal)
 
@@ -174,6 +174,21 @@ def _play(journal: Journal, there: Mapping[str, float], verbose: int) -> None:
             screen.board.rows[index].status = status
         screen.finish()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def _last_words(journal: Journal) -> Iterator[None]:
+    """How to go on with a search whose Ray dies, said by this process or, where Ray ends it at once, in its place."""
+    from marl.registry import used_packages
+    from marl.rollout.ray_instance import say_if_ray_dies
+
+    allowed = "".join(f" --allow {package}" for package in used_packages())
+    go_on = f"Go on with: marl tune --resume {journal.directory}{allowed}"
+    say_if_ray_dies(f"error: Ray died (its raylet or GCS process) and ended the search. {go_on}")
+    try:
+        yield
+    except RayLostError as error:
+        raise RayLostError(f"{error}\n{go_on}") from error
 
 
 @contextmanager
