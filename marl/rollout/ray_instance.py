@@ -23,7 +23,7 @@ from typing import Any
 
 from marl.errors import RayLostError, ResourceError
 from marl.rollout.config import RolloutConfig
-from marl.rollout.ray_watch import RayWatch
+from marl.rollout.ray_watch import LAST_WORDS, RayWatch
 
 LOOPBACK = "127.0.0.1"
 WAIT_S = 1.0  # between two looks whether Ray still lives
@@ -91,7 +91,7 @@ def start_own_ray(num_cpus: int, **options: Any) -> None:
         raise ResourceError(
             f"Ray could not be started on this machine: {first_line(error)}. Use num_workers: 0 to run without it."
         ) from error
-    _own = OwnRay(folder, RayWatch(folder))
+    _own = OwnRay(folder, RayWatch(folder, _hush))
     log.info("started Ray with %g CPUs", ray.cluster_resources().get("CPU", 0))
     if (address := ray.util.get_node_ip_address()) not in (LOOPBACK, "::1"):
         log.warning("Ray listens on %s instead of loopback; calls to it need its token.", address)
@@ -102,15 +102,17 @@ def stop_ray() -> None:
     global _own
     import ray
 
-    own, _own = _own, None
-    if own is None:
+    if _own is None:
         ray.shutdown()
         return
-    own.watch.close(ray.shutdown)
-    (own.folder / "token").unlink(missing_ok=True)
-    if not own.keep:
-        shutil.rmtree(own.folder, ignore_errors=True)
-    _forget_token()
+    try:
+        _own.watch.close(ray.shutdown)
+        (_own.folder / "token").unlink(missing_ok=True)
+        if not _own.keep:
+            shutil.rmtree(_own.folder, ignore_errors=True)
+        _forget_token()
+    finally:
+        _own = None
 
 
 # -- calls that end when Ray has died ------------------------------------------------------------------------------------
@@ -174,12 +176,12 @@ def keep_logs() -> str:
     return str((_own.folder / "r" / "session_latest").resolve() / "logs")
 
 
-def say_if_ray_dies(words: str, by_force: bool = False) -> None:
+def say_if_ray_dies(words: str = LAST_WORDS, by_force: bool = False) -> None:
     """What is said where Ray's death ends this process before it can say anything. ``by_force``: a process that has not
     reacted half a minute after the death is ended."""
     if _own is not None:
         _own.watch.say(words)
-        _own.watch.by_force |= by_force
+        _own.watch.by_force = by_force
 
 
 # -- how our own Ray is shut off -----------------------------------------------------------------------------------------
@@ -241,6 +243,19 @@ def _on_loopback() -> Iterator[None]:
         yield
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+def _hush() -> None:
+    """Of a raylet that died, Ray's agents send pages of logs to the driver, where a thread of Ray's prints them."""
+    from ray._private import worker
+
+    loud = worker.print_to_stdstream
+
+    def quiet(data: Mapping[str, Any], **options: Any) -> None:
+        if not ray_is_lost():  # another Ray was started meanwhile
+            loud(data, **options)
+
+    worker.print_to_stdstream = quiet
 
 
 # -- clusters of others --------------------------------------------------------------------------------------------------

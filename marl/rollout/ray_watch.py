@@ -22,15 +22,16 @@ import psutil
 from marl.rollout.farewell import Note
 
 NAMES = {"gcs_server": "GCS", "raylet": "raylet"}  # the processes without which nothing goes on
+LAST_WORDS = "error: Ray died and ended this process with it. A run can go on from its last checkpoint."
 LOOK_EVERY_S = 0.2
 PATIENCE_S = 30.0  # between a death and the end by force; Ray itself ends drivers 60 s after the death of the GCS
 
 
 class RayWatch:
-    """Watches over the Ray that this process has started with its files in ``folder``."""
+    """Watches over the Ray that this process has started with its files in ``folder``; ``on_loss`` is called in a thread."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, on_loss: Callable[[], None] = lambda: None) -> None:
+        self.folder, self.on_loss = folder, on_loss
         self.lost = ""  # who died
         self.by_force = False  # end this process where nobody reacts to a death
         self._closing, self._closed = threading.Event(), threading.Event()
@@ -40,7 +41,7 @@ class RayWatch:
             [sys.executable, "-I", str(Path(__file__).with_name("farewell.py"))],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True,
         )  # fmt: skip
-        self.say("error: Ray died and ended this process with it. A run can go on from its last checkpoint.")
+        self.say(LAST_WORDS)
         threading.Thread(target=self._watch, name="marl_ray_watch", daemon=True).start()
 
     def say(self, words: str) -> None:
@@ -76,8 +77,7 @@ class RayWatch:
         if self._closing.is_set():
             return
         self.lost = name
-        if name == "raylet":  # its agents would print pages of its log
-            _end([process for process in self._others if process.is_running() and process.ppid() != os.getpid()])
+        self.on_loss()
         if not self._closed.wait(PATIENCE_S) and self.by_force:
             os._exit(1)
 

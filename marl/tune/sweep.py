@@ -184,11 +184,13 @@ def _last_words(journal: Journal) -> Iterator[None]:
 
     allowed = "".join(f" --allow {package}" for package in used_packages())
     go_on = f"Go on with: marl tune --resume {journal.directory}{allowed}"
-    say_if_ray_dies(f"error: Ray died (its raylet or GCS process) and ended the search. {go_on}")
+    # Ray Tune may wait for a Ray that has died for as long as it likes: then the search is ended by force.
+    say_if_ray_dies(f"error: Ray died (its raylet or GCS process) and ended the search. {go_on}", by_force=True)
     try:
         yield
     except RayLostError as error:
         raise RayLostError(f"{error}\n{go_on}") from error
+    say_if_ray_dies()
 
 
 @contextmanager
