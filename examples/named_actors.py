@@ -59,7 +59,7 @@ def main(iterations: int = 5, num_workers: int = 2) -> tuple[int, int]:
     import ray
 
     if not ray.is_initialized():
-        ray.init(num_cpus=num_workers + 1, include_dashboard=False, log_to_driver=False)
+        ray.init(address="local", num_cpus=num_workers + 1, include_dashboard=False, log_to_driver=False)
     actor: Any = ray.remote(Coordinator).options(name=NAME, num_cpus=0).remote()
     config = {**LEARNING, "env_config": {"length": LENGTHS[0]}, "num_workers": num_workers}
     with marl.Trainer("ppo", env=CoordinatedCorridor, config=config) as trainer:
