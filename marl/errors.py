@@ -49,7 +49,15 @@ class CallbackError(UserError):
 
 
 class CheckpointError(UserError):
-    """A checkpoint is missing, damaged or does not fit."""
+    """A checkpoint is missing, damaged or does not fit; ``reason`` is the short form, without a remedy."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or message
+
+
+class RunLockedError(UserError):
+    """Another process is writing to the run directory."""
 
 
 class DataError(UserError):

@@ -155,10 +155,13 @@ def _train(
     scenario: Any, local_dir: Path | None, resume: Path | None, as_test: bool, index: int, output: Output
 ) -> int:
     from marl.training.checkpoint import find_checkpoint
+    from marl.training.run_lock import check_unlocked
     from marl.training.session import run_to_the_end
     from marl.training.trainer import Trainer
 
     folder = find_checkpoint(resume) if resume is not None else None
+    if folder is not None and _goes_on_there(folder, local_dir):
+        check_unlocked(folder.parent.parent)  # before anything is started
     with _displayed(output) as display:
         trainer = Trainer(scenario=scenario, fresh=folder is None)
         try:
@@ -194,12 +197,16 @@ def _open(trainer: Any, folder: Path | None, local_dir: Path | None, index: int)
         trainer.workers.start()
         trainer.store.create(local_dir or default_results(), index)
         return
-    trainer.restore(folder)
-    if folder.parent.name == "checkpoints" and local_dir is None:  # where it was
-        trainer.store.open(folder.parent.parent)
-        trainer.store.go_on()
+    if _goes_on_there(folder, local_dir):
+        trainer.store.enter(folder.parent.parent, folder)
     else:
+        trainer.restore(folder)
         trainer.store.create(local_dir or default_results(), index)
+
+
+def _goes_on_there(folder: Path, local_dir: Path | None) -> bool:
+    """Whether a resumed run goes on in the run directory of its checkpoint."""
+    return folder.parent.name == "checkpoints" and local_dir is None
 
 
 @contextmanager

@@ -119,6 +119,7 @@ def test_ctrl_c_saves_a_checkpoint_and_says_how_to_go_on(scenario: Path, tmp_pat
     assert process.returncode == 130, out + err
     assert "Go on with: marl run --resume" in out
     directory = Path(out.strip().splitlines()[-1].removeprefix("results: "))
+    assert not (directory / "run.lock").exists()
     resumed = marl("run", "--resume", directory, "--set", "stop={time_total_s: 0}")
     assert resumed.returncode == 0, resumed.stderr
 

@@ -25,6 +25,7 @@ from marl.training.checkpoint import find_checkpoint
 from marl.training.display import Display, Progress, Quiet
 from marl.training.files import safe_name, to_plain
 from marl.training.result import reached
+from marl.training.run_lock import check_unlocked
 from marl.training.runs import find_runs
 from marl.training.same_run import FREE
 from marl.training.session import run_to_the_end
@@ -170,16 +171,12 @@ def _check_unchanged(directory: Path, wanted: Mapping[str, Any]) -> None:
 
 
 def _go(scenario: Scenario, directory: Path, display: Display) -> None:
+    check_unlocked(directory)
     folder = None
     with suppress(CheckpointError):
         folder = find_checkpoint(directory.resolve()) if directory.is_dir() else None
     with Trainer(scenario=scenario, fresh=folder is None) as trainer:
-        if folder is None:
-            trainer.workers.start()
-        else:
-            trainer.restore(folder)
-        trainer.store.open(directory)
-        trainer.store.go_on()
+        trainer.store.enter(directory, folder)
         if run_to_the_end(trainer, display).interrupted:
             raise KeyboardInterrupt
 

@@ -17,9 +17,10 @@ from typing import Any, Literal, TypeAlias
 
 import psutil
 
-from marl.errors import CheckpointError, did_you_mean
+from marl.errors import CheckpointError, RunLockedError, did_you_mean
 from marl.training.atomic import write_atomically
 from marl.training.places import default_results
+from marl.training.run_lock import holder_of, is_running
 
 State: TypeAlias = Literal["running", "stopped", "finished", "failed"]
 DEEPEST = 4  # folders below the results in which runs are looked for
@@ -51,6 +52,8 @@ def _write(directory: Path, state: State, error: str = "") -> None:
 
 def state_of(directory: Path, last: dict[str, Any]) -> tuple[State, str]:
     """How a run stands and, if it failed, why. ``last`` is its newest result, which decides for runs without a state file."""
+    if _is_locked(directory):
+        return "running", ""
     try:
         told = json.loads((directory / _FILE).read_text(encoding="utf-8"))
         state: State = told["state"]
@@ -62,11 +65,19 @@ def state_of(directory: Path, last: dict[str, Any]) -> tuple[State, str]:
 
 
 def _alive(told: dict[str, Any]) -> bool:
-    """Whether the very process still runs: numbers of processes are used again."""
     try:
-        return abs(psutil.Process(int(told["pid"])).create_time() - float(told["process_began"])) < 1.0
-    except (psutil.Error, KeyError, TypeError, ValueError):
+        return is_running(int(told["pid"]), float(told["process_began"]))
+    except (KeyError, TypeError, ValueError, OverflowError):
         return False
+
+
+def _is_locked(directory: Path) -> bool:
+    """Whether a process of this host is writing to the run at this moment."""
+    try:
+        holder = holder_of(directory)
+    except RunLockedError:
+        return False
+    return holder is not None and holder.running
 
 
 def find_runs(root: Path) -> list[Path]:

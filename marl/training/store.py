@@ -28,6 +28,7 @@ from marl.training.checkpoint import (
 )
 from marl.training.files import RunFiles, new_run_directory, run_name, to_plain
 from marl.training.result import without_wall_clock
+from marl.training.run_lock import RunLock, take_lock
 from marl.training.same_run import check_same
 from marl.training.sources import load_source_state, source_state
 
@@ -62,13 +63,39 @@ class Store:
         self.trainer = trainer
         self.directory = directory
         self.files: RunFiles | None = None
+        self.lock: RunLock | None = None  # held while the directory is open
         self.newest: Mapping[str, Any] = {}  # the last result, as it stands in result.json
         if directory is not None:
             self.open(directory)
 
+    def enter(self, directory: Path, checkpoint: Path | None, patience: float = 0.0) -> None:
+        """Begin in a run directory, or go on there from a checkpoint; nothing is touched while another process writes there.
+
+        ``patience``: seconds to wait for such a process to end.
+        """
+        self.claim(directory, patience)
+        if checkpoint is None:
+            self.trainer.workers.start()
+        else:
+            self.restore(checkpoint)
+        self.open(directory)
+        self.go_on()
+
+    def claim(self, directory: Path, patience: float = 0.0) -> None:
+        """Keep other processes from writing to this directory."""
+        if self.lock is None or self.lock.directory != directory:
+            self.unlock()
+            directory.mkdir(parents=True, exist_ok=True)
+            self.lock = take_lock(directory, patience)
+
+    def unlock(self) -> None:
+        if self.lock is not None:
+            self.lock.release()
+            self.lock = None
+
     def open(self, directory: Path) -> None:
         """Use this directory for everything from now on."""
-        directory.mkdir(parents=True, exist_ok=True)
+        self.claim(directory)
         self.directory = directory
         self.files = RunFiles(directory)
         described = describe(self.trainer.scenario)
@@ -245,6 +272,7 @@ class Store:
     def close(self) -> None:
         if self.files is not None:
             self.files.close()
+        self.unlock()
 
 
 def load_policy(policy: Policy, name: PolicyID, source: str) -> None:

@@ -37,6 +37,7 @@ from marl.training.machine import Usage, experiment_id, whereabouts
 from marl.training.remarks import pictures, without_pictures
 from marl.training.result import Result, episode_numbers, look_up, reached
 from marl.training.rounds import end_round_if_due, make_examiner, make_population, population_numbers
+from marl.training.run_lock import check_unlocked
 from marl.training.sources import Source, choose_source, close_source
 from marl.training.store import Store, check_loaded, load_policy
 from marl.training.timers import Timers
@@ -65,6 +66,8 @@ class Trainer:
     ) -> None:
         if (scenario is not None or setup is not None) and (algo is not None or env is not None or config):
             raise ConfigError("give Trainer a scenario, or algo, env and config, not both.")
+        if directory is not None:
+            check_unlocked(Path(directory))  # before anything is started
         keys = dict(config or {})
         if env is not None:
             keys["env"] = env

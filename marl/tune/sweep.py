@@ -18,6 +18,7 @@ from marl.errors import ConfigError, RayLostError, ResourceError
 from marl.scenario.describe import can_be_replayed, to_plain
 from marl.scenario.load import apply
 from marl.training.places import default_results
+from marl.training.run_lock import check_unlocked, take_lock
 from marl.tune.config import TuneConfig, tune_config
 from marl.tune.journal import Journal, read_journal
 from marl.tune.outcome import Tuning, outcome_of
@@ -117,10 +118,16 @@ def search(
             f"verbose is {verbose!r}; expected 0 (nothing), 1 (the table), 2 (results) or 3 (all fields)."
         )
     need_ray_tune()
+    if resume is not None:
+        check_unlocked(Path(resume).expanduser())  # two drivers would write one journal
     with ray_for(plan, num_cpus) as there:
         journal = _open_journal(plan, head, name, local_dir, resume)
-        with suppress(KeyboardInterrupt), _last_words(journal):  # Ctrl-C: no time for the trials' last checkpoints
-            _play(journal, there, verbose)
+        lock = take_lock(journal.directory)
+        try:
+            with suppress(KeyboardInterrupt), _last_words(journal):  # Ctrl-C: no time for the trials' last checkpoints
+                _play(journal, there, verbose)
+        finally:
+            lock.release()
     return outcome_of(journal)
 
 

@@ -10,6 +10,7 @@ from marl.errors import CheckpointError, UserError
 from marl.tune.objective import Objective
 
 ERROR_FILE = "error.txt"
+PATIENCE = 20.0  # seconds in which the process of a trial that is started again should be gone
 NOT_SENT = ("config", "hist_stats", "info")  # what the driver does not look at
 
 
@@ -32,11 +33,7 @@ class RunningTrial:
             if checkpoint is None:
                 trainer.trial_id = trial_id
                 trainer.experiment_id = trial_id.partition("_")[0]  # Ray's ids begin with the experiment's
-                trainer.workers.start()
-            else:
-                trainer.restore(checkpoint)
-            trainer.store.open(directory)
-            trainer.store.go_on()
+            trainer.store.enter(directory, checkpoint, patience=PATIENCE)
             assert trainer.store.files is not None
             for result in trainer.store.files.results():
                 self.score = objective.after(self.score, result)
