@@ -62,9 +62,10 @@ def crossplay(
     from marl.analysis.crossplay import cross_play
     from marl.analysis.payoff_table import caption, payoff_table
     from marl.analysis.progress import progress_bar
+    from marl.training.damage import noted
 
     try:
-        with progress_bar("episodes") as progress:
+        with noted() as damaged, progress_bar("episodes") as progress:
             tensor = cross_play(
                 checkpoints, env, given(env_config, "--env-config"), given(players, "--players"), episodes=episodes,
                 until_decided=until_decided, max_episodes=max_episodes, symmetric=False if by_seat else "auto",
@@ -76,7 +77,7 @@ def crossplay(
     if out is not None:
         tensor.save(out.expanduser() / "payoffs.json")
     if as_json:
-        print(json.dumps(tensor.as_json()))
+        print(json.dumps({**tensor.as_json(), **damaged.as_json()}))
         return
     Console(width=100_000, emoji=False).print(payoff_table(tensor))  # a cell in two lines cannot be read
     print(caption(tensor))
@@ -114,6 +115,7 @@ def exploit(
     from marl.analysis.progress import progress_bar
     from marl.config import explain
     from marl.populations.exploit_config import ExploitabilityConfig
+    from marl.training.damage import noted
 
     given = {"best_response_algo": algo, "best_response_timesteps": timesteps, "best_response_episodes": episodes}
     given |= {"max_nodes": max_nodes, "method": method}
@@ -121,9 +123,9 @@ def exploit(
         config = ExploitabilityConfig(**{key: value for key, value in given.items() if value is not None})
     except ValidationError as error:
         raise explain(error, "marl exploit", ExploitabilityConfig.model_fields) from None
-    with progress_bar("env steps") as progress:
+    with noted() as damaged, progress_bar("env steps") as progress:
         found = exploitability_of(checkpoint, config, workers, allow or [], progress)
-    print(json.dumps(found.as_json(), indent=2) if as_json else "\n".join(told(found)))
+    print(json.dumps({**found.as_json(), **damaged.as_json()}, indent=2) if as_json else "\n".join(told(found)))
 
 
 def report(
@@ -165,6 +167,7 @@ def report(
     """
     from marl.analysis.progress import progress_bar
     from marl.analysis.report.build import Wishes, build_report, checked_place, default_directory
+    from marl.training.damage import noted
 
     wishes = Wishes(
         all_checkpoints, members, not no_random, episodes, until_decided, by_seat, explore, workers, seed, best_response,
@@ -172,11 +175,12 @@ def report(
     )  # fmt: skip
     directory = checked_place(out or default_directory(env))
     try:
-        with progress_bar("report") as progress:
+        with noted() as damaged, progress_bar("report") as progress:
             found = build_report(
                 env, checkpoints or [], given(env_config, "--env-config"), given(players, "--players"), wishes, directory,
                 progress,
             )  # fmt: skip
+            found.numbers.update(damaged.as_json())
             found.write(directory)
     except KeyboardInterrupt:
         print(f"stopped. The same command goes on with what is in {directory}.", file=sys.stderr)

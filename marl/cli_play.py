@@ -68,6 +68,7 @@ def rollout(
     Exit codes: 0 when all was played, 2 for bad input, 130 after Ctrl-C (a video is kept as far as it has come).
     """
     from marl.training.casting import read_sources
+    from marl.training.damage import noted
     from marl.training.playback import Changes, Wishes, play
 
     if episodes is not None and steps is not None:
@@ -82,15 +83,16 @@ def rollout(
     wishes = Wishes(episodes or 10, steps, ways, seed, render, video, fps, save)
     changes = Changes(env, read_json(env_config, "--env-config"), sets or (), read_sources(policy or []))
     try:
-        tallies = play(checkpoint, wishes, frozenset(allow or []), changes, _beside if as_json else _print)
+        with noted() as damaged:
+            tallies = play(checkpoint, wishes, frozenset(allow or []), changes, _beside if as_json else _print)
     except KeyboardInterrupt:
         print("stopped.", file=sys.stderr)
         raise typer.Exit(130) from None
     files = {name: str(path) for name, path in (("video", video), ("saved", save)) if path is not None}
     if as_json:
-        print(
-            json.dumps({"checkpoint": str(checkpoint), "seed": seed, "play": [t.as_json() for t in tallies], **files})
-        )
+        played = [tally.as_json() for tally in tallies]
+        about = {"checkpoint": str(checkpoint), "seed": seed, "play": played}
+        print(json.dumps({**about, **files, **damaged.as_json()}))
         return
     _tell(tallies, files)
 

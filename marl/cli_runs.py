@@ -87,13 +87,14 @@ def compare(
     from marl.analysis.compare_runs import check_plan, gather, plan_comparison
     from marl.analysis.progress import named_bar
     from marl.training.atomic import write_atomically
+    from marl.training.damage import noted
 
     plan = plan_comparison(sources, count_or_seeds(seeds), sets or [])
     place = choose_place(sources, metric, out)
     check_plan(plan, place.runs, metric, at)
     place.claim()
     try:
-        with named_bar("training") as report:
+        with noted() as damaged, named_bar("training") as report:
             found = gather(plan, place.runs, report)
     except KeyboardInterrupt:
         print(f"stopped. The same command goes on with what is in {place.runs}.", file=sys.stderr)
@@ -102,7 +103,7 @@ def compare(
     picture = draw_comparison(result, place.folder / "compare.png")
     write_atomically(place.folder / RESULT, json.dumps(result.as_json(), indent=1) + "\n")
     if as_json:
-        print(json.dumps({**result.as_json(), "picture": str(picture)}))
+        print(json.dumps({**result.as_json(), "picture": str(picture), **damaged.as_json()}))
         return
     Console(width=100_000, emoji=False, highlight=False).print(comparison_table(result))
     print("\n".join([*verdicts(result), f"picture: {picture}", f"results: {place.folder}"]))

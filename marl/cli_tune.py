@@ -73,6 +73,7 @@ def tune(
     Ctrl-C. The last line printed is `results: DIR`.
     """
     from marl.registry import only_modules
+    from marl.training.damage import noted
     from marl.tune.config import tune_config
     from marl.tune.sweep import search_scenario
 
@@ -95,9 +96,12 @@ def tune(
     where = str(file or resume)
     chosen = tune_config({**options, **{key: value for key, value in given.items() if value is not None}}, where)
     shown = 0 if as_json else verbose
-    with only_modules(frozenset(allow or [])) if resume is not None else nullcontext():  # names read from a file
+    named = only_modules(frozenset(allow or [])) if resume is not None else nullcontext()  # names read from a file
+    with noted() as damaged, named:
         found = search_scenario(keys, chosen, where, None, local_dir, resume, num_cpus or cpus, shown)
-    print(json.dumps(as_dict(found), indent=2) if as_json else "\n".join(closing_lines(found)))
+        lines = [] if as_json else closing_lines(found)
+        about = as_dict(found) if as_json else {}
+    print(json.dumps({**about, **damaged.as_json()}, indent=2) if as_json else "\n".join(lines))
     raise typer.Exit(130 if found.interrupted else 1 if found.failed else 0)
 
 

@@ -26,7 +26,7 @@ from marl.scenario.load import compose
 from marl.scenario.routing import candidates, example_agent
 from marl.scenario.setup import Setup, set_up
 from marl.scenario.world import env_name
-from marl.training.checkpoint import find_checkpoint, read_part
+from marl.training.checkpoint import TO_PLAY, find_checkpoint, read_part
 
 BUILT_IN = ("random",)
 WORLD_KEYS = ("env", "env_config", "wrappers")
@@ -109,7 +109,7 @@ def read_entrants(names: Sequence[str | Path], world: World, allow: frozenset[st
             f"cross-play needs somebody who plays: checkpoints, run directories, or {', '.join(BUILT_IN)}."
         )
     sources = {name: source_of(name) for name in given if name not in BUILT_IN}
-    folders = {name: find_checkpoint(Path(path)) for name, (path, _) in sources.items()}
+    folders = {name: find_checkpoint(Path(path), TO_PLAY) for name, (path, _) in sources.items()}
     _check_once(
         [(str(folders[name].resolve()), sources[name][1]) if name in folders else (name, None) for name in given]
     )

@@ -24,7 +24,7 @@ from marl.scenario.describe import can_be_replayed
 from marl.scenario.load import compose
 from marl.scenario.routing import candidates, example_agent
 from marl.scenario.setup import Setup, set_up
-from marl.training.checkpoint import find_checkpoint, read_part
+from marl.training.checkpoint import TO_PLAY, find_checkpoint, read_part
 from marl.training.export import exported_folders, read_exported
 from marl.training.store import set_weights
 
@@ -142,7 +142,7 @@ def _of_run(
     name: str, path: Path, wanted: str, where: str
 ) -> tuple[PolicySpec, Kind, Mapping[str, Array], RolloutConfig]:
     """A policy of another run: by its own name, the name of the one that it stands in for, or whoever plays the agent."""
-    folder = find_checkpoint(path)
+    folder = find_checkpoint(path, TO_PLAY)
     described = read_part(folder, "run")["scenario"]
     if not can_be_replayed(described):
         raise CheckpointError(

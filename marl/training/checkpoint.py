@@ -13,7 +13,8 @@ import json
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,12 +25,15 @@ from marl.data.task import Array
 from marl.data.tree import pack, unpack
 from marl.errors import CheckpointError, did_you_mean
 from marl.training.atomic import clear_leftovers, put_in_place, remove, sync, temporary_beside, write_atomically
+from marl.training.damage import tell
 from marl.training.places import default_results
 from marl.training.runs import named_run
 
 log = logging.getLogger(__name__)
 FORMAT = 1
 MANIFEST = "manifest.json"
+BEST = "best"
+TO_PLAY = ("run", "policies", "population")  # parts that are enough to play
 _PART = re.compile(r"\w+", re.ASCII)
 _FILE = re.compile(r"\w+\.(json|safetensors)", re.ASCII)
 _NUMBERED = re.compile(r"checkpoint_(\d{6,})", re.ASCII)
@@ -63,15 +67,41 @@ def write_checkpoint(folder: Path, parts: Mapping[str, object]) -> Path:
     An older checkpoint of the same name is replaced in one step where the file system can exchange two
     folders (Linux), else by two renames. A folder that holds anything but a checkpoint is refused.
     """
+
+    def fill(temporary: Path) -> None:
+        for part, tree in parts.items():
+            _write_part(temporary, part, tree)
+        _write_manifest(temporary, Manifest({file.name: _sha256(file) for file in sorted(temporary.iterdir())}, []))
+
+    return _put(folder, fill)
+
+
+def copy_checkpoint(source: Path, folder: Path) -> Path:
+    """The same checkpoint under another name beside it; takes no space where the file system has hard links.
+
+    Shared files are safe: no file of a checkpoint is ever written to, parts are only removed and manifests replaced.
+    """
+    files = [*_read_manifest(source).files, MANIFEST]
+
+    def fill(temporary: Path) -> None:
+        for file in files:
+            try:
+                os.link(source / file, temporary / file)
+            except OSError:  # no hard links here, or too many of this file
+                shutil.copyfile(source / file, temporary / file)
+                sync(temporary / file)
+
+    return _put(folder, fill)
+
+
+def _put(folder: Path, fill: Callable[[Path], None]) -> Path:
     _refuse_foreign(folder)
     temporary = temporary_beside(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         clear_leftovers(folder.parent)
         temporary.mkdir()
-        for part, tree in parts.items():
-            _write_part(temporary, part, tree)
-        _write_manifest(temporary, Manifest({file.name: _sha256(file) for file in sorted(temporary.iterdir())}, []))
+        fill(temporary)
         put_in_place(temporary, folder)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
@@ -107,6 +137,15 @@ def has_part(folder: Path, part: str) -> bool:
     return f"{part}.json" in _read_manifest(folder).files
 
 
+def same_state(one: Path, other: Path) -> bool:
+    """Whether two checkpoints were written at the same moment of a run; either may hold fewer parts."""
+    try:
+        mine, theirs = _read_manifest(one).files, _read_manifest(other).files
+    except CheckpointError:
+        return False
+    return all(theirs[file] == digest for file, digest in mine.items() if file in theirs)
+
+
 def strip(folder: Path, keep: Sequence[str]) -> None:
     """Remove all parts but those in ``keep``; the checkpoint is valid at every moment."""
     manifest = _read_manifest(folder)
@@ -119,35 +158,58 @@ def strip(folder: Path, keep: Sequence[str]) -> None:
 
 def keep_newest(checkpoints: Path, count: int, spare: Path | None) -> None:
     """Delete all numbered checkpoints but ``spare`` and the newest ``count`` (at least 1) complete ones."""
-    numbered = _numbered(checkpoints)
-    newest = [folder for folder in numbered if _is_complete(folder)][-max(count, 1) :]
+    folders = numbered(checkpoints)
+    newest = [folder for folder in folders if _is_complete(folder)][-max(count, 1) :]
     if len(newest) < max(count, 1):
         return
-    for folder in numbered[: numbered.index(newest[0])]:
+    for folder in folders[: folders.index(newest[0])]:
         if spare is None or folder.resolve() != spare.resolve():
             doomed = temporary_beside(folder)  # renamed first: a half-deleted one must not look like a checkpoint
             os.rename(folder, doomed)
             remove(doomed)
 
 
-def find_checkpoint(path: Path) -> Path:
+def find_checkpoint(path: Path, parts: Collection[str] | None = None) -> Path:
     """The checkpoint folder that a user means.
 
-    ``path`` is a checkpoint folder, any file in one, or a run directory (or its ``checkpoints`` folder);
-    of a run the newest complete numbered checkpoint is taken. A single word that is no path may be the name of a run
-    among the results, see ``runs.named_run``.
+    ``path`` is a checkpoint folder, any file in one, or a run directory (or its ``checkpoints`` folder); of a run the newest
+    undamaged numbered checkpoint is taken, and damaged ones that are newer are named (see ``damage``). Every file is
+    compared with its hash, or only those of ``parts``. A single word that is no path may be the name of a run among the
+    results, see ``runs.named_run``.
     """
+    return choose_checkpoint(path, lambda folder: damage_of(folder, parts))
+
+
+def choose_checkpoint(path: Path, fault_of: Callable[[Path], str]) -> Path:
+    """The checkpoint that ``path`` names, or the newest one of a run in which ``fault_of`` finds no fault."""
     path = path.expanduser()
     if not path.exists():
         path = _among_results(path)
     folder = path.parent if path.is_file() else path
     if (folder / MANIFEST).is_file():
         return folder
-    candidates = _numbered(folder / "checkpoints") or _numbered(folder)
-    for candidate in reversed(candidates):
-        if _is_complete(candidate):
+    damaged: list[tuple[Path, str]] = []
+    for candidate in reversed(numbered(folder / "checkpoints") or numbered(folder)):
+        fault = fault_of(candidate)
+        if not fault:
+            tell(damaged, candidate)
             return candidate
-    raise _none_in(folder, candidates)
+        damaged.append((candidate, fault))
+    raise _none_in(folder, damaged)
+
+
+def damage_of(folder: Path, parts: Collection[str] | None = None) -> str:
+    """What is wrong with the checkpoint's files, or with those of the parts; empty if nothing is."""
+    try:
+        manifest = _read_manifest(folder)
+        for file in manifest.files:
+            if parts is None or file.rpartition(".")[0] in parts:
+                _check_hash(folder / file, manifest)
+    except CheckpointError as error:
+        return error.reason
+    except OSError as error:
+        return f"it cannot be read ({error})"
+    return ""
 
 
 def _among_results(path: Path) -> Path:
@@ -192,16 +254,15 @@ def _read_manifest(folder: Path) -> Manifest:
         raise _no_such_path(folder)
     file = folder / MANIFEST
     if not file.is_file():
-        raise CheckpointError(f"{folder} is not a complete checkpoint: it has no {MANIFEST}. {_elsewhere(folder)}")
+        reason = f"it has no {MANIFEST}"
+        raise CheckpointError(f"{folder} is not a complete checkpoint: {reason}. {_elsewhere(folder)}", reason)
     content = _read_json(file)
     version = content.get("format") if isinstance(content, dict) else None
     if type(version) is not int or version < 1:
         raise _damaged(file, f"its format is {version!r}, expected a number from 1 to {FORMAT}")
     if version > FORMAT:
-        raise CheckpointError(
-            f"{file} has format {version}, which a newer marl wrote; this one reads formats up to {FORMAT}. "
-            f"Update marl. {_elsewhere(folder)}"
-        )
+        reason = f"has format {version}, which a newer marl wrote; this one reads formats up to {FORMAT}"
+        raise CheckpointError(f"{file} {reason}. Update marl. {_elsewhere(folder)}", f"{MANIFEST} {reason}")
     files, removed = content.get("files"), content.get("removed")
     if not isinstance(files, dict) or not isinstance(removed, list):
         raise _damaged(file, "it has no list of files")
@@ -246,7 +307,7 @@ def _is_complete(folder: Path) -> bool:
         return False
 
 
-def _numbered(checkpoints: Path) -> list[Path]:
+def numbered(checkpoints: Path) -> list[Path]:
     """The numbered checkpoint folders, oldest first, complete or not."""
     found = [entry for entry in checkpoints.glob("checkpoint_*") if _NUMBERED.fullmatch(entry.name)]
     return sorted((entry for entry in found if entry.is_dir()), key=iteration_of)
@@ -254,7 +315,7 @@ def _numbered(checkpoints: Path) -> list[Path]:
 
 def _elsewhere(folder: Path) -> str:
     """What else the user could take: the other checkpoints beside this folder."""
-    beside = [*_numbered(folder.parent), folder.parent / "best"]
+    beside = [*numbered(folder.parent), folder.parent / BEST]
     names = [entry.name for entry in beside if entry != folder and (entry / MANIFEST).is_file()]
     if not names:
         return "There is no other checkpoint beside it: start the run anew or restore the files from a copy."
@@ -262,7 +323,7 @@ def _elsewhere(folder: Path) -> str:
 
 
 def _damaged(file: Path, found: str) -> CheckpointError:
-    return CheckpointError(f"{file} is damaged: {found}. {_elsewhere(file.parent)}")
+    return CheckpointError(f"{file} is damaged: {found}. {_elsewhere(file.parent)}", f"{file.name} is damaged: {found}")
 
 
 def _no_such_part(folder: Path, part: str, manifest: Manifest) -> CheckpointError:
@@ -281,10 +342,16 @@ def _no_such_path(path: Path) -> CheckpointError:
     return CheckpointError(f"there is no checkpoint {path}.{did_you_mean(path.name, names)} {_elsewhere(path)}")
 
 
-def _none_in(folder: Path, candidates: Sequence[Path]) -> CheckpointError:
-    if candidates:
-        reason = f"none of its checkpoints is complete ({', '.join(entry.name for entry in candidates)})"
-        return CheckpointError(f"{folder}: {reason}. Start the run anew or restore the files from a copy.")
+def _none_in(folder: Path, damaged: Sequence[tuple[Path, str]]) -> CheckpointError:
+    best = next((p for p in (folder / "checkpoints" / BEST, folder / BEST) if (p / MANIFEST).is_file()), None)
+    if damaged:
+        reasons = "; ".join(f"{entry.name}: {fault}" for entry, fault in damaged)
+        remedy = f"Try {best}, or restore" if best is not None else "Start the run anew or restore"
+        return CheckpointError(
+            f"{folder}: none of its checkpoints is complete ({reasons}). {remedy} the files from a copy."
+        )
+    if best is not None:
+        return CheckpointError(f"{folder} has no numbered checkpoint yet, only {BEST}. Name it: {best}.")
     runs = sorted(entry.parent.name for entry in folder.glob("*/checkpoints"))
     remedy = f"It holds runs, name one of them: {', '.join(runs)}." if runs else "Check the path."
     return CheckpointError(f"{folder} is neither a checkpoint (no {MANIFEST}) nor a run with checkpoints. {remedy}")

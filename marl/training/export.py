@@ -33,7 +33,7 @@ from marl.scenario.load import compose
 from marl.scenario.setup import Setup, set_up
 from marl.scenario.world import env_name
 from marl.training.acting import Actor
-from marl.training.checkpoint import find_checkpoint, read_part
+from marl.training.checkpoint import TO_PLAY, find_checkpoint, read_part
 from marl.training.store import check_weights, set_weights
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def export_checkpoint(
     path: Path, folder: Path, names: Sequence[PolicyID] | None = None, allow: frozenset[str] = frozenset()
 ) -> list[Path]:
     """Export policies of a run or checkpoint, which is read and left as it is."""
-    checkpoint = find_checkpoint(path)
+    checkpoint = find_checkpoint(path, TO_PLAY)
     described = read_part(checkpoint, "run")["scenario"]
     if not can_be_replayed(described):
         raise CheckpointError(

@@ -27,7 +27,7 @@ from marl.scenario.load import apply, compose, parse_set, section_of
 from marl.scenario.routing import candidates, example_agent
 from marl.scenario.setup import Setup, set_up
 from marl.training.casting import Cast, Recast, cast
-from marl.training.checkpoint import find_checkpoint, read_part
+from marl.training.checkpoint import TO_PLAY, find_checkpoint, read_part
 from marl.training.recording import Recorder
 from marl.training.store import set_weights
 from marl.training.tally import Tally, episode_line
@@ -152,7 +152,7 @@ def play(
 ) -> list[Tally]:
     """Play, tell each episode by ``say`` as it ends, and give what was earned in each way of playing."""
     picturing = wishes.render or wishes.video is not None
-    player = load_player(find_checkpoint(path), allow, changes, RGB if picturing else None)
+    player = load_player(find_checkpoint(path, TO_PLAY), allow, changes, RGB if picturing else None)
     with ExitStack() as ending:
         ending.callback(player.world.close)
         watchers = _watchers(player, wishes, say, ending)

@@ -10,7 +10,7 @@ from typing import Any
 
 from marl.analysis.entrants import BUILT_IN, Entrant, World, source_of
 from marl.errors import CheckpointError, ConfigError
-from marl.training.checkpoint import MANIFEST, find_checkpoint, iteration_of, read_part
+from marl.training.checkpoint import MANIFEST, TO_PLAY, find_checkpoint, iteration_of, read_part
 
 ANSWER = ".answer"
 
@@ -83,7 +83,7 @@ def _members(name: str) -> list[str]:
     """Members of all sides of a population's checkpoint."""
     if "#" in name:
         raise ConfigError(f"--members adds the members of whole runs, but {name} names a policy. Drop '#...'.")
-    folder = find_checkpoint(Path(source_of(name)[0]))
+    folder = find_checkpoint(Path(source_of(name)[0]), TO_PLAY)
     found = [
         f"{name}#{policy}/{number}"
         for policy, weights in read_part(folder, "policies").items()
@@ -97,7 +97,7 @@ def _members(name: str) -> list[str]:
 
 def world_of(env: str, env_config: Mapping[str, Any] | None, names: Sequence[str]) -> World:
     """The checkpoints' own world where they were trained on ``env``; else that world, with equal spaces."""
-    folders = [find_checkpoint(Path(source_of(name)[0])) for name in names if name not in BUILT_IN]
+    folders = [find_checkpoint(Path(source_of(name)[0]), TO_PLAY) for name in names if name not in BUILT_IN]
     trained = [read_part(folder, "run")["scenario"].get("env") for folder in folders]
     own = bool(folders) and env_config is None and all(one == env for one in trained)
     return World() if own else World(env, env_config)
@@ -105,7 +105,7 @@ def world_of(env: str, env_config: Mapping[str, Any] | None, names: Sequence[str
 
 def contestants(names: Sequence[str], entrants: Sequence[Entrant]) -> list[Contestant]:
     """Entrants with short names: the iteration of a checkpoint, with a letter for its run where there are several."""
-    folders = [None if n in BUILT_IN else find_checkpoint(Path(source_of(n)[0])) for n in names]
+    folders = [None if n in BUILT_IN else find_checkpoint(Path(source_of(n)[0]), TO_PLAY) for n in names]
     runs = list(dict.fromkeys(run_of(folder) or folder for folder in folders if folder is not None))
     letters = {run: _letter(place) for place, run in enumerate(runs)} if len(runs) > 1 else {}
     single = len({folder for folder in folders if folder is not None}) == 1
