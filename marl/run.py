@@ -81,6 +81,7 @@ def run(
     if resume is not None and seeds is not None:
         raise ConfigError("--resume goes on with one run, so it cannot be given with --seeds.")
     output, more = output_of(as_json, quiet), read_json(config)
+    resume = _checkpoint_of(resume)
     options = given(
         num_workers=num_workers, ray_num_cpus=num_cpus, seed=seed, checkpoint_freq=checkpoint_freq,
         keep_checkpoints=keep_checkpoints, log_level=log_level_of(verbose),
@@ -97,6 +98,15 @@ def run(
     raise typer.Exit(max(codes))
 
 
+def _checkpoint_of(resume: Path | None) -> Path | None:
+    """The checkpoint to go on from; looked for once, as every file is compared with its hash."""
+    if resume is None:
+        return None
+    from marl.training.going_back import find_resumable
+
+    return find_resumable(resume)
+
+
 def raw_scenario(
     file: Path | None,
     resume: Path | None,
@@ -104,7 +114,7 @@ def raw_scenario(
     config: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The scenario as a dict: of the file, or of the checkpoint to resume, or empty; changed by ``--config``, then by
+    """The scenario as a dict: of the file, or of the checkpoint folder to resume, or empty; changed by ``--config``, then by
     ``--set``, then by options for single keys."""
     from marl.scenario.load import apply, parse_set, read_yaml
 
@@ -113,9 +123,9 @@ def raw_scenario(
         raw = read_yaml(file)
         raw.setdefault("name", file.stem)
     elif resume is not None:
-        from marl.training.checkpoint import find_checkpoint, read_part
+        from marl.training.checkpoint import read_part
 
-        raw = read_part(find_checkpoint(resume), "run")["scenario"]
+        raw = read_part(resume, "run")["scenario"]
     changes = [*(config or {}).items(), *(parse_set(text) for text in sets), *(options or {}).items()]
     for key, value in changes:
         apply(raw, key, value)
@@ -152,14 +162,12 @@ def execute(
 
 
 def _train(
-    scenario: Any, local_dir: Path | None, resume: Path | None, as_test: bool, index: int, output: Output
+    scenario: Any, local_dir: Path | None, folder: Path | None, as_test: bool, index: int, output: Output
 ) -> int:
-    from marl.training.checkpoint import find_checkpoint
     from marl.training.run_lock import check_unlocked
     from marl.training.session import run_to_the_end
     from marl.training.trainer import Trainer
 
-    folder = find_checkpoint(resume) if resume is not None else None
     if folder is not None and _goes_on_there(folder, local_dir):
         check_unlocked(folder.parent.parent)  # before anything is started
     with _displayed(output) as display:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,13 @@ from marl.analysis.compare import Entrant, Run, agreed_metric, common_steps, mea
 from marl.analysis.compare_check import check_scenario
 from marl.analysis.compare_keys import MOST, Difference, differences, told
 from marl.analysis.report.curves import read_results
-from marl.errors import CheckpointError, ConfigError
+from marl.errors import ConfigError
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import apply, compose, parse_set, read_yaml
-from marl.training.checkpoint import find_checkpoint
 from marl.training.display import Display, Progress, Quiet
 from marl.training.files import safe_name, to_plain
+from marl.training.going_back import resumable_in
 from marl.training.result import reached
 from marl.training.run_lock import check_unlocked
 from marl.training.runs import find_runs
@@ -172,9 +171,7 @@ def _check_unchanged(directory: Path, wanted: Mapping[str, Any]) -> None:
 
 def _go(scenario: Scenario, directory: Path, display: Display) -> None:
     check_unlocked(directory)
-    folder = None
-    with suppress(CheckpointError):
-        folder = find_checkpoint(directory.resolve()) if directory.is_dir() else None
+    folder = resumable_in(directory.resolve())
     with Trainer(scenario=scenario, fresh=folder is None) as trainer:
         trainer.store.enter(directory, folder)
         if run_to_the_end(trainer, display).interrupted:

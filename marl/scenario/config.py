@@ -111,6 +111,11 @@ class Scenario(RolloutConfig):
     keep_checkpoints: PositiveInt = Field(
         2, description="How many of the newest checkpoints are kept, besides the best."
     )
+    keep_resumable: PositiveInt = Field(
+        2,
+        description="How many of the newest kept checkpoints training can go on from; the others are stripped to what is "
+        "needed to play. At most keep_checkpoints. The best is always resumable.",
+    )
     device: Literal["cpu", "cuda", "auto"] = Field(
         "cpu", description="Where learners compute; auto: a GPU if there is one."
     )
@@ -163,6 +168,16 @@ class Scenario(RolloutConfig):
     def _short_form(cls, value: Any) -> Any:
         """``algo: qmix`` is short for ``algo: {name: qmix}``."""
         return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _resumable_ones_are_kept(self) -> Scenario:
+        """The default, 2, goes with every keep_checkpoints; more than are kept would be a misunderstanding."""
+        if self.keep_resumable > max(self.keep_checkpoints, 2):
+            raise ValueError(
+                f"keep_resumable is {self.keep_resumable}, but keep_checkpoints only {self.keep_checkpoints}: a checkpoint "
+                "that is deleted cannot be resumed. Raise keep_checkpoints, or lower keep_resumable"
+            )
+        return self
 
     @property
     def preset(self) -> Preset:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,15 +17,18 @@ from marl.registry import only_modules
 from marl.scenario.describe import can_be_replayed, describe
 from marl.scenario.load import compose
 from marl.training.checkpoint import (
+    BEST,
+    TO_PLAY,
     checkpoint_name,
+    copy_checkpoint,
     find_checkpoint,
     has_part,
     keep_newest,
     read_part,
-    strip,
     write_checkpoint,
 )
 from marl.training.files import RunFiles, new_run_directory, run_name, to_plain
+from marl.training.going_back import find_resumable, keep_as_numbered, leave_future, strip_older
 from marl.training.result import without_wall_clock
 from marl.training.run_lock import RunLock, take_lock
 from marl.training.same_run import check_same
@@ -36,11 +38,7 @@ if TYPE_CHECKING:
     from marl.populations.population import Population
     from marl.training.trainer import Trainer
 
-TO_PLAY = (
-    "run",
-    "policies",
-    "population",
-)  # parts that are enough to play; older checkpoints and `best` hold only these
+MORE_PARTS = ("policies", "learners", "workers", "replay", "source", "population")  # of a checkpoint, besides `run`
 COUNTERS = (
     "decisions_lost",
     "iteration",
@@ -65,6 +63,8 @@ class Store:
         self.files: RunFiles | None = None
         self.lock: RunLock | None = None  # held while the directory is open
         self.newest: Mapping[str, Any] = {}  # the last result, as it stands in result.json
+        self.restored: Path | None = None  # the checkpoint from which the run goes on
+        self._best_at: int | None = None  # the iteration of the best evaluation
         if directory is not None:
             self.open(directory)
 
@@ -109,9 +109,14 @@ class Store:
             )
 
     def go_on(self) -> None:
-        """Drop what was written after the restored checkpoint; it comes again."""
+        """Drop the results that were written after the restored checkpoint, which come again; set newer checkpoints aside."""
         assert self.files is not None
-        self.files.resume_at(self.trainer.iteration)
+        assert self.directory is not None
+        iteration = self.trainer.iteration
+        leave_future(self.directory, iteration, self.restored)
+        if self.restored is not None:
+            keep_as_numbered(self.directory, iteration, self.restored)
+        self.files.resume_at(iteration)
         if self.trainer.population is not None:
             self.write_population(self.trainer.population)
 
@@ -133,13 +138,17 @@ class Store:
         return directory
 
     def written(self, result: Mapping[str, Any]) -> None:
-        """Append a result; write the checkpoint that is due."""
+        """Append a result; write the checkpoints that are due. The iteration is over, so they hold one moment."""
         if self.files is None:
             return
+        assert self.directory is not None
         self.newest = self.files.append(result)
-        freq = self.trainer.scenario.checkpoint_freq
-        if freq and self.trainer.iteration % freq == 0:
-            self.save()
+        iteration, freq = self.trainer.iteration, self.trainer.scenario.checkpoint_freq
+        best = None
+        if self._best_at == iteration:
+            best = write_checkpoint(self.directory / "checkpoints" / BEST, self._parts())
+        if freq and iteration % freq == 0:
+            self.save(equal=best)
 
     def write_population(self, population: Population) -> None:
         """What a reader wants to know of a population: members, lineage, payoffs."""
@@ -147,18 +156,18 @@ class Store:
             self.files.write_population(population.as_json() if population.round else None)
 
     def new_best(self) -> None:
-        """The evaluation was the best so far: keep what is needed to play it."""
-        if self.directory is not None:
-            write_checkpoint(self.directory / "checkpoints" / "best", self._parts(TO_PLAY))
+        """The evaluation was the best so far: it is kept as ``best`` when its iteration is over."""
+        self._best_at = self.trainer.iteration
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
-    def save(self, path: Path | None = None) -> Path:
-        target = self._save(path)
+    def save(self, path: Path | None = None, equal: Path | None = None) -> Path:
+        """Write a checkpoint, by default into the run directory; ``equal`` was written at this very moment."""
+        target = self._save(path, equal)
         self.trainer.hooks("on_checkpoint", trainer=self.trainer, path=target)
         return target
 
-    def _save(self, path: Path | None) -> Path:
+    def _save(self, path: Path | None, equal: Path | None) -> Path:
         if path is not None:
             return write_checkpoint(path, self._parts())
         if self.directory is None:
@@ -167,15 +176,16 @@ class Store:
             self.create(default_results())
         assert self.directory is not None
         folder = self.directory / "checkpoints"
-        target = write_checkpoint(folder / checkpoint_name(self.trainer.iteration), self._parts())
-        for older in folder.glob("checkpoint_*"):
-            if older != target:
-                with suppress(CheckpointError):  # a damaged older one must not end the run
-                    strip(older, TO_PLAY)
+        target = folder / checkpoint_name(self.trainer.iteration)
+        if equal is not None:
+            copy_checkpoint(equal, target)
+        else:
+            write_checkpoint(target, self._parts())
+        strip_older(folder, self.trainer.scenario.keep_resumable)
         keep_newest(folder, self.trainer.scenario.keep_checkpoints, None)
         return target
 
-    def _parts(self, names: tuple[str, ...] = ("run", "policies", "learners", "workers", "replay")) -> dict[str, Any]:
+    def _parts(self) -> dict[str, Any]:
         trainer = self.trainer
         build: dict[str, Callable[[], Any]] = {
             "run": self._run_part,
@@ -184,10 +194,10 @@ class Store:
             "workers": trainer.workers.state_dict,
             "replay": lambda: [learner.replay_state() for learner in trainer.learners],
         }
-        parts = {name: build[name]() for name in names if name in build}
+        parts = {name: make() for name, make in build.items()}
         if trainer.population is not None:
             parts["population"] = trainer.population.state_dict()
-        source = source_state(trainer.source, trainer.workers) if "workers" in names else {}
+        source = source_state(trainer.source, trainer.workers)
         return {**parts, "source": source} if source else parts
 
     def _run_part(self) -> dict[str, Any]:
@@ -208,33 +218,27 @@ class Store:
 
     def restore(self, path: Path) -> None:
         """Load everything; the trainer must have been built from the same scenario."""
-        folder = find_checkpoint(path)
+        folder, trainer = find_resumable(path), self.trainer
         run = read_part(folder, "run")
-        trainer = self.trainer
-        for part in ("learners", "workers", "replay"):
-            if not has_part(folder, part):
-                raise CheckpointError(
-                    f"{folder} holds only what is needed to play (older checkpoints and `best` do), so training "
-                    "cannot go on from it. Use the newest checkpoint of the run, or start a new run with `load: "
-                    f"{{POLICY: {folder}}}`."
-                )
         check_same(folder, run["scenario"], describe(trainer.scenario))
-        workers = read_part(folder, "workers")
-        policies = read_part(folder, "policies")
-        for name, weights in policies.items():
+        saved = {
+            name: read_part(folder, name) for name in MORE_PARTS if has_part(folder, name)
+        }  # all, before any change
+        for name, weights in saved["policies"].items():
             set_weights(trainer.policies[name], weights, f"{folder}, policy {name!r}")
-        for learner, state in zip(trainer.learners, read_part(folder, "learners"), strict=True):
+        for learner, state in zip(trainer.learners, saved["learners"], strict=True):
             learner.load_state_dict(state)
-        for learner, state in zip(trainer.learners, read_part(folder, "replay"), strict=True):
+        for learner, state in zip(trainer.learners, saved["replay"], strict=True):
             learner.load_replay_state(state)
         self._adopt(run)
         trainer.workers.sync_weights()
-        trainer.workers.load_state_dict(workers)
-        if has_part(folder, "source"):
-            load_source_state(trainer.source, read_part(folder, "source"))
+        trainer.workers.load_state_dict(saved["workers"])
+        if "source" in saved:
+            load_source_state(trainer.source, saved["source"])
         if trainer.population is not None:
-            trainer.population.load_state_dict(read_part(folder, "population"))
+            trainer.population.load_state_dict(saved["population"])
         trainer.learning.align()
+        self.restored = folder
         if self.files is not None:
             self.go_on()
 
@@ -257,7 +261,7 @@ class Store:
     @staticmethod
     def rebuild(cls: type[Trainer], path: Path, allow: frozenset[str], changes: Mapping[str, Any]) -> Trainer:
         """A trainer from a checkpoint alone; names in it may only point to built-in things and allowed modules."""
-        folder = find_checkpoint(path)
+        folder = find_resumable(path)
         described = read_part(folder, "run")["scenario"]
         if not can_be_replayed({**described, **changes}):
             raise CheckpointError(
@@ -297,7 +301,7 @@ def check_loaded(policies: Mapping[PolicyID, Policy], sources: Mapping[PolicyID,
 def _loadable(name: PolicyID, source: str) -> tuple[Mapping[str, Any], str]:
     """The weights that ``source`` means, and a text that says where they are."""
     path, _, wanted = source.partition("#")
-    folder = find_checkpoint(Path(path).expanduser())
+    folder = find_checkpoint(Path(path).expanduser(), TO_PLAY)
     policies = read_part(folder, "policies")
     wanted = wanted or (name if name in policies or len(policies) > 1 else next(iter(policies)))
     if wanted not in policies:

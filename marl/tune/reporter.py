@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from marl.errors import ConfigError
 from marl.training.checkpoint import checkpoint_name, iteration_of
 from marl.training.files import RunFiles, to_plain
+from marl.training.going_back import resumable_in
 from marl.training.result import reached
 from marl.tune.objective import Objective
-from marl.tune.trial import newest_checkpoint, report
+from marl.tune.trial import report
 
 if TYPE_CHECKING:
     from marl.training.trainer import Trainer
@@ -45,7 +46,7 @@ class Reporter:
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory, self.trial_id = directory, trial_id
-        self.checkpoint = newest_checkpoint(directory)
+        self.checkpoint = resumable_in(directory)
         self._iteration = iteration_of(self.checkpoint) if self.checkpoint is not None else 0
         self._objective, self._clock, self._stop, self._send = objective, clock, stop, send
         self._config = to_plain(config)

@@ -22,17 +22,21 @@ class RunningTrial:
         self, keys: Mapping[str, Any], directory: Path, trial_id: str, objective: Objective, clock: str
     ) -> None:
         from marl.scenario.load import compose
+        from marl.training.damage import noted
+        from marl.training.going_back import resumable_in
         from marl.training.trainer import Trainer
 
         self.directory, self.objective, self.clock = directory, objective, clock
         self.broken = False
         self.score: float | None = None
-        checkpoint = newest_checkpoint(directory)
+        with noted() as damaged:
+            checkpoint = resumable_in(directory)
         self.trainer = trainer = Trainer(scenario=compose(keys, directory.name), fresh=checkpoint is None)
         try:
             if checkpoint is None:
                 trainer.trial_id = trial_id
                 trainer.experiment_id = trial_id.partition("_")[0]  # Ray's ids begin with the experiment's
+            trainer.notes += damaged.lines()
             trainer.store.enter(directory, checkpoint, patience=PATIENCE)
             assert trainer.store.files is not None
             for result in trainer.store.files.results():
@@ -76,7 +80,7 @@ def report(result: Mapping[str, Any], score: float | None, clock: str, notes: li
 
 
 def newest_checkpoint(directory: Path) -> Path | None:
-    """The newest complete checkpoint of a run directory; None if there is none, or no directory."""
+    """The newest undamaged checkpoint of a run directory; None if there is none, or no directory."""
     from marl.training.checkpoint import find_checkpoint
 
     try:

@@ -229,7 +229,7 @@ def test_the_best_evaluation_is_kept_and_older_checkpoints_hold_only_what_is_nee
         **PPO,
         "env": "CartPole-v1",
         "checkpoint_freq": 1,
-        "keep_checkpoints": 2,
+        "keep_checkpoints": 3,
         "evaluation": {"interval": 1, "episodes": 2},
     }
     with Trainer("ppo", config=keys, directory=tmp_path) as trainer:
@@ -237,14 +237,16 @@ def test_the_best_evaluation_is_kept_and_older_checkpoints_hold_only_what_is_nee
         folders = sorted(p.name for p in (tmp_path / "checkpoints").iterdir())
         best = max(r["evaluation"]["episode_reward_mean"] for r in results)
         assert trainer.best_evaluation == best == results[-1]["best_evaluation"]
-    assert folders == ["best", "checkpoint_000003", "checkpoint_000004"]
+    assert folders == ["best", "checkpoint_000002", "checkpoint_000003", "checkpoint_000004"]
     newest = find_checkpoint(tmp_path)
     assert newest.name == "checkpoint_000004"
-    assert has_part(newest, "learners")
-    for other in ("best", "checkpoint_000003"):
-        assert not has_part(tmp_path / "checkpoints" / other, "learners")
-        with pytest.raises(CheckpointError, match=r"holds only what is needed to play"):
-            Trainer.from_checkpoint(tmp_path / "checkpoints" / other)
+    for resumable in ("best", "checkpoint_000003", "checkpoint_000004"):
+        assert has_part(tmp_path / "checkpoints" / resumable, "learners")
+    older = tmp_path / "checkpoints" / "checkpoint_000002"
+    assert not has_part(older, "learners")
+    beside = "these hold everything: checkpoint_000003, checkpoint_000004, best"
+    with pytest.raises(CheckpointError, match=f"holds only what is needed to play.*{beside}"):
+        Trainer.from_checkpoint(older)
     assert not list(tmp_path.rglob("*.pkl"))
 
 
