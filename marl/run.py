@@ -43,7 +43,9 @@ from marl.errors import ConfigError, UserError
 
 Resume = Annotated[
     Optional[Path],  # noqa: UP045
-    typer.Option(help="Go on with a run directory or checkpoint; its scenario is used if no FILE is given."),
+    typer.Option(
+        help="Go on with a run directory, or go back to a checkpoint or `best` in it; its scenario is used without FILE."
+    ),
 ]
 
 
