@@ -74,7 +74,7 @@ class RunLock:
 
 
 def take_lock(directory: Path, patience: float = 0.0) -> RunLock:
-    """Be the only process that writes to the directory; waits ``patience`` seconds for another one to end."""
+    """Be the only process that writes to the directory (made if need be); waits ``patience`` seconds for another to end."""
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -129,6 +129,7 @@ def _take(directory: Path) -> RunLock:
     mine = Holder(process.pid, platform.node(), process.create_time(), time.time(), secrets.token_hex(8))
     file = directory / LOCK
     try:
+        directory.mkdir(parents=True, exist_ok=True)
         with _one_at_a_time(directory):
             check_unlocked(directory)
             file.unlink(missing_ok=True)

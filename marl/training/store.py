@@ -85,7 +85,6 @@ class Store:
         """Keep other processes from writing to this directory."""
         if self.lock is None or self.lock.directory != directory:
             self.unlock()
-            directory.mkdir(parents=True, exist_ok=True)
             self.lock = take_lock(directory, patience)
 
     def unlock(self) -> None:

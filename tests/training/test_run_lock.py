@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from marl.analysis.runs import list_runs
-from marl.errors import RunLockedError
+from marl.errors import ConfigError, RunLockedError
 from marl.training.run_lock import LOCK, check_unlocked, holder_of, take_lock
 from marl.training.trainer import Trainer
 from marl.tune import trial
@@ -130,6 +130,12 @@ def test_a_pipe_or_a_folder_in_its_place_does_not_hang(tmp_path: Path) -> None:
     (tmp_path / "sub" / LOCK).mkdir(parents=True)
     with pytest.raises(RunLockedError, match="no ordinary file"):
         take_lock(tmp_path / "sub")
+
+
+def test_a_file_in_place_of_the_directory_is_told_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("")
+    with pytest.raises(ConfigError, match=r"cannot write into the run directory .*another place"):
+        take_lock(tmp_path / "run")
 
 
 def test_of_many_that_find_a_stale_lock_one_wins(tmp_path: Path) -> None:
