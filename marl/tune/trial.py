@@ -10,7 +10,7 @@ from marl.errors import CheckpointError, UserError
 from marl.tune.objective import Objective
 
 ERROR_FILE = "error.txt"
-PATIENCE = 20.0  # seconds in which the process of a trial that is started again should be gone
+PATIENCE = 60.0  # seconds in which the process of a trial that is started again, or of a killed search, should be gone
 NOT_SENT = ("config", "hist_stats", "info")  # what the driver does not look at
 
 
