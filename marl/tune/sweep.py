@@ -18,6 +18,7 @@ from marl.errors import ConfigError, ResourceError
 from marl.scenario.describe import can_be_replayed, to_plain
 from marl.scenario.load import apply
 from marl.training.places import default_results
+from marl.training.stored import check_texts
 from marl.tune.config import TuneConfig, tune_config
 from marl.tune.journal import Journal, read_journal
 from marl.tune.outcome import Tuning, outcome_of
@@ -99,6 +100,7 @@ def stored_search(directory: Path) -> tuple[dict[str, Any], TuneConfig, int | No
             f"the search in {directory} was given Python objects ({stored.get('trainable')}), so its files alone are not "
             "enough. Go on with it from Python: marl.tune.run(..., resume=DIR), with the same arguments."
         )
+    check_texts(stored, str(directory))
     return stored["keys"], tune_config(stored["tune"], str(directory)), stored.get("num_cpus")
 
 
@@ -153,6 +155,7 @@ def _play(journal: Journal, there: Mapping[str, float], verbose: int) -> None:
     screen = Screen(Board(journal.plan, journal.directory, there, journal.status), verbose)
     for trial in journal.open_trials:
         (journal.directory_of(trial) / "error.txt").unlink(missing_ok=True)
+    shutil.rmtree(scratch, ignore_errors=True)  # whatever is there already: Ray Tune's files hold pickles
     screen.start()
     try:
         with quiet_ray_tune(), orderly_signals():
