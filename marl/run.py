@@ -196,6 +196,7 @@ def _train(
 def _open(trainer: Any, folder: Path | None, local_dir: Path | None, index: int) -> None:
     """Workers and a run directory, ready for the first iteration: a new run, or one that goes on from a checkpoint."""
     from marl.training.places import default_results
+    from marl.training.stored import check_stays_inside
 
     if folder is None:
         trainer.workers.start()
@@ -203,6 +204,7 @@ def _open(trainer: Any, folder: Path | None, local_dir: Path | None, index: int)
         return
     trainer.restore(folder)
     if folder.parent.name == "checkpoints" and local_dir is None:  # where it was
+        check_stays_inside(folder.parent.parent)
         trainer.store.open(folder.parent.parent)
         trainer.store.go_on()
     else:

@@ -7,6 +7,7 @@ nobody needs them, and who goes on with a run gives them again.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 from marl.errors import CheckpointError, ConfigError, printable
 from marl.training.checkpoint import read_part
+from marl.trust import current
 
 PLACES = {
     "address": "the Ray cluster that it joins",
@@ -52,6 +54,21 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _texts(item)
+
+
+def check_stays_inside(directory: Path) -> None:
+    """Refuse to write into a run directory out of which a link leads: a stranger's would write over files elsewhere."""
+    if current() is None:  # the user gave the scenario, and knows his directory
+        return
+    home = directory.resolve()
+    for folder, below, files in os.walk(directory):
+        for name in [*below, *files]:
+            entry = Path(folder) / name
+            if entry.is_symlink() and not entry.resolve().is_relative_to(home):
+                raise CheckpointError(
+                    f"{printable(entry)} is a link to {printable(entry.readlink())}, out of the run directory, so the run is "
+                    "not continued there. Put the files in its place, or give the scenario file: marl run FILE --resume RUN."
+                )
 
 
 def without_places(described: Mapping[str, Any]) -> dict[str, Any]:
