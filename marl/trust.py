@@ -30,7 +30,7 @@ class Trust:
     """What the user said about a file that is being followed."""
 
     modules: frozenset[str] = frozenset()  # allowed, each with all that is below it
-    words: frozenset[str] = frozenset()  # texts that he gave himself, such as a path that also stands in the file
+    words: frozenset[str] = frozenset()  # texts that he gave himself in the same command: names, paths
 
     def allows(self, module: str) -> bool:
         return any(module == name or module.startswith(name + ".") for name in self.modules)
@@ -116,7 +116,7 @@ def words_of(value: object) -> Iterator[str]:
 def check_name(name: str, module: str, sort: Sort) -> None:
     """Before the module of a name is imported: its form, and whether it may be imported at all."""
     trust = current()
-    if trust is None:
+    if trust is None or name in trust.words:
         return
     if not _FORM.fullmatch(name):
         raise ConfigError(
@@ -144,7 +144,7 @@ def check_module(module: str, what: str) -> None:
 def check_found(name: str, module: str, found: object, sort: Sort) -> None:
     """Before anybody calls what a name stands for: it is of the right sort and at home where the name says."""
     trust = current()
-    if trust is None:
+    if trust is None or name in trust.words:
         return
     home = getattr(found, "__module__", None)
     fits = sort.fits(found)
