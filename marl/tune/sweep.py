@@ -18,7 +18,7 @@ from marl.errors import ConfigError, ResourceError
 from marl.scenario.describe import can_be_replayed, to_plain
 from marl.scenario.load import apply
 from marl.training.places import default_results
-from marl.training.stored import check_texts
+from marl.training.stored import check_stays_inside, check_texts
 from marl.tune.config import TuneConfig, tune_config
 from marl.tune.journal import Journal, read_journal
 from marl.tune.outcome import Tuning, outcome_of
@@ -133,6 +133,7 @@ def _open_journal(
         journal = Journal(new_experiment(Path(local_dir or default_results()), name), head, plan)
     else:
         directory = Path(resume).expanduser()
+        check_stays_inside(directory)
         stored = read_journal(directory)
         trials = as_before(plan.trials, stored["trials"], directory)
         journal = Journal(directory, head, replace(plan, trials=trials))

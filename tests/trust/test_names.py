@@ -61,6 +61,8 @@ FORGED: dict[str, dict[str, Any]] = {
     "a model of the working folder": {"model.custom_model": "trap:Env"},
     "a preprocessor": {"model.custom_preprocessor": "marl:Trainer"},
     "a distribution": {"model.custom_action_dist": "marl:Trainer"},
+    "a loss": {"algo.custom_loss": "marl:Trainer"},
+    "a loss of the working folder": {"algo.custom_loss": "trap:Env"},
     "a rule": {"policies": {"default_policy": {"scripted": "marl.training.atomic:remove"}}},
     "a rule of the working folder": {"policies": {"default_policy": {"scripted": "trap:call"}}},
     "an algorithm": {"algo": {"name": "marl:Trainer"}},
