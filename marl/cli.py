@@ -99,7 +99,7 @@ def train(
     if not stops and not raw.get("stop"):
         raise ConfigError("when should it stop? Add --stop-timesteps, --stop-iters or --stop-reward.")
     output = output_of(as_json, quiet)
-    raise typer.Exit(execute(raw, stops, local_dir, None, as_test, frozenset(), False, output=output))
+    raise typer.Exit(execute(raw, stops, local_dir, None, as_test, None, output=output))
 
 
 for command in (rollout, replay, export, crossplay, exploit, report, tune, compare, explain, runs):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from marl.cli_options import Allow, read_json
-from marl.errors import ConfigError
+from marl.errors import ConfigError, printable
 
 
 def rollout(
@@ -142,7 +142,7 @@ def replay(
         return
     lines = recording.listed() if summary else recording.told(episode or 0, steps)
     for line in lines:
-        print(line)
+        print(printable(line))
 
 
 def export(
@@ -158,4 +158,4 @@ def export(
     from marl.training.export import export_checkpoint
 
     for folder in export_checkpoint(checkpoint, out, policy or None, frozenset(allow or [])):
-        print(f"exported: {folder}")
+        print(f"exported: {printable(folder)}")

@@ -10,6 +10,7 @@ from typing import Annotated, Optional
 import typer
 
 from marl.cli_options import Sets, count_or_seeds
+from marl.errors import printable
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -39,7 +40,7 @@ def runs(
     Console(width=100_000, emoji=False, highlight=False).print(runs_table(found, screen))
     for run in found:
         if run.error:
-            print(f"{run.id}: {run.error}")
+            print(printable(f"{run.id}: {run.error}"))
 
 
 def explain(
@@ -106,4 +107,4 @@ def compare(
         print(json.dumps({**result.as_json(), "picture": str(picture), **damaged.as_json()}))
         return
     Console(width=100_000, emoji=False, highlight=False).print(comparison_table(result))
-    print("\n".join([*verdicts(result), f"picture: {picture}", f"results: {place.folder}"]))
+    print(printable("\n".join([*verdicts(result), f"picture: {picture}", f"results: {place.folder}"])))

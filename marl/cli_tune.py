@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -21,7 +20,7 @@ from marl.cli_options import (
     StopTimesteps,
     stop_changes,
 )
-from marl.errors import ConfigError
+from marl.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from marl.tune.outcome import Tuning
@@ -72,8 +71,10 @@ def tune(
     {randint: [a, b]} in its place. Exit codes: 0 when all trials ended, 1 when one failed, 2 for bad input, 130 after
     Ctrl-C. The last line printed is `results: DIR`.
     """
-    from marl.registry import only_modules
+    from marl.scenario.load import parse_set
     from marl.training.damage import noted
+    from marl.training.stored import PLACES_OF_NEW_RUNS, check_given_again
+    from marl.trust import Trust, under, words_of
     from marl.tune.config import tune_config
     from marl.tune.sweep import search_scenario
 
@@ -82,6 +83,11 @@ def tune(
     if resume is not None and local_dir is not None:
         raise ConfigError("--resume goes on where the search is, so it cannot be given with --local-dir.")
     keys, options, cpus = _read(file) if file is not None else _read_again(resume)
+    trust = None
+    if resume is not None:  # names and places in a file are only used as far as the user says so again
+        again = [parse_set(text) for text in sets or []]
+        check_given_again(keys, [key for key, _ in again], resume, PLACES_OF_NEW_RUNS)
+        trust = Trust(frozenset(allow or []), frozenset(words_of([value for _, value in again])))
     keys = _changed(keys, options, sets or [], {"num_workers": num_workers, "seed": seed})
     stops = stop_changes(stop_iters, stop_timesteps, stop_reward)
     if stops:
@@ -96,8 +102,7 @@ def tune(
     where = str(file or resume)
     chosen = tune_config({**options, **{key: value for key, value in given.items() if value is not None}}, where)
     shown = 0 if as_json else verbose
-    named = only_modules(frozenset(allow or [])) if resume is not None else nullcontext()  # names read from a file
-    with noted() as damaged, named:
+    with noted() as damaged, under(trust):
         found = search_scenario(keys, chosen, where, None, local_dir, resume, num_cpus or cpus, shown)
         lines = [] if as_json else closing_lines(found)
         about = as_dict(found) if as_json else {}
@@ -143,7 +148,7 @@ def closing_lines(found: Tuning) -> list[str]:
     """The best trial, what failed, how to go on, where everything is."""
     from marl.registry import used_packages
 
-    lines = [f"trial {trial.index:05d} failed: {trial.error}" for trial in found.failed]
+    lines = [f"trial {trial.index:05d} failed: {printable(trial.error)}" for trial in found.failed]
     if any(trial.score is not None for trial in found.trials):
         best = found.best_trial
         values = ", ".join(f"{name}={value}" for name, value in best.params.items())

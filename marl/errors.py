@@ -6,6 +6,7 @@ without a traceback and exits with code 2.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -89,3 +90,14 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
         return ""
     original = next(str(k) for k in known if str(k).lower() == matches[0])
     return f" Did you mean {original!r}?"
+
+
+# Control characters (a terminal obeys some of them) and those that turn the direction of writing; not tab and new line.
+_UNSEEN = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]"
+)
+
+
+def printable(text: object) -> str:
+    """The text as it may be printed, wherever it comes from: a character that a terminal would obey is spelled out."""
+    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], str(text))

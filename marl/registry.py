@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from marl.errors import ConfigError, UnknownNameError, did_you_mean
+from marl.trust import Sort, check_found, check_module, check_name, is_marl
+from marl.trust import only_modules as only_modules
 
 T = TypeVar("T")
-
-# Modules that names out of a checkpoint may be loaded from; None: the user wrote the names, all are fine.
-_allowed: ContextVar[frozenset[str] | None] = ContextVar("allowed_modules", default=None)
 
 
 class Registry(Generic[T]):
@@ -44,48 +42,59 @@ class Registry(Generic[T]):
         return iter(sorted(self._items))
 
 
-@contextmanager
-def only_modules(allowed: frozenset[str]) -> Iterator[None]:
-    """Within this block ``load_object`` refuses modules outside ``allowed`` (for names read from checkpoints)."""
-    token = _allowed.set(allowed)
-    try:
-        yield
-    finally:
-        _allowed.reset(token)
+def load_object(name: str, sort: Sort) -> object:
+    """The object behind ``package.module:name``; modules in the working directory are found as well.
 
-
-def load_object(name: str, what: str) -> object:
-    """The object behind ``package.module:name``; modules in the working directory are found as well."""
+    A name out of a file has to stand for a thing of the ``sort``, see ``marl.trust``; nothing of it is called before.
+    """
     module_name, _, attribute = name.partition(":")
+    what = f"{sort.what} {name!r}"
     if not attribute:
-        raise ConfigError(
-            f"{what} {name!r} is not complete; expected package.module:name, for instance {module_name}:Name."
-        )
-    module = import_module(module_name, f"{what} {name!r}")
+        raise ConfigError(f"{what} is not complete; expected package.module:name, for instance {module_name}:Name.")
+    check_name(name, module_name, sort)
+    module = _imported(module_name, what)
     found: object = module
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise ConfigError(
-                f"{what} {name!r}: module {module_name!r} has no {attribute!r}.{did_you_mean(part, dir(found))}"
-            )
+            raise ConfigError(f"{what}: module {module_name!r} has no {attribute!r}.{did_you_mean(part, dir(found))}")
         found = getattr(found, part)
-    home = getattr(found, "__module__", None) or module_name
-    _check_allowed(str(home), f"{what} {name!r}")  # not what the module itself has imported from elsewhere
+    check_found(name, module_name, found, sort)
+    _note_use(str(getattr(found, "__module__", None) or module_name))
     return found
 
 
 def import_module(module_name: str, what: str) -> object:
     """Import a module, also from the working directory; a missing or forbidden one is a ``ConfigError``."""
-    _check_allowed(module_name, what)
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    check_module(module_name, what)
+    return _imported(module_name, what)
+
+
+def _imported(module_name: str, what: str) -> object:
+    _note_use(module_name)
+    _look_here_too(module_name)
     try:
         return importlib.import_module(module_name)
     except ImportError as error:
         raise ConfigError(
             f"{what}: cannot import {module_name!r} ({error}). Check the spelling, or install the package that has it."
         ) from error
+
+
+def _look_here_too(module_name: str) -> None:
+    """Let the user's own modules be found in the working directory: after everything that is installed.
+
+    A folder may hold anything, so a file in it never stands in for a module of Python, of marl or of another package. The
+    folder is not even looked at for modules that are found without it.
+    """
+    top, here = module_name.partition(".")[0], str(Path.cwd())
+    if here in sys.path or is_marl(module_name):
+        return
+    try:
+        found = importlib.util.find_spec(top)
+    except ValueError:  # loaded, and made by hand
+        return
+    if found is None or found.origin is None:  # no such module, or folders without an __init__.py
+        sys.path.append(here)
 
 
 _used: set[str] = set()
@@ -96,13 +105,6 @@ def used_packages() -> list[str]:
     return sorted(_used)
 
 
-def _check_allowed(module: str, what: str) -> None:
-    if module != "marl" and not module.startswith("marl."):
+def _note_use(module: str) -> None:
+    if not is_marl(module):
         _used.add(module.split(".")[0])
-    allowed = _allowed.get()
-    if allowed is None or any(module == name or module.startswith(name + ".") for name in (*allowed, "marl")):
-        return
-    raise ConfigError(
-        f"{what} comes from a checkpoint and would use the module {module!r}, which was not allowed. If you trust it, allow "
-        f"it: --allow {module.split('.')[0]} (or allow=[...] in Python)."
-    )

@@ -39,7 +39,8 @@ from marl.cli_options import (
     read_json,
     stop_changes,
 )
-from marl.errors import ConfigError, UserError
+from marl.errors import ConfigError, UserError, printable
+from marl.trust import Trust, under, words_of
 
 Resume = Annotated[
     Optional[Path],  # noqa: UP045
@@ -89,12 +90,11 @@ def run(
         keep_checkpoints=keep_checkpoints, log_level=log_level_of(verbose),
     )  # fmt: skip
     stops = stop_changes(stop_iters, stop_timesteps, stop_reward)
+    trust = Trust(frozenset(allow or []), frozenset(words_of([value for _, value in given_values(sets or [], more)])))
     codes = []
     for index, one_seed in enumerate(parse_seeds(seeds) if seeds is not None else [None]):
         raw = raw_scenario(file, resume, sets or [], more, {**options, **given(seed=one_seed)})
-        codes.append(
-            execute(raw, stops, local_dir, resume, as_test, frozenset(allow or []), file is None, index, output)
-        )
+        codes.append(execute(raw, stops, local_dir, resume, as_test, trust if file is None else None, index, output))
         if codes[-1] == 130:
             break
     raise typer.Exit(max(codes))
@@ -118,20 +118,29 @@ def raw_scenario(
 ) -> dict[str, Any]:
     """The scenario as a dict: of the file, or of the checkpoint folder to resume, or empty; changed by ``--config``, then by
     ``--set``, then by options for single keys."""
-    from marl.scenario.load import apply, parse_set, read_yaml
+    from marl.scenario.load import apply, read_yaml
 
     raw: dict[str, Any] = {}
     if file is not None:
         raw = read_yaml(file)
         raw.setdefault("name", file.stem)
     elif resume is not None:
-        from marl.training.checkpoint import read_part
+        from marl.training.stored import check_given_again, stored_scenario
 
-        raw = read_part(resume, "run")["scenario"]
-    changes = [*(config or {}).items(), *(parse_set(text) for text in sets), *(options or {}).items()]
-    for key, value in changes:
+        raw = stored_scenario(resume)
+        check_given_again(raw, [key for key, _ in given_values(sets, config)], resume)
+    for key, value in given_values(sets, config, options):
         apply(raw, key, value)
     return raw
+
+
+def given_values(
+    sets: list[str], config: Mapping[str, Any] | None = None, options: Mapping[str, Any] | None = None
+) -> list[tuple[str, Any]]:
+    """Keys and values of a command line; later ones win."""
+    from marl.scenario.load import parse_set
+
+    return [*(config or {}).items(), *(parse_set(text) for text in sets), *(options or {}).items()]
 
 
 def execute(
@@ -140,13 +149,11 @@ def execute(
     local_dir: Path | None,
     resume: Path | None,
     as_test: bool,
-    allow: frozenset[str],
-    from_checkpoint: bool,
+    trust: Trust | None,
     index: int = 0,
     output: Output = Output.TABLE,
 ) -> int:
-    """One run from start to end; gives the exit code."""
-    from marl.registry import only_modules
+    """One run from start to end; gives the exit code. ``trust``: in the checkpoint that the scenario comes from."""
     from marl.scenario.load import compose
 
     keys = dict(raw)
@@ -157,10 +164,9 @@ def execute(
         if "episode_reward_mean" not in stops:
             raise ConfigError("--as-test needs a goal: in the scenario, or by --stop-reward.")
         keys["goal"] = {"episode_reward_mean": stops["episode_reward_mean"]}
-    if from_checkpoint:
-        with only_modules(allow):
-            return _train(compose(keys, str(resume)), local_dir, resume, as_test, index, output)
-    return _train(compose(keys, str(raw.get("name", "config"))), local_dir, resume, as_test, index, output)
+    with under(trust):
+        where = str(raw.get("name", "config")) if trust is None else str(resume)
+        return _train(compose(keys, where), local_dir, resume, as_test, index, output)
 
 
 def _train(
@@ -182,14 +188,14 @@ def _train(
             except KeyboardInterrupt:
                 display.finish(["stopped before the first iteration; nothing was written"])
                 return 130
-            _prepare_last_words(trainer.store.directory)
+            _prepare_last_words(trainer)
             try:
                 outcome = run_to_the_end(trainer, display)
             except Exception:
-                display.finish(_after_failure(trainer.store.directory, fresh=folder is None))
+                display.finish(_after_failure(trainer, fresh=folder is None))
                 raise
             except KeyboardInterrupt:  # the second Ctrl-C
-                display.finish(_after_failure(trainer.store.directory, fresh=folder is None))
+                display.finish(_after_failure(trainer, fresh=folder is None))
                 return 130
             display.finish(_closing_lines(trainer, outcome))
         finally:
@@ -202,12 +208,14 @@ def _train(
 def _open(trainer: Any, folder: Path | None, local_dir: Path | None, index: int) -> None:
     """Workers and a run directory, ready for the first iteration: a new run, or one that goes on from a checkpoint."""
     from marl.training.places import default_results
+    from marl.training.stored import check_stays_inside
 
     if folder is None:
         trainer.workers.start()
         trainer.store.create(local_dir or default_results(), index)
         return
     if _goes_on_there(folder, local_dir):
+        check_stays_inside(folder.parent.parent)
         trainer.store.enter(folder.parent.parent, folder)
     else:
         trainer.restore(folder)
@@ -247,40 +255,45 @@ def _closing_lines(trainer: Any, outcome: Any) -> list[str]:
     if value is not None:
         lines.append(f"last evaluation: {metric} {value:.4g}")
     if outcome.interrupted:
-        lines.append(f"stopped at iteration {trainer.iteration}. Go on with: {_resume_command(outcome.directory)}")
+        lines.append(f"stopped at iteration {trainer.iteration}. Go on with: {_resume_command(trainer)}")
     lines += [f"checkpoint: {outcome.checkpoint}", f"results: {outcome.directory}"]
     return lines
 
 
-def _after_failure(directory: Path | None, fresh: bool) -> list[str]:
+def _after_failure(trainer: Any, fresh: bool) -> list[str]:
     """Where the last checkpoint is; a fresh run that wrote no result at all leaves nothing behind."""
+    directory: Path | None = trainer.store.directory
     if directory is None:
         return []
     kept = sorted((directory / "checkpoints").glob("checkpoint_*"))
     if fresh and not kept and not (directory / "result.json").exists():
         shutil.rmtree(directory, ignore_errors=True)
         return ["the run ended before its first result; nothing was kept"]
-    last = f"last checkpoint: {kept[-1]}. Go on with: {_resume_command(directory)}" if kept else "no checkpoint yet"
+    last = f"last checkpoint: {kept[-1]}. Go on with: {_resume_command(trainer)}" if kept else "no checkpoint yet"
     return [last, f"results: {directory}"]
 
 
-def _prepare_last_words(directory: Path | None) -> None:
+def _prepare_last_words(trainer: Any) -> None:
     """What is said if Ray dies and takes this process with it."""
+    directory: Path | None = trainer.store.directory
     if directory is not None and "ray" in sys.modules:
         from marl.rollout.ray_instance import say_if_ray_dies
 
         say_if_ray_dies(
             "error: Ray died (its raylet or GCS process was killed, or ran out of memory) and ended the run.\n"
-            f"Go on from its last checkpoint with: {_resume_command(directory)}\nresults: {directory}",
+            f"Go on from its last checkpoint with: {_resume_command(trainer)}\nresults: {directory}",
             by_force=True,
         )
 
 
-def _resume_command(directory: Path) -> str:
-    """What to type to go on; a checkpoint may only load the user's own modules if the user says so again."""
+def _resume_command(trainer: Any) -> str:
+    """What to type to go on; of a checkpoint the user's own modules, paths and hosts are only used if he says so again."""
     from marl.registry import used_packages
+    from marl.training.stored import places_again
 
-    return " ".join(["marl run --resume", str(directory), *(f"--allow {package}" for package in used_packages())])
+    allowed = [f"--allow {package}" for package in used_packages()]
+    places = places_again(vars(trainer.scenario))
+    return " ".join(["marl run --resume", str(trainer.store.directory), *allowed, *places])
 
 
 def guarded(app: Callable[[], Any]) -> None:
@@ -290,7 +303,7 @@ def guarded(app: Callable[[], Any]) -> None:
     try:
         app()
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(error)}", file=sys.stderr)
         sys.exit(error.exit_code)
 
 

@@ -19,6 +19,7 @@ from marl.registry import load_object
 from marl.scenario.config import Scenario
 from marl.training.result import Result, look_up
 from marl.training.trainer import Trainer
+from marl.trust import Sort
 from proofs.declaration import Places, Proof
 from proofs.matches import play_matches
 from proofs.results import Results, SeedResult, read_results, write_results
@@ -102,7 +103,7 @@ def run_seed(proof: Proof, places: Places, seed: int, directory: Path | None, pr
     if proof.prepare is None:
         return _run_seed(proof, places.load(proof, seed), seed, directory, progress)
     with TemporaryDirectory() as folder:
-        prepare = load_object(proof.prepare, f"proof {proof.name!r}, prepare")
+        prepare = load_object(proof.prepare, Sort(f"proof {proof.name!r}, prepare", creators=True))
         if not callable(prepare):
             raise ConfigError(f"proof {proof.name!r}: prepare {proof.prepare!r} is no function.")
         prepare(folder)

@@ -11,6 +11,7 @@ from marl.algos.config import LearnerConfig
 from marl.algos.learner import Brief, Learner
 from marl.errors import ConfigError, UnknownNameError
 from marl.registry import Registry, load_object
+from marl.trust import Sort
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Algorithms(Registry[Preset]):
         from marl.algos.own import preset_of  # knows this register itself
 
         if ":" in name:
-            return preset_of(load_object(name, "algorithm"), name)
+            return preset_of(load_object(name, Sort("algorithm", (Learner,), (Preset,), rooms=("marl.algos",))), name)
         try:
             return super().__getitem__(name)
         except UnknownNameError as error:

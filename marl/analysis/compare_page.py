@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from marl.analysis.compare import Comparison
+from marl.errors import printable
 from marl.training.atomic import write_atomically
-from marl.training.curve import POLICY_COLOURS
+from marl.training.curve import POLICY_COLOURS, drawn
 from marl.training.result import SMALLER_IS_BETTER
 
 
@@ -25,7 +26,7 @@ def comparison_table(found: Comparison) -> Table:
         last = curve.values[:, -1]
         ends = (last.max(), last.min()) if less else (last.min(), last.max())
         numbers = (f"{curve.middle[-1]:.4g}", f"[{curve.low[-1]:.4g}, {curve.high[-1]:.4g}]", f"{last.mean():.4g}")
-        table.add_row(*map(Text, (curve.name, str(len(last)), *numbers, *(f"{end:.4g}" for end in ends))))
+        table.add_row(*map(Text, (printable(curve.name), str(len(last)), *numbers, *(f"{end:.4g}" for end in ends))))
     return table
 
 
@@ -55,10 +56,10 @@ def draw_comparison(found: Comparison, path: Path) -> Path:
             axes.vlines(found.steps, curve.low, curve.high, color=colour, linewidth=3, alpha=0.4)
         marker = "o" if len(found.steps) == 1 else ""
         runs = f"{len(curve.values)} run{'' if len(curve.values) == 1 else 's'}"
-        axes.plot(found.steps, curve.middle, color=colour, marker=marker, label=f"{curve.name} ({runs})")
+        axes.plot(found.steps, curve.middle, color=colour, marker=marker, label=drawn(f"{curve.name} ({runs})"))
         axes.fill_between(found.steps, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
     axes.set_xlabel("env steps")
-    axes.set_ylabel(found.metric)
+    axes.set_ylabel(drawn(found.metric))
     axes.set_title(f"interquartile mean over runs, {found.confidence:.0%} bootstrap interval", fontsize=11)
     axes.xaxis.set_major_formatter(lambda steps, _: f"{steps:,.10g}")
     axes.grid(alpha=0.3)

@@ -27,6 +27,8 @@ from marl.scenario.routing import candidates, example_agent
 from marl.scenario.setup import Setup, set_up
 from marl.scenario.world import env_name
 from marl.training.checkpoint import TO_PLAY, find_checkpoint, read_part
+from marl.training.stored import stored_scenario, without_places
+from marl.trust import words_of
 
 BUILT_IN = ("random",)
 WORLD_KEYS = ("env", "env_config", "wrappers")
@@ -114,12 +116,12 @@ def read_entrants(names: Sequence[str | Path], world: World, allow: frozenset[st
         [(str(folders[name].resolve()), sources[name][1]) if name in folders else (name, None) for name in given]
     )
     labels = dict(zip(folders, short_labels([str(folder) for folder in folders.values()]), strict=True))
-    described = {name: read_part(folder, "run")["scenario"] for name, folder in folders.items()}
+    described = {name: stored_scenario(folder) for name, folder in folders.items()}
     _check_same_world(described, world)
     entrants: list[Entrant] = []
     if isinstance(world.env, str):
         allow = allow | {world.env.partition(":")[0]}  # written by the user, not read from a checkpoint
-    with only_modules(allow):
+    with only_modules(allow, words_of([world.env, dict(world.env_config or {})])):
         setups = {name: _set_up(described[name], world, folders[name]) for name in folders}
         base = next(iter(setups.values())) if setups else _bare(world)
         for name in given:
@@ -149,7 +151,7 @@ def source_of(name: str) -> tuple[str, PolicyID | None]:
 def _set_up(described: Mapping[str, Any], world: World, folder: Path) -> Setup:
     """The run of a checkpoint on the world of the cross-play."""
     evaluation = {**described.get("evaluation", {}), "env": None, "env_config": None}
-    plain = {**described, "num_workers": 0, "pool": "auto", "load": {}, "evaluation": evaluation}
+    plain = {**without_places(described), "num_workers": 0, "pool": "auto", "evaluation": evaluation}
     if world.env is None:
         if not can_be_replayed(described):
             raise CheckpointError(

@@ -17,7 +17,7 @@ SECONDS_BETWEEN_LINES = 30.0
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """Call the given function with what is done and what there is to do. Outside of a terminal: a line every half minute."""
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=None)
         told = time.monotonic()
@@ -39,7 +39,7 @@ def named_bar(what: str) -> Iterator[Callable[[float, str], None]]:
     Outside of a terminal each new piece of work is one line.
     """
     console = Console(stderr=True, highlight=False)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=1.0)
         told = ""
@@ -48,7 +48,7 @@ def named_bar(what: str) -> Iterator[Callable[[float, str], None]]:
             nonlocal told
             bar.update(task, completed=share, description=f"{what} {now}")
             if now != told and not console.is_terminal:
-                console.print(f"{what} {now}", soft_wrap=True)
+                console.print(f"{what} {now}", soft_wrap=True, markup=False)
             told = now
 
         yield tell

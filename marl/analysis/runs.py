@@ -14,7 +14,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from marl.errors import ConfigError
+from marl.errors import ConfigError, printable
 from marl.training.places import default_results
 from marl.training.result import reached
 from marl.training.runs import State, find_runs, numbered_id, state_of, trial_id
@@ -132,7 +132,7 @@ def _number(text: str | None) -> float | None:
 def runs_table(runs: Sequence[RunSummary], screen: int | None = None) -> Table:
     """The runs as rows; ``id`` is what `--resume` takes. On a narrow screen only names of experiments are shortened."""
     titles = ("id", "experiment", "algo", "seed", "state", "progress", "env steps", "reward", "best", "goal")
-    rows = [_cells(run) for run in runs]
+    rows = [[printable(cell) for cell in _cells(run)] for run in runs]
     if screen is not None:
         others = sum(max(map(len, column)) + 2 for column in zip(titles, *rows, strict=True)) - 2
         others -= max(len(row[1]) for row in [titles, *rows])

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from marl.data.running import RunningEpisode, restored, storable
 from marl.errors import CallbackError, ConfigError, did_you_mean
 from marl.registry import load_object
+from marl.trust import Sort
 
 Info: TypeAlias = Mapping[str, Any]
 
@@ -94,6 +95,9 @@ class Callbacks:
         """Take what ``get_state`` gave."""
 
 
+CALLBACKS = Sort("callbacks", (Callbacks,), (Callbacks,), rooms=("marl.data.callbacks",))
+
+
 class Hooks:
     """Callbacks ready to be called: only those hooks that somebody wrote."""
 
@@ -135,7 +139,7 @@ class Hooks:
 
 def make_hooks(given: object, own: bool = True) -> Hooks:
     """What ``callbacks`` means. An object is used as it is, or, with ``own``, copied as Ray copies it to its workers."""
-    found = load_object(given, "callbacks") if isinstance(given, str) else given
+    found = load_object(given, CALLBACKS) if isinstance(given, str) else given
     if found is None:
         return Hooks("callbacks", {})
     if isinstance(found, Mapping):
@@ -176,7 +180,7 @@ def _hooks_of(owner: Callbacks) -> Hooks:
 def _function(hook: str, given: object) -> Callable[..., Any]:
     if hook not in HOOKS:
         _refuse_unknown(f"callbacks.{hook}", hook)
-    found = load_object(given, f"callbacks.{hook}") if isinstance(given, str) else given
+    found = load_object(given, Sort(f"callbacks.{hook}", creators=True)) if isinstance(given, str) else given
     if not callable(found):
         raise ConfigError(
             f"callbacks.{hook} is {given!r} ({type(given).__name__}); expected a function, or package.module:function."

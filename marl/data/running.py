@@ -12,6 +12,7 @@ from marl.data.episode import Episode, Remarks
 from marl.data.task import AgentID, Array
 from marl.errors import CallbackError
 
+NOTES = ("user_data", "custom_metrics", "hist_data", "media", "seated")  # of an episode, kept in checkpoints
 OWN_HISTOGRAMS = ("episode_reward", "episode_lengths")
 SCALAR, SCALARS = "__scalar__", "__scalars__"
 NUMPY_NUMBERS = [
@@ -139,12 +140,12 @@ class RunningEpisode(Episode):
 
     def state_dict(self) -> dict[str, Any]:
         """The notes, as a checkpoint takes them."""
-        names = ("user_data", "custom_metrics", "hist_data", "media", "seated")
-        return {name: storable(getattr(self, name), f"episode.{name}") for name in names}
+        return {name: storable(getattr(self, name), f"episode.{name}") for name in NOTES}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        for name, saved in state.items():
-            setattr(self, name, restored(saved))
+        for name in NOTES:
+            if name in state:  # older checkpoints know fewer
+                setattr(self, name, restored(state[name]))
 
 
 def storable(value: Any, where: str) -> Any:

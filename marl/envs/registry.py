@@ -17,6 +17,7 @@ from marl.envs.base import EnvContext, MultiAgentEnv
 from marl.envs.batched import BatchedEnv
 from marl.envs.foreign.drawing import build as build_drawing
 from marl.envs.foreign.extras import EXTRAS, optional_creator
+from marl.envs.foreign.permits import check_gymnasium, check_places
 from marl.envs.foreign.pettingzoo import from_pettingzoo, make_pettingzoo, pettingzoo_creator
 from marl.envs.lifting.answers import line_of_code
 from marl.envs.lifting.single_lane import SingleLane
@@ -24,12 +25,14 @@ from marl.envs.lifting.vector import DictVector
 from marl.envs.wrappers import Wrapping, read_wrappers, wrap
 from marl.errors import ConfigError, EnvError, UnknownNameError, UserError, did_you_mean
 from marl.registry import Registry, import_module, load_object
+from marl.trust import Sort
 
 EnvCreator: TypeAlias = Callable[..., Any]
 """A class or function that takes the ``env_config`` and gives a ``MultiAgentEnv``, Gymnasium or PettingZoo env;
 or a ``BatchedEnv`` class, which takes the number of copies first."""
 
 ENVS: Registry[EnvCreator] = Registry("env")
+ENV = Sort("env", (MultiAgentEnv, BatchedEnv, gym.Env), creators=True, rooms=("marl.envs", "marl.training.signs"))
 
 
 def register_env(name: str, creator: EnvCreator | str) -> None:
@@ -98,13 +101,20 @@ def resolve_env(env: str | EnvCreator) -> EnvCreator:
     if ":" in env:
         return _by_path(env)
     if env in gym.registry:
-        return lambda config: build_drawing(partial(gym.make, env), config)
+        return partial(_gymnasium, env)
     known = [*ENVS, *gym.registry]
     raise UnknownNameError(
         f"unknown env {env!r}.{did_you_mean(env, known)} Expected a registered name ({', '.join(ENVS)}), "
         "pettingzoo:family/name_vN, vmas:, openspiel: or lbforaging:NAME, package.module:Class, or a Gymnasium id such as "
         "CartPole-v1. A name that a program registered has to be registered again, by a module under imports."
     )
+
+
+def _gymnasium(env_id: str, config: EnvContext) -> Any:
+    """The env of an id that Gymnasium knows."""
+    check_gymnasium(env_id)
+    check_places(env_id, config)
+    return build_drawing(partial(gym.make, env_id), config)
 
 
 def _by_path(env: str) -> EnvCreator:
@@ -179,7 +189,7 @@ def _build(creator: EnvCreator, name: str, context: EnvContext) -> Any:
 
 
 def _callable(path: str) -> EnvCreator:
-    found = load_object(path, "env")
+    found = load_object(path, ENV)
     if not callable(found):
         raise ConfigError(f"env {path!r} is a {type(found).__name__}; expected a class or a function.")
     return found

@@ -16,11 +16,13 @@ from marl.envs.partial import KeepEntries
 from marl.envs.pixels import GreyFrames
 from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean
 from marl.registry import Registry, load_object
+from marl.trust import Sort
 
 Wrapper: TypeAlias = Callable[..., Any]
 """Takes a world and keys, gives a world."""
 
 WRAPPERS: Registry[Wrapper] = Registry("wrapper")
+WRAPPER = Sort("wrapper", (MultiAgentEnv,), creators=True, rooms=("marl.envs",))
 
 
 class Wrapping(NamedTuple):
@@ -78,7 +80,7 @@ def _resolve(name: str) -> tuple[Wrapper, bool]:
     if name in WRAPPERS:
         return WRAPPERS[name], False
     if ":" in name:
-        found = load_object(name, "wrapper")
+        found = load_object(name, WRAPPER)
         if not callable(found):
             raise ConfigError(f"wrapper {name!r} is a {type(found).__name__}; expected a function or a class.")
         return found, False

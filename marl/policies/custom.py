@@ -19,6 +19,7 @@ from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean
 from marl.policies.config import ModelConfig
 from marl.policies.distributions import Distribution
 from marl.registry import Registry, load_object
+from marl.trust import Sort
 
 T = TypeVar("T")
 
@@ -65,6 +66,7 @@ class Shelf(Generic[T]):
     def __init__(self, key: str, base: type[Any], register_by: str, takes: Sequence[str]) -> None:
         self.key, self.base, self.register_by, self.takes = key, base, register_by, tuple(takes)
         self.classes: Registry[type[T]] = Registry(key)
+        self.sort = Sort(key, (base,), rooms=("marl.policies",))
 
     def register(self, name: str, found: object) -> None:
         self.classes.register(name, self._checked(found, name))
@@ -72,7 +74,7 @@ class Shelf(Generic[T]):
     def find(self, name: str) -> type[T]:
         """The class behind a registered name or ``package.module:Class``."""
         if ":" in name:
-            return self._checked(load_object(name, self.key), name)
+            return self._checked(load_object(name, self.sort), name)
         if name not in self.classes:
             known = sorted(self.classes)
             raise UnknownNameError(

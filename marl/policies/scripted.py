@@ -16,6 +16,11 @@ from marl.policies.config import ScriptedConfig
 from marl.policies.distributions import race
 from marl.policies.policy import Decision, Inputs, Policy
 from marl.registry import load_object
+from marl.trust import Sort
+
+RULES = ("marl.envs.games.particles.fleeing:flee",)
+"""Rules that come with marl."""
+SCRIPTED = Sort("scripted policy", (Policy,), creators=True, rooms=("marl.policies",), ours=RULES)
 
 
 class RandomPolicy(Policy):
@@ -159,7 +164,7 @@ def build_scripted(kind: Kind, config: ScriptedConfig) -> Policy:
                 f"unknown scripted policy {found!r}. Expected random, fixed, or package.module:name of a function "
                 "(obs, rng) -> action or of a Policy class."
             )
-        found = load_object(found, "scripted policy")
+        found = load_object(found, SCRIPTED)
     if isinstance(found, type) and issubclass(found, Policy):
         return found(kind)
     if not callable(found):

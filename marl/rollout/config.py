@@ -16,6 +16,7 @@ from marl.log import LogLevel
 from marl.mappers.mapper import Mapper
 from marl.policies.config import PolicySpec
 from marl.policies.custom import Classes
+from marl.trust import Trust
 
 
 class RolloutConfig(Config):
@@ -209,6 +210,7 @@ class RolloutSpec:
 
     stages: tuple[StageWorld, ...] = ()  # of a curriculum; none: there is one world
     evaluation_takes_tasks: bool = True  # false: evaluation has a world of its own, with tasks of its own
+    trust: Trust | None = None  # in the file that all of this comes from; None: the user wrote it
 
     @property
     def world(self) -> WorldRecipe:

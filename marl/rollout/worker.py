@@ -35,6 +35,7 @@ from marl.rollout.player import Player, carry_sizes
 from marl.rollout.rewriting import rewrite
 from marl.rollout.stages import needs_new_worlds, tell_alike
 from marl.rollout.watch import Watch
+from marl.trust import as_built, under
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -63,16 +64,11 @@ class RolloutWorker:
     def __init__(self, spec: RolloutSpec, index: int, policies: Mapping[PolicyID, Policy] | None = None) -> None:
         torch.set_num_threads(spec.torch_threads)
         set_log_level(spec.config.log_level)
-        for name, creator in spec.registered.items():
-            register_env(name, creator)
-        for name, wrapper in spec.registered_wrappers.items():
-            register_wrapper(name, wrapper)
-        register_classes(spec.registered_classes)
-        for module in spec.imports:
-            import_module(module, "imports")
         self.spec, self.index = spec, index
-        self.hooks = make_hooks(spec.config.callbacks, own=index > 0)
-        self.policy_map = policies or build_policies(spec.policies, spec.task.kinds)
+        with under(spec.trust):  # in this process, which may be another one than that which read the file
+            self._register()
+            self.hooks = make_hooks(spec.config.callbacks, own=index > 0)
+            self.policy_map = policies or build_policies(spec.policies, spec.task.kinds)
         self._kinds = {name: recipe.kind for name, recipe in spec.policies.items()}
         self.rng = np.random.default_rng([spec.seed, index, 1])
         self._seeds = np.random.default_rng([spec.seed, index, 2])
@@ -85,6 +81,16 @@ class RolloutWorker:
         self._notes: list[str] = []
         self.version = 0
         self.stage = 0  # of the curriculum
+
+    def _register(self) -> None:
+        """Make the names known here that the driver knows."""
+        for name, creator in self.spec.registered.items():
+            register_env(name, creator)
+        for name, wrapper in self.spec.registered_wrappers.items():
+            register_wrapper(name, wrapper)
+        register_classes(self.spec.registered_classes)
+        for module in self.spec.imports:
+            import_module(module, "imports")
 
     # -- collecting ------------------------------------------------------------------------------------------------
 
@@ -158,6 +164,7 @@ class RolloutWorker:
             player.watch = Watch(player, self.hooks, self, evaluating)
         return player
 
+    @as_built(lambda worker: worker.spec.trust)
     def _make_world(
         self, recipe: WorldRecipe, copies: int, with_state: bool, render_mode: str | None = None
     ) -> BatchedEnv:

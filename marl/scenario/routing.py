@@ -21,7 +21,9 @@ from marl.mappers.mapper import (
 )
 from marl.registry import load_object
 from marl.scenario.config import MultiAgentConfig
+from marl.trust import Sort
 
+MAPPING = Sort("policy_mapping_fn", creators=True)
 NAMED = ("shared", "per_agent", "by_group", "levels")
 PROBES = 16  # trial episodes for a user's function whose answers cannot be known in advance
 
@@ -64,7 +66,7 @@ def build_mapper(mapping: Any, policies: Sequence[PolicyID], groups: AgentGroups
                 "patterns such as "
                 '{"car_*": cars}, or package.module:function.'
             )
-        found = load_object(mapping, "policy_mapping_fn")
+        found = load_object(mapping, MAPPING)
         if not callable(found):
             raise ConfigError(f"policy_mapping_fn {mapping!r} is a {type(found).__name__}; expected a function.")
         return UserFunction(found, policies, mapping)

@@ -32,6 +32,7 @@ from marl.scenario.population import casting, check_plans, find_stage, mixtures_
 from marl.scenario.routing import build_mapper, possible_seats, seats_of_policies
 from marl.scenario.stages import describe_stages, stage_worlds, stages_of
 from marl.scenario.world import evaluation_world, look_at_world
+from marl.trust import current
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ def set_up(scenario: Scenario) -> Setup:
         teams=stage.teams if stage is not None else None,
         stages=stage_worlds(scenario, look, task, evaluated_on),
         evaluation_takes_tasks=scenario.evaluation.env is None,
+        trust=current(),
     )
     fragment, iteration = _lengths(scenario, roles)
     asynchronous = collects_asynchronously(scenario, roles)

@@ -27,6 +27,7 @@ from marl.scenario.setup import Setup, set_up
 from marl.training.checkpoint import TO_PLAY, find_checkpoint, read_part
 from marl.training.export import exported_folders, read_exported
 from marl.training.store import set_weights
+from marl.training.stored import stored_scenario, without_places
 
 RANDOM = "random"
 UNITS = ("normalize_actions", "clip_actions")
@@ -143,13 +144,13 @@ def _of_run(
 ) -> tuple[PolicySpec, Kind, Mapping[str, Array], RolloutConfig]:
     """A policy of another run: by its own name, the name of the one that it stands in for, or whoever plays the agent."""
     folder = find_checkpoint(path, TO_PLAY)
-    described = read_part(folder, "run")["scenario"]
+    described = stored_scenario(folder)
     if not can_be_replayed(described):
         raise CheckpointError(
             f"{where}: its run was given Python objects that cannot be found by name. Export the policy instead, by "
             "trainer.export_model(DIR)."
         )
-    other = set_up(compose({**described, "num_workers": 0, "pool": "auto", "load": {}}, str(folder)))
+    other = set_up(compose({**without_places(described), "num_workers": 0, "pool": "auto"}, str(folder)))
     weights = read_part(folder, "policies")
     chosen = wanted or _likely(name, list(weights), other)
     if chosen not in weights:

@@ -19,9 +19,12 @@ from marl.rollout.stages import ChooseTasks
 from marl.scenario.config import Scenario, StageConfig
 from marl.scenario.stages import describe_stage, stages_of
 from marl.training.result import COUNT_FIELDS, Result, check_field, look_up, reached
+from marl.trust import Sort
 
 if TYPE_CHECKING:
     from marl.training.trainer import Trainer
+
+TASKS = Sort("env_task_fn", creators=True)
 
 
 class Curriculum:
@@ -113,7 +116,7 @@ def check_stages(scenario: Scenario, policies: Sequence[PolicyID]) -> None:
 
 
 def _task_function(given: object) -> Callable[..., Any] | None:
-    found = load_object(given, "env_task_fn") if isinstance(given, str) else given
+    found = load_object(given, TASKS) if isinstance(given, str) else given
     if found is not None and not callable(found):
         raise ConfigError(
             f"env_task_fn {given!r} is a {type(found).__name__}; expected a function (result, env, ctx) -> task."

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from marl.errors import printable
 from marl.training.atomic import write_atomically
 
 if TYPE_CHECKING:
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 POLICY_COLOURS = [f"tab:{name}" for name in ("blue", "orange", "green", "purple", "brown", "pink", "olive", "cyan")]
 
 Points: TypeAlias = list[tuple[float, float]]
+
+
+def drawn(text: str) -> str:
+    """Text that is drawn as it is: dollars would begin a formula."""
+    return printable(text).replace("$", r"\$")
 
 
 def draw_rewards(results: Sequence[Mapping[str, Any]], title: str, path: Path) -> Path:
@@ -32,7 +38,7 @@ def draw_rewards(results: Sequence[Mapping[str, Any]], title: str, path: Path) -
     FigureCanvasAgg(figure)  # draws into memory: needs no screen
     axes = figure.add_subplot()
     _draw_lines(axes, results)
-    axes.set_title("\n".join(textwrap.wrap(title, 80)), fontsize=11)
+    axes.set_title("\n".join(textwrap.wrap(drawn(title), 80)), fontsize=11)
     axes.set_xlabel("env steps")
     axes.set_ylabel("mean reward per episode")
     axes.xaxis.set_major_formatter(lambda steps, _: f"{steps:,.10g}")
@@ -66,7 +72,7 @@ def _draw(axes: Axes, points: Points, label: str, **style: Any) -> int:
         return 0
     if len(points) == 1:
         style.setdefault("marker", "o")
-    axes.plot([step for step, _ in points], [reward for _, reward in points], label=label, **style)
+    axes.plot([step for step, _ in points], [reward for _, reward in points], label=drawn(label), **style)
     return 1
 
 

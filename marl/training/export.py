@@ -35,6 +35,7 @@ from marl.scenario.world import env_name
 from marl.training.acting import Actor
 from marl.training.checkpoint import TO_PLAY, find_checkpoint, read_part
 from marl.training.store import check_weights, set_weights
+from marl.training.stored import check_texts, stored_scenario, without_places
 
 if TYPE_CHECKING:
     from marl.training.trainer import Trainer
@@ -83,7 +84,13 @@ def export_policies(
                 f"there is no policy {name!r}. Policies: {', '.join(weights)}.{did_you_mean(name, weights)}"
             )
     described = {name: _described(name, setup) for name in chosen}
-    return [_write(folder.expanduser() / quote(name, safe=""), described[name], weights[name]) for name in chosen]
+    return [_write(folder.expanduser() / _folder_name(name), described[name], weights[name]) for name in chosen]
+
+
+def _folder_name(name: PolicyID) -> str:
+    """The policy's name as that of a folder, never a way out of the folder of the export."""
+    quoted = quote(name, safe="")
+    return quoted.replace(".", "%2E") if not quoted.strip(".") else quoted or "_"
 
 
 def _described(name: PolicyID, setup: Setup) -> dict[str, Any]:
@@ -164,6 +171,7 @@ def _about(folder: Path) -> dict[str, Any]:
     try:
         about: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         version = about["format"]
+        check_texts(about, str(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path} cannot be read ({error!r}). Export the policy again.") from error
     if version != FORMAT:
@@ -207,14 +215,14 @@ def export_checkpoint(
 ) -> list[Path]:
     """Export policies of a run or checkpoint, which is read and left as it is."""
     checkpoint = find_checkpoint(path, TO_PLAY)
-    described = read_part(checkpoint, "run")["scenario"]
+    described = stored_scenario(checkpoint)
     if not can_be_replayed(described):
         raise CheckpointError(
             f"{checkpoint} comes from a run that was given Python objects which cannot be found by name. Build the trainer as "
             "before, restore it, and call trainer.export_model(DIR)."
         )
     with only_modules(allow):
-        setup = set_up(compose({**described, "num_workers": 0, "pool": "auto", "load": {}}, str(checkpoint)))
+        setup = set_up(compose({**without_places(described), "num_workers": 0, "pool": "auto"}, str(checkpoint)))
         return export_policies(folder, setup, read_part(checkpoint, "policies"), names)
 
 

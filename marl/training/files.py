@@ -255,7 +255,7 @@ def run_name(algo: str, env: str, trial_id: str, index: int, params: Mapping[str
     """
     world = re.split(r"[/:]", env.rstrip("/:"))[-1]
     settings = ",".join(f"{key.rpartition('.')[2]}={value}" for key, value in params.items())
-    words = [safe_name(algo).upper(), safe_name(world), trial_id, f"{index:05d}"]
+    words = [safe_name(algo).upper(), safe_name(world), safe_name(trial_id, empty="run"), f"{index:05d}"]
     words += [safe_name(settings)] if params else []
     return "_".join([*words, now.strftime("%Y-%m-%d_%H-%M-%S")])
 

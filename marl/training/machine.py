@@ -7,6 +7,7 @@ import platform
 import secrets
 import socket
 import subprocess
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from importlib import metadata
@@ -71,23 +72,86 @@ def versions() -> dict[str, str | None]:
 
 @cache
 def git(directory: Path | None = None) -> dict[str, str | bool] | None:
-    """Commit of the repository in which the run was started, and whether tracked files differ from it; None outside of one."""
+    """Commit of the repository in which the run was started, and whether tracked files differ from it; None outside of one.
+
+    The repository may be a stranger's, whose settings could have git start programs. So git is asked with none of them:
+    see ``NEUTRAL`` and ``_without_filters``.
+    """
     where = str(directory or Path.cwd())
-    commit = _git(where, "rev-parse", "HEAD")
+    commit = _git(where, {}, "rev-parse", "--verify", "HEAD")
     if commit is None or commit.returncode != 0:
         return None
-    status = _git(where, "status", "--porcelain", "--untracked-files=no")
+    filters = _without_filters(where)
+    if filters is None:
+        return {"commit": commit.stdout.strip(), "changed": True}  # nobody can tell
+    status = _git(where, filters, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
     return {"commit": commit.stdout.strip(), "changed": status is not None and bool(status.stdout.strip())}
 
 
-def _git(where: str, *words: str) -> subprocess.CompletedProcess[str] | None:
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}  # somebody else may be at work there
+NEUTRAL = {
+    "core.fsmonitor": "false",
+    "core.untrackedCache": "false",
+    "core.hooksPath": os.devnull,
+    "core.attributesFile": os.devnull,
+    "core.pager": "cat",
+    "core.sshCommand": "false",
+    "protocol.allow": "never",  # objects that are missing are not fetched from anywhere
+}
+"""Settings of git that start programs or reach out, switched off."""
+NEUTRAL_ENVIRONMENT = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_OPTIONAL_LOCKS": "0",  # somebody else may be at work there
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_PAGER": "cat",
+    "LC_ALL": "C",
+}
+
+
+def _without_filters(where: str) -> dict[str, str] | None:
+    """Settings that switch off the filters of a repository: programs through which git would read changed files.
+
+    None where git does not say which there are.
+    """
+    listed = _git(where, {}, "config", "-z", "--name-only", "--get-regexp", r"^filter\.")
+    if listed is None or listed.returncode > 1:  # 1: there are none
+        return None
+    filters = {name.rpartition(".")[0] for name in listed.stdout.split("\0") if name}
+    parts = {"clean": "", "smudge": "", "process": "", "required": "false"}
+    return {f"{name}.{part}": value for name in sorted(filters) for part, value in parts.items()}
+
+
+def _git(where: str, settings: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[str] | None:
+    """Ask git; None where it is not there or takes too long. Settings go by the environment, as names may hold a '='."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | NEUTRAL_ENVIRONMENT
+    environment["GIT_CONFIG_COUNT"] = str(len(settings))
+    for number, (key, value) in enumerate(settings.items()):
+        environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    options = [*(f"{key}={value}" for key, value in NEUTRAL.items()), *_trusted_folders()]
+    command = ["git", "--no-pager", "-C", where, *(part for option in options for part in ("-c", option)), *words]
     try:
         return subprocess.run(
-            ["git", "-C", where, *words], capture_output=True, text=True, timeout=5, check=False, env=environment
-        )
-    except (OSError, subprocess.TimeoutExpired):  # no git here, or a huge repository
+            command, capture_output=True, encoding="utf-8", errors="surrogateescape", timeout=5, check=False,
+            stdin=subprocess.DEVNULL, env=environment,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired, ValueError):  # no git here, or a huge repository
         return None
+
+
+@cache
+def _trusted_folders() -> list[str]:
+    """``safe.directory`` of the user's own settings: which repositories of other owners git may look at."""
+    command = ["git", "config", "--global", "--get-all", "safe.directory"]
+    try:
+        answer = subprocess.run(
+            command, capture_output=True, text=True, timeout=5, check=False, stdin=subprocess.DEVNULL, cwd=os.sep
+        )
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return []
+    return [f"safe.directory={line}" for line in answer.stdout.splitlines()]
 
 
 @cache

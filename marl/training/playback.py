@@ -30,8 +30,10 @@ from marl.training.casting import Cast, Recast, cast
 from marl.training.checkpoint import TO_PLAY, find_checkpoint, read_part
 from marl.training.recording import Recorder
 from marl.training.store import set_weights
+from marl.training.stored import stored_scenario, without_places
 from marl.training.tally import Tally, episode_line
 from marl.training.video import Screen, Video, check_screen, picture_of
+from marl.trust import words_of
 
 RGB = "rgb_array"
 PLAYED = frozenset(
@@ -64,7 +66,7 @@ class Changes:
     policies: Mapping[str, str] = field(default_factory=dict)  # see casting.py
 
     def applied(self, described: Mapping[str, Any]) -> dict[str, Any]:
-        raw = {**described, "num_workers": 0, "pool": "auto", "load": {}, "input": None, "output": None}
+        raw = {**without_places(described), "num_workers": 0, "pool": "auto"}
         raw["evaluation"] = {**(raw.get("evaluation") or {}), "env": None, "env_config": None}  # nobody evaluates here
         if self.env is not None:
             raw |= {"env": self.env, "env_config": dict(self.env_config), "wrappers": []}
@@ -75,6 +77,11 @@ class Changes:
             check_counts(key, value)
             apply(raw, key, value)
         return raw
+
+    @property
+    def words(self) -> list[str]:
+        """Texts that the user gave, whatever the checkpoint says."""
+        return list(words_of([self.env, dict(self.env_config), [parse_set(text)[1] for text in self.sets]]))
 
 
 NOTHING = Changes()
@@ -275,7 +282,7 @@ def load_player(
     folder: Path, allow: frozenset[str], changes: Changes = NOTHING, render_mode: str | None = None
 ) -> Player:
     """One copy of the checkpoint's world with its policies; names may only point to built-in or allowed modules."""
-    described: dict[str, Any] = read_part(folder, "run")["scenario"]
+    described = stored_scenario(folder)
     weights = read_part(folder, "policies")
     raw = changes.applied(described)
     if not can_be_replayed(raw):
@@ -285,7 +292,7 @@ def load_player(
         )
     if raw["env"] != described["env"] and isinstance(raw["env"], str):
         allow = allow | {raw["env"].partition(":")[0]}  # written by the user, not read from the checkpoint
-    with only_modules(allow):
+    with only_modules(allow, changes.words):
         setup = set_up(compose(raw, str(folder)))
         policies = build_policies(setup.policies, setup.task.kinds)
         for name, policy in policies.items():

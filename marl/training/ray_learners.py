@@ -27,6 +27,7 @@ from marl.rollout.ray_instance import first_line, get, put, ray_is_lost, start_r
 from marl.rollout.worker import RolloutWorker, Weights
 from marl.scenario.setup import Setup
 from marl.training.learners import Learners, build_learners, learn
+from marl.trust import under
 
 DRIFT = 1e-4  # relative difference of two members' weights that no rounding explains
 LOOPBACK = "127.0.0.1"  # where all learners are on one machine, nothing listens to others
@@ -182,7 +183,8 @@ class Helper:
         worker.set_weights(syllabus.weights)
         for name, loss in syllabus.losses.items():
             register_loss(name, loss)
-        self.learners = build_learners(syllabus.plans, syllabus.roles, self.policies, spec.task, syllabus.seed)
+        with under(spec.trust):  # losses have names, too
+            self.learners = build_learners(syllabus.plans, syllabus.roles, self.policies, spec.task, syllabus.seed)
 
     def node(self) -> str:
         return _node()

@@ -33,6 +33,8 @@ from marl.training.result import without_wall_clock
 from marl.training.run_lock import RunLock, take_lock
 from marl.training.same_run import check_same
 from marl.training.sources import load_source_state, source_state
+from marl.training.stored import check_given_again, stored_scenario
+from marl.trust import words_of
 
 if TYPE_CHECKING:
     from marl.populations.population import Population
@@ -261,13 +263,14 @@ class Store:
     def rebuild(cls: type[Trainer], path: Path, allow: frozenset[str], changes: Mapping[str, Any]) -> Trainer:
         """A trainer from a checkpoint alone; names in it may only point to built-in things and allowed modules."""
         folder = find_resumable(path)
-        described = read_part(folder, "run")["scenario"]
+        described = stored_scenario(folder)
+        check_given_again(described, changes, folder, in_python=True)
         if not can_be_replayed({**described, **changes}):
             raise CheckpointError(
                 f"{folder} comes from a run that was given Python objects which cannot be found by name. Build the "
                 "trainer as before and call restore, or give them again: Trainer.from_checkpoint(path, env=...)."
             )
-        with only_modules(allow):
+        with only_modules(allow, words_of(changes)):
             trainer = cls(scenario=compose({**described, **changes}, str(folder)), fresh=False)
             trainer.restore(folder)
         return trainer

@@ -16,7 +16,7 @@ from typing import Any
 from marl.data.jsonl import NAME, to_line, trace_files, trace_name
 from marl.data.task import AgentID, PolicyID
 from marl.data.trajectories import Rows
-from marl.errors import DataError
+from marl.errors import CheckpointError, DataError, printable
 from marl.scenario.setup import Setup
 from marl.training.recording import EPISODES_PER_FILE, check_there
 
@@ -74,6 +74,10 @@ class TextFiles:
         needed = [
             trace_name(self.date, worker, n) for worker, place in self.places.items() for n in range(place.number + 1)
         ]
+        if not all(NAME.fullmatch(name) for name in needed):  # a name, never a way out of the directory
+            raise CheckpointError(
+                f"the checkpoint's run recorded {printable(needed[0])}, which is no file of recordings."
+            )
         check_there(self.directory, needed)
         for path in trace_files(self.directory):
             match = NAME.fullmatch(path.name)

@@ -41,8 +41,11 @@ from marl.training.run_lock import check_unlocked
 from marl.training.sources import Source, choose_source, close_source
 from marl.training.store import Store, check_loaded, load_policy
 from marl.training.timers import Timers
+from marl.trust import Sort, as_built
 
 RECENT = 100  # episodes that a result covers when fewer ended in its iteration
+CHOICE = Sort("policies_to_train", creators=True)
+_as_built = as_built(lambda trainer: trainer.setup.rollout.trust)
 
 
 class Trainer:
@@ -125,7 +128,7 @@ class Trainer:
     def _set_initial_trained(self) -> None:
         wanted = self.scenario.multiagent.policies_to_train
         if isinstance(wanted, str):
-            found = load_object(wanted, "policies_to_train")
+            found = load_object(wanted, CHOICE)
             if not callable(found):
                 raise ConfigError(f"policies_to_train {wanted!r} is a {type(found).__name__}; expected a function.")
             self.choose_trained = found
@@ -138,6 +141,7 @@ class Trainer:
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
+    @_as_built
     def train(self) -> Result:
         """One iteration: rounds of collecting and learning, then evaluation if it is due; gives the result."""
         started = time.perf_counter()
@@ -213,6 +217,7 @@ class Trainer:
             self.last_evaluation = result["evaluation"]
             self._note_best(result)
 
+    @_as_built
     def evaluate(self) -> Result:
         """Greedy episodes on envs of their own. Episode ``i`` has the seed (run seed, iteration, i)."""
         config = self.scenario.evaluation
@@ -221,6 +226,7 @@ class Trainer:
             stats = self.workers.evaluate(seeds, config.explore)
         return finish_evaluation(self, stats, {**episode_numbers(stats, list(self.policies)), "episodes": len(stats)})
 
+    @_as_built
     def measure_exploitability(self) -> Result:
         """How far the policies are from equilibrium; by the scenario's ``exploitability`` section."""
         examiner = self.examiner or make_examiner(self.setup)
@@ -305,10 +311,12 @@ class Trainer:
 
     # -- files -----------------------------------------------------------------------------------------------------
 
+    @_as_built
     def save(self, path: Path | str | None = None) -> Path:
         """Write a checkpoint, by default into the run directory; gives its folder."""
         return self.store.save(None if path is None else Path(path))
 
+    @_as_built
     def restore(self, path: Path | str) -> None:
         """Go on exactly where the checkpoint was written."""
         self.store.restore(Path(path))

@@ -19,6 +19,7 @@ from marl.scenario.setup import set_up
 from marl.training.build import check_fields
 from marl.training.files import run_name, safe_name, to_plain
 from marl.training.result import check_field
+from marl.trust import Trust, current
 from marl.tune.config import TuneConfig
 from marl.tune.objective import Halving, Objective, dotted, make_halving, make_objective
 from marl.tune.resources import Bundle, request
@@ -49,6 +50,7 @@ class Plan:
     function: Callable[..., Any] | None = None
     address: str | None = None  # of a Ray cluster
     num_cpus: int | None = None  # of a Ray that is started for the search
+    trust: Trust | None = None  # in the file that all of this comes from; None: the user wrote it
 
     @property
     def clock(self) -> str:
@@ -78,7 +80,9 @@ def plan_scenarios(keys: Mapping[str, Any], options: TuneConfig, where: str) -> 
         trials.append(Planned(index, f"{tag}_{index:05d}", Path(name), params, variant.config, bundles))
     first = scenarios[0]
     halving = make_halving(options, first.stop)
-    return Plan(trials, options, objective, halving, dict(first.stop), None, first.address, first.ray_num_cpus)
+    return Plan(
+        trials, options, objective, halving, dict(first.stop), None, first.address, first.ray_num_cpus, current()
+    )
 
 
 def plan_functions(

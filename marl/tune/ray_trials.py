@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from marl.training.files import RunFiles
+from marl.trust import as_built
 from marl.tune.journal import ENDED, ERROR, PENDING, RUNNING, STOPPED, TERMINATED, Journal
 from marl.tune.plan import Plan
 from marl.tune.reporter import Reporter, call
@@ -27,6 +28,7 @@ class Job:
     plan: Plan
     directory: Path
 
+    @as_built(lambda job: job.plan.trust)
     def begin(self, index: int) -> RunningTrial:
         trial, plan = self.plan.trials[index], self.plan
         place = self.directory / trial.directory
@@ -36,6 +38,7 @@ class Job:
             write_error(place, error)
             raise
 
+    @as_built(lambda job: job.plan.trust)
     def step(self, running: RunningTrial) -> dict[str, Any]:
         try:
             return running.step()

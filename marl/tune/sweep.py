@@ -19,6 +19,7 @@ from marl.scenario.describe import can_be_replayed, to_plain
 from marl.scenario.load import apply
 from marl.training.places import default_results
 from marl.training.run_lock import check_unlocked, take_lock
+from marl.training.stored import check_stays_inside, check_texts
 from marl.tune.config import TuneConfig, tune_config
 from marl.tune.journal import Journal, read_journal
 from marl.tune.outcome import Tuning, outcome_of
@@ -100,6 +101,7 @@ def stored_search(directory: Path) -> tuple[dict[str, Any], TuneConfig, int | No
             f"the search in {directory} was given Python objects ({stored.get('trainable')}), so its files alone are not "
             "enough. Go on with it from Python: marl.tune.run(..., resume=DIR), with the same arguments."
         )
+    check_texts(stored, str(directory))
     return stored["keys"], tune_config(stored["tune"], str(directory)), stored.get("num_cpus")
 
 
@@ -138,6 +140,7 @@ def _open_journal(
         journal = Journal(new_experiment(Path(local_dir or default_results()), name), head, plan)
     else:
         directory = Path(resume).expanduser()
+        check_stays_inside(directory)
         stored = read_journal(directory)
         trials = as_before(plan.trials, stored["trials"], directory)
         journal = Journal(directory, head, replace(plan, trials=trials))
@@ -160,6 +163,7 @@ def _play(journal: Journal, there: Mapping[str, float], verbose: int) -> None:
     screen = Screen(Board(journal.plan, journal.directory, there, journal.status), verbose)
     for trial in journal.open_trials:
         (journal.directory_of(trial) / "error.txt").unlink(missing_ok=True)
+    shutil.rmtree(scratch, ignore_errors=True)  # whatever is there already: Ray Tune's files hold pickles
     screen.start()
     try:
         with quiet_ray_tune(), orderly_signals():

@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from marl.errors import printable
 from marl.training.display import plain_line
 from marl.training.result import pretty_print
 from marl.tune.journal import ERROR, INTERRUPTED, PENDING, RUNNING, STOPPED, TERMINATED
@@ -166,7 +167,7 @@ class Screen:
 
     def _print(self, *lines: str) -> None:
         for line in lines:
-            self.console.print(Text(line), soft_wrap=True)
+            self.console.print(Text(printable(line)), soft_wrap=True)
 
     def _picture(self) -> RenderableType:
         header = [Text(line, overflow="ellipsis", no_wrap=True) for line in self.board.header()]

@@ -15,7 +15,7 @@ from marl.analysis.report.build import Report, Wishes, build_report
 from marl.analysis.report.content import Block, Grid, Section, Words
 from marl.analysis.report.curves import read_results, run_curves
 from marl.analysis.report.equilibria import empirical_equilibria
-from marl.analysis.report.figures import draw_intervals, draw_responses, safe
+from marl.analysis.report.figures import draw_intervals, draw_responses
 from marl.analysis.report.names import Contestant
 from marl.analysis.report.page import as_page
 from marl.analysis.report.payoffs import payoffs_section
@@ -24,6 +24,7 @@ from marl.errors import ConfigError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.rank import responses
 from marl.gametheory.rank.result import Row
+from marl.training.curve import drawn
 from tests.analysis.runs import RPS, with_fixed
 
 pytestmark = pytest.mark.slow
@@ -217,7 +218,7 @@ def test_drawings_repeat_to_the_letter_and_dollars_are_no_formulas() -> None:
     assert draw_intervals(rows, "x") == draw_intervals(rows, "x")
     found = responses(_ladder(["a$x^$", "b", "c"]))
     assert draw_responses(found) == draw_responses(found)
-    assert safe("$a$") == r"\$a\$"
+    assert drawn("$a$") == r"\$a\$"
 
 
 # -- curves --------------------------------------------------------------------------------------------------------

@@ -135,15 +135,11 @@ def test_anchors_and_merges_in_a_scenario_work(tmp_path: Path) -> None:
     assert load_scenario(path).multiagent.policies["b"] == {"gamma": 0.5, "lr": 0.1}
 
 
-def test_a_checkpoint_imports_and_calls_nothing_that_was_not_allowed(tmp_path: Path) -> None:
-    from marl.registry import import_module, load_object, only_modules
+def test_a_checkpoint_imports_no_module_that_was_not_allowed() -> None:
+    from marl.registry import import_module, only_modules
 
-    with only_modules(frozenset()):
-        with pytest.raises(ConfigError, match="--allow json"):
-            import_module("json", "imports")
-        with pytest.raises(ConfigError, match="not allowed"):
-            load_object("marl.training.atomic:os.system", "policy_mapping_fn")
-        assert load_object("marl.training.atomic:write_atomically", "x")
+    with only_modules(frozenset()), pytest.raises(ConfigError, match="--allow json"):
+        import_module("json", "imports")
     with only_modules(frozenset({"json"})):
         import_module("json", "imports")
 

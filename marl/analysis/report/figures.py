@@ -12,6 +12,7 @@ import networkx as nx
 from marl.gametheory.rank import Responses
 from marl.gametheory.rank.response import Node, node_name
 from marl.gametheory.rank.result import Row
+from marl.training.curve import drawn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,9 +31,9 @@ def draw_intervals(rows: Sequence[Row], label: str) -> str:
     for place, row in enumerate(reversed(rows)):
         axes.plot([row.low, row.high], [place, place], color=QUIET, linewidth=3, solid_capstyle="round")
         axes.plot([row.score], [place], "o", color="#1f6feb", markersize=7)
-    axes.set_yticks(range(len(rows)), [safe(row.name) for row in reversed(rows)])
+    axes.set_yticks(range(len(rows)), [drawn(row.name) for row in reversed(rows)])
     axes.set_ylim(-0.6, len(rows) - 0.4)
-    axes.set_xlabel(safe(label))
+    axes.set_xlabel(drawn(label))
     axes.grid(axis="x", alpha=0.3)
     _bare(axes)
     return _svg(figure)
@@ -49,7 +50,7 @@ def draw_responses(found: Responses) -> str:
     axes = figure.add_subplot()
     places = nx.circular_layout(graph)
     colours = [SINKS[sink_of[node] % len(SINKS)] if node in sink_of else PLAIN for node in graph]
-    labels = {node: safe("\n".join(textwrap.wrap(node_name(node), 11))) for node in graph}
+    labels = {node: drawn("\n".join(textwrap.wrap(node_name(node), 11))) for node in graph}
     nodes = 2300 if len(graph) <= 8 else 1500
     nx.draw_networkx_nodes(graph, places, ax=axes, node_color=colours, node_size=nodes, edgecolors=INK, linewidths=0.8)
     for bend, edges in _bent_inwards(graph, places).items():
@@ -81,7 +82,7 @@ def draw_curves(rewards: Mapping[str, Line], nash_conv: Line, checkpoints: Seque
         axes = figure.add_subplot(len(panels), 1, place + 1)
         for name, line in lines.items():
             style: dict[str, Any] = {"marker": "o", "markersize": 3.5} if len(line) < 40 else {}
-            axes.plot([x for x, _ in line], [y for _, y in line], label=safe(name), linewidth=1.5, **style)
+            axes.plot([x for x, _ in line], [y for _, y in line], label=drawn(name), linewidth=1.5, **style)
         for steps in checkpoints:
             axes.axvline(steps, color=QUIET, linewidth=0.8, linestyle=":")
         axes.set_xlabel("env steps")
@@ -91,11 +92,6 @@ def draw_curves(rewards: Mapping[str, Line], nash_conv: Line, checkpoints: Seque
         axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
         _bare(axes)
     return _svg(figure)
-
-
-def safe(text: str) -> str:
-    """Text that is drawn as it is: dollars would begin a formula."""
-    return text.replace("$", r"\$")
 
 
 def _figure(width: float, height: float) -> Figure:

@@ -11,6 +11,7 @@ from typing import Any
 from marl.analysis.entrants import BUILT_IN, Entrant, World, source_of
 from marl.errors import CheckpointError, ConfigError
 from marl.training.checkpoint import MANIFEST, TO_PLAY, find_checkpoint, iteration_of, read_part
+from marl.training.stored import stored_scenario
 
 ANSWER = ".answer"
 
@@ -98,7 +99,7 @@ def _members(name: str) -> list[str]:
 def world_of(env: str, env_config: Mapping[str, Any] | None, names: Sequence[str]) -> World:
     """The checkpoints' own world where they were trained on ``env``; else that world, with equal spaces."""
     folders = [find_checkpoint(Path(source_of(name)[0]), TO_PLAY) for name in names if name not in BUILT_IN]
-    trained = [read_part(folder, "run")["scenario"].get("env") for folder in folders]
+    trained = [stored_scenario(folder)["env"] for folder in folders]
     own = bool(folders) and env_config is None and all(one == env for one in trained)
     return World() if own else World(env, env_config)
 

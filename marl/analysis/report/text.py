@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from marl.analysis.report.content import Block, Grid, Section, Words
+from marl.errors import printable
 
 WIDTH = 110
 
@@ -22,7 +23,7 @@ def as_text(title: str, sections: Sequence[Section]) -> str:
         lines += [section.title, "-" * len(section.title), ""]
         for block in section.blocks:
             lines += _lines(block)
-    return "\n".join(lines).rstrip() + "\n"
+    return printable("\n".join(lines).rstrip() + "\n")
 
 
 def _lines(block: Block) -> list[str]:

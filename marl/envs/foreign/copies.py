@@ -15,6 +15,7 @@ from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, EnvContext, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.foreign.drawing import RENDER_MODE, build
 from marl.envs.foreign.masks import beside_mask, mask_size, with_mask
+from marl.envs.foreign.permits import check_gymnasium, check_places
 
 
 class CopiesConfig(Config):
@@ -30,6 +31,8 @@ class GymnasiumCopies(MultiAgentEnv):
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         keys = CopiesConfig(**(config or {}))
+        check_gymnasium(keys.env)
+        check_places(keys.env, keys.env_config)
         inner = EnvContext(keys.env_config, render_mode=getattr(config, RENDER_MODE, None))
         self.envs: dict[AgentID, gym.Env[Any, Any]] = {
             f"agent_{i}": build(partial(gym.make, keys.env), inner) for i in range(keys.num_agents)

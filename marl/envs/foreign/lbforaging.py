@@ -27,6 +27,7 @@ import numpy as np
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import ALL, Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.foreign.extras import need, undrawable
+from marl.envs.foreign.permits import check_places
 from marl.errors import ConfigError, UnknownNameError, did_you_mean
 
 
@@ -47,6 +48,7 @@ class ForagingWorld(MultiAgentEnv):
 
     def __init__(self, env_id: str, env_config: Mapping[str, Any]) -> None:
         self.name = f"lbforaging:{env_id}"
+        check_places(self.name, env_config)
         keys = {**gym.spec(env_id).kwargs, **env_config}  # not gym.make: it keeps max_episode_steps to itself
         try:
             with warnings.catch_warnings():

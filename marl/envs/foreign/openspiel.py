@@ -20,6 +20,7 @@ from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import ALL, Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.batched import State
 from marl.envs.foreign.extras import need
+from marl.envs.foreign.permits import check_places
 from marl.envs.lifting.layout import MASK
 from marl.errors import ConfigError, EnvError, UnknownNameError, did_you_mean
 
@@ -40,6 +41,7 @@ class OpenSpielWorld(MultiAgentEnv):
 
     def __init__(self, name: str, parameters: Mapping[str, Any]) -> None:
         self.name = f"openspiel:{name}"
+        check_places(self.name, parameters)
         self.game = self._load(name, dict(parameters))
         self.possible_agents = tuple(f"player_{i}" for i in range(self.game.num_players()))
         self.informed = self._check_type()

@@ -17,6 +17,7 @@ from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.foreign.drawing import build
 from marl.envs.foreign.exchange import blank
 from marl.envs.foreign.masks import beside_mask, with_mask
+from marl.envs.foreign.permits import check_pettingzoo, check_places
 from marl.envs.foreign.stage import STALE
 from marl.envs.lifting.layout import MASK, inner_space
 from marl.envs.tasks import hand_on_tasks, users_env
@@ -275,6 +276,8 @@ def is_pettingzoo(env: object) -> bool:
 
 def make_pettingzoo(path: str, env_config: Mapping[str, Any]) -> MultiAgentEnv:
     """The world behind ``pettingzoo:family/name_vN``; MPE games live in the package ``mpe2``."""
+    check_pettingzoo(path)
+    check_places(f"pettingzoo:{path}", env_config)
     return from_pettingzoo(build(pettingzoo_creator(_module(path), f"pettingzoo:{path}"), env_config))
 
 

@@ -30,6 +30,7 @@ from marl.config import Config
 from marl.data.task import AnySpace, Array, Bools, Floats, Ints, Kind, number_seats
 from marl.envs.batched import BatchedEnv, Frame, State
 from marl.envs.foreign.extras import need, undrawable
+from marl.envs.foreign.permits import check_places
 from marl.envs.foreign.vmas_state import Memory
 from marl.envs.lifting.answers import guarded
 from marl.envs.lifting.layout import kind_names
@@ -98,6 +99,7 @@ class VmasWorld(BatchedEnv):
         self._memory = Memory(self.env.scenario, self.env.device)
 
     def _make(self, scenario_keys: Mapping[str, Any]) -> Any:
+        check_places(self.name, scenario_keys)
         for key in scenario_keys:
             if key in OURS:
                 raise ConfigError(f"env {self.name!r}: env_config may not set {key!r}, which marl sets. Leave it out.")

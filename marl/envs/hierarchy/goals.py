@@ -16,6 +16,7 @@ from marl.data.task import AnySpace, Array
 from marl.envs.base import Action
 from marl.errors import ConfigError
 from marl.registry import load_object
+from marl.trust import Sort
 
 Views: TypeAlias = Sequence[Array]
 """Flat observations of the base agents below a subordinate, one array each."""
@@ -138,7 +139,7 @@ def build_goals(given: Mapping[str, Any] | str, features: Sequence[int], sizes: 
     try:
         if path is None:
             return Changes(sizes, **{"features": list(features), **keys})
-        found = load_object(str(path), "goals")
+        found = load_object(str(path), Sort("goals", (Goals,), rooms=("marl.envs.hierarchy",)))
         if not (isinstance(found, type) and issubclass(found, Goals)):
             raise ConfigError(f"{where}: goals {path!r} is {found!r}; expected a subclass of marl.Goals.")
         return found(sizes, **keys)
