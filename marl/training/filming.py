@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marl.data.episode import EpisodeStats
-from marl.data.manifest import replace
 from marl.data.task import Array
 from marl.envs.registry import make_world
 from marl.rollout.player import Player
 from marl.rollout.worker import RolloutWorker
 from marl.scenario.setup import Setup
+from marl.storage import make_folder, storing, write_atomically
 from marl.training.tally import returns_by_agent
 from marl.training.video import Screen, Video, can_write_mp4, check_screen, picture_of
 
@@ -97,7 +97,7 @@ class Camera:
         numbers = (trainer.scenario.seed, trainer.iteration)
         films = trainer.workers.foreach_worker(Cameraman(*numbers))
         folder = directory / "videos"
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         about = {"iteration": trainer.iteration, "timesteps_total": trainer.timesteps_total}
         for film in films:
             if film is not None:
@@ -123,10 +123,10 @@ class Camera:
 def _keep(folder: Path, film: Film, about: dict[str, Any]) -> None:
     name = f"iteration_{about['iteration']:06d}_worker-{film.worker}"
     for ending, content in film.files.items():
-        replace(folder / f"{name}{ending}", content)
+        write_atomically(folder / f"{name}{ending}", content)
     files = [f"{name}{ending}" for ending in film.files]
     meta = {**about, "worker": film.worker, **film.meta, "files": files}
-    replace(folder / f"{name}.meta.json", (json.dumps(meta, indent=1) + "\n").encode())
+    write_atomically(folder / f"{name}.meta.json", json.dumps(meta, indent=1) + "\n")
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Cameraman:
         player = worker.make_drawing_player()
         seed = episode_seed(self.seed, self.iteration, worker.index, FILM)
         endings = (".gif", ".mp4") if can_write_mp4() else (".gif",)
-        with tempfile.TemporaryDirectory() as folder, ExitStack() as ending:
+        with storing(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory() as folder, ExitStack() as ending:
             ending.callback(player.world.close)
             videos = [Video(Path(folder) / f"film{e}") for e in endings]
             for drawn in drawn_episode(player, seed, spec.config.explore):

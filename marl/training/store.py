@@ -12,11 +12,12 @@ import numpy as np
 
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
-from marl.errors import CheckpointError, did_you_mean
+from marl.errors import CheckpointError, StorageError, UserError, did_you_mean
 from marl.policies.policy import Policy
 from marl.registry import only_modules
 from marl.scenario.describe import can_be_replayed, describe
 from marl.scenario.load import compose
+from marl.storage import make_folder
 from marl.training.checkpoint import (
     checkpoint_name,
     find_checkpoint,
@@ -68,7 +69,7 @@ class Store:
 
     def open(self, directory: Path) -> None:
         """Use this directory for everything from now on."""
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory)
         self.directory = directory
         self.files = RunFiles(directory)
         described = describe(self.trainer.scenario)
@@ -109,10 +110,21 @@ class Store:
         """Append a result; write the checkpoint that is due."""
         if self.files is None:
             return
-        self.newest = self.files.append(result)
+        try:
+            self.newest = self.files.append(result)
+        except StorageError:
+            self._rescue()
+            raise
         freq = self.trainer.scenario.checkpoint_freq
         if freq and self.trainer.iteration % freq == 0:
             self.save()
+
+    def _rescue(self) -> None:
+        """A file could not be written. Where the result itself could, the iteration is complete: keep it, if there is room."""
+        assert self.files is not None
+        with suppress(UserError):
+            if any(result["training_iteration"] == self.trainer.iteration for result in self.files.results()[-1:]):
+                self._save(None)
 
     def write_population(self, population: Population) -> None:
         """What a reader wants to know of a population: members, lineage, payoffs."""
