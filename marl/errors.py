@@ -80,6 +80,12 @@ class OutOfMemoryError(ResourceError):
     """Memory ran out while the run was under way."""
 
 
+def let_through(error: BaseException) -> None:
+    """Whatever a user's code raises is told as its fault, also ``SystemExit``; but Ctrl-C is the user's own wish."""
+    if isinstance(error, KeyboardInterrupt | GeneratorExit):
+        raise error
+
+
 def did_you_mean(name: object, known: Iterable[object]) -> str:
     """A sentence `` Did you mean 'x'?`` for the nearest known name, or nothing."""
     matches = get_close_matches(str(name).lower(), [str(k).lower() for k in known], n=1, cutoff=0.6)

@@ -22,6 +22,8 @@ import numpy as np
 
 from marl.data.episode import EpisodeStats
 from marl.data.task import Array
+from marl.envs.batched import BatchedEnv
+from marl.envs.lifting.answers import close_all, guarded
 from marl.envs.registry import make_world
 from marl.rollout.player import Player
 from marl.rollout.worker import RolloutWorker
@@ -60,9 +62,9 @@ def make_camera(setup: Setup) -> Camera | None:
     )
     try:
         world.reset(np.array([0]), np.array([0]))
-        drawn = world.render(0)
+        drawn = picture_by(world)
     finally:
-        world.close()
+        close_all([world], world.name)
     picture_of(drawn, world.name)
     if show:
         check_screen(drawn, world.name)
@@ -114,7 +116,7 @@ class Camera:
                 self.screen.add(drawn, player.world.name)
                 trainer.timers.add_sampler({"env_render": player.clock.pop()["env_render"], "pictures": 1})
         finally:
-            player.world.close()
+            close_all([player.world], player.world.name)
 
     def close(self) -> None:
         self.screen.close()
@@ -144,7 +146,7 @@ class Cameraman:
         seed = episode_seed(self.seed, self.iteration, worker.index, FILM)
         endings = (".gif", ".mp4") if can_write_mp4() else (".gif",)
         with storing(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory() as folder, ExitStack() as ending:
-            ending.callback(player.world.close)
+            ending.callback(close_all, [player.world], player.world.name)
             videos = [Video(Path(folder) / f"film{e}") for e in endings]
             for drawn in drawn_episode(player, seed, spec.config.explore):
                 for video in videos:
@@ -168,9 +170,15 @@ def drawn_episode(player: Player, seed: int, explore: bool) -> Iterator[Array | 
             return
 
 
+def picture_by(world: BatchedEnv) -> Array | str | None:
+    """What the first copy of a world draws; whatever goes wrong in it is an ``EnvError``."""
+    drawn: Array | str | None = guarded(lambda: world.render(0), "render", lambda: f"env {world.name!r}")
+    return drawn
+
+
 def _drawn(player: Player) -> Array | str | None:
     player.clock.start()
-    drawn: Array | str | None = player.world.render(0)
+    drawn = picture_by(player.world)
     player.clock.lap("env_render")
     return drawn
 
