@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import safetensors.numpy
-from pydantic import ValidationError
 from safetensors import SafetensorError
 
 from marl.data.space_json import space_from_json, space_to_json
@@ -42,6 +41,13 @@ if TYPE_CHECKING:
 
 ABOUT, WEIGHTS = "policy.json", "weights.safetensors"
 FORMAT = 1
+
+
+# What reading a file raises that somebody has written by hand; gymnasium asserts.
+_DAMAGED = (
+    OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, RecursionError,
+    SafetensorError, DataError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -188,7 +194,7 @@ def _read(folder: Path) -> Exported:
         if hashlib.sha256(content).hexdigest() != about["sha256"]:
             raise DataError(f"{WEIGHTS} is not what {ABOUT} was written for")
         return Exported(folder, about, spec, kind, safetensors.numpy.load(content))
-    except (OSError, KeyError, TypeError, ValueError, ValidationError, SafetensorError, DataError) as error:
+    except _DAMAGED as error:
         raise CheckpointError(f"{folder} is damaged ({error}). Export the policy again.") from error
 
 
