@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,9 @@ def newest_checkpoint(directory: Path) -> Path | None:
 def write_error(directory: Path, error: BaseException) -> None:
     """Leave a failure where the driver and the user find it: one sentence for mistakes, the type too for anything else."""
     text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-    make_folder(directory)
-    write_atomically(directory / ERROR_FILE, text + "\n")
+    with suppress(OSError):  # a full disk must not hide the error
+        make_folder(directory)
+        write_atomically(directory / ERROR_FILE, text + "\n")
 
 
 def read_error(directory: Path) -> str:
