@@ -14,6 +14,7 @@ import typer
 
 from marl.cli_options import ConfigJson, Seed, Sets, StopIters, given, read_json, stop_changes
 from marl.errors import ConfigError, UserError
+from marl.storage import storing, write_atomically
 
 EnvConfig = Annotated[
     Optional[str],  # noqa: UP045
@@ -47,10 +48,11 @@ def init(
 
 
 def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error}. Choose another --out.") from error
+    if path.exists() and not path.is_file():  # /dev/stdout, for instance
+        with storing(path):
+            path.write_text(text, encoding="utf-8")
+    else:
+        write_atomically(path.resolve(), text)  # what a link means, not the link
 
 
 def schema(

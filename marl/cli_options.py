@@ -10,6 +10,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from marl.errors import ConfigError
+from marl.inputs import parse_json, read_text
 
 Sets = Annotated[
     Optional[list[str]],  # noqa: UP045
@@ -57,6 +58,9 @@ Verbose = Annotated[
 ]
 
 
+LARGEST_FILE = 1_000_000  # bytes
+
+
 class Output(Enum):
     """What a run prints on the standard output."""
 
@@ -87,18 +91,20 @@ def read_json(text: str | None, option: str = "--config") -> dict[str, Any]:
         return {}
     if text.startswith("@"):
         path = Path(text[1:])
-        if not path.is_file():
+        if not path.exists():
             raise ConfigError(f"{option} {text}: there is no file {path}.")
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_text(path, largest=LARGEST_FILE)
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{option} {text}: cannot be read as text ({error}).") from error
     try:
-        loaded = json.loads(text)
+        loaded = parse_json(text)
     except json.JSONDecodeError as error:
         raise ConfigError(
             f"{option} is not readable JSON at line {error.lineno}, column {error.colno}: {error.msg}."
         ) from None
+    except ValueError as error:  # nested too deeply, or a number of thousands of digits
+        raise ConfigError(f"{option} is not readable JSON: {error}.") from None
     if not isinstance(loaded, dict):
         raise ConfigError(f'{option} holds a {type(loaded).__name__}; expected an object such as {{"lr": 0.001}}.')
     return loaded

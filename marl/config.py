@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from marl.errors import ConfigError, did_you_mean
+
+# Keys that may be infinite: no limit.
+LIMITS = frozenset(
+    ("stop", "clip_param", "vf_clip_param", "grad_clip", "clip_rewards", "huber_delta", "max_advantage_weight",
+     "target_noise_clip", "vtrace_c_bar", "vtrace_rho_bar", "env_timeout_s")
+)  # fmt: skip
 
 
 class Config(BaseModel):
@@ -14,10 +21,33 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, arbitrary_types_allowed=True)
 
+    @model_validator(mode="after")
+    def _only_numbers(self) -> Config:
+        """NaN is nobody's value: every comparison with it is false. Infinity says "no limit" to keys that are limits."""
+        for key, field in type(self).model_fields.items():
+            if "float" not in str(field.annotation):  # what is handed on to a world or a model may hold anything
+                continue
+            for number in _floats(getattr(self, key)):
+                if math.isnan(number) or (math.isinf(number) and key not in LIMITS):
+                    raise ValueError(f"{key} holds {number}; expected a finite number")
+        return self
+
     def changed(self, *keys: str) -> list[str]:
         """Those of these keys whose value is not the default; for keys that mean nothing unless another one is set."""
         fields = type(self).model_fields
         return [key for key in keys if getattr(self, key) != fields[key].get_default(call_default_factory=True)]
+
+
+def _floats(value: object) -> Iterator[float]:
+    """All floating-point numbers in a value of plain Python."""
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _floats(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _floats(item)
 
 
 def explain(

@@ -1,7 +1,7 @@
 """Named errors. Every message says what happened, what was got, what was expected and what to do.
 
 ``UserError`` is the parent of everything that a user can mend; the command line prints its text
-without a traceback and exits with code 2.
+without a traceback and exits with its ``exit_code``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from difflib import get_close_matches
 class UserError(Exception):
     """Something that the user can mend: bad input, a bad world, a damaged file."""
 
-    exit_code = 2  # of the command line
+    exit_code = 2  # of the command; 1 where a run had begun and can go on
 
 
 class ConfigError(UserError):
@@ -81,6 +81,24 @@ class GoalMissedError(UserError):
 
 class ResourceError(UserError):
     """The run asks for more than the machine or the cluster can ever give."""
+
+
+class StorageError(UserError, OSError):
+    """A file could not be written: the disk is full, or the place may not be written to."""
+
+
+class CheckpointWriteError(CheckpointError, StorageError):
+    """A checkpoint could not be written; the older ones are as they were."""
+
+
+class OutOfMemoryError(ResourceError):
+    """Memory ran out while the run was under way."""
+
+
+def let_through(error: BaseException) -> None:
+    """Whatever a user's code raises is told as its fault, also ``SystemExit``; but Ctrl-C is the user's own wish."""
+    if isinstance(error, KeyboardInterrupt | GeneratorExit):
+        raise error
 
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from marl.errors import ConfigError, UnknownNameError, did_you_mean
+from marl.errors import ConfigError, UnknownNameError, did_you_mean, let_through
 from marl.trust import Sort, check_found, check_module, check_name, is_marl
 from marl.trust import only_modules as only_modules
 
 T = TypeVar("T")
+_IMPORTLIB = str(Path("importlib") / "__init__.py")
 
 
 class Registry(Generic[T]):
@@ -76,8 +78,24 @@ def _imported(module_name: str, what: str) -> object:
         return importlib.import_module(module_name)
     except ImportError as error:
         raise ConfigError(
-            f"{what}: cannot import {module_name!r} ({error}). Check the spelling, or install the package that has it."
+            f"{what}: cannot import {module_name!r} ({error}){_line_of(error)}. Check the spelling, or install the package "
+            "that has it."
         ) from error
+    except BaseException as error:  # a module may raise anything, also SystemExit
+        let_through(error)
+        raise ConfigError(
+            f"{what}: the module {module_name!r} cannot be imported, because its own code failed: {type(error).__name__}: "
+            f"{error}{_line_of(error)}. Mend it; `python -c 'import {module_name}'` shows the same."
+        ) from error
+
+
+def _line_of(error: BaseException) -> str:
+    """`` (at world.py:12: x = 1 / 0)``: the last line of the module's own code that ran, where any did."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return ""  # its text has the place
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    own = [frame for frame in frames if not frame.filename.startswith("<") and not frame.filename.endswith(_IMPORTLIB)]
+    return f" (at {own[-1].filename}:{own[-1].lineno}: {own[-1].line})" if own else ""
 
 
 def _look_here_too(module_name: str) -> None:

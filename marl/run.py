@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import logging
 import shutil
 import signal
 import sys
@@ -39,8 +40,11 @@ from marl.cli_options import (
     read_json,
     stop_changes,
 )
-from marl.errors import ConfigError, UserError, printable
+from marl.errors import ConfigError, StorageError, UserError, printable
+from marl.failures import machine_failure
 from marl.trust import Trust, under, words_of
+
+log = logging.getLogger(__name__)
 
 Resume = Annotated[
     Optional[Path],  # noqa: UP045
@@ -74,8 +78,8 @@ def run(
     """Run a scenario until its stop condition; Ctrl-C saves a checkpoint and says how to go on.
 
     Of FILE, --config, --set and the options for single keys, the later ones win. Exit codes: 0 when the run ended in the
-    regular way, 1 with --as-test when the goal was missed or when Ray died, 2 for bad input, 130 after Ctrl-C. The last
-    line printed is `results: DIR`.
+    regular way, 1 with --as-test when the goal was missed, or when Ray died or disk or memory ran out and the run can go
+    on, 2 for bad input, 130 after Ctrl-C. The last line printed is `results: DIR`.
     """
     if file is None and resume is None:
         raise ConfigError("give a scenario file, or --resume RUN to go on with an earlier run. Try: marl list")
@@ -180,7 +184,7 @@ def _train(
         check_unlocked(folder.parent.parent)  # before anything is started
     with _displayed(output) as display:
         trainer = Trainer(scenario=scenario, fresh=folder is None)
-        try:
+        with _stopped_at_the_end(trainer):
             try:
                 if scenario.num_workers:
                     display.note(f"starting Ray and {scenario.num_workers} workers ...")
@@ -188,18 +192,19 @@ def _train(
             except KeyboardInterrupt:
                 display.finish(["stopped before the first iteration; nothing was written"])
                 return 130
+            except StorageError:
+                display.finish(_after_failure(trainer, fresh=folder is None))
+                raise
             _prepare_last_words(trainer)
             try:
                 outcome = run_to_the_end(trainer, display)
-            except Exception:
+            except Exception as error:
                 display.finish(_after_failure(trainer, fresh=folder is None))
-                raise
+                raise _can_go_on(error, trainer) from error
             except KeyboardInterrupt:  # the second Ctrl-C
                 display.finish(_after_failure(trainer, fresh=folder is None))
                 return 130
             display.finish(_closing_lines(trainer, outcome))
-        finally:
-            trainer.stop()
     if outcome.interrupted:
         return 130
     return 1 if as_test and not trainer.goal_met else 0
@@ -225,6 +230,32 @@ def _open(trainer: Any, folder: Path | None, local_dir: Path | None, index: int)
 def _goes_on_there(folder: Path, local_dir: Path | None) -> bool:
     """Whether a resumed run goes on in the run directory of its checkpoint."""
     return folder.parent.name == "checkpoints" and local_dir is None
+
+
+@contextmanager
+def _stopped_at_the_end(trainer: Any) -> Iterator[None]:
+    """Workers and files are freed, whatever happens; what goes wrong meanwhile does not hide what went wrong before."""
+    try:
+        yield
+    except BaseException as first:
+        try:
+            trainer.stop()
+        except Exception as error:
+            if str(error) != str(first):
+                log.warning("while the run was being ended: %s: %s", type(error).__name__, error)
+        raise
+    trainer.stop()
+
+
+def _can_go_on(error: Exception, trainer: Any) -> Exception:
+    """Where nothing but the machine failed (disk, memory) and there is a checkpoint, the exit code is 1: the run can go on."""
+    failure, directory = machine_failure(error), trainer.store.directory
+    if failure is None:
+        return error
+    if directory is not None and any((directory / "checkpoints").glob("checkpoint_*")):
+        failure = type(failure)(f"{failure} Then go on with: {_resume_command(trainer)}")
+        failure.exit_code = 1
+    return failure
 
 
 @contextmanager
@@ -266,7 +297,8 @@ def _after_failure(trainer: Any, fresh: bool) -> list[str]:
     if directory is None:
         return []
     kept = sorted((directory / "checkpoints").glob("checkpoint_*"))
-    if fresh and not kept and not (directory / "result.json").exists():
+    results = directory / "result.json"
+    if fresh and not kept and not (results.exists() and results.stat().st_size):
         shutil.rmtree(directory, ignore_errors=True)
         return ["the run ended before its first result; nothing was kept"]
     last = f"last checkpoint: {kept[-1]}. Go on with: {_resume_command(trainer)}" if kept else "no checkpoint yet"
@@ -298,13 +330,16 @@ def _resume_command(trainer: Any) -> str:
 
 def guarded(app: Callable[[], Any]) -> None:
     """Run a command line: mistakes of the user end with one clear message and code 2, never with a traceback."""
-    if hasattr(signal, "SIGUSR1"):
-        faulthandler.register(signal.SIGUSR1, all_threads=True)
+    if hasattr(signal, "SIGUSR1") and sys.__stderr__ is not None:
+        faulthandler.register(signal.SIGUSR1, file=sys.__stderr__, all_threads=True)
     try:
         app()
-    except UserError as error:
-        print(f"error: {printable(error)}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    except Exception as error:
+        told = error if isinstance(error, UserError) else machine_failure(error)
+        if told is None:
+            raise
+        print(f"error: {printable(told)}", file=sys.stderr)
+        sys.exit(told.exit_code)
 
 
 def main() -> None:

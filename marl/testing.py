@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from marl.errors import DataError, GoalMissedError
+from marl.inputs import parse_json, read_text
 from marl.training.result import look_up
 
 Results: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | Path | str
@@ -48,6 +48,6 @@ def _listed(results: Results) -> Sequence[Mapping[str, Any]]:
     path = Path(results)
     file = path / "result.json" if path.is_dir() else path
     try:
-        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        return [parse_json(line) for line in read_text(file).splitlines()]
     except (OSError, ValueError) as error:
         raise DataError(f"{file} cannot be read as results ({error}). Give a run directory, or results.") from error

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from marl.algos.config import LearnerConfig
-from marl.errors import ConfigError, UserError, did_you_mean
+from marl.errors import ConfigError, UserError, did_you_mean, let_through
 from marl.policies.custom import Shelf
 from marl.policies.policy import Policy
 
@@ -70,7 +70,8 @@ def with_custom(custom: Loss, loss: Tensor, columns: Mapping[str, Tensor]) -> Te
         ) from error
     except UserError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        let_through(error)
         raise ConfigError(f"custom loss {name} failed: {type(error).__name__}: {error}") from error
     if not isinstance(made, Tensor) or made.numel() != 1:
         shape = list(made.shape) if isinstance(made, Tensor) else made

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from marl.analysis.compare import Comparison
 from marl.errors import printable
+from marl.storage import make_folder
 from marl.training.atomic import write_atomically
 from marl.training.curve import POLICY_COLOURS, drawn
 from marl.training.result import SMALLER_IS_BETTER
@@ -66,6 +67,6 @@ def draw_comparison(found: Comparison, path: Path) -> Path:
     axes.legend(loc="best", fontsize=9)
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_atomically(path, picture.getvalue())
     return path

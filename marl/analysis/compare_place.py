@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import ConfigError
+from marl.inputs import read_json
 from marl.training.atomic import write_atomically
 from marl.training.files import safe_name
 from marl.training.places import default_results
@@ -66,7 +67,7 @@ def _held(folder: Path) -> dict[str, Any] | None:
     if not (folder / ABOUT).exists() and not (folder / RESULT).exists():
         return None
     try:
-        found = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        found = read_json(folder / ABOUT)
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -17,6 +17,7 @@ from marl.analysis.compare_check import check_scenario
 from marl.analysis.compare_keys import MOST, Difference, differences, told
 from marl.analysis.report.curves import read_results
 from marl.errors import ConfigError
+from marl.inputs import read_json
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import apply, compose, parse_set, read_yaml
@@ -216,7 +217,7 @@ def _notes(name: str, dropped: Sequence[str]) -> list[str]:
 
 def _params(directory: Path) -> dict[str, Any]:
     try:
-        found = json.loads((directory / "params.json").read_text(encoding="utf-8"))
+        found = read_json(directory / "params.json")
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

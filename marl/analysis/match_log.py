@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from marl.errors import DataError
+from marl.inputs import parse_json, read_text
 from marl.populations.matches import Job, Returns
+from marl.storage import append_to, write_atomically
 
 FILE = "crossplay.jsonl"
 FORMAT = 1
@@ -35,18 +37,18 @@ class MatchLog:
     def _open(self, file: Path) -> None:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
+            lines = read_text(file).splitlines(keepends=True) if file.exists() else []
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{file} cannot be read: {error}. Choose another directory.") from error
         if lines and not lines[-1].endswith("\n"):
             del lines[-1]  # the line that was being written when the play was ended
-            file.write_text("".join(lines), encoding="utf-8")
+            write_atomically(file, "".join(lines))
         for number, line in enumerate(lines, 1):
             self._read(line, f"{file}, line {number}")
 
     def _read(self, line: str, where: str) -> None:
         try:
-            entry = json.loads(line)
+            entry = parse_json(line)
             if entry["format"] != FORMAT:
                 raise ValueError(f"format {entry['format']!r}, expected {FORMAT}")
             for match in entry["matches"] if entry["setting"] == self.setting else ():
@@ -73,8 +75,8 @@ class MatchLog:
         if self.file is None:
             return
         matches = [{"seating": job.seating, "seeds": job.seeds, "returns": found.tolist()} for job, found in batch]
-        with self.file.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps({"format": FORMAT, "setting": self.setting, "matches": matches}) + "\n")
+        line = json.dumps({"format": FORMAT, "setting": self.setting, "matches": matches})
+        append_to(self.file, line + "\n")
 
     def returns(self, job: Job) -> Returns:
         """Of the job's episodes, in the order of its seeds."""

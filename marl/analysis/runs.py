@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import json
+import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from marl.errors import ConfigError, printable
+from marl.inputs import open_input, read_json
 from marl.training.places import default_results
 from marl.training.result import reached
 from marl.training.runs import State, find_runs, numbered_id, state_of, trial_id
@@ -85,13 +86,16 @@ def usable_names(runs: Sequence[Path]) -> dict[Path, str]:
 
 
 def summarise(run: Path) -> RunSummary | None:
-    """What there is to know of one run from its files; None where its params cannot be read."""
+    """What there is to know of one run from its files; None where its params cannot be read or are not those of a run."""
     try:
-        params = json.loads((run / "params.json").read_text(encoding="utf-8"))
-        metric = f"evaluation.{params['evaluation']['metric']}"
-        algo, env = str(params["algo"]["name"]), str(params["env"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return _summary(run, read_json(run / "params.json"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _summary(run: Path, params: Mapping[str, Any]) -> RunSummary:
+    metric = f"evaluation.{params['evaluation']['metric']}"
+    algo, env = str(params["algo"]["name"]), str(params["env"])
     rows = read_table(run / "progress.csv")
     last = rows[-1] if rows else {}
     state, error = state_of(run, last)
@@ -115,9 +119,9 @@ def summarise(run: Path) -> RunSummary | None:
 def read_table(file: Path) -> list[dict[str, str]]:
     """Rows of ``progress.csv`` with dotted names; empty cells are left out."""
     try:
-        with file.open(encoding="utf-8", errors="replace", newline="") as text:
+        with io.TextIOWrapper(open_input(file), encoding="utf-8", errors="replace", newline="") as text:
             rows = list(csv.DictReader(text))
-    except OSError:
+    except (OSError, csv.Error):
         return []
     return [{name.replace("/", "."): value for name, value in row.items() if name and value} for row in rows]
 

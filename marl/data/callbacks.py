@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from marl.data.running import RunningEpisode, restored, storable
-from marl.errors import CallbackError, ConfigError, did_you_mean
+from marl.errors import CallbackError, ConfigError, did_you_mean, let_through
 from marl.registry import load_object
 from marl.trust import Sort
 
@@ -121,7 +121,8 @@ class Hooks:
             return
         try:
             call(info)
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             raise CallbackError(
                 f"callback {self.name}.{hook} failed{_where(info)}: {type(error).__name__}: {error}"
                 f"{_line(error, self._functions[hook])}. Mend it; a run that has a checkpoint can go on from there."
@@ -157,7 +158,8 @@ def make_hooks(given: object, own: bool = True) -> Hooks:
 def _built(found: type[Callbacks]) -> Callbacks:
     try:
         return found()
-    except Exception as error:
+    except BaseException as error:
+        let_through(error)
         raise ConfigError(
             f"callbacks {found.__name__} could not be built: {type(error).__name__}: {error}. It is called without arguments; "
             "give an object instead of the class if it needs some."
@@ -233,7 +235,7 @@ def _where(info: Info) -> str:
     return f" ({', '.join(places)})" if places else ""
 
 
-def _line(error: Exception, function: Callable[..., Any]) -> str:
+def _line(error: BaseException, function: Callable[..., Any]) -> str:
     """The last line of the hook's own file that was reached: where to look first."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     frames = traceback.extract_tb(error.__traceback__)

@@ -21,6 +21,7 @@ import numpy as np
 
 from marl.data.task import AgentID, Array, PolicyID
 from marl.errors import DataError
+from marl.inputs import parse_json, read_text
 
 NAME = re.compile(r"output-(?P<date>[\d_-]+)_worker-(?P<worker>\d+)_(?P<number>\d+)\.json", re.ASCII)
 
@@ -72,7 +73,7 @@ def _plain(column: Array) -> Any:
 def read_traces(path: Path) -> list[Trace]:
     """The episodes of a file; a last line that a kill left half-written is left out."""
     try:
-        *lines, rest = path.read_text(encoding="utf-8").split("\n")
+        *lines, rest = read_text(path).split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as recorded episodes ({error}). Record them again.") from error
     if rest and not lines:
@@ -82,7 +83,7 @@ def read_traces(path: Path) -> list[Trace]:
 
 def _read(path: Path, number: int, line: str) -> Trace:
     try:
-        about: dict[str, Any] = json.loads(line)
+        about: dict[str, Any] = parse_json(line)
         rows = {name: np.asarray(column) for name, column in about.pop("columns").items()}
         if len({len(column) for column in rows.values()}) != 1 or "rewards" not in rows:
             raise ValueError("its columns differ in length")

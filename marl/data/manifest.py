@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,8 @@ import numpy as np
 
 from marl.data.task import Kind, PolicyID, Task
 from marl.errors import DataError
+from marl.inputs import read_json
+from marl.storage import write_atomically
 
 MANIFEST = "trajectories.json"
 VERSION = 1
@@ -27,14 +28,14 @@ def write_manifest(directory: Path, task: Task, env: str, policies: Sequence[Pol
         "state_size": task.state_size,
         "kinds": [_described(kind) for kind in task.kinds],
     }
-    replace(directory / MANIFEST, (json.dumps(described, indent=1) + "\n").encode())
+    write_atomically(directory / MANIFEST, json.dumps(described, indent=1) + "\n")
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
     """What ``trajectories.json`` says."""
     path = directory / MANIFEST
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        manifest: dict[str, Any] = read_json(path)
         version = manifest["version"]
     except FileNotFoundError:
         raise DataError(
@@ -88,13 +89,3 @@ def _described(kind: Kind) -> dict[str, Any]:
         "observation_space": str(kind.observation_space),
         "action_space": str(kind.action_space),
     }
-
-
-def replace(path: Path, content: bytes) -> None:
-    """Readers see all of the old file or all of the new one."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from gymnasium import spaces
 
 from marl.data.actions import AnySpace, Array
 from marl.errors import DataError
+from marl.memory import free_memory, in_words
+
+BYTES_PER_NUMBER = 18  # lower and upper bound as doubles, and whether each is finite
 
 
 def space_to_json(space: AnySpace) -> dict[str, Any]:
@@ -38,7 +42,7 @@ def space_from_json(plain: Mapping[str, Any]) -> AnySpace:
     """The space that ``space_to_json`` was given."""
     kind = plain["type"]
     if kind == "Box":
-        dtype, shape = np.dtype(plain["dtype"]), tuple(plain["shape"])
+        dtype, shape = np.dtype(plain["dtype"]), _checked(plain["shape"])
         low, high = (np.broadcast_to(np.array(_read(plain[key]), dtype), shape) for key in ("low", "high"))
         return spaces.Box(low, high, shape, dtype.type)
     if kind == "Discrete":
@@ -46,12 +50,25 @@ def space_from_json(plain: Mapping[str, Any]) -> AnySpace:
     if kind == "MultiDiscrete":
         return spaces.MultiDiscrete(np.array(plain["nvec"]), start=np.array(plain["start"]))
     if kind == "MultiBinary":
-        return spaces.MultiBinary(plain["n"])
+        n = plain["n"]
+        return spaces.MultiBinary(_checked([n])[0] if isinstance(n, int) else _checked(n))
     if kind == "Tuple":
         return spaces.Tuple([space_from_json(part) for part in plain["spaces"]])
     if kind == "Dict":
         return spaces.Dict(OrderedDict((name, space_from_json(part)) for name, part in plain["spaces"]))
     raise DataError(f"a space of type {kind!r} is unknown; a newer marl may have written it.")
+
+
+def _checked(shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape whose bounds fit into memory, whatever a file says."""
+    if not all(isinstance(length, int) and length >= 0 for length in shape):
+        raise DataError(f"a space has the shape {list(shape)}; expected whole numbers.")
+    needed, free = BYTES_PER_NUMBER * math.prod(shape), free_memory()
+    if needed > free:
+        raise DataError(
+            f"a space of the shape {list(shape)} would take {in_words(needed)} of memory, and {in_words(free)} are free."
+        )
+    return tuple(shape)
 
 
 def _bound(bound: Array) -> Any:

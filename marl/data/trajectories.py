@@ -19,7 +19,6 @@ What follows from these (``elapsed``, ``active``, ``t``) is worked out while rea
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -29,9 +28,11 @@ from numpy.typing import DTypeLike
 
 from marl.data.batch import MultiAgentBatch
 from marl.data.jsonl import read_traces, trace_files
-from marl.data.manifest import check_fits, read_manifest, replace
+from marl.data.manifest import check_fits, read_manifest
+from marl.data.npz import read_npz
 from marl.data.task import Array, Bools, Floats, Ints, Kind, PolicyID, Task
 from marl.errors import DataError
+from marl.storage import write_atomically
 
 Rows: TypeAlias = dict[str, Array]
 """Some env steps of one episode, by column."""
@@ -96,7 +97,7 @@ def write_episodes(path: Path, episodes: Sequence[Rows]) -> None:
     lengths = np.array([len(rows["rewards"]) for rows in episodes], np.int64)
     content = io.BytesIO()
     np.savez_compressed(content, lengths=lengths, **joined(episodes))  # type: ignore[arg-type]
-    replace(path, content.getvalue())
+    write_atomically(path, content.getvalue())
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -193,6 +194,11 @@ def read_episodes(path: Path) -> list[Rows]:
         return [trace.rows for trace in read_traces(path)]
     arrays = _arrays(path)
     ends = np.cumsum(arrays.pop("lengths"))
+    for name, column in arrays.items():
+        if column.shape[:1] != (ends[-1],):
+            raise DataError(
+                f"{path}: column {name!r} has shape {column.shape}, expected {ends[-1]} rows. It is damaged."
+            )
     return [
         {name: column[end - length : end] for name, column in arrays.items()}
         for end, length in zip(ends.tolist(), np.diff(ends, prepend=0).tolist(), strict=True)
@@ -249,10 +255,12 @@ def _arrays(path: Path) -> dict[str, Array]:
     if path.suffix == ".json":
         return _from_text(path)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-            return {"lengths": arrays.pop("lengths").astype(np.int64), **arrays}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        arrays = read_npz(path)
+        lengths = arrays.pop("lengths").astype(np.int64)
+        if lengths.ndim != 1 or not len(lengths) or (lengths < 1).any():
+            raise ValueError("its episodes have no lengths")
+        return {"lengths": lengths, **arrays}
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} cannot be read as recorded episodes ({error!r}). Record them again.") from error
 
 

@@ -23,7 +23,7 @@ from marl.envs.lifting.answers import line_of_code
 from marl.envs.lifting.single_lane import SingleLane
 from marl.envs.lifting.vector import DictVector
 from marl.envs.wrappers import Wrapping, read_wrappers, wrap
-from marl.errors import ConfigError, EnvError, UnknownNameError, UserError, did_you_mean
+from marl.errors import ConfigError, EnvError, UnknownNameError, UserError, did_you_mean, let_through
 from marl.registry import Registry, import_module, load_object
 from marl.trust import Sort
 
@@ -169,7 +169,9 @@ def make_world(
         return wrap(_build(creator, name, context), wrappers, name)
 
     envs = [create(lane) for lane in range(num_envs)]
-    return DictVector(envs, name, create if fresh_env_per_episode else None, worker_index, with_state)
+    fresh = create if fresh_env_per_episode else None
+    found: DictVector = _guard(name, lambda: DictVector(envs, name, fresh, worker_index, with_state))  # asks for spaces
+    return found
 
 
 def make_env(
@@ -235,7 +237,8 @@ def _guard(name: object, build: Callable[[], Any]) -> Any:
         raise explain(error, f"env {name!r}: env_config", _keys_of(error)) from None
     except TypeError as error:  # keys that the creator does not take
         raise ConfigError(f"env {name!r} could not be built: TypeError: {error}. Check env_config.") from error
-    except Exception as error:
+    except BaseException as error:
+        let_through(error)
         raise EnvError(
             f"env {name!r} could not be built: {type(error).__name__}: {error}{line_of_code(error)}. Check env_config and "
             "what builds the env."

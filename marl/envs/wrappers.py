@@ -14,7 +14,7 @@ from marl.envs.foreign.adapt import as_foreign, as_world
 from marl.envs.joint import GroupedWorld
 from marl.envs.partial import KeepEntries
 from marl.envs.pixels import GreyFrames
-from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean
+from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean, let_through
 from marl.registry import Registry, load_object
 from marl.trust import Sort
 
@@ -68,7 +68,8 @@ def wrap(env: object, wrappers: Sequence[Wrapping], name: str) -> MultiAgentEnv:
             raise
         except ValidationError as error:
             raise explain(error, f"wrapper {wrapper!r}", ()) from None
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             raise ConfigError(
                 f"wrapper {wrapper!r} with {dict(keys)} does not fit env {name!r}: {type(error).__name__}: {error}"
             ) from error

@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from marl.errors import ConfigError
 from marl.gametheory.game import EXACT, MatrixGame, Payoffs, numbers
 from marl.gametheory.redraw import drawn_errors
+from marl.inputs import read_json
+from marl.storage import write_atomically
 
 FORMAT = 1
 
@@ -164,12 +166,12 @@ class PayoffTensor:
             raise ConfigError(f"{where} is not a payoff tensor: {type(error).__name__}: {error}.") from error
 
     def save(self, path: Path | str) -> None:
-        Path(path).write_text(json.dumps(self.as_json(), indent=1) + "\n")
+        write_atomically(Path(path), json.dumps(self.as_json(), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path | str) -> PayoffTensor:
         try:
-            data = json.loads(Path(path).read_text())
+            data = read_json(path)
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot read the payoff tensor {path}: {error}.") from error
         return cls.from_json(data, str(path))

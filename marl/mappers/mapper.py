@@ -10,7 +10,7 @@ from typing import Any
 
 from marl.data.episode import Episode
 from marl.data.task import AgentID, GroupID, PolicyID
-from marl.errors import ConfigError, UnknownPolicyError, UserError, did_you_mean
+from marl.errors import ConfigError, UnknownPolicyError, UserError, did_you_mean, let_through
 
 
 class Mapper(ABC):
@@ -108,7 +108,8 @@ class UserFunction(Mapper):
             policy: PolicyID = self.function(agent, episode) if self.takes_episode else self.function(agent)
         except UserError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             raise ConfigError(
                 f"policy_mapping_fn {self.name!r} failed for agent {agent!r}: {type(error).__name__}: {error}"
             ) from error

@@ -14,6 +14,7 @@ from marl.policies.networks import MLP
 from marl.policies.nfsp import NfspPolicy
 from marl.policies.policy import Policy
 from marl.policies.scripted import build_scripted
+from marl.policies.size import check_size
 from marl.policies.squashed import SquashedPolicy
 from marl.policies.stochastic import StochasticPolicy
 from marl.policies.value import ValuePolicy
@@ -33,6 +34,7 @@ def build_policy(spec: PolicySpec, kind: Kind) -> Policy:
     """A fresh policy; the same recipe gives the same weights everywhere."""
     if spec.scripted is not None:
         return build_scripted(kind, spec.scripted)
+    check_size(spec, kind)
     if spec.population is not None:
         member = replace(spec, population=None)
         return Mixture(kind, lambda: build_policy(member, kind), spec.acts in DRAWING)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from marl.data.task import AnySpace, Kind
-from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean
+from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean, let_through
 from marl.policies.config import ModelConfig
 from marl.policies.distributions import Distribution
 from marl.registry import Registry, load_object
@@ -91,7 +91,8 @@ class Shelf(Generic[T]):
             return found(*arguments)
         except UserError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             raise ConfigError(
                 f"{self.key} {name!r}: {found.__name__}({', '.join(self.takes)}) could not be built: {type(error).__name__}: "
                 f"{error}"
@@ -144,7 +145,8 @@ def check_model(model: Model, inputs: int, outputs: int) -> None:
                 raise TypeError(f"it gave a {type(answer).__name__}, not a pair")
             out, carry = answer
         shapes = tuple(out.shape), tuple(carry.shape)
-    except Exception as error:
+    except BaseException as error:
+        let_through(error)
         raise ConfigError(
             f"custom model {name} failed on two rows of zeros: {type(error).__name__}: {error}. forward(features "
             f"{[2, inputs]}, carry {[2, model.carry_size]}) must give outputs {[2, outputs]} and the new carry."
@@ -169,7 +171,8 @@ def check_preprocessor(preprocessor: Preprocessor, kind: Kind) -> None:
     try:
         with torch.no_grad():
             shape = tuple(preprocessor(rows).shape)
-    except Exception as error:
+    except BaseException as error:
+        let_through(error)
         raise ConfigError(
             f"custom preprocessor {name} failed on two observations of zeros {[2, kind.obs_width]}: {type(error).__name__}: "
             f"{error}"

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from weakref import WeakKeyDictionary, finalize
 
 from marl.envs.batched import BatchedEnv
+from marl.envs.lifting.answers import close_all
 from marl.envs.registry import resolve_env
 from marl.policies.policy import Policy
 from marl.populations.members import Member, Played, build
@@ -58,7 +59,7 @@ class Arena:
 
     def close(self) -> None:
         for world in self._worlds.values():
-            world.close()
+            close_all([world], world.name)
 
 
 _arenas: WeakKeyDictionary[RolloutWorker, Arena] = WeakKeyDictionary()

@@ -18,7 +18,7 @@ from marl.data.task import AgentID, Array, Bools, Floats, Ints, PolicyID
 from marl.envs.batched import BatchedEnv, Frame, State
 from marl.envs.lifting.answers import guarded
 from marl.envs.lifting.frames import FrameCheck
-from marl.errors import CheckpointError, EnvTimeoutError, PolicyError, SpaceMismatchError, UserError
+from marl.errors import CheckpointError, EnvTimeoutError, PolicyError, SpaceMismatchError, UserError, let_through
 from marl.mappers.mapper import Mapper, check_known
 from marl.policies.policy import Decision, Inputs, Policy
 from marl.rollout.config import RolloutConfig
@@ -78,7 +78,7 @@ class Player:
     def begin(self, lanes: Ints, seeds: Ints) -> None:
         """Start new episodes in these lanes."""
         self.clock.lap("raw_obs_processing")
-        with self._time_limit("reset"):
+        with self.time_limit("reset"):
             self.view = guarded(lambda: self.world.reset(lanes, seeds), "reset", self._where)
         self.clock.lap("env_wait")
         self.t[lanes] = 0
@@ -181,7 +181,8 @@ class Player:
             return policy.act(inputs, carry, rng, explore=explore)
         except UserError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             self._check.look(self.view, self._where_in)  # a NaN in the observations explains it better
             name = self.policy_ids[self.policies.index(policy)]
             raise PolicyError(
@@ -230,7 +231,7 @@ class Player:
         if self.watch is not None:
             self.watch.act(actions, self.view.present)
         self.clock.lap("action_processing")
-        with self._time_limit("step"):
+        with self.time_limit("step"):
             frame: Frame = guarded(lambda: self.world.step(actions), "step", self._where)
         self.clock.lap("env_wait")
         self.t += 1
@@ -288,7 +289,8 @@ class Player:
         frame.over[lanes] = True
 
     @contextmanager
-    def _time_limit(self, verb: str) -> Iterator[None]:
+    def time_limit(self, verb: str) -> Iterator[None]:
+        """Within this block the world has ``env_timeout_s`` seconds to answer."""
         seconds = self.config.env_timeout_s
         if seconds is None or threading.current_thread() is not threading.main_thread():
             yield
@@ -312,7 +314,7 @@ class Player:
 
     def state_dict(self) -> State:
         return {
-            "world": self.world.get_state(),
+            "world": guarded(self.world.get_state, "get_state", self._where),
             "told": [dict(tasks) for tasks in self.world.told],
             "ledger": self.ledger.state_dict(),
             "policy_of": self.policy_of.copy(),
@@ -330,7 +332,7 @@ class Player:
     def load_state_dict(self, state: State) -> Ints:
         """Go on where the state was taken. Gives lanes whose episode could not be brought back."""
         self.world.recall(state.get("told", ()))
-        self.view = self.world.set_state(state["world"])
+        self.view = guarded(lambda: self.world.set_state(state["world"]), "set_state", self._where)
         self.ledger.load_state_dict(state["ledger"])
         self.policy_of[:], self.t[:], self.eps_id[:] = state["policy_of"], state["t"], state["eps_id"]
         self.alive[:] = state["alive"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from marl.envs.batched import BatchedEnv
 from marl.envs.tasks import Told, same_task, tell
-from marl.errors import CallbackError, UserError
+from marl.errors import CallbackError, UserError, let_through
 from marl.rollout.config import StageWorld
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ class ChooseTasks:
                     tell(copy, {"set_task": task}, worker.world.told[lane])
             except UserError:
                 raise
-            except Exception as error:
+            except BaseException as error:
+                let_through(error)
                 raise CallbackError(
                     f"env_task_fn failed in worker {worker.index}, copy {lane}: {type(error).__name__}: {error}. Expected a "
                     "function of (result, env, ctx) that gives a task for env.set_task, or None for no change."

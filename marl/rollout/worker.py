@@ -16,6 +16,7 @@ from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Ints, PolicyID
 from marl.envs.base import EnvContext
 from marl.envs.batched import BatchedEnv, State
+from marl.envs.lifting.answers import close_all
 from marl.envs.lifting.grids import GridCheck
 from marl.envs.lifting.vector import DictVector
 from marl.envs.registry import make_world, register_env
@@ -289,7 +290,7 @@ class RolloutWorker:
             return 0
         cut = int((old.t > 0).sum())
         if needs_new_worlds(before, now):
-            old.world.close()
+            self._close(old)
             self._player, self._check = self._new_player(), None
             self._player.episodes_begun = old.episodes_begun
         else:
@@ -313,7 +314,7 @@ class RolloutWorker:
 
     def _drop_evaluator(self) -> None:
         if self._evaluator is not None:
-            self._evaluator.world.close()
+            self._close(self._evaluator)
         self._evaluator = None
 
     def set_weights(self, weights: Weights, version: int = 0) -> None:
@@ -340,7 +341,7 @@ class RolloutWorker:
 
     def load_state_dict(self, state: State) -> None:
         if self._player is not None and (self.stage != state.get("stage", 0) or any(self._told())):
-            self._player.world.close()  # a copy cannot be made to forget what it was told
+            self._close(self._player)  # a copy cannot be made to forget what it was told
             self._player, self._check = None, None
             self._drop_evaluator()
         self.stage = state.get("stage", 0)
@@ -362,4 +363,8 @@ class RolloutWorker:
     def close(self) -> None:
         for player in (self._player, self._evaluator):
             if player is not None:
-                player.world.close()
+                self._close(player)
+
+    def _close(self, player: Player) -> None:
+        with player.time_limit("close"):
+            close_all([player.world], player.world.name)

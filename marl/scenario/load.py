@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
 from pydantic import ValidationError
 
 from marl.algos.family import ALGOS, Preset
 from marl.config import explain
 from marl.errors import ConfigError, did_you_mean
+from marl.inputs import read_text
 from marl.registry import import_module
 from marl.scenario.config import ALGO_KEYS, ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP_KEYS, Scenario
 from marl.scenario.old_keys import OLD_KEYS
 from marl.scenario.searching import refuse_marks
+from marl.scenario.yaml_text import parse_yaml
 
 LARGEST_FILE = 1_000_000  # bytes
-MOST_VALUES = 100_000  # after aliases are followed: a small file can unfold to billions
 SECTIONS = ("algo", "model", "multiagent")
 MERGED = (*SECTIONS, "evaluation", "exploitability")  # a change of some of their keys leaves the others as they were
 
@@ -40,47 +39,20 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML mapping from a file; broken or hostile files are a ``ConfigError`` with the place."""
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; expected a scenario file, such as scenarios/two_step_game.yaml.")
-    if not path.is_file():
+    if not path.exists():
         nearby = [str(p) for p in sorted(path.parent.glob("*.yaml"))] if path.parent.is_dir() else []
         hint = did_you_mean(path, nearby) or (f" There is: {', '.join(nearby[:8])}." if nearby else "")
         raise ConfigError(f"no scenario file {path}.{hint}")
-    if path.stat().st_size > LARGEST_FILE:
-        raise ConfigError(f"{path} has {path.stat().st_size} bytes; a scenario has at most {LARGEST_FILE}.")
     try:
-        loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=_StrictLoader)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path} is not readable YAML: {' '.join(str(error).split())}") from error
+        text = read_text(path, largest=LARGEST_FILE)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read as a scenario: {error}.") from error
+    loaded = parse_yaml(text, str(path))
     if not isinstance(loaded, dict):
         raise ConfigError(
             f"{path} holds a {type(loaded).__name__}; expected keys and values, such as `env: two_step_game`."
         )
-    _count(loaded, path, 0)
-    return deepcopy(loaded)
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """Refuses Python objects (as SafeLoader does) and keys that are given twice."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":  # `<<: *defaults`
-                continue
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, str) and key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is given twice", key_node.start_mark)
-            if isinstance(key, str):
-                seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-def _count(value: object, path: Path, counted: int) -> int:
-    counted += 1
-    if counted > MOST_VALUES:
-        raise ConfigError(f"{path} unfolds to more than {MOST_VALUES} values (aliases?); a scenario is small.")
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        counted = _count(item, path, counted)
-    return counted
+    return loaded
 
 
 def parse_set(text: str) -> tuple[str, Any]:
@@ -88,10 +60,7 @@ def parse_set(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"--set {text!r}: expected key=value, for instance --set algo.lr=0.001.")
-    try:
-        return key.strip(), yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--set {text!r}: the value is not readable YAML: {' '.join(str(error).split())}") from error
+    return key.strip(), parse_yaml(value, f"--set {text!r}: the value")
 
 
 def apply(raw: dict[str, Any], key: str, value: Any) -> None:

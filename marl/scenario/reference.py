@@ -16,6 +16,7 @@ from marl.algos.config import OptimizerConfig
 from marl.algos.presets import ALGOS
 from marl.envs.registry import ENVS
 from marl.envs.wrappers import WRAPPERS
+from marl.inputs import read_text
 from marl.policies.config import ExplorationConfig, ModelConfig, ScriptedConfig
 from marl.populations.config import PopulationConfig
 from marl.populations.exploit_config import ExploitabilityConfig
@@ -74,7 +75,7 @@ def overview(scenarios: Path) -> str:
 
 def _first_comment(path: Path) -> str:
     read_yaml(path)  # a broken scenario is worth a clear error here as well
-    first = path.read_text(encoding="utf-8").splitlines()[0]
+    first = read_text(path).partition("\n")[0]
     return first.lstrip("# ") if first.startswith("#") else ""
 
 

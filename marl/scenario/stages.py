@@ -7,10 +7,11 @@ from typing import Any
 
 from marl.data.task import Task
 from marl.envs.batched import BatchedEnv
+from marl.envs.lifting.answers import close_all
 from marl.envs.lifting.vector import DictVector
 from marl.envs.registry import make_world
 from marl.envs.tasks import verbs_of
-from marl.errors import ConfigError, SpaceMismatchError, UserError
+from marl.errors import ConfigError, SpaceMismatchError, UserError, let_through
 from marl.rollout.config import StageWorld, WorldRecipe
 from marl.scenario.config import Scenario, StageConfig
 from marl.scenario.world import Look, describe_players, env_name, who_plays
@@ -38,7 +39,7 @@ def stage_worlds(scenario: Scenario, look: Look, task: Task, evaluated: WorldRec
     if scenario.env_task_fn is not None:
         world = make_world(scenario.env, 1, scenario.env_config, wrappers=look.wrappers, with_state=False)
         _check_takes_tasks(world, "env_task_fn is given")
-        world.close()
+        close_all([world], world.name)
     return tuple(found)
 
 
@@ -84,7 +85,7 @@ def _try_out(
             _check_takes_tasks(world, f"{where} has the task {stage.task!r}")
             _try_task(where, world, stage.task)
     finally:
-        world.close()
+        close_all([world], world.name)
 
 
 def _compare(where: str, scenario: Scenario, world: BatchedEnv, look: Look, task: Task) -> None:
@@ -120,7 +121,8 @@ def _try_task(where: str, world: BatchedEnv, task: object) -> None:
         lane.set_task(task)
     except UserError as error:
         raise type(error)(f"{where}: {error}") from error
-    except Exception as error:
+    except BaseException as error:
+        let_through(error)
         raise ConfigError(
             f"{where}: set_task({task!r}) of world {world.name!r} failed: {type(error).__name__}: {error}."
         ) from error

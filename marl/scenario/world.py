@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from marl.data.task import AgentID, AnySpace, GroupID, Kind
 from marl.envs.batched import BatchedEnv
 from marl.envs.joint import GroupedWorld
+from marl.envs.lifting.answers import close_all
 from marl.envs.lifting.vector import DictVector
 from marl.envs.registry import make_world, resolve_env
 from marl.envs.wrappers import Wrapping, read_wrappers
@@ -68,7 +69,7 @@ def evaluation_world(scenario: Scenario, look: Look) -> WorldRecipe:
     wrappers = look.wrappers[len(scenario.wrappers) :]
     recipe = WorldRecipe(own.env, own.env_config or {}, wrappers)
     world = make_world(recipe.env, 1, recipe.env_config, wrappers=wrappers, with_state=False)
-    world.close()
+    close_all([world], world.name)
     trained, found = (who_plays(kinds) for kinds in (look.kinds, world.kinds))
     if trained != found:
         raise SpaceMismatchError(
@@ -101,7 +102,7 @@ def env_name(env: object) -> str:
 
 def _built(scenario: Scenario, wrappers: Sequence[Wrapping]) -> BatchedEnv:
     world = make_world(scenario.env, 1, scenario.env_config, wrappers=wrappers)
-    world.close()
+    close_all([world], world.name)
     return world
 
 

@@ -1,4 +1,4 @@
-"""Files and folders that are either old or new, never half: written beside their place, then renamed.
+"""Folders (and files, see ``marl.storage``) that are either old or new, never half: written beside their place, then renamed.
 
 Temporary folders are called ``.NAME.PID.marl-tmp``: hidden, and the next write knows whether the process
 that made one still lives. An older folder that had to step aside is ``.NAME.PID.marl-old`` for a moment.
@@ -14,26 +14,11 @@ from pathlib import Path
 
 import psutil
 
+from marl.storage import sync as sync
+from marl.storage import write_atomically as write_atomically
+
 _LEFTOVER = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.marl-(?P<kind>tmp|old)", re.ASCII)
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # Linux: <fcntl.h>, <linux/fs.h>
-
-
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Replace the file's content (text as UTF-8); readers see all of the old or all of the new."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-    sync(temporary)
-    os.replace(temporary, path)
-    sync(path.parent)
-
-
-def sync(path: Path) -> None:
-    """Wait until the file, or the folder's list of names, is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def temporary_beside(folder: Path, kind: str = "tmp") -> Path:

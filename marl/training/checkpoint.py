@@ -23,7 +23,8 @@ from safetensors import SafetensorError
 
 from marl.data.task import Array
 from marl.data.tree import pack, unpack
-from marl.errors import CheckpointError, did_you_mean
+from marl.errors import CheckpointError, CheckpointWriteError, did_you_mean
+from marl.inputs import check_fits, open_input, read_json
 from marl.training.atomic import clear_leftovers, put_in_place, remove, sync, temporary_beside, write_atomically
 from marl.training.damage import tell
 from marl.training.places import default_results
@@ -104,7 +105,7 @@ def _put(folder: Path, fill: Callable[[Path], None]) -> Path:
         fill(temporary)
         put_in_place(temporary, folder)
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(
+        raise CheckpointWriteError(
             f"could not write the checkpoint {folder}: {error}. Older checkpoints are untouched; check free "
             "space and permissions there, or choose another place."
         ) from error
@@ -237,8 +238,7 @@ def _write_part(folder: Path, part: str, tree: object) -> None:
                 f"part {part!r} cannot be stored: the array at {where} has dtype {array.dtype}. A checkpoint "
                 "takes bool, integer and float arrays of at most 64 bits: convert it in get_state()."
             )
-    (folder / f"{part}.json").write_text(text, encoding="utf-8")
-    sync(folder / f"{part}.json")
+    write_atomically(folder / f"{part}.json", text)
     if arrays:
         safetensors.numpy.save_file(arrays, folder / f"{part}.safetensors")
         sync(folder / f"{part}.safetensors")
@@ -274,15 +274,16 @@ def _read_manifest(folder: Path) -> Manifest:
 
 def _read_json(file: Path) -> Any:
     try:
-        return json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+        return read_json(file)
+    except (OSError, ValueError) as error:
         raise _damaged(file, f"it is not readable JSON ({error})") from error
 
 
 def _read_arrays(file: Path) -> dict[str, Array]:
     try:
+        check_fits(file, file.stat().st_size)
         arrays: dict[str, Array] = safetensors.numpy.load_file(file)
-    except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError, OverflowError) as error:
         raise _damaged(file, f"it is not a readable safetensors file ({error})") from error
     return arrays
 
@@ -296,7 +297,7 @@ def _check_hash(file: Path, manifest: Manifest) -> None:
 
 
 def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
+    with open_input(file) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

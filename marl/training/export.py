@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import safetensors.numpy
-from pydantic import ValidationError
 from safetensors import SafetensorError
 
-from marl.data.manifest import replace
 from marl.data.space_json import space_from_json, space_to_json
 from marl.data.task import Array, Kind, PolicyID
 from marl.errors import CheckpointError, ConfigError, DataError, SpaceMismatchError, did_you_mean
+from marl.inputs import read_bytes, read_json
 from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
 from marl.policies.policy import Policy
@@ -32,6 +31,7 @@ from marl.scenario.describe import can_be_replayed, to_plain
 from marl.scenario.load import compose
 from marl.scenario.setup import Setup, set_up
 from marl.scenario.world import env_name
+from marl.storage import write_atomically
 from marl.training.acting import Actor
 from marl.training.checkpoint import TO_PLAY, find_checkpoint, read_part
 from marl.training.store import check_weights, set_weights
@@ -42,6 +42,13 @@ if TYPE_CHECKING:
 
 ABOUT, WEIGHTS = "policy.json", "weights.safetensors"
 FORMAT = 1
+
+
+# What reading a file raises that somebody has written by hand; gymnasium asserts.
+_DAMAGED = (
+    OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, RecursionError,
+    SafetensorError, DataError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -130,8 +137,8 @@ def _write(folder: Path, about: Mapping[str, Any], weights: Mapping[str, Array])
     digest = hashlib.sha256(content).hexdigest()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        replace(folder / WEIGHTS, content)
-        replace(folder / ABOUT, (json.dumps({**about, "sha256": digest}, indent=1) + "\n").encode())
+        write_atomically(folder / WEIGHTS, content)
+        write_atomically(folder / ABOUT, json.dumps({**about, "sha256": digest}, indent=1) + "\n")
     except OSError as error:
         raise CheckpointError(f"cannot export to {folder}: {error}. Choose a folder that can be written to.") from error
     return folder
@@ -169,7 +176,7 @@ def read_exported(path: Path, name: PolicyID | None = None) -> Exported:
 def _about(folder: Path) -> dict[str, Any]:
     path = folder / ABOUT
     try:
-        about: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        about: dict[str, Any] = read_json(path)
         version = about["format"]
         check_texts(about, str(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -191,11 +198,11 @@ def _read(folder: Path) -> Exported:
         )  # fmt: skip
         seen, moves = (space_from_json(about[key]) for key in ("observation_space", "action_space"))
         kind = Kind(about["agents"][0], tuple(about["agents"]), seen, moves, about["masked"])
-        content = (folder / WEIGHTS).read_bytes()
+        content = read_bytes(folder / WEIGHTS, growth=2.0)
         if hashlib.sha256(content).hexdigest() != about["sha256"]:
             raise DataError(f"{WEIGHTS} is not what {ABOUT} was written for")
         return Exported(folder, about, spec, kind, safetensors.numpy.load(content))
-    except (OSError, KeyError, TypeError, ValueError, ValidationError, SafetensorError, DataError) as error:
+    except _DAMAGED as error:
         raise CheckpointError(f"{folder} is damaged ({error}). Export the policy again.") from error
 
 

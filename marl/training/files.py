@@ -22,11 +22,12 @@ import numpy as np
 import yaml
 
 from marl.errors import ConfigError, UserError
-from marl.training.atomic import write_atomically
+from marl.inputs import parse_json, read_text
+from marl.storage import append_to, make_folder, write_atomically
 from marl.training.media import encoded, pixels
 
 if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
+    from marl.training.events import Events
 
 Scalar: TypeAlias = str | int | float | bool | None
 Result: TypeAlias = Mapping[str, Any]
@@ -38,7 +39,7 @@ class RunFiles:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._columns: list[str] = []  # of progress.csv; empty until the first write
-        self._events: SummaryWriter | None = None
+        self._events: Events | None = None
         self._purge_step: int | None = None
 
     def write_params(self, params: Mapping[str, Any]) -> None:
@@ -63,8 +64,7 @@ class RunFiles:
         plain: dict[str, Any] = to_plain(self._with_media_as_files(result), finite=True)
         if not self._columns:
             self._rewrite(self.results())
-        with self._result_file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(plain) + "\n")
+        append_to(self._result_file, json.dumps(plain) + "\n")
         self._append_row(plain)
         self._append_events(plain)
         return plain
@@ -81,12 +81,12 @@ class RunFiles:
         shown = pixels(name, picture)
         ending, content = encoded(shown)
         place = f"media/{safe_name(name, empty='picture')}_{step}{f'_{number}' if number else ''}.{ending}"
-        (self.directory / "media").mkdir(exist_ok=True)
+        make_folder(self.directory / "media")
         write_atomically(self.directory / place, content)
         height, width, colours = shown.shape[-3:]
         image = Summary.Image(height=height, width=width, colorspace=colours, encoded_image_string=content)
         tag = f"{name}/{number}" if number else name
-        self._writer._get_file_writer().add_summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
+        self._writer.add_summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
         return place
 
     def _with_media_as_files(self, result: Result) -> Result:
@@ -112,11 +112,14 @@ class RunFiles:
         """All results written so far; a half-written last line is left out."""
         if not self._result_file.exists():
             return []
-        lines = self._result_file.read_text(encoding="utf-8", errors="replace").splitlines()
+        try:
+            lines = read_text(self._result_file, errors="replace").split("\n")
+        except OSError as error:
+            raise UserError(f"{self._result_file} cannot be read: {error}. Take away what is there.") from error
         found = []
         for number, line in enumerate(lines, start=1):
             try:
-                found.append(json.loads(line))
+                found.append(_checked(parse_json(line)))
             except ValueError as error:
                 if number < len(lines):
                     raise UserError(
@@ -133,8 +136,8 @@ class RunFiles:
     def close(self) -> None:
         """Finish the TensorBoard file; a later ``append`` starts a new one."""
         if self._events is not None:
-            self._events.close()
-            self._events = None
+            events, self._events = self._events, None
+            events.flush()
 
     @property
     def _result_file(self) -> Path:
@@ -160,21 +163,20 @@ class RunFiles:
         if not row.keys() <= set(self._columns):
             self._rewrite_table(self.results())  # new keys: every row gets the longer header
             return
-        with (self.directory / "progress.csv").open("a", encoding="utf-8", newline="") as file:
-            file.write(_csv(self._aligned([row])))
+        append_to(self.directory / "progress.csv", _csv(self._aligned([row])))
 
     def _aligned(self, rows: Iterable[Mapping[str, Scalar]]) -> Iterator[list[Scalar]]:
         for row in rows:
             yield [row.get(column) for column in self._columns]
 
     @property
-    def _writer(self) -> SummaryWriter:
+    def _writer(self) -> Events:
         """TensorBoard's file, begun when it is first needed."""
         if self._events is None:
-            from torch.utils.tensorboard import SummaryWriter
+            from marl.training.events import Events
 
             self._wait_for_a_new_second()
-            self._events = SummaryWriter(str(self.directory), purge_step=self._purge_step)
+            self._events = Events(self.directory, self._purge_step)
             self._purge_step = None
         return self._events
 
@@ -190,7 +192,7 @@ class RunFiles:
             if isinstance(value, int | float) and not isinstance(value, bool):
                 events.add_scalar(tag, value, step)
         for tag, values in _histograms(result):
-            events.add_histogram(tag, np.asarray(values, dtype=np.float64), step)
+            events.add_histogram(tag, values, step)
         events.flush()
 
 
@@ -214,6 +216,12 @@ def to_plain(value: Any, *, finite: bool = False) -> Any:
     if isinstance(value, set | frozenset):
         return sorted((to_plain(item, finite=finite) for item in value), key=str)
     return str(value)
+
+
+def _checked(result: Any) -> dict[str, Any]:
+    if not isinstance(result, dict):
+        raise ValueError(f"a {type(result).__name__} instead of an object")
+    return result
 
 
 def table_row(result: Result) -> dict[str, Scalar]:

@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marl.data.episode import EpisodeStats
-from marl.data.manifest import replace
 from marl.data.task import Array
+from marl.envs.batched import BatchedEnv
+from marl.envs.lifting.answers import close_all, guarded
 from marl.envs.registry import make_world
 from marl.rollout.player import Player
 from marl.rollout.worker import RolloutWorker
 from marl.scenario.setup import Setup
+from marl.storage import make_folder, storing, write_atomically
 from marl.training.tally import returns_by_agent
 from marl.training.video import Screen, Video, can_write_mp4, check_screen, picture_of
 
@@ -60,9 +62,9 @@ def make_camera(setup: Setup) -> Camera | None:
     )
     try:
         world.reset(np.array([0]), np.array([0]))
-        drawn = world.render(0)
+        drawn = picture_by(world)
     finally:
-        world.close()
+        close_all([world], world.name)
     picture_of(drawn, world.name)
     if show:
         check_screen(drawn, world.name)
@@ -97,7 +99,7 @@ class Camera:
         numbers = (trainer.scenario.seed, trainer.iteration)
         films = trainer.workers.foreach_worker(Cameraman(*numbers))
         folder = directory / "videos"
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         about = {"iteration": trainer.iteration, "timesteps_total": trainer.timesteps_total}
         for film in films:
             if film is not None:
@@ -114,7 +116,7 @@ class Camera:
                 self.screen.add(drawn, player.world.name)
                 trainer.timers.add_sampler({"env_render": player.clock.pop()["env_render"], "pictures": 1})
         finally:
-            player.world.close()
+            close_all([player.world], player.world.name)
 
     def close(self) -> None:
         self.screen.close()
@@ -123,10 +125,10 @@ class Camera:
 def _keep(folder: Path, film: Film, about: dict[str, Any]) -> None:
     name = f"iteration_{about['iteration']:06d}_worker-{film.worker}"
     for ending, content in film.files.items():
-        replace(folder / f"{name}{ending}", content)
+        write_atomically(folder / f"{name}{ending}", content)
     files = [f"{name}{ending}" for ending in film.files]
     meta = {**about, "worker": film.worker, **film.meta, "files": files}
-    replace(folder / f"{name}.meta.json", (json.dumps(meta, indent=1) + "\n").encode())
+    write_atomically(folder / f"{name}.meta.json", json.dumps(meta, indent=1) + "\n")
 
 
 @dataclass(frozen=True)
@@ -143,8 +145,8 @@ class Cameraman:
         player = worker.make_drawing_player()
         seed = episode_seed(self.seed, self.iteration, worker.index, FILM)
         endings = (".gif", ".mp4") if can_write_mp4() else (".gif",)
-        with tempfile.TemporaryDirectory() as folder, ExitStack() as ending:
-            ending.callback(player.world.close)
+        with storing(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory() as folder, ExitStack() as ending:
+            ending.callback(close_all, [player.world], player.world.name)
             videos = [Video(Path(folder) / f"film{e}") for e in endings]
             for drawn in drawn_episode(player, seed, spec.config.explore):
                 for video in videos:
@@ -168,9 +170,15 @@ def drawn_episode(player: Player, seed: int, explore: bool) -> Iterator[Array | 
             return
 
 
+def picture_by(world: BatchedEnv) -> Array | str | None:
+    """What the first copy of a world draws; whatever goes wrong in it is an ``EnvError``."""
+    drawn: Array | str | None = guarded(lambda: world.render(0), "render", lambda: f"env {world.name!r}")
+    return drawn
+
+
 def _drawn(player: Player) -> Array | str | None:
     player.clock.start()
-    drawn: Array | str | None = player.world.render(0)
+    drawn = picture_by(player.world)
     player.clock.lap("env_render")
     return drawn
 

@@ -28,6 +28,7 @@ from marl.scenario.routing import candidates, example_agent
 from marl.scenario.setup import Setup, set_up
 from marl.training.casting import Cast, Recast, cast
 from marl.training.checkpoint import TO_PLAY, find_checkpoint, read_part
+from marl.training.filming import picture_by
 from marl.training.recording import Recorder
 from marl.training.store import set_weights
 from marl.training.stored import stored_scenario, without_places
@@ -191,7 +192,7 @@ def _watchers(player: Player, wishes: Wishes, say: Callable[[str], None], ending
 
 def _check_drawing(player: Player, on_screen: bool) -> None:
     player.world.reset(np.array([0]), np.array([0]))
-    drawn, name = player.world.render(0), player.world.name
+    drawn, name = picture_by(player.world), player.world.name
     picture_of(drawn, name)
     if on_screen:
         check_screen(drawn, name)
@@ -239,7 +240,7 @@ class Shown:
         self.target = target
 
     def begin(self, player: Player) -> None:
-        self.target.add(player.world.render(0), player.world.name)
+        self.target.add(picture_by(player.world), player.world.name)
 
     def before(self, player: Player, choices: Choices) -> None:
         """Nothing has happened yet."""

@@ -11,13 +11,14 @@ import os
 import platform
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import psutil
 
 from marl.errors import CheckpointError, RunLockedError, did_you_mean
+from marl.inputs import read_json
 from marl.training.atomic import write_atomically
 from marl.training.places import default_results
 from marl.training.run_lock import holder_of, is_running
@@ -35,13 +36,19 @@ def told_state(directory: Path) -> Iterator[list[State]]:
     try:
         yield ended
     except KeyboardInterrupt:
-        _write(directory, "stopped")
+        _try_to_write(directory, "stopped")
         raise
     except BaseException as error:
         lines = str(error).splitlines()
-        _write(directory, "failed", f"{type(error).__name__}: {lines[0] if lines else ''}")
+        _try_to_write(directory, "failed", f"{type(error).__name__}: {lines[0] if lines else ''}")
         raise
     _write(directory, ended[-1])
+
+
+def _try_to_write(directory: Path, state: State, error: str = "") -> None:
+    """The run ended by an error, which must not be hidden by a second one: a full disk takes no state either."""
+    with suppress(OSError):
+        _write(directory, state, error)
 
 
 def _write(directory: Path, state: State, error: str = "") -> None:
@@ -55,7 +62,7 @@ def state_of(directory: Path, last: dict[str, Any]) -> tuple[State, str]:
     if _is_locked(directory):
         return "running", ""
     try:
-        told = json.loads((directory / _FILE).read_text(encoding="utf-8"))
+        told = read_json(directory / _FILE)
         state: State = told["state"]
     except (OSError, ValueError, KeyError, TypeError):
         return ("finished" if str(last.get("done")) == "True" else "stopped"), ""

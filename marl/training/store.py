@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,12 @@ import numpy as np
 
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
-from marl.errors import CheckpointError, did_you_mean
+from marl.errors import CheckpointError, StorageError, UserError, did_you_mean
 from marl.policies.policy import Policy
 from marl.registry import only_modules
 from marl.scenario.describe import can_be_replayed, describe
 from marl.scenario.load import compose
+from marl.storage import make_folder
 from marl.training.checkpoint import (
     BEST,
     TO_PLAY,
@@ -96,6 +98,7 @@ class Store:
 
     def open(self, directory: Path) -> None:
         """Use this directory for everything from now on."""
+        make_folder(directory)
         self.claim(directory)
         self.directory = directory
         self.files = RunFiles(directory)
@@ -143,13 +146,24 @@ class Store:
         if self.files is None:
             return
         assert self.directory is not None
-        self.newest = self.files.append(result)
+        try:
+            self.newest = self.files.append(result)
+        except StorageError:
+            self._rescue()
+            raise
         iteration, freq = self.trainer.iteration, self.trainer.scenario.checkpoint_freq
         best = None
         if self._best_at == iteration:
             best = write_checkpoint(self.directory / "checkpoints" / BEST, self._parts())
         if freq and iteration % freq == 0:
             self.save(equal=best)
+
+    def _rescue(self) -> None:
+        """A file could not be written. Where the result itself could, the iteration is complete: keep it, if there is room."""
+        assert self.files is not None
+        with suppress(UserError):
+            if any(result["training_iteration"] == self.trainer.iteration for result in self.files.results()[-1:]):
+                self._save(None, None)
 
     def write_population(self, population: Population) -> None:
         """What a reader wants to know of a population: members, lineage, payoffs."""

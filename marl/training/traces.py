@@ -16,8 +16,9 @@ from typing import Any
 from marl.data.jsonl import NAME, to_line, trace_files, trace_name
 from marl.data.task import AgentID, PolicyID
 from marl.data.trajectories import Rows
-from marl.errors import CheckpointError, DataError, printable
+from marl.errors import CheckpointError, printable
 from marl.scenario.setup import Setup
+from marl.storage import append_to
 from marl.training.recording import EPISODES_PER_FILE, check_there
 
 
@@ -48,11 +49,7 @@ class TextFiles:
         if place.episodes == self.per_file:
             place = self.places[worker] = _Place(place.number + 1)
         line = to_line(episode, self.agents, self.policies, worker)
-        try:
-            with self._path(worker, place).open("ab") as file:
-                file.write(line)
-        except OSError as error:
-            raise DataError(f"cannot record into {self.directory}: {error}. Choose a directory to write to.") from error
+        append_to(self._path(worker, place), line)
         place.episodes, place.size = place.episodes + 1, place.size + len(line)
 
     def _path(self, worker: int, place: _Place) -> Path:

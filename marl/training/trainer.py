@@ -31,6 +31,7 @@ from marl.training.build import check_fields, choose_device, make_pool
 from marl.training.curriculum import Curriculum, change_worlds_if_due, stops_that_count
 from marl.training.export import export_policies, import_weights
 from marl.training.filming import Camera, make_camera
+from marl.training.footprint import check_memory
 from marl.training.hooks import connect, finish_evaluation, finish_result, take_pictures
 from marl.training.learners import Learners, make_learners
 from marl.training.machine import Usage, experiment_id, whereabouts
@@ -80,6 +81,7 @@ class Trainer:
         torch.set_num_threads(self.scenario.torch_threads)
         self.setup: Setup = setup or set_up(self.scenario)
         check_fields(self.scenario, list(self.setup.policies))
+        check_memory(self.setup)
         self.curriculum = Curriculum(self.scenario)
         self.examiner = make_examiner(self.setup) if self.scenario.exploitability.interval else None
         self.camera: Camera | None = make_camera(self.setup)

@@ -8,9 +8,11 @@ onto its canvas, made smaller where they do not fit.
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 import sys
 import textwrap
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 
 from marl.data.task import Array
 from marl.errors import ConfigError
+from marl.storage import storing, write_atomically
 
 Picture: TypeAlias = NDArray[np.uint8]
 
@@ -90,6 +93,9 @@ class Video:
         self.frames = 0
         self._writer: Any = None
         self._size = (0, 0)
+        self._gif = (
+            io.BytesIO() if self.path.suffix.lower() == ".gif" else None
+        )  # imageio keeps all frames until the end
         if self.path.suffix.lower() not in (".gif", ".mp4"):
             raise ConfigError(f"a video is called NAME.gif or NAME.mp4, but {str(path)!r} ends in neither. Rename it.")
         if self.path.suffix.lower() == ".mp4" and not can_write_mp4():
@@ -115,27 +121,40 @@ class Video:
             height, width = picture.shape[:2]
             self._size = (height + height % 2, width + width % 2)  # MP4 wants even numbers
             self._writer = self._open(self.fps or (TEXT_RATE if isinstance(drawn, str) else PICTURE_RATE))
-        self._writer.append_data(fitted(picture, *self._size))
+        with storing(self.path):
+            self._writer.append_data(fitted(picture, *self._size))
         self.frames += 1
 
     def _open(self, fps: float) -> Any:
         import imageio
 
-        if self.path.suffix.lower() == ".mp4":
+        if self._gif is not None:
+            return imageio.get_writer(self._gif, "GIF", duration=1000 / fps, loop=0)
+        with storing(self.path):
             return imageio.get_writer(self._temporary, fps=fps, macro_block_size=2)
-        return imageio.get_writer(self._temporary, duration=1000 / fps, loop=0)
 
     def close(self) -> None:
         """Bring it to the disk; without a frame there is no file."""
         if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-            os.replace(self._temporary, self.path)
+            writer, self._writer = self._writer, None
+            if self._gif is not None:
+                writer.close()
+                write_atomically(self.path, self._gif.getvalue())
+                return
+            with storing(self.path):
+                try:
+                    writer.close()
+                    _check_whole(self._temporary)
+                    os.replace(self._temporary, self.path)
+                except OSError:
+                    self._temporary.unlink(missing_ok=True)
+                    raise
 
     def discard(self) -> None:
         """Leave nothing behind."""
         if self._writer is not None:
-            self._writer.close()
+            with suppress(OSError):  # a full disk has been told already
+                self._writer.close()
             self._writer = None
         self._temporary.unlink(missing_ok=True)
 
@@ -147,6 +166,12 @@ class Video:
     ) -> None:
         del error, trace
         (self.discard if kind is not None and not issubclass(kind, KeyboardInterrupt) else self.close)()
+
+
+def _check_whole(film: Path) -> None:
+    """ffmpeg writes the table of contents last and says nothing of a full disk."""
+    if b"moov" not in film.read_bytes():
+        raise OSError("ffmpeg could not write all of it; is the disk full?")
 
 
 def can_write_mp4() -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import CheckpointError
+from marl.inputs import read_json
 from marl.scenario.describe import to_plain
 from marl.training.atomic import write_atomically
 from marl.tune.plan import Plan, Planned
@@ -97,7 +98,7 @@ def read_journal(directory: Path) -> dict[str, Any]:
         )
         raise CheckpointError(f"{directory} holds no {FILE}, so there is no search to go on with.{hint}")
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = read_json(file)
         rows: Sequence[Mapping[str, Any]] = content["trials"]
         complete = bool(rows) and all({"trial_id", "directory", "params", "status"} <= row.keys() for row in rows)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

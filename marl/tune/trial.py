@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from marl.errors import CheckpointError, UserError
+from marl.inputs import read_text
+from marl.storage import make_folder, write_atomically
 from marl.tune.objective import Objective
 
 ERROR_FILE = "error.txt"
@@ -92,8 +95,9 @@ def newest_checkpoint(directory: Path) -> Path | None:
 def write_error(directory: Path, error: BaseException) -> None:
     """Leave a failure where the driver and the user find it: one sentence for mistakes, the type too for anything else."""
     text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / ERROR_FILE).write_text(text + "\n", encoding="utf-8")
+    with suppress(OSError):  # a full disk must not hide the error
+        make_folder(directory)
+        write_atomically(directory / ERROR_FILE, text + "\n")
 
 
 def read_error(directory: Path) -> str:
@@ -103,4 +107,4 @@ def read_error(directory: Path) -> str:
         return (
             "its process died without a word; usual reasons are too little memory and a crash in the world's own code"
         )
-    return file.read_text(encoding="utf-8", errors="replace").strip()
+    return read_text(file, errors="replace").strip()

@@ -29,6 +29,7 @@ from marl.gametheory.tree.tree import Tree
 from marl.populations.matches import Players
 from marl.registry import only_modules
 from marl.scenario.setup import Setup
+from marl.storage import make_folder
 from marl.training.atomic import write_atomically
 from marl.training.files import safe_name
 
@@ -79,7 +80,7 @@ class Report:
     def write(self, directory: Path) -> None:
         """``report.txt``, ``report.json``, ``report.html`` and, where somebody played, ``payoffs.json``."""
         made = checked_place(directory)
-        made.mkdir(parents=True, exist_ok=True)
+        make_folder(made)
         write_atomically(made / "report.txt", self.text)
         write_atomically(made / "report.json", json.dumps(self.as_json(), indent=1) + "\n")
         write_atomically(made / "report.html", self.page)

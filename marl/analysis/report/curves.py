@@ -11,6 +11,7 @@ from typing import Any
 from marl.analysis.report.content import Block, Picture, Section, Words, meaning, number
 from marl.analysis.report.figures import Line, draw_curves
 from marl.analysis.report.names import Contestant
+from marl.inputs import parse_json, read_text
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "reward in training": ("episode_reward_mean",),
@@ -60,13 +61,13 @@ def run_curves(who: Sequence[Contestant]) -> tuple[list[RunCurves], list[str]]:
 def read_results(file: Path) -> list[dict[str, Any]]:
     """One dict per iteration; lines that are not results are passed over, as a run may be writing right now."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = read_text(file).splitlines()
     except (OSError, UnicodeDecodeError):
         return []
     found = []
     for line in lines:
         try:
-            result = json.loads(line)
+            result = parse_json(line)
         except json.JSONDecodeError:
             continue
         if isinstance(result, dict) and isinstance(result.get("timesteps_total"), int | float):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from marl.analysis.crossplay import match_pool
 from marl.analysis.entrants import Entrant
 from marl.data.task import AgentID
+from marl.envs.lifting.answers import close_all
 from marl.gametheory.tree.size import WALKS, Walks, walk
 from marl.populations.matches import Job, PlayerID, Returns, play_all
 from marl.populations.members import Member
@@ -38,6 +39,6 @@ def sample(setup: Setup, agents: Mapping[PlayerID, Sequence[AgentID]], episodes:
         try:
             return Sample(returns, walk(world, setup.rollout.config.horizon, seed))
         finally:
-            world.close()
+            close_all([world], world.name)
     finally:
         pool.stop()

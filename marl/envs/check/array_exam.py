@@ -15,6 +15,8 @@ from marl.envs.check.dict_exam import FEWEST, LONG, PATIENCE_S, SECONDS
 from marl.envs.check.dict_play import Clock
 from marl.envs.check.findings import Broken, Findings
 from marl.envs.check.traces import REPEATED, Trace, View, digest
+from marl.envs.lifting.answers import line_of_code
+from marl.errors import let_through
 
 ROUNDING = 1e-5  # sums over other numbers of lanes may be added up in another order
 LANES = 3  # copies side by side, of which the middle one is compared
@@ -46,7 +48,8 @@ class ArrayExam:
         for world in self.made:
             try:
                 world.close()
-            except Exception as error:
+            except BaseException as error:
+                let_through(error)
                 self.findings.add("close", f"close() raised {type(error).__name__}: {error}.")
 
     def _play_episodes(self, episodes: int, steps: int) -> None:
@@ -105,6 +108,10 @@ class ArrayExam:
         except TypeError as error:
             self.findings.add("state-type", f"get_state() cannot be kept in a checkpoint: {error}")
             return
+        except BaseException as error:
+            let_through(error)
+            self.findings.add("raised", f"get_state raised {type(error).__name__}: {error}{line_of_code(error)}.")
+            return
         saved = unpack(plain, {path: array.copy() for path, array in arrays.items()})  # as if written and read
         done, shown, actions = [trace.length for trace in play.traces], self._shown(play), []
         for _ in range(self.repeated // 2):
@@ -132,6 +139,7 @@ class ArrayExam:
             for chosen in actions:
                 restored.step(chosen)
                 again += self._shown(restored)
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             return f"{type(error).__name__}: {error}"
         return Trace(0, shown).difference(Trace(0, again))

@@ -17,6 +17,7 @@ from marl.envs.lifting.answers import line_of_code
 from marl.envs.lifting.bounds import stored_bounds
 from marl.envs.lifting.frames import largest_choices, misshapen
 from marl.envs.lifting.reader import can_act
+from marl.errors import let_through
 
 
 class ArrayPlay:
@@ -73,7 +74,8 @@ class ArrayPlay:
     def _call(self, verb: str, call: object) -> Frame:
         try:
             frame = call()  # type: ignore[operator]
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             text = f"{self._when()}: {verb} raised {type(error).__name__}: {error}{line_of_code(error)}."
             self.findings.add("raised", text)
             raise Broken(text) from error

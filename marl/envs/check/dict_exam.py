@@ -14,10 +14,11 @@ from marl.envs.check.dict_play import PATIENCE, Clock, DictPlay
 from marl.envs.check.dict_rules import DictRules
 from marl.envs.check.findings import Broken, Findings
 from marl.envs.check.traces import REPEATED, Trace, digest, draw
+from marl.envs.lifting.answers import line_of_code
 from marl.envs.lifting.frames import FrameCheck
 from marl.envs.lifting.layout import kinds_of
 from marl.envs.lifting.vector import DictVector
-from marl.errors import EnvError
+from marl.errors import EnvError, let_through
 
 ODD = 7  # more steps before that, so that a counter which goes on over resets does not stand at a round number
 LONG = 200  # steps after which an episode that has not ended is worth a word
@@ -136,7 +137,12 @@ class DictExam:
             return
         play = DictPlay(env, self.rules)
         play.episode(self.seed, min(10, self.episodes[0].length // 2))
-        state = env.get_state()  # type: ignore[attr-defined]
+        try:
+            state = env.get_state()  # type: ignore[attr-defined]
+        except BaseException as error:
+            let_through(error)
+            self.findings.add("raised", f"get_state raised {type(error).__name__}: {error}{line_of_code(error)}.")
+            return
         before = digest(state)
         try:
             plain, arrays = pack(state)
@@ -161,7 +167,8 @@ class DictExam:
             for chosen in actions:
                 restored.step(chosen)
             parted = trace.difference(restored.trace)
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             parted = f"{type(error).__name__}: {error}"
         if parted:
             text = f"a copy that got the state after step {done} by set_state() goes on differently: {parted}."
@@ -172,7 +179,8 @@ class DictExam:
     def _reset_without_seed(self) -> None:
         try:
             self._new().reset()
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             self.findings.add("unseeded-reset", f"reset() without a seed raised {type(error).__name__}: {error}.")
 
     def _train_on_it(self, steps: int) -> None:
@@ -196,12 +204,14 @@ class DictExam:
                 over = bool(frame.over[0])
         except EnvError as error:
             self.findings.add("unusable", str(error))
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             self.findings.add("unusable", f"training would stop with {type(error).__name__}: {error}.")
 
     def _close(self) -> None:
         for env in self.made[:1] if self.alone else self.made:
             try:
                 env.close()
-            except Exception as error:
+            except BaseException as error:
+                let_through(error)
                 self.findings.add("close", f"close() raised {type(error).__name__}: {error}.")

@@ -17,6 +17,7 @@ from marl.envs.check.dict_rules import DictRules, truth
 from marl.envs.check.findings import Broken
 from marl.envs.check.traces import Trace, View, arrays_in, digest, draw
 from marl.envs.lifting.answers import line_of_code, wrong_reset, wrong_step
+from marl.errors import let_through
 
 PATIENCE = 20  # steps with nobody left before a world that never ends is called empty
 
@@ -92,7 +93,8 @@ class DictPlay:
         started = time.perf_counter()
         try:
             return call()
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             sent = f" The actions were {self.actions}." if verb == "step" else ""
             text = f"{verb} raised {type(error).__name__}: {error}{line_of_code(error)}.{sent}"
             self._break("raised", text)
@@ -206,7 +208,8 @@ class DictPlay:
         step = self.trace.length + 1
         try:
             state = state_vector(self.env)
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             text = f"step {step}: state() raised {type(error).__name__}: {error}{line_of_code(error)}."
             self.findings.add("raised", text)
             raise Broken(text) from error

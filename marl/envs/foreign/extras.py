@@ -41,7 +41,7 @@ def need(package: str, prefix: str) -> Any:
         ) from error
 
 
-def undrawable(env: str, error: Exception) -> EnvError:
+def undrawable(env: str, error: BaseException) -> EnvError:
     """What to say where OpenGL fails."""
     return EnvError(
         f"env {env!r} cannot be drawn here: {type(error).__name__}: {error}. It draws with OpenGL: install libegl1 and libgl1 "

@@ -28,7 +28,7 @@ from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import ALL, Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.foreign.extras import need, undrawable
 from marl.envs.foreign.permits import check_places
-from marl.errors import ConfigError, UnknownNameError, did_you_mean
+from marl.errors import ConfigError, UnknownNameError, did_you_mean, let_through
 
 
 def foraging_world(env_id: str) -> Callable[[Mapping[str, Any]], ForagingWorld]:
@@ -101,7 +101,8 @@ class ForagingWorld(MultiAgentEnv):
             need("pyglet", "lbforaging").options["headless"] = True  # is read when the first picture is drawn
         try:
             picture: Array = self.env.render(mode="rgb_array")
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             raise undrawable(self.name, error) from error
         return picture
 

@@ -21,7 +21,7 @@ from marl.envs.foreign.permits import check_pettingzoo, check_places
 from marl.envs.foreign.stage import STALE
 from marl.envs.lifting.layout import MASK, inner_space
 from marl.envs.tasks import hand_on_tasks, users_env
-from marl.errors import ConfigError, EnvError, did_you_mean
+from marl.errors import ConfigError, EnvError, did_you_mean, let_through
 
 APART = ("mpe2",)  # families that are packages of their own
 
@@ -296,7 +296,8 @@ def _module(path: str) -> ModuleType:
     package = family if family in APART else f"pettingzoo.{family}"
     try:
         return importlib.import_module(f"{package}.{name}")
-    except Exception as error:
+    except BaseException as error:
+        let_through(error)
         raise ConfigError(
             f"pettingzoo:{path} cannot be loaded ({type(error).__name__}: {error}).{_hint(package, name)} Expected "
             "pettingzoo:FAMILY/NAME_vN, for instance pettingzoo:mpe2/simple_spread_v3; the family's own packages "

@@ -34,7 +34,7 @@ from marl.envs.foreign.permits import check_places
 from marl.envs.foreign.vmas_state import Memory
 from marl.envs.lifting.answers import guarded
 from marl.envs.lifting.layout import kind_names
-from marl.errors import ConfigError, UnknownNameError, did_you_mean
+from marl.errors import ConfigError, UnknownNameError, did_you_mean, let_through
 
 OURS = (
     "scenario",
@@ -225,7 +225,8 @@ class VmasWorld(BatchedEnv):
         try:
             with self._own_luck():
                 picture = self.env.render(mode="rgb_array", env_index=lane)
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             _set_generators(before)  # VMAS gives them back only where nothing fails
             raise undrawable(self.name, error) from error
         return np.asarray(picture, np.uint8)

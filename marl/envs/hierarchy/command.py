@@ -11,6 +11,7 @@ import networkx as nx
 
 from marl.data.task import AgentID
 from marl.errors import ConfigError, did_you_mean
+from marl.storage import make_folder, storing
 
 Command: TypeAlias = Mapping[str, Sequence[str]]
 """Commander to subordinates. Those who command nobody are agents of the base world."""
@@ -138,8 +139,9 @@ def draw_graph(graph: nx.DiGraph[str], levels: Sequence[str], path: str | Path) 
     axes.set_ylim(0.5 - len(levels), 0.5)
     axes.axis("off")
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, format="png")
+    make_folder(path.parent)
+    with storing(path):
+        figure.savefig(path, format="png")
     return path
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import sysconfig
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from marl.data.task import AgentID
 from marl.envs.base import Info, Obs, StepResult
-from marl.errors import EnvError
+from marl.errors import EnvError, let_through
 
+log = logging.getLogger(__name__)
 Where: TypeAlias = Callable[[], str]
 """Tells env, worker, copy and step; asked only when something is wrong."""
 
@@ -26,8 +28,24 @@ def guarded(call: Callable[[], Any], verb: str, where: Where) -> Any:
         return call()
     except EnvError:
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        let_through(error)
         raise EnvError(f"{where()}: {verb} raised {type(error).__name__}: {error}{line_of_code(error)}") from error
+
+
+def close_all(worlds: Iterable[Any], name: str) -> None:
+    """Close envs or worlds. What goes wrong is a warning: all results are in, and they must not be lost for it."""
+    failed: list[BaseException] = []
+    for world in worlds:
+        try:
+            world.close()
+        except BaseException as error:
+            let_through(error)
+            failed.append(error)
+    if failed:
+        first = failed[0]
+        copies = f" (and {len(failed) - 1} more copies)" if len(failed) > 1 else ""
+        log.warning("env %r: close() raised %s: %s%s%s", name, type(first).__name__, first, line_of_code(first), copies)
 
 
 def line_of_code(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from marl.data.actions import decoder
 from marl.data.task import AgentID, Array, Ints
 from marl.envs.base import ALL, ENV_STATE, Action, MultiAgentEnv, Obs, StepResult, ending, state_vector
 from marl.envs.batched import BatchedEnv, Frame, State
-from marl.envs.lifting.answers import guarded, reset_pair, step_result
+from marl.envs.lifting.answers import close_all, guarded, reset_pair, step_result
 from marl.envs.lifting.episode_log import LONGEST_REPLAY, EpisodeLog, fingerprint
 from marl.envs.lifting.layout import MASK, kinds_of, state_width
 from marl.envs.lifting.reader import BROKEN, Reader, can_act
@@ -122,17 +122,17 @@ class DictVector(BatchedEnv):
         self._recalled = list(told)
 
     def render(self, lane: int) -> Array | str | None:
-        return self.envs[lane].render()
+        drawn: Array | str | None = guarded(self.envs[lane].render, "render", lambda: self._where(lane))
+        return drawn
 
     def close(self) -> None:
-        for env in self.envs:
-            env.close()
+        close_all(self.envs, self.name)
 
     # -- one lane --------------------------------------------------------------------------------------------------
 
     def _reset_lane(self, lane: int, seed: int) -> None:
         if self.fresh is not None:
-            self.envs[lane].close()
+            close_all([self.envs[lane]], self.name)
             self.envs[lane] = self.fresh(lane)
             self.logs[lane] = EpisodeLog(self.envs[lane])
             tell(self.envs[lane], self.told[lane], {})

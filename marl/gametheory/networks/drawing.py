@@ -10,6 +10,7 @@ import numpy as np
 
 from marl.envs.games.networks.routing import CongestionGame, Numbers
 from marl.errors import ConfigError
+from marl.storage import storing
 
 LEAST_WIDTH, MOST_WIDTH = 0.8, 6.0  # of the arrows, in points
 
@@ -43,7 +44,8 @@ def draw_network(game: CongestionGame, edge_flows: Numbers, file: str | Path, ti
     axes.set_ylim(corners[:, 1].min() - 0.4, corners[:, 1].max() + 0.4)
     axes.set_axis_off()
     axes.set_title(title)
-    figure.savefig(file)
+    with storing(Path(file)):
+        figure.savefig(file)
     return Path(file)
 
 

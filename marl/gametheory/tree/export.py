@@ -16,6 +16,7 @@ import numpy as np
 
 from marl.errors import ConfigError
 from marl.gametheory.tree.tree import CHANCE, TERMINAL, Behaviour, Reals, Tree
+from marl.storage import storing, write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +81,8 @@ def draw_tree(tree: Tree, path: Path | str, strategy: Behaviour | None = None) -
     axes.set_title(tree.name)
     _draw_moves(axes, tree, across, depth, strategy)
     _draw_nodes(axes, tree, across, depth)
-    figure.savefig(str(path))
+    with storing(Path(path)):
+        figure.savefig(str(path))
     return Path(path)
 
 
@@ -164,7 +166,7 @@ def to_efg(tree: Tree) -> str:
 
 def write_efg(tree: Tree, path: Path | str) -> Path:
     """Write ``to_efg`` into a file."""
-    Path(path).write_text(to_efg(tree), encoding="utf-8")
+    write_atomically(Path(path), to_efg(tree))
     return Path(path)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from marl.data.task import Array, Floats, Kind
 from marl.envs.batched import BatchedEnv, Frame
+from marl.envs.lifting.answers import close_all
 from marl.envs.registry import EnvCreator, make_world
 from marl.gametheory.game import Payoffs
 from marl.policies.policy import Inputs, Policy
@@ -44,7 +45,7 @@ def walks_in(env: str | EnvCreator, env_config: Mapping[str, Any] | None = None,
     try:
         return walk(world, None, seed)
     finally:
-        world.close()
+        close_all([world], world.name)
 
 
 def walk(world: BatchedEnv, horizon: int | None, seed: int) -> Walks:

@@ -1,0 +1,79 @@
+"""How much memory there is: of the machine, of the container (cgroup), and of the process's own limit."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+CGROUPS = Path("/sys/fs/cgroup")
+_V1_UNLIMITED = 1 << 60  # version 1 says "no limit" by a number near 2 ** 63
+
+
+def free_memory() -> int:
+    """Bytes that could still be taken: the least of what the machine, every cgroup above this process and ulimit -v leave."""
+    return max(0, min([psutil.virtual_memory().available, *_left_in_cgroups(), *_left_by_ulimit()]))
+
+
+def in_words(size: float) -> str:
+    """``3.2 GB``; units of 1000."""
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1000
+    raise AssertionError("the last unit takes everything")
+
+
+def _left_in_cgroups() -> list[int]:
+    """What the limits of this process's cgroup and of those above it leave; caches of files do not count as used."""
+    left = []
+    for folder in _own_cgroups():
+        for limit_name, used_name in (
+            ("memory.max", "memory.current"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ):
+            limit, used = _number(folder / limit_name), _number(folder / used_name)
+            if limit is not None and used is not None and limit < _V1_UNLIMITED:
+                left.append(limit - max(0, used - _cached(folder)))
+    return left
+
+
+def _own_cgroups() -> list[Path]:
+    """The folders of this process's cgroup and all above it; versions 1 and 2."""
+    folders = [CGROUPS, CGROUPS / "memory"]
+    with suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers not in ("", "memory"):
+                continue
+            root = CGROUPS / controllers if controllers else CGROUPS
+            own = root / path.lstrip("/")
+            folders += [own, *(above for above in own.parents if root in above.parents)]
+    return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
+
+
+def _number(file: Path) -> int | None:
+    """The number in a file; None where it says ``max`` or is not there."""
+    with suppress(OSError, ValueError):
+        return int(file.read_text())
+    return None
+
+
+def _cached(folder: Path) -> int:
+    with suppress(OSError, ValueError):
+        for line in (folder / "memory.stat").read_text().splitlines():
+            name, _, value = line.partition(" ")
+            if name in ("inactive_file", "total_inactive_file"):
+                return int(value)
+    return 0
+
+
+def _left_by_ulimit() -> list[int]:
+    """What a limit of the address space (``ulimit -v``) leaves."""
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return []
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return [] if limit == resource.RLIM_INFINITY else [limit - psutil.Process().memory_info().vms]
