@@ -86,17 +86,18 @@ def test_rewards_on_the_way_are_added_up_and_equal_seeds_count_together() -> Non
 
 
 def test_world_that_plays_alike_for_all_seeds_has_no_chance() -> None:
-    tree = build_tree(Guess, {"coin": 1}, chance_samples=4)
-    assert tree.chance == "none"
+    tree = build_tree(Guess, {"coin": 1})
+    assert (tree.chance, tree.sample) == ("none", None)
     assert tree.player[0] == 0
-    assert build_tree(Guess, {"coin": 1}, chance_samples=1).chance == "sampled"  # one seed proves nothing
+    few = build_tree(Guess, {"coin": 1}, chance_samples=4)  # a few seeds prove nothing
+    assert (few.chance, few.player[0]) == ("sampled", 0)
 
 
 def test_turns_of_a_pettingzoo_game_hide_the_first_move_and_show_it_in_the_next_round() -> None:
-    once = build_tree("pettingzoo:classic/rps_v2", {"max_cycles": 1}, chance_samples=2)
+    once = build_tree("pettingzoo:classic/rps_v2", {"max_cycles": 1})
     assert (len(once), len(once.sets), once.chance) == (13, 2, "none")
     assert once.payoffs[once.terminal][:, 0].tolist() == [0, -1, 1, 1, 0, -1, -1, 1, 0]
-    twice = build_tree("pettingzoo:classic/rps_v2", {"max_cycles": 2}, chance_samples=2)
+    twice = build_tree("pettingzoo:classic/rps_v2", {"max_cycles": 2})
     assert np.bincount(twice.sets.player).tolist() == [1 + 9, 1 + 9]  # first round; after each pair of moves
 
 
