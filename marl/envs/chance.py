@@ -71,7 +71,7 @@ def listed_chance(env: object, name: str) -> Outcomes | None:
 
 
 def read_outcomes(given: object, where: str) -> Outcomes:
-    """Outcomes with probabilities; refuses what is not a distribution."""
+    """Outcomes with probabilities; refuses what is not a distribution. ``where`` names the world."""
     pairs = _pairs(given, where)
     probabilities = [_probability(outcome, probability, where) for outcome, probability in pairs]
     total = math.fsum(probabilities)

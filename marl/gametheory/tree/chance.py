@@ -18,7 +18,7 @@ from math import ceil, log
 import numpy as np
 
 from marl.envs.batched import BatchedEnv
-from marl.envs.chance import Outcomes
+from marl.envs.chance import ROUNDING, Outcomes
 from marl.envs.games.cards.dealt import DealtEnv
 from marl.errors import ChanceError, ConfigError
 from marl.gametheory.tree.expand import grow
@@ -49,6 +49,7 @@ def enough(starts: int) -> int:
 def grow_deals(growth: Growth, make: MakeWorld, world: DealtEnv) -> Grown:
     """A native world that lists its deals: one root for each, all grown together."""
     stage = ManyLanes(make)
+    _check_deal_probabilities(world)
     deals = np.flatnonzero(world.deal_probabilities > 0)
     some = [Start(0, int(deal), True) for deal in deals[:: max(1, len(deals) // COURSES)]]
     _check_repeats(world, some)
@@ -57,6 +58,15 @@ def grow_deals(growth: Growth, make: MakeWorld, world: DealtEnv) -> Grown:
     roots = growth.add(np.zeros(len(deals), np.int64), np.arange(len(deals)), probability / probability.sum())
     grow(growth, stage, roots, states, sight)
     return ("exact" if len(deals) > 1 else "none"), None
+
+
+def _check_deal_probabilities(world: DealtEnv) -> None:
+    given = np.asarray(world.deal_probabilities, np.float64)
+    if given.ndim != 1 or not np.isfinite(given).all() or (given < 0).any() or abs(given.sum() - 1.0) > ROUNDING:
+        raise ChanceError(
+            f"env {world.name!r}: deal_probabilities is {np.array2string(given, threshold=8)}, with the sum "
+            f"{given.sum():.9g}. Expected one number of 0 or more per deal, with the sum 1."
+        )
 
 
 def grow_listed(growth: Growth, make: MakeWorld, world: BatchedEnv, listed: Outcomes) -> Grown:
@@ -73,7 +83,7 @@ def grow_listed(growth: Growth, make: MakeWorld, world: BatchedEnv, listed: Outc
 def _check_obeyed(world: BatchedEnv, listed: Outcomes) -> None:
     """The same outcome plays alike whatever the seed."""
     some = listed.outcomes[:: max(1, len(listed.outcomes) // CHECKED)]
-    starts = [Start(0, outcome, True) for outcome in some]
+    starts = [Start(0, outcome, True) for outcome in some] * ceil(COURSES / len(some))
     for number, (start, course) in enumerate(zip(starts, courses(world, starts), strict=True)):
         step = parts_at(world, start._replace(seed=number + 1), course, take_back=True)
         if step is not None:
