@@ -23,7 +23,7 @@ from marl.gametheory.tree.sampled import gains_with_errors, value_errors
 from marl.gametheory.tree.tree import Behaviour, ChanceSample, Tree
 from marl.gametheory.tree.value import equilibrium
 
-from .card_games import DEALS, FIRST, SECOND, CardGame, ListedCardGame, Rule, earned, true_gains, true_value
+from .card_games import CARDS, DEALS, FIRST, SECOND, CardGame, ListedCardGame, Rule, earned, true_gains, true_value
 
 BETS = [Fraction(1, 3), Fraction(0), Fraction(1, 4), Fraction(1)]
 CALLS = [Fraction(0), Fraction(1, 5), Fraction(1, 2), Fraction(1)]
@@ -156,11 +156,15 @@ class Dice(CardGame):
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         super().__init__(config)
-        self.seen = spaces.Discrete(1_000_000)
+        self.seen = spaces.Box(0.0, CARDS, (1,), np.float32)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed, options=options)
-        return {FIRST: int(self.rng.integers(1_000_000))}, {}
+        return {FIRST: np.float32([self.rng.random()])}, {}
+
+    def step(self, actions: dict[str, Any]) -> StepResult:
+        result = super().step(actions)
+        return result._replace(obs={agent: np.float32([card]) for agent, card in result.obs.items()})
 
 
 def test_a_world_that_never_repeats_is_refused_rather_than_measured_on_a_sample() -> None:
@@ -384,7 +388,10 @@ def test_chance_is_listed_through_adapters_and_wrappers() -> None:
     assert grouped.reset(options={"chance": (3, 1)})[0]["team"][0] == 3
     wrapped = make_env("kuhn_poker", wrappers=[{"keep_entries": {"entries": [0, 1, 2]}}])
     assert len(wrapped.chance_outcomes()) == 6  # type: ignore[attr-defined]
-    levels = [{"name": "top_level", "horizon": 2, "goals": {"features": [0], "changes": [[-1.0], [1.0]]}}, {"name": "low_level"}]
+    levels = [
+        {"name": "top_level", "horizon": 2, "goals": {"features": [0], "changes": [[-1.0], [1.0]]}},
+        {"name": "low_level"},
+    ]
     ordered = HierarchicalEnv(make_env("kuhn_poker"), levels=levels)
     assert len(ordered.chance_outcomes()) == 6  # type: ignore[attr-defined]
     assert not hasattr(CardGame().with_agent_groups({"team": [FIRST, SECOND]}), "chance_outcomes")
