@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from marl.envs.registry import make_world
 from marl.errors import ConfigError
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.openspiel import tree_from_openspiel
@@ -142,6 +143,18 @@ def test_openspiel_world_by_seeds_approaches_the_game_with_explicit_chance() -> 
     assert len(sampled.sets) == len(exact.sets) == 12
     assert sampled.probability[1:7] == pytest.approx([1 / 6] * 6, abs=0.08)
     assert equilibrium(exact).values[0] == pytest.approx(-1 / 18)
+
+
+def test_openspiel_world_by_its_name_has_the_chance_of_the_game_and_policies_trained_there_fit() -> None:
+    pytest.importorskip("pyspiel")
+    tree = build_tree("openspiel:kuhn_poker", action_names=("pass", "bet"))
+    assert (tree.chance, tree.sample, len(tree)) == ("exact", None, 58)
+    assert tree.sets.labels[:2] == ("pass", "bet")
+    assert equilibrium(tree).values[0] == pytest.approx(-1 / 18)
+    world = make_world("openspiel:kuhn_poker", 1, {}, with_state=False)
+    assert [(k.agents, k.obs_width, k.columns.sizes, k.masked) for k in tree.kinds] == [
+        (k.agents, k.obs_width, k.columns.sizes, k.masked) for k in world.kinds
+    ]
 
 
 def test_openspiel_game_with_simultaneous_moves_is_serialised() -> None:

@@ -5,7 +5,7 @@ one's information set does not hold what the earlier one did. Every agent is a p
 up at the end. Chance comes in one of two ways (``chance.py``):
 
 * ``exact``: the world lists what chance can do with its probabilities (``chance_outcomes()`` of a dict world, a native
-  ``DealtEnv``); the root is the chance move over it.
+  ``DealtEnv``); the root is the chance move over it. Games of OpenSpiel tell theirs where it comes up (``openspiel.py``).
 * ``sampled``: reset seeds are played through until nothing new comes up. The game that is solved then is the sampled one, and
   every number read from it has an error (``sampled.py``). Where all seeds play alike there is no chance: ``none``.
 """
@@ -20,16 +20,16 @@ import numpy as np
 from marl.data.task import Kind
 from marl.envs.batched import BatchedEnv
 from marl.envs.chance import listed_chance
+from marl.envs.foreign.openspiel import OpenSpielWorld
 from marl.envs.games.cards.dealt import DealtEnv
 from marl.envs.lifting.vector import DictVector
 from marl.envs.registry import EnvCreator, make_world
 from marl.errors import ConfigError
 from marl.gametheory.tree.chance import Grown, grow_deals, grow_listed, grow_seeds
 from marl.gametheory.tree.growth import Growth
+from marl.gametheory.tree.openspiel import MAX_NODES, tree_from_openspiel
 from marl.gametheory.tree.stages import MakeWorld
 from marl.gametheory.tree.tree import Tree
-
-MAX_NODES = 2_000_000
 
 
 def build_tree(
@@ -53,6 +53,8 @@ def build_tree(
     world = make(1)
     _check(world.name, world.kinds, world.fixed_seats, chance_samples)
     labels = [_labels(kind, action_names) for kind in world.kinds for _ in kind.agents]
+    if chance_samples is None and isinstance(world, DictVector) and isinstance(world.envs[0], OpenSpielWorld):
+        return tree_from_openspiel(world.envs[0].game, max_nodes=max_nodes, labels=labels if action_names else None)
     growth = Growth(world.name, tuple(world.seat_names), max_nodes)
     growth.add(np.array([-1]), np.zeros(1, np.int64))
     chance, sample = _grow(growth, make, world, chance_samples)
