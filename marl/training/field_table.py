@@ -191,6 +191,7 @@ exploitability.chance.seeds | seeds | Reset seeds that stand for chance, where i
 exploitability.chance.starts | starts | How many different starts these seeds gave.
 exploitability.chance.unseen | probability | About how likely another seed gives a start that none of these gave.
 exploitability.chance | | How chance came into the game's tree; empty where best responses were trained instead.
+exploitability.why | | Why best responses were trained although exact figures were wished for; empty where they are exact.
 exploitability.timesteps | env steps | Env steps that training the replies took; 0 where nothing was trained.
 population.round | rounds | Rounds of the population that have ended; in each, snapshots join and opponents are mixed
     anew.

@@ -22,7 +22,7 @@ from marl.envs.chance import ROUNDING, Outcomes
 from marl.envs.games.cards.dealt import DealtEnv
 from marl.errors import ChanceError, ConfigError
 from marl.gametheory.tree.expand import grow
-from marl.gametheory.tree.growth import Growth, TooLargeError
+from marl.gametheory.tree.growth import Growth, Mark, TooLargeError
 from marl.gametheory.tree.repeats import COURSES, courses, parts_at
 from marl.gametheory.tree.stages import MakeWorld, ManyLanes, Stage, Start, stage_for
 from marl.gametheory.tree.tree import ChanceMode, ChanceSample
@@ -97,15 +97,11 @@ def _check_obeyed(world: BatchedEnv, listed: Outcomes) -> None:
 
 def _check_complete(starts: Starts, name: str, outcomes: int) -> None:
     """What seeds draw is among what is listed."""
-    known, played = len(starts.weights), starts.played
+    played = starts.played
     for seed in range(CHECKED):
         if starts.played - played > CHECKED_NODES:
             return
-        try:
-            starts.play(Start(seed), 0.0)
-        except TooLargeError:
-            return
-        if len(starts.weights) > known:
+        if not starts.knows(Start(seed)):
             raise ChanceError(
                 f"env {name!r}: reset(seed={seed}) begins an episode that none of the {outcomes} outcomes of "
                 "chance_outcomes() gives. List everything that chance can do, each with all that is random in its episode, or "
@@ -129,22 +125,41 @@ class Starts:
     def play(self, start: Start, weight: float = 1.0) -> None:
         """Grow what follows from a start; a start that is known already only adds its weight."""
         growth, mark = self.growth, self.growth.mark()
+        signature = self._on_trial(start, mark)
+        if signature in self.found:
+            growth.forget(mark)
+            self.since_new += 1
+            self.weights[self.found[signature]] += weight
+            return
+        if growth.size > growth.max_nodes:
+            error = growth.too_large()
+            growth.forget(mark)
+            raise error
+        self.found[signature] = len(self.weights)
+        self.since_new = 0
+        self.weights.append(weight)
+
+    def knows(self, start: Start) -> bool:
+        """Whether a start plays like one that was found before; nothing of it is kept."""
+        mark = self.growth.mark()
+        signature = self._on_trial(start, mark)
+        self.growth.forget(mark)
+        return signature in self.found
+
+    def _on_trial(self, start: Start, mark: Mark) -> bytes:
+        """Grow what follows from a start, and what it looks like. Only the start itself has to fit: it may be taken away."""
+        growth = self.growth
+        growth.on_trial = mark.size
         try:
             root = growth.add(np.zeros(1, np.int64), np.array([len(self.weights)]))
             grow(growth, self.stage, root, *self.stage.start(start))
         except TooLargeError:
             growth.forget(mark)
             raise
-        signature = growth.signature(mark)
+        finally:
+            growth.on_trial = 0
         self.played += growth.size - mark.size
-        if signature in self.found:
-            growth.forget(mark)
-            self.since_new += 1
-            self.weights[self.found[signature]] += weight
-        else:
-            self.found[signature] = len(self.weights)
-            self.since_new = 0
-            self.weights.append(weight)
+        return growth.signature(mark)
 
     def next_seed(self) -> None:
         self.play(Start(self.seeds))

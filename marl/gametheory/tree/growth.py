@@ -63,6 +63,7 @@ class Growth:
     decisions: list[tuple[Ints, int, Ints]] = field(default_factory=list)  # nodes, player, information sets
     ends: list[tuple[Ints, Reals]] = field(default_factory=list)
     size: int = 0
+    on_trial: int = 0  # more nodes than max_nodes that may be there for a while, because they may be taken away again
     num_choices: int = 0
     set_of: dict[bytes, int] = field(default_factory=dict)
     set_player: list[int] = field(default_factory=list)
@@ -75,16 +76,19 @@ class Growth:
     def add(self, parent: Ints, branch: Ints, probability: Reals | None = None) -> Ints:
         """New nodes below these; refuses more than ``max_nodes``."""
         first, self.size = self.size, self.size + len(parent)
-        if self.size > self.max_nodes:
-            raise TooLargeError(
-                f"the tree of {self.name!r} has {self.size:,} nodes so far, more than max_nodes = {self.max_nodes:,}. Raise "
-                "max_nodes, take a smaller version of the game or fewer chance_samples, or estimate exploitability by "
-                "trained best responses."
-            )
+        if self.size > self.max_nodes + self.on_trial:
+            raise self.too_large()
         self.parent.append(np.asarray(parent, np.int64))
         self.branch.append(np.asarray(branch, np.int64))
         self.probability.append(np.ones(len(parent)) if probability is None else np.asarray(probability, np.float64))
         return np.arange(first, self.size)
+
+    def too_large(self) -> TooLargeError:
+        return TooLargeError(
+            f"the tree of {self.name!r} has {self.size:,} nodes so far, more than max_nodes = {self.max_nodes:,}. Raise "
+            "max_nodes, take a smaller version of the game or fewer chance_samples, or estimate exploitability by "
+            "trained best responses."
+        )
 
     def decide(self, asked: Asked) -> Offered:
         """Put these nodes into their player's information sets and add a child per legal action."""
