@@ -25,6 +25,13 @@ Explore = Annotated[
     typer.Option("--explore/--greedy", help="Default: distributions are drawn from, others play their best guess."),
 ]
 Workers = Annotated[int, typer.Option(min=0, help="Ray workers; 0: in this process.")]
+ChanceSamples = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(
+        min=1,
+        help="Reset seeds that stand for chance in a tree. Default: as the world lists it, else until nothing is new.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 FirstSeed = Annotated[int, typer.Option(min=0, help="Seed of the first episode of each pairing.")]
 
@@ -104,6 +111,7 @@ def exploit(
         Optional[int],  # noqa: UP045
         typer.Option(min=1, help="exact: the largest tree, in nodes. Default: 200000."),
     ] = None,
+    chance_samples: ChanceSamples = None,
     workers: Workers = 0,
     as_json: AsJson = False,
     allow: Allow = None,
@@ -118,7 +126,7 @@ def exploit(
     from marl.training.damage import noted
 
     given = {"best_response_algo": algo, "best_response_timesteps": timesteps, "best_response_episodes": episodes}
-    given |= {"max_nodes": max_nodes, "method": method}
+    given |= {"max_nodes": max_nodes, "chance_samples": chance_samples, "method": method}
     try:
         config = ExploitabilityConfig(**{key: value for key, value in given.items() if value is not None})
     except ValidationError as error:
@@ -152,6 +160,7 @@ def report(
         typer.Option(min=1, metavar="TIMESTEPS", help="Also train best responses, for so many env steps per player."),
     ] = None,
     max_nodes: Annotated[int, typer.Option(min=1, help="The largest tree that is solved exactly, in nodes.")] = 50_000,
+    chance_samples: ChanceSamples = None,
     workers: Workers = 0,
     out: Annotated[
         Optional[Path],  # noqa: UP045
@@ -171,7 +180,7 @@ def report(
 
     wishes = Wishes(
         all_checkpoints, members, not no_random, episodes, until_decided, by_seat, explore, workers, seed, best_response,
-        max_nodes, allow or [],
+        max_nodes, chance_samples, allow or [],
     )  # fmt: skip
     directory = checked_place(out or default_directory(env))
     try:

@@ -41,6 +41,10 @@ class EnvTimeoutError(EnvError):
     """A world did not answer in time."""
 
 
+class ChanceError(EnvError):
+    """What a world says about its own chance (``chance_outcomes()``) is not true."""
+
+
 class PolicyError(UserError):
     """A policy could not act."""
 

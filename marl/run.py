@@ -274,13 +274,14 @@ def _displayed(output: Output) -> Iterator[Any]:
 
 
 def _closing_lines(trainer: Any, outcome: Any) -> list[str]:
-    from marl.training.result import look_up
+    from marl.training.result import look_up, unsure_of
 
     lines = []
     if trainer.scenario.goal:
         wanted = ", ".join(f"{field} {value:g}" for field, value in trainer.scenario.goal.items())
         verdict = "met" if trainer.goal_met else "not met yet" if outcome.interrupted else "missed"
         lines.append(f"goal {verdict}: {wanted}")
+        lines += unsure_of(trainer.last_result, trainer.scenario.goal)
     metric = trainer.scenario.evaluation.metric
     value = look_up(trainer.last_evaluation or {}, metric)
     if value is not None:

@@ -79,7 +79,8 @@ class MultiAgentEnv(ABC):
     Optional: ``state()`` for centralised training, ``render()``, ``close()``, ``set_task(task)`` and ``set_phase(phase)``
     (what to play; told again after a restart), and ``get_state()``/``set_state(state)`` (nested dicts and lists of numbers,
     strings and numpy arrays), with which a run resumes in the middle of an episode; without them the episode's actions are
-    replayed from its reset seed.
+    replayed from its reset seed. ``chance_outcomes()`` lists everything that chance can do in an episode, as pairs ``(outcome,
+    probability)``, and ``reset(options={"chance": outcome})`` plays one of them: then game trees, and NashConv, are exact.
     """
 
     possible_agents: tuple[AgentID, ...] = ()

@@ -13,6 +13,7 @@ from gymnasium import spaces
 from marl.data.actions import columns_of
 from marl.data.task import AgentID, AnySpace, Array, GroupID
 from marl.envs.base import ALL, ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
+from marl.envs.chance import hand_on_chance
 from marl.envs.lifting.layout import MASK, inner_space, obs_key
 from marl.envs.tasks import hand_on_tasks
 from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
@@ -53,6 +54,7 @@ class GroupedWorld(MultiAgentEnv):
         if hasattr(env, "set_state"):
             self.set_state = self._set_state
         hand_on_tasks(self, "env")
+        hand_on_chance(self, "env")
 
     # -- spaces ----------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.chance import hand_on_chance
 from marl.envs.tasks import hand_on_tasks
 from marl.errors import ConfigError
 
@@ -27,6 +28,7 @@ class KeepEntries(MultiAgentEnv):
             if hasattr(env, method):
                 setattr(self, method, getattr(env, method))
         hand_on_tasks(self, "env")
+        hand_on_chance(self, "env")
 
     def observation_space(self, agent: AgentID) -> AnySpace:
         if agent not in self._spaces:

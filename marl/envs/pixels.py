@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.chance import hand_on_chance
 from marl.envs.tasks import hand_on_tasks
 from marl.errors import ConfigError
 
@@ -40,6 +41,7 @@ class GreyFrames(MultiAgentEnv):
         for agent in (*env.possible_agents, *(pattern.replace("*", "0") for pattern in env.max_agents)):
             _check_image(agent, env.observation_space(agent))
         hand_on_tasks(self, "env")
+        hand_on_chance(self, "env")
         if hasattr(env, "get_state"):
             self.get_state, self.set_state = self._get_state, self._set_state
 

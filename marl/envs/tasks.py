@@ -78,17 +78,17 @@ def verbs_of(env: object) -> list[str]:
 def hand_on_tasks(outer: object, attribute: str) -> None:
     """Give a wrapper the task methods of the world that it holds under ``attribute``, and no others."""
     for verb in VERBS:
-        if _method(getattr(outer, attribute), verb) is not None:
+        if method_behind(getattr(outer, attribute), verb) is not None:
             setattr(outer, verb, partial(_hand_on, outer, attribute, verb))
 
 
 def _hand_on(outer: object, attribute: str, verb: str, task: Any) -> Any:
-    method = _method(getattr(outer, attribute), verb)
+    method = method_behind(getattr(outer, attribute), verb)
     assert method is not None
     return method(task)
 
 
-def _method(world: Any, verb: str) -> Callable[[Any], Any] | None:
+def method_behind(world: Any, verb: str) -> Callable[..., Any] | None:
     """A world's own method, or that of the world behind its Gymnasium or PettingZoo wrappers."""
     if callable(look := getattr(world, "get_wrapper_attr", None)):
         try:

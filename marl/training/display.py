@@ -210,7 +210,7 @@ def table_cells(result: Result) -> dict[str, str]:
         "reward mean": _reward(result.get("episode_reward_mean")),
         **policies,
         "eval reward": _reward(_evaluated(result)),
-        **({"nash conv": _number(result["exploitability"]["nash_conv"], ".4f")} if "exploitability" in result else {}),
+        **({"nash conv": _figure(result["exploitability"])} if "exploitability" in result else {}),
         "len mean": _number(result.get("episode_len_mean"), ".1f"),
         "steps/s": _number(_speed(result), ".0f"),
         "time": _number(result.get("time_total_s"), ".0f") + "s",
@@ -257,11 +257,15 @@ def _table_width(titles: Sequence[str], rows: Sequence[Mapping[str, str]]) -> in
 
 
 def _nash_conv(result: Result) -> list[str]:
-    """How far from equilibrium, where it was measured; a lower bound is told as one."""
+    """How far from equilibrium, where it was measured."""
     found = result.get("exploitability")
-    if not found:
-        return []
-    return [f"nash_conv {'>= ' if found['bound'] == 'lower bound' else ''}{_number(found['nash_conv'], '.4f')}"]
+    return [f"nash_conv {_figure(found)}"] if found else []
+
+
+def _figure(found: Mapping[str, Any]) -> str:
+    """NashConv: ``0.5600`` exact, ``~0.5600`` where chance was sampled, ``>= 0.5600`` a lower bound."""
+    sign = {"lower bound": ">= ", "sampled chance": "~"}.get(found["bound"], "")
+    return sign + _number(found["nash_conv"], ".4f")
 
 
 def _policy_rewards(result: Result) -> Mapping[str, float | None]:

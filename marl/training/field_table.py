@@ -177,12 +177,21 @@ info.learner.POLICY.learner_stats.NAME | your unit | A number that your own loss
 exploitability.nash_conv | reward | What all players together could gain if each, alone, switched to its best reply. 0
     is an equilibrium; smaller is better.
 exploitability.exploitability | reward | NashConv divided by the number of players.
-exploitability.stderr | reward | Standard error of NashConv where it was measured by playing; 0 where it was computed
-    exactly.
+exploitability.stderr | reward | Standard error of NashConv where it was measured by playing or chance was sampled; 0
+    where it is exact. A goal counts as reached when NashConv + 2 standard errors reach it.
+exploitability.exploitability_stderr | reward | Standard error of exploitability.exploitability.
 exploitability.gains.PLAYER | reward | What this player could gain by its best reply.
 exploitability.errors.PLAYER | reward | Standard error of that gain.
-exploitability.errors | | Standard errors of the gains, player by player; empty where they are exact.
-exploitability.bound | | exact, or lower: trained replies may miss the best one, so the truth is at least this.
+exploitability.errors | | Standard errors of the gains, player by player; 0 where they are exact.
+exploitability.bound | | What the figure is. Exact; sampled chance: reset seeds stand for chance, see stderr; or lower
+    bound: trained replies may miss the best one, so the truth is at least this.
+exploitability.exact | | Whether nothing was sampled, estimated or trained: true or false.
+exploitability.chance.mode | | How chance came into the game's tree: none, exact (the world lists it), or sampled (by seeds).
+exploitability.chance.seeds | seeds | Reset seeds that stand for chance, where it is sampled.
+exploitability.chance.starts | starts | How many different starts these seeds gave.
+exploitability.chance.unseen | probability | About how likely another seed gives a start that none of these gave.
+exploitability.chance | | How chance came into the game's tree; empty where best responses were trained instead.
+exploitability.why | | Why best responses were trained although exact figures were wished for; empty where they are exact.
 exploitability.timesteps | env steps | Env steps that training the replies took; 0 where nothing was trained.
 population.round | rounds | Rounds of the population that have ended; in each, snapshots join and opponents are mixed
     anew.

@@ -80,6 +80,12 @@ GAME_FIELDS = (
     "exploitability.nash_conv", "exploitability.exploitability", "population.round", "population.empirical_nash_conv",
     "population.gain_of_round",
 )  # fmt: skip
+STANDARD_ERRORS = {
+    "exploitability.nash_conv": "exploitability.stderr",
+    "exploitability.exploitability": "exploitability.exploitability_stderr",
+}
+"""Measured fields, and where their standard error stands."""
+ERRORS_TO_BE_SURE = 2.0
 SMALLER_IS_BETTER = frozenset({"exploitability.nash_conv", "exploitability.exploitability", "population.gain_of_round"})
 
 
@@ -114,13 +120,35 @@ def look_up(result: Mapping[str, Any], field: str) -> float | None:
 
 
 def reached(result: Mapping[str, Any], wanted: Mapping[str, float]) -> bool:
-    """Whether every field has at least the wanted value; at most that, where smaller is better."""
-    values = {field: look_up(result, field) for field in wanted}
-    signs = {field: -1.0 if field in SMALLER_IS_BETTER else 1.0 for field in wanted}
-    return all(
-        value is not None and signs[field] * value >= signs[field] * wanted[field] - 1e-9
-        for field, value in values.items()
-    )
+    """Whether every field has at least the wanted value; at most that, where smaller is better.
+
+    A figure with a standard error has to be there by two of them, so that luck alone does not end a run.
+    """
+    return all(_reached(result, field, value) for field, value in wanted.items())
+
+
+def _reached(result: Mapping[str, Any], field: str, wanted: float) -> bool:
+    value = look_up(result, field)
+    if value is None:
+        return False
+    error = look_up(result, STANDARD_ERRORS[field]) if field in STANDARD_ERRORS else None
+    sign = -1.0 if field in SMALLER_IS_BETTER else 1.0
+    return sign * value - ERRORS_TO_BE_SURE * (error or 0.0) >= sign * wanted - 1e-9
+
+
+def unsure_of(result: Mapping[str, Any], wanted: Mapping[str, float]) -> list[str]:
+    """Sentences on fields whose figure has an error, which decides whether they count as reached."""
+    said = []
+    for field, value in wanted.items():
+        found = look_up(result, field)
+        error = look_up(result, STANDARD_ERRORS[field]) if field in STANDARD_ERRORS else None
+        if found is not None and error:
+            reach = found + ERRORS_TO_BE_SURE * error
+            said.append(
+                f"{field} is {found:.4g} +- {error:.2g}: it counts by {found:.4g} + 2 x {error:.2g} = {reach:.4g}, wanted at "
+                f"most {value:g}"
+            )
+    return said
 
 
 def without_wall_clock(result: Mapping[str, Any]) -> Result:

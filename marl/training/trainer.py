@@ -115,6 +115,8 @@ class Trainer:
         self.trial_id = secrets.token_hex(3)[:5]
         self.experiment_id = experiment_id()
         self.notes: list[str] = []
+        if self.examiner is not None and self.examiner.why_trained:
+            self.notes.append(f"exploitability: best responses are trained, because {self.examiner.why_trained}")
         self.store = Store(self, Path(directory) if directory is not None else None)
 
     def _build_policies(self, fresh: bool) -> dict[PolicyID, Policy]:

@@ -320,3 +320,50 @@ class Mixed(Sound):
     def spoil(self, result: StepResult) -> Any:
         over = self.t == LENGTH
         return result._replace(terminated={"a_0": over}, truncated={"a_1": over})
+
+
+# -- chance that is listed -----------------------------------------------------------------------------------------
+
+
+class Listed(Sound):
+    """Sound: one of two numbers is drawn, shown and listed."""
+
+    listed: Any = ((0.0, 0.25), (1.0, 0.75))
+
+    def chance_outcomes(self) -> Any:
+        return self.listed
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.rng, self.t = np.random.default_rng(seed), 0
+        self.luck = self.chosen(float(self.rng.random() < 0.75), options or {})
+        return self.obs(), {}
+
+    def chosen(self, drawn: float, options: Any) -> float:
+        return float(options.get("chance", drawn))
+
+    def step(self, actions: Any) -> Any:
+        self.t += 1
+        return StepResult(self.obs(), dict.fromkeys(actions, self.luck), {}, {"__all__": self.t == LENGTH}, {})
+
+
+class WrongSum(Listed):
+    listed = ((0.0, 0.25), (1.0, 0.5))
+
+
+class DeafToChance(Listed):
+    def chosen(self, drawn: float, options: Any) -> float:
+        return drawn
+
+
+class LuckyBesides(Listed):
+    def step(self, actions: Any) -> Any:
+        result = super().step(actions)
+        return result._replace(rewards=dict.fromkeys(actions, float(self.rng.random())))
+
+
+class ListsTooLittle(Listed):
+    listed = ((0.0, 1.0),)
+
+
+class WrongWeights(Listed):
+    listed = ((0.0, 0.6), (1.0, 0.4))

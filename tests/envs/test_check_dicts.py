@@ -54,6 +54,11 @@ WORLDS = [
     (bad.NoLastObs, "no-last-obs"),
     (bad.NobodyLeft, "nobody-left"),
     (bad.Endless, "no-end"),
+    (bad.WrongSum, "chance-list"),
+    (bad.DeafToChance, "chance-outcome"),
+    (bad.LuckyBesides, "chance-outcome"),
+    (bad.ListsTooLittle, "chance-missing"),
+    (bad.WrongWeights, "chance-weights"),
     (forgetful.GrowingState, "state-size"),
     (forgetful.BadState, "state-nan"),
     (forgetful.ObjectState, "state-type"),
@@ -78,7 +83,9 @@ def test_a_world_that_breaks_one_rule_gets_exactly_this_finding(world: Any, code
     assert codes(world) == [code]
 
 
-@pytest.mark.parametrize("world", [bad.Sound, bad.Saved, bad.Masked, bad.Cars, bad.Mixed], ids=lambda w: w.__name__)
+@pytest.mark.parametrize(
+    "world", [bad.Sound, bad.Saved, bad.Masked, bad.Cars, bad.Mixed, bad.Listed], ids=lambda w: w.__name__
+)
 def test_sound_worlds_have_no_findings(world: Any) -> None:
     assert codes(world) == []
 
@@ -92,6 +99,24 @@ def test_mixed_endings_are_a_note_and_not_a_problem() -> None:
     report = examine(bad.Mixed, steps=30)
     assert report.passed
     assert report.notes == {"mixed endings": "agents terminate and truncate in the same step (first in step 8)"}
+
+
+@pytest.mark.parametrize(
+    ("world", "said"),
+    [
+        (bad.Listed, "lists its chance: exact (2 outcomes)"),
+        ("kuhn_poker", "lists its chance: exact (6 outcomes)"),
+        (bad.Sound, "starts are sampled from seeds: 32 distinct starts in 32 seeds"),
+        ("tests.gametheory.card_games:CardGame", "starts are sampled from seeds: 12 distinct starts in 64 seeds"),
+        ("two_step_game", "starts are sampled from seeds: 1 distinct start in 64 seeds"),
+    ],
+)
+def test_the_report_says_whether_chance_is_listed_or_sampled(world: Any, said: str) -> None:
+    report = examine(world, steps=250)
+    assert report.as_json()["chance"]["says"] == said
+    assert ("chance", said) in report._lines()
+    listed = 0 if "sampled" in said else int(said.split("(")[1].split()[0])
+    assert report.as_json()["chance"]["listed"] == listed
 
 
 def test_a_crash_names_the_step_the_line_and_the_actions() -> None:

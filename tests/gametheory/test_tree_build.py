@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from marl.envs.registry import make_world
 from marl.errors import ConfigError
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.openspiel import tree_from_openspiel
@@ -86,17 +87,18 @@ def test_rewards_on_the_way_are_added_up_and_equal_seeds_count_together() -> Non
 
 
 def test_world_that_plays_alike_for_all_seeds_has_no_chance() -> None:
-    tree = build_tree(Guess, {"coin": 1}, chance_samples=4)
-    assert tree.chance == "none"
+    tree = build_tree(Guess, {"coin": 1})
+    assert (tree.chance, tree.sample) == ("none", None)
     assert tree.player[0] == 0
-    assert build_tree(Guess, {"coin": 1}, chance_samples=1).chance == "sampled"  # one seed proves nothing
+    few = build_tree(Guess, {"coin": 1}, chance_samples=4)  # a few seeds prove nothing
+    assert (few.chance, few.player[0]) == ("sampled", 0)
 
 
 def test_turns_of_a_pettingzoo_game_hide_the_first_move_and_show_it_in_the_next_round() -> None:
-    once = build_tree("pettingzoo:classic/rps_v2", {"max_cycles": 1}, chance_samples=2)
+    once = build_tree("pettingzoo:classic/rps_v2", {"max_cycles": 1})
     assert (len(once), len(once.sets), once.chance) == (13, 2, "none")
     assert once.payoffs[once.terminal][:, 0].tolist() == [0, -1, 1, 1, 0, -1, -1, 1, 0]
-    twice = build_tree("pettingzoo:classic/rps_v2", {"max_cycles": 2}, chance_samples=2)
+    twice = build_tree("pettingzoo:classic/rps_v2", {"max_cycles": 2})
     assert np.bincount(twice.sets.player).tolist() == [1 + 9, 1 + 9]  # first round; after each pair of moves
 
 
@@ -141,6 +143,18 @@ def test_openspiel_world_by_seeds_approaches_the_game_with_explicit_chance() -> 
     assert len(sampled.sets) == len(exact.sets) == 12
     assert sampled.probability[1:7] == pytest.approx([1 / 6] * 6, abs=0.08)
     assert equilibrium(exact).values[0] == pytest.approx(-1 / 18)
+
+
+def test_openspiel_world_by_its_name_has_the_chance_of_the_game_and_policies_trained_there_fit() -> None:
+    pytest.importorskip("pyspiel")
+    tree = build_tree("openspiel:kuhn_poker", action_names=("pass", "bet"))
+    assert (tree.chance, tree.sample, len(tree)) == ("exact", None, 58)
+    assert tree.sets.labels[:2] == ("pass", "bet")
+    assert equilibrium(tree).values[0] == pytest.approx(-1 / 18)
+    world = make_world("openspiel:kuhn_poker", 1, {}, with_state=False)
+    assert [(k.agents, k.obs_width, k.columns.sizes, k.masked) for k in tree.kinds] == [
+        (k.agents, k.obs_width, k.columns.sizes, k.masked) for k in world.kinds
+    ]
 
 
 def test_openspiel_game_with_simultaneous_moves_is_serialised() -> None:

@@ -10,7 +10,7 @@ bound. A trained best response gives another one.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,14 @@ from marl.data.task import Kind
 from marl.errors import UserError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.tree.readback import strategy_of
-from marl.gametheory.tree.response import gains
+from marl.gametheory.tree.sampled import gains_with_errors
 from marl.gametheory.tree.tree import Tree
 from marl.policies.policy import Policy
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.populations.members import build
+from marl.training.exploit import EXACT, LOWER, SAMPLED
+
+SIGNS = {EXACT: "", SAMPLED: "~ ", LOWER: "≥ "}
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,10 @@ class Bound:
     name: str
     nash_conv: float
     stderr: float
-    bound: str  # exact, exact for sampled chance, or lower bound
+    bound: str  # exact, sampled chance, or lower bound
     how: str
     gains: Mapping[str, float]  # per player
+    errors: Mapping[str, float] = field(default_factory=dict)  # of these, where they are known
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -67,7 +71,7 @@ def _table_bound(payoffs: PayoffTensor, name: str, rivals: int) -> Bound:
             error += float(np.hypot(payoffs.stderr[row][best], payoffs.stderr[(i, *place)]))
     reply = f": {', '.join(dict.fromkeys(replies))}" if replies else ": nobody does better than it does itself"
     how = f"best of the {rivals} entrants{reply}"
-    return Bound(name, sum(parts.values()), error, "lower bound", how, parts)
+    return Bound(name, sum(parts.values()), error, LOWER, how, parts)
 
 
 def exact_bounds(
@@ -75,7 +79,7 @@ def exact_bounds(
 ) -> tuple[list[Bound], list[str]]:
     """Exactly, for every entrant that plays all players and can be read as a table; and notes on those that cannot."""
     found, notes = [], []
-    bound = "exact for sampled chance" if tree.chance == "sampled" else "exact"
+    bound = EXACT if tree.sample is None else SAMPLED
     for one in who:
         policies: dict[str, Policy] = {}
         for agents, strategies in zip(field.agents.values(), field.strategies, strict=True):
@@ -84,13 +88,14 @@ def exact_bounds(
         if len(policies) < tree.num_players:
             continue  # it plays only some of the players, so it is no profile
         try:
-            parts = np.maximum(gains(tree, strategy_of(tree, policies, explore=explore)), 0.0)
+            parts = gains_with_errors(tree, strategy_of(tree, policies, explore=explore))
         except UserError as error:
             notes.append(f"{one.name} has no exact NashConv: {error}")
             continue
         found.append(
-            Bound(one.name, float(parts.sum()), 0.0, bound, "best reply in the whole tree",
-                  dict(zip(tree.players, parts.tolist(), strict=True)))
+            Bound(one.name, parts.nash_conv, parts.total_error, bound, "best reply in the whole tree",
+                  dict(zip(tree.players, parts.gains.tolist(), strict=True)),
+                  dict(zip(tree.players, parts.errors.tolist(), strict=True)))
         )  # fmt: skip
     return found, notes
 
@@ -104,14 +109,14 @@ def trained_bounds(who: Sequence[Contestant], timesteps: int, workers: int, allo
             assert one.folder is not None
             seen = exploitability_of(Path(one.folder), config, workers, allow)
             how = f"best responses trained for {seen.timesteps:,} env steps in all"
-            found.append(Bound(one.name, seen.nash_conv, seen.stderr, seen.bound, how, seen.gains))
+            found.append(Bound(one.name, seen.nash_conv, seen.stderr, seen.bound, how, seen.gains, seen.errors))
     return found
 
 
 def exploitability_section(bounds: Sequence[Bound], notes: Sequence[str], order: Sequence[str]) -> Section:
     ranked = sorted(bounds, key=lambda one: order.index(one.name))
     rows = [
-        [one.name, ("" if one.bound.startswith("exact") else "≥ ") + (
+        [one.name, SIGNS[one.bound] + (
             number(one.nash_conv, 4) if not one.stderr else with_error(one.nash_conv, one.stderr)), one.bound, one.how]
         for one in ranked
     ]  # fmt: skip
@@ -121,9 +126,10 @@ def exploitability_section(bounds: Sequence[Bound], notes: Sequence[str], order:
         meaning(
             "NashConv: if all players were played by this entrant, how much could they gain together, each by replying as "
             "well as possible while the others stay as they are? 0 means that it cannot be exploited. Exact numbers look "
-            "at every reply there is. Lower bounds look at some replies only: the truth is as large or larger, and a "
-            "bound of 0 means that no better reply was found, not that there is none. The best of several measured numbers is "
-            "a little too high by luck, about as much as its error."
+            "at every reply there is. Sampled chance does too, but seeds stand for chance: such a figure errs upwards, by "
+            "about its error. Lower bounds look at some replies only: the truth is as large or larger, and a bound of 0 "
+            "means that no better reply was found, not that there is none. The best of several measured numbers is a "
+            "little too high by luck, about as much as its error."
         ),
     ]
     if not rows:

@@ -54,6 +54,7 @@ class Wishes:
     seed: int = 0
     best_response: int | None = None  # env steps of training per player
     max_nodes: int = MAX_NODES
+    chance_samples: int | None = None  # reset seeds that stand for chance in the tree
     allow: Sequence[str] = ()
 
 
@@ -147,7 +148,7 @@ def build_report(
 
 def _look_at_the_game(field: Field, setup: Setup, asked: Wishes) -> tuple[GameFacts, Tree | None]:
     sampled = sample(setup, field.agents, asked.episodes, asked.seed)
-    tree, note = small_tree(setup, field.agents, sampled, asked.max_nodes)
+    tree, note = small_tree(setup, field.agents, sampled, asked.max_nodes, asked.chance_samples)
     return game_facts(setup, field.agents, sampled, tree, note), tree
 
 

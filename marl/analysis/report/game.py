@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from marl.analysis.exploit import sampled_in_words
 from marl.analysis.report.content import Block, Grid, Section, Words, joined, meaning, number, plural, with_error
 from marl.analysis.report.equilibria import ALL_UP_TO, SHOWN, mix_in_words
 from marl.analysis.report.sample import Sample
 from marl.data.task import AgentID, Task
-from marl.errors import UserError
+from marl.errors import ChanceError, UserError
 from marl.gametheory.solve import all_equilibria
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.normal import one_shot
-from marl.gametheory.tree.response import nash_conv
+from marl.gametheory.tree.sampled import gains_with_errors, value_errors
 from marl.gametheory.tree.tree import Tree
 from marl.gametheory.tree.value import equilibrium
 from marl.populations.matches import PlayerID
@@ -35,14 +36,18 @@ ERRORS_APART = 3.0
 
 @dataclass(frozen=True)
 class TreeFacts:
-    """Exact numbers of a small game."""
+    """Numbers of a small game; with standard errors where chance was sampled, else these are 0."""
 
     nodes: int
     information_sets: int
     chance: str
+    exact: bool
+    sample: dict[str, float] | None  # seeds, different starts, share unseen
     zero_sum: bool
     uniform_nash_conv: float
+    uniform_nash_conv_stderr: float
     values: dict[str, float] | None  # of the players in equilibrium, by linear program; two players, constant-sum
+    value_stderrs: dict[str, float] | None
     equilibria: list[str]  # in words; of two players who both decide once, up to 8 actions each
 
 
@@ -128,7 +133,11 @@ def _clearest_gap(returns: Any) -> tuple[float, float]:
 
 
 def small_tree(
-    setup: Setup, agents: Mapping[PlayerID, Sequence[AgentID]], sampled: Sample, max_nodes: int
+    setup: Setup,
+    agents: Mapping[PlayerID, Sequence[AgentID]],
+    sampled: Sample,
+    max_nodes: int,
+    chance_samples: int | None = None,
 ) -> tuple[Tree | None, str]:
     """The game's tree if it is small; else why not."""
     scenario = setup.scenario
@@ -142,28 +151,41 @@ def small_tree(
     if scenario.wrappers or scenario.multiagent.joint or any(len(mine) != 1 for mine in agents.values()):
         return None, "trees are built for worlds without wrappers whose players are single agents."
     try:
-        tree = build_tree(setup.rollout.env, setup.rollout.env_config, max_nodes=max_nodes)
+        tree = build_tree(
+            setup.rollout.env, setup.rollout.env_config, chance_samples=chance_samples, max_nodes=max_nodes
+        )
+    except ChanceError:  # a mistake to mend: the world says something wrong about itself
+        raise
     except UserError as error:
         return None, str(error)
-    if tree.chance == "sampled":
-        return (
-            tree,
-            "chance is random beyond what the world lists, so the tree stands for a few seeds of it, not for all.",
-        )
-    return tree, ""
+    return tree, sampled_in_words(tree.sample.as_json()) + "." if tree.sample is not None else ""
 
 
 def tree_facts(tree: Tree) -> TreeFacts:
-    values = None
+    values = errors = None
     if tree.num_players == 2 and tree.is_constant_sum:
-        values = dict(zip(tree.players, equilibrium(tree).values.tolist(), strict=True))
-    uniform = nash_conv(tree, tree.uniform())
-    return TreeFacts(len(tree), len(tree.sets), tree.chance, tree.is_zero_sum, uniform, values, _equilibria(tree))
+        solved = equilibrium(tree)
+        values = dict(zip(tree.players, solved.values.tolist(), strict=True))
+        errors = dict(zip(tree.players, value_errors(tree, solved.strategy).tolist(), strict=True))
+    uniform = gains_with_errors(tree, tree.uniform())
+    return TreeFacts(
+        nodes=len(tree),
+        information_sets=len(tree.sets),
+        chance=tree.chance,
+        exact=tree.sample is None,
+        sample=None if tree.sample is None else tree.sample.as_json(),
+        zero_sum=tree.is_zero_sum,
+        uniform_nash_conv=uniform.nash_conv,
+        uniform_nash_conv_stderr=uniform.total_error,
+        values=values,
+        value_stderrs=errors,
+        equilibria=_equilibria(tree),
+    )
 
 
 def _equilibria(tree: Tree) -> list[str]:
-    """All equilibria of a table of two players."""
-    game = one_shot(tree) if tree.num_players == 2 else None
+    """All equilibria of a table of two players, where its payoffs are exact: others may have none in common with a sample."""
+    game = one_shot(tree) if tree.num_players == 2 and tree.sample is None else None
     if game is None or max(game.shape) > ALL_UP_TO:
         return []
     told = []
@@ -248,9 +270,7 @@ def _tree_blocks(facts: GameFacts) -> list[Block]:
     tree = facts.tree
     if tree is None:
         return [Words(f"No exact solution: {facts.tree_note}")]
-    kind = {"none": "none", "exact": "all of it is in the tree", "sampled": "some seeds of it are in the tree"}[
-        tree.chance
-    ]
+    kind = {"none": "none", "exact": "all of it is in the tree", "sampled": "seeds stand for it"}[tree.chance]
     rows = [
         ["nodes of the tree", f"{tree.nodes:,}"],
         ["information sets", f"{tree.information_sets:,}"],
@@ -258,14 +278,15 @@ def _tree_blocks(facts: GameFacts) -> list[Block]:
     ]
     rows += [
         ["zero-sum", "yes" if tree.zero_sum else "no"],
-        ["NashConv of uniform play", number(tree.uniform_nash_conv, 6)],
+        ["NashConv of uniform play", _figure(tree.uniform_nash_conv, tree.uniform_nash_conv_stderr)],
     ]
-    if tree.values is not None:
-        rows += [[f"value for {player}", number(value, 6)] for player, value in tree.values.items()]
+    if tree.values is not None and tree.value_stderrs is not None:
+        for player, earns in tree.values.items():
+            rows.append([f"value for {player}", _figure(earns, tree.value_stderrs[player])])
     rows += [[f"equilibrium {place}", told] for place, told in enumerate(tree.equilibria[:SHOWN], 1)]
     more = len(tree.equilibria) - SHOWN
     value = f"The value is what a player earns if {joined(list(facts.players))} play perfectly. " if tree.values else ""
-    exact = "exact" if tree.chance != "sampled" else "exact for the seeds that were taken"
+    exact = "exact" if tree.exact else "sampled chance"
     return [
         Grid(f"The whole game ({exact})", ["", ""], rows),
         *([Words(f"{more} more equilibria are in the JSON file.")] if more > 0 else []),
@@ -275,3 +296,7 @@ def _tree_blocks(facts: GameFacts) -> list[Block]:
             "still gain by playing better, each on its own: 0 means that nobody can."
         ),
     ]
+
+
+def _figure(value: float, error: float) -> str:
+    return f"~ {with_error(value, error)}" if error else number(value, 6)

@@ -11,6 +11,7 @@ import numpy as np
 from marl.data.tree import pack, unpack
 from marl.envs.batched import BatchedEnv
 from marl.envs.check.array_play import ArrayPlay
+from marl.envs.check.chance_exam import Chance, chance_of_arrays
 from marl.envs.check.dict_exam import FEWEST, LONG, PATIENCE_S, SECONDS
 from marl.envs.check.dict_play import Clock
 from marl.envs.check.findings import Broken, Findings
@@ -32,6 +33,7 @@ class ArrayExam:
         self.play = ArrayPlay(first, findings, self.clock)
         self.episodes: list[Trace] = []
         self.repeated = REPEATED  # steps to play again: fewer in slow worlds
+        self.chance: Chance | None = None
 
     def _new(self, lanes: int) -> BatchedEnv:
         self.made.append(self.make(lanes))
@@ -45,6 +47,7 @@ class ArrayExam:
             if steps and not self.findings.any_severe:
                 self._repeat()
                 self._save_and_go_on()
+                self.chance = chance_of_arrays(self._new(1), self.findings, self.seed, self.repeated, steps)
         for world in self.made:
             try:
                 world.close()

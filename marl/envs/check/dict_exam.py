@@ -10,6 +10,7 @@ import numpy as np
 
 from marl.data.tree import pack, unpack
 from marl.envs.base import MultiAgentEnv
+from marl.envs.check.chance_exam import Chance, DictChanceExam
 from marl.envs.check.dict_play import PATIENCE, Clock, DictPlay
 from marl.envs.check.dict_rules import DictRules
 from marl.envs.check.findings import Broken, Findings
@@ -46,6 +47,7 @@ class DictExam:
         self.play = DictPlay(first, self.rules, self.clock)
         self.episodes: list[Trace] = []
         self.repeated = REPEATED  # steps to play again: fewer in slow worlds
+        self.chance: Chance | None = None
 
     def _new(self) -> MultiAgentEnv:
         self.made.append(self.make())
@@ -60,6 +62,7 @@ class DictExam:
                 self._repeat()
                 self._save_and_go_on()
                 self._reset_without_seed()
+                self._look_at_chance(steps)
         if not self.findings.any_severe:
             self._train_on_it(min(steps, 2 * self.repeated))
         self._close()
@@ -182,6 +185,10 @@ class DictExam:
         except BaseException as error:
             let_through(error)
             self.findings.add("unseeded-reset", f"reset() without a seed raised {type(error).__name__}: {error}.")
+
+    def _look_at_chance(self, steps: int) -> None:
+        play = DictPlay(self._new(), self.rules)
+        self.chance = DictChanceExam(play, self.name, self.seed, self.repeated, steps).run()
 
     def _train_on_it(self, steps: int) -> None:
         """The same path as in training, for anything that the rules above do not know."""

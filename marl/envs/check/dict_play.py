@@ -48,9 +48,10 @@ class DictPlay:
             self.step()
         return self.trace
 
-    def begin(self, seed: int) -> None:
+    def begin(self, seed: int, options: Mapping[str, Any] | None = None) -> None:
         self._open_books(seed)
-        answer = self._call("reset", lambda: self.env.reset(seed=seed), self.clock.resets)
+        given = {"options": dict(options)} if options else {}
+        answer = self._call("reset", lambda: self.env.reset(seed=seed, **given), self.clock.resets)
         if not (isinstance(answer, tuple) and len(answer) == 2 and all(isinstance(a, Mapping) for a in answer)):
             self._break("wrong-answer", wrong_reset(answer))
         obs, infos = answer

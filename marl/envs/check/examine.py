@@ -64,9 +64,11 @@ def examine(
     try:
         world = make(1)
         if isinstance(world, DictVector):
-            _examine_dicts(world, make, report, findings, seed, alone).run(episodes, steps)
+            exam: DictExam | ArrayExam = _examine_dicts(world, make, report, findings, seed, alone)
         else:
-            _examine_arrays(world, make, report, findings, seed).run(episodes, steps)
+            exam = _examine_arrays(world, make, report, findings, seed)
+        exam.run(episodes, steps)
+        report.chance = exam.chance
     except (EnvError, SpaceMismatchError) as error:
         findings.add("unusable", str(error))
     _look_at_sending(env, findings)

@@ -85,6 +85,16 @@ CATALOG: dict[str, Rule] = {
     ),
     "lanes-depend": _warning("Draw each lane's randomness from its own seed, and touch only the lanes that are named."),
     "reset-touches-others": _error("Change only the lanes that are named."),
+    # chance that is listed
+    "chance-list": _error(
+        "Return pairs (outcome, probability), or drop chance_outcomes(): then seeds stand for chance."
+    ),
+    "chance-outcome": _error(
+        "Let reset look at options['chance'], and let an outcome fix all that is random in an episode; or drop "
+        "chance_outcomes(): then seeds stand for chance."
+    ),
+    "chance-missing": _error("List everything that chance can do, or drop chance_outcomes()."),
+    "chance-weights": _warning("Let chance_outcomes() say how likely reset draws each outcome."),
     # around it
     "unseeded-reset": _warning("Other tools reset without a seed: make it the default."),
     "close": _warning("close() should work at any time."),

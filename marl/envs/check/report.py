@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from marl.data.task import Kind
+from marl.envs.check.chance_exam import Chance
 from marl.envs.check.dict_play import Clock
 from marl.envs.check.findings import Problem
 from marl.envs.check.traces import Trace
@@ -31,6 +32,7 @@ class Report:
     state_size: int = 0
     episodes: Sequence[Trace] = ()
     clock: Clock = field(default_factory=Clock)
+    chance: Chance | None = None  # None: not looked at, because something else is wrong
 
     @property
     def errors(self) -> list[Problem]:
@@ -63,6 +65,7 @@ class Report:
                 "max_agents": self.max_agents,
                 "state_size": self.state_size,
             },
+            "chance": None if self.chance is None else {"says": str(self.chance), **asdict(self.chance)},
             "random_play": {
                 "steps": steps,
                 "episodes": len(whole),
@@ -126,6 +129,8 @@ class Report:
                     f"steps per second, roughly {speed['share_of_training']:.0%} of the time of training by PPO on one core",
                 )
             )
+        if self.chance is not None:
+            lines.append(("chance", str(self.chance)))
         return lines + [("note", f"{name}: {text}") for name, text in self.notes.items()]
 
 

@@ -27,6 +27,7 @@ from pettingzoo import AECEnv, ParallelEnv
 
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, Flags, Info, MultiAgentEnv, Obs, Rewards
+from marl.envs.chance import hand_on_chance
 from marl.envs.foreign.adapt import as_world
 from marl.envs.foreign.exchange import as_played
 from marl.envs.foreign.pettingzoo import is_pettingzoo
@@ -90,6 +91,7 @@ class Export:
         self.metadata: dict[str, Any] = {"name": stage.name, "render_modes": list(RENDER_MODES)}
         self.np_random = np.random.default_rng()
         self._started = False
+        hand_on_chance(self, "world")
         state = self._first_state()
         if state is not None:
             self.state_space = spaces.Box(-np.inf, np.inf, state.shape, np.float32)

@@ -9,6 +9,7 @@ import gymnasium as gym
 
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.chance import hand_on_chance
 from marl.envs.foreign.masks import beside_mask, mask_size, with_mask
 from marl.envs.tasks import hand_on_tasks, users_env
 
@@ -24,6 +25,7 @@ class GymnasiumWorld(MultiAgentEnv):
         self.env = env
         self.mask_size = mask_size(env)
         hand_on_tasks(self, "env")
+        hand_on_chance(self, "env")
 
     @property
     def users_env(self) -> Any:

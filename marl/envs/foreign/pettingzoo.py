@@ -14,6 +14,7 @@ import numpy as np
 
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.chance import hand_on_chance
 from marl.envs.foreign.drawing import build
 from marl.envs.foreign.exchange import blank
 from marl.envs.foreign.masks import beside_mask, with_mask
@@ -45,6 +46,7 @@ class PettingZooWorld(MultiAgentEnv):
         self._finished = False
         self._state: Array | None = self._first_state()
         hand_on_tasks(self, "env")
+        hand_on_chance(self, "env")
 
     @property
     def users_env(self) -> Any:

@@ -23,6 +23,7 @@ from marl.config import Config, explain
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import ALL, ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
 from marl.envs.batched import State
+from marl.envs.chance import hand_on_chance
 from marl.envs.hierarchy.command import command_graph, draw_graph
 from marl.envs.hierarchy.posts import Flattener, Post, build_posts
 from marl.envs.lifting.answers import reset_pair, step_result
@@ -101,6 +102,7 @@ class HierarchicalEnv(MultiAgentEnv):
         if callable(getattr(base, "get_state", None)) and callable(getattr(base, "set_state", None)):
             self.get_state, self.set_state = self._get_state, self._set_state
         hand_on_tasks(self, "base")
+        hand_on_chance(self, "base")
         self._clear()
 
     def _clear(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,14 @@ class EpisodeLog:
         self.env = env
         self.has_state = callable(getattr(env, "get_state", None)) and callable(getattr(env, "set_state", None))
         self.seed: int | None = None
+        self.options: Mapping[str, Any] = {}  # of the reset; kept in memory only, training resets without any
         self.steps = 0
         self.actions: list[dict[AgentID, Action]] = []
         self.told_first: Told = {}  # before the reset
         self.told_later: list[tuple[int, str, Any]] = []  # after so many steps, by which method, what
 
-    def start(self, seed: int, told: Told | None = None) -> None:
-        self.seed, self.steps, self.actions = seed, 0, []
+    def start(self, seed: int, told: Told | None = None, options: Mapping[str, Any] | None = None) -> None:
+        self.seed, self.steps, self.actions, self.options = seed, 0, [], options or {}
         self.told_first, self.told_later = dict(told or {}), []
 
     def note_task(self, verb: str, task: Any) -> None:
@@ -47,10 +48,12 @@ class EpisodeLog:
             self.actions.append(actions)
 
     def snapshot(self, shown: Sequence[Array]) -> State:
-        common = {"seed": self.seed, "steps": self.steps, "fingerprint": fingerprint(shown)}
+        common: dict[str, Any] = {"seed": self.seed, "steps": self.steps, "fingerprint": fingerprint(shown)}
         if self.has_state:
             return {**common, "state": self.env.get_state()}  # type: ignore[attr-defined]
         log = [[[agent, _plain(action)] for agent, action in step.items()] for step in self.actions]
+        if self.options:
+            common["options"] = self.options
         return {**common, "actions": log, "told_first": dict(self.told_first), "told_later": list(self.told_later)}
 
     def adopt(self, saved: State) -> None:

@@ -12,6 +12,8 @@ from marl.data.actions import action_encoder
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import ALL, ENV_STATE, Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.batched import BatchedEnv, Frame, State
+from marl.envs.chance import CHANCE, Outcome
+from marl.envs.games.cards.dealt import DealtEnv
 from marl.envs.lifting.layout import MASK, pattern_of
 
 
@@ -34,6 +36,8 @@ class SingleLane(MultiAgentEnv):
         self._obs_spaces = [self._observation_space(k) for k in range(len(self.world.kinds))]
         if type(self.world).set_task is not BatchedEnv.set_task:  # offered only where the world itself does
             self.set_task = self._set_task
+        if isinstance(self.world, DealtEnv):
+            self.chance_outcomes = self._deals
 
     def _observation_space(self, k: int) -> AnySpace:
         kind = self.world.kinds[k]
@@ -60,11 +64,20 @@ class SingleLane(MultiAgentEnv):
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
-        del options
         self._seat_of, self._gone = {}, []
-        seeds = np.array([np.random.default_rng().integers(2**31) if seed is None else seed])
-        obs = self._observations(self.world.reset(np.array([0]), seeds), asked_only=True)
+        obs = self._observations(self._begin(seed, options or {}), asked_only=True)
         return obs, {agent: {} for agent in obs}
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any]) -> Frame:
+        if CHANCE in options and isinstance(self.world, DealtEnv):
+            return self.world.reset_to(np.array([0]), np.array([options[CHANCE]]))
+        seeds = np.array([np.random.default_rng().integers(2**31) if seed is None else seed])
+        return self.world.reset(np.array([0]), seeds)
+
+    def _deals(self) -> list[tuple[Outcome, float]]:
+        """The world's deals by number; offered only where the world itself lists them."""
+        assert isinstance(self.world, DealtEnv)
+        return [(deal, float(p)) for deal, p in enumerate(self.world.deal_probabilities) if p > 0]
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
         frame = self.world.step(self._columns(actions))

@@ -12,6 +12,7 @@ from marl.data.actions import decoder
 from marl.data.task import AgentID, Array, Ints
 from marl.envs.base import ALL, ENV_STATE, Action, MultiAgentEnv, Obs, StepResult, ending, state_vector
 from marl.envs.batched import BatchedEnv, Frame, State
+from marl.envs.chance import CHANCE, Outcome
 from marl.envs.lifting.answers import close_all, guarded, reset_pair, step_result
 from marl.envs.lifting.episode_log import LONGEST_REPLAY, EpisodeLog, fingerprint
 from marl.envs.lifting.layout import MASK, kinds_of, state_width
@@ -95,6 +96,13 @@ class DictVector(BatchedEnv):
             self._reset_lane(lane, seed)
         return self._frame()
 
+    def reset_to(self, lanes: Ints, outcomes: Sequence[Outcome], seeds: Ints) -> Frame:
+        """New episodes with these outcomes of what ``chance_outcomes()`` lists."""
+        self._clear()
+        for lane, outcome, seed in zip(lanes.tolist(), outcomes, seeds.tolist(), strict=True):
+            self._reset_lane(lane, seed, {CHANCE: outcome})
+        return self._frame()
+
     def step(self, actions: Sequence[Array]) -> Frame:
         self._clear()
         lists = [column.tolist() for column in actions]
@@ -130,7 +138,7 @@ class DictVector(BatchedEnv):
 
     # -- one lane --------------------------------------------------------------------------------------------------
 
-    def _reset_lane(self, lane: int, seed: int) -> None:
+    def _reset_lane(self, lane: int, seed: int, options: Mapping[str, Any] | None = None) -> None:
         if self.fresh is not None:
             close_all([self.envs[lane]], self.name)
             self.envs[lane] = self.fresh(lane)
@@ -143,9 +151,10 @@ class DictVector(BatchedEnv):
             mask[lane] = True
         self._empty_steps[lane] = 0
         self.seating[lane].clear()
-        self.logs[lane].start(seed, self.told[lane])
+        self.logs[lane].start(seed, self.told[lane], options)
         where = partial(self._where, lane)
-        answer = guarded(lambda: self.envs[lane].reset(seed=seed), "reset", where)
+        chance: dict[str, Any] = {"options": dict(options)} if options else {}  # a world may take no options at all
+        answer = guarded(lambda: self.envs[lane].reset(seed=seed, **chance), "reset", where)
         obs, self.infos[lane] = reset_pair(answer, where)
         self.last_obs[lane] = obs
         if self._see_all(lane, obs, self.infos[lane]):
@@ -349,7 +358,7 @@ class DictVector(BatchedEnv):
             return True
         if not replayed:
             return saved["seed"] is None
-        self._reset_lane(lane, saved["seed"])
+        self._reset_lane(lane, saved["seed"], saved.get("options"))
         for step, actions in enumerate(self.logs[lane].replayed(saved)):
             self._tell_again(lane, saved, step)
             self._step_lane(lane, actions)

@@ -14,7 +14,21 @@ import numpy as np
 
 from marl.data.task import Array, Bools, Ints, Kind
 from marl.errors import ConfigError
-from marl.gametheory.tree.tree import CHANCE, TERMINAL, ChanceMode, InfoSets, Reals, Tree
+from marl.gametheory.tree.tree import CHANCE, TERMINAL, ChanceMode, ChanceSample, InfoSets, Reals, Tree
+
+
+class TooLargeError(ConfigError):
+    """The tree has more nodes than it may have."""
+
+
+class Mark(NamedTuple):
+    """How far a tree had grown."""
+
+    size: int
+    chunks: int
+    decisions: int
+    ends: int
+    sets: int
 
 
 class Asked(NamedTuple):
@@ -49,6 +63,7 @@ class Growth:
     decisions: list[tuple[Ints, int, Ints]] = field(default_factory=list)  # nodes, player, information sets
     ends: list[tuple[Ints, Reals]] = field(default_factory=list)
     size: int = 0
+    on_trial: int = 0  # more nodes than max_nodes that may be there for a while, because they may be taken away again
     num_choices: int = 0
     set_of: dict[bytes, int] = field(default_factory=dict)
     set_player: list[int] = field(default_factory=list)
@@ -61,16 +76,19 @@ class Growth:
     def add(self, parent: Ints, branch: Ints, probability: Reals | None = None) -> Ints:
         """New nodes below these; refuses more than ``max_nodes``."""
         first, self.size = self.size, self.size + len(parent)
-        if self.size > self.max_nodes:
-            raise ConfigError(
-                f"the tree of {self.name!r} has {self.size:,} nodes so far, more than max_nodes = {self.max_nodes:,}. Raise "
-                "max_nodes, take a smaller version of the game or fewer chance_samples, or estimate exploitability by "
-                "trained best responses."
-            )
+        if self.size > self.max_nodes + self.on_trial:
+            raise self.too_large()
         self.parent.append(np.asarray(parent, np.int64))
         self.branch.append(np.asarray(branch, np.int64))
         self.probability.append(np.ones(len(parent)) if probability is None else np.asarray(probability, np.float64))
         return np.arange(first, self.size)
+
+    def too_large(self) -> TooLargeError:
+        return TooLargeError(
+            f"the tree of {self.name!r} has {self.size:,} nodes so far, more than max_nodes = {self.max_nodes:,}. Raise "
+            "max_nodes, take a smaller version of the game or fewer chance_samples, or estimate exploitability by "
+            "trained best responses."
+        )
 
     def decide(self, asked: Asked) -> Offered:
         """Put these nodes into their player's information sets and add a child per legal action."""
@@ -119,12 +137,12 @@ class Growth:
 
     # -- subtrees --------------------------------------------------------------------------------------------------
 
-    def mark(self) -> tuple[int, int, int, int]:
-        return self.size, len(self.parent), len(self.decisions), len(self.ends)
+    def mark(self) -> Mark:
+        return Mark(self.size, len(self.parent), len(self.decisions), len(self.ends), len(self.set_player))
 
-    def signature(self, mark: tuple[int, int, int, int]) -> bytes:
+    def signature(self, mark: Mark) -> bytes:
         """Everything that was added since the mark: equal for equal plays, wherever they stand."""
-        size, chunks, decisions, ends = mark
+        size, chunks, decisions, ends, _ = mark
         parts: list[Array] = [np.maximum(part - size, -1) for part in self.parent[chunks:]]
         parts += self.branch[chunks + 1 :]  # which child of the root it is does not matter
         for nodes, player, sets in self.decisions[decisions:]:
@@ -133,17 +151,26 @@ class Growth:
             parts += [nodes - size, payoffs]
         return b"|".join(part.tobytes() for part in parts)
 
-    def forget(self, mark: tuple[int, int, int, int]) -> None:
-        """Take away what was added since the mark. Information sets stay: an equal subtree has them as well."""
-        self.size = mark[0]
-        for kept, chunks in ((mark[1], [self.parent, self.branch, self.probability]), (mark[2], [self.decisions])):
-            for chunk in chunks:
-                del chunk[kept:]  # type: ignore[attr-defined]
-        del self.ends[mark[3] :]
+    def forget(self, mark: Mark) -> None:
+        """Take away what was added since the mark, with the information sets that only it has."""
+        self.size = mark.size
+        del self.parent[mark.chunks :], self.branch[mark.chunks :], self.probability[mark.chunks :]
+        del self.decisions[mark.decisions :], self.ends[mark.ends :]
+        if len(self.set_player) > mark.sets:
+            self.num_choices = self.set_first[mark.sets]
+            self.set_of = {key: number for key, number in self.set_of.items() if number < mark.sets}
+            del self.set_player[mark.sets :], self.set_parent[mark.sets :], self.set_first[mark.sets :]
+            del self.set_actions[mark.sets :], self.set_obs[mark.sets :], self.choice_owner[self.num_choices :]
 
     # -- the finished tree -----------------------------------------------------------------------------------------
 
-    def finish(self, chance: ChanceMode, kinds: Sequence[Kind], labels: Sequence[Sequence[str]]) -> Tree:
+    def finish(
+        self,
+        chance: ChanceMode,
+        kinds: Sequence[Kind],
+        labels: Sequence[Sequence[str]],
+        sample: ChanceSample | None = None,
+    ) -> Tree:
         """Nodes level by level; ``labels[player][action]`` name the actions."""
         order, levels, parent = self._level_order()
         rank = np.empty(len(order), np.int64)
@@ -162,7 +189,7 @@ class Growth:
         first_child = np.searchsorted(parent, np.arange(len(parent)))
         return Tree(
             self.name, self.players, chance, tuple(kinds), parent, branch, player, infoset, first_child, counts,
-            probability, payoffs, levels, sets,
+            probability, payoffs, levels, sets, sample,
         )  # fmt: skip
 
     def _level_order(self) -> tuple[Ints, Ints, Ints]:

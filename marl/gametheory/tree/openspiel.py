@@ -6,6 +6,7 @@ Players see their information-state tensor where the game has one, else their ob
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +16,10 @@ from gymnasium import spaces
 from marl.data.task import Array, Kind, number_seats
 from marl.envs.foreign.extras import need
 from marl.errors import ConfigError
-from marl.gametheory.tree.build import MAX_NODES
 from marl.gametheory.tree.growth import Asked, Growth
 from marl.gametheory.tree.tree import Tree
+
+MAX_NODES = 2_000_000
 
 
 @dataclass(slots=True)
@@ -30,11 +32,16 @@ class Spot:
     moves: dict[int, int] = field(default_factory=dict)
 
 
-def tree_from_openspiel(game: Any, *, max_nodes: int = MAX_NODES) -> Tree:
-    """The tree of ``game``: an object of pyspiel, or a name with parameters such as ``leduc_poker``."""
+def tree_from_openspiel(
+    game: Any, *, max_nodes: int = MAX_NODES, labels: Sequence[Sequence[str]] | None = None
+) -> Tree:
+    """The tree of ``game``: an object of pyspiel, or a name with parameters such as ``leduc_poker``.
+
+    ``labels[player][action]`` name the actions; without them they are called as OpenSpiel calls them.
+    """
     pyspiel = need("pyspiel", "openspiel")
     loaded = _load(pyspiel, game) if isinstance(game, str) else game
-    return _Walk(pyspiel, loaded, max_nodes).grow()
+    return _Walk(pyspiel, loaded, max_nodes).grow(labels)
 
 
 def _load(pyspiel: Any, name: str) -> Any:
@@ -62,15 +69,15 @@ class _Walk:
         self.names: list[dict[int, str]] = [{} for _ in self.players]
         self.has_chance = False
 
-    def grow(self) -> Tree:
+    def grow(self, labels: Sequence[Sequence[str]] | None) -> Tree:
         root = self.growth.add(np.array([-1]), np.zeros(1, np.int64))
         first = self.growth.add(root, np.zeros(1, np.int64))
         level = [Spot(self.game.new_initial_state(), int(first[0]), (-1,) * len(self.players))]
         while level:
             level = self._below(level)
         actions = self.game.num_distinct_actions()
-        labels = [[names.get(a, str(a)) for a in range(actions)] for names in self.names]
-        return self.growth.finish("exact" if self.has_chance else "none", self._kinds(), labels)
+        own = [[names.get(a, str(a)) for a in range(actions)] for names in self.names]
+        return self.growth.finish("exact" if self.has_chance else "none", self._kinds(), labels or own)
 
     def _kinds(self) -> tuple[Kind, ...]:
         width = self.game.information_state_tensor_size() if self.informed else self.game.observation_tensor_size()

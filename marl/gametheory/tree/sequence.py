@@ -47,6 +47,13 @@ class Aside(NamedTuple):
     payoffs: Reals  # counterfactual payoffs against something else
 
 
+class Ends(NamedTuple):
+    """The ``Z`` terminal nodes, in the tree's order."""
+
+    sequences: Ints  # [Z, P] of every player
+    start: Ints  # [Z] which child of the root they lie below; 0 where the root is no chance move
+
+
 class PlayerForm:
     """One player's sequences, level by level."""
 
@@ -164,6 +171,16 @@ class SequenceForm:
             choice = tree.sets.first_choice[tree.infoset[above[decided]]] + tree.branch[nodes[decided]]
             sequences[nodes[decided], who] = choice - offset[who] + 1
         return sequences, reach
+
+    @cached_property
+    def ends(self) -> Ends:
+        """Terminal nodes one by one, which ``payoffs`` adds up."""
+        tree, start = self.tree, np.zeros(len(self.tree), np.int64)
+        if tree.player[0] == CHANCE:
+            start[tree.parent == 0] = tree.branch[tree.parent == 0]
+            for begin, end in zip(tree.levels[2:-1], tree.levels[3:], strict=True):
+                start[begin:end] = start[tree.parent[begin:end]]
+        return Ends(self._at_nodes()[0][tree.terminal], start[tree.terminal])
 
     @cached_property
     def matrices(self) -> tuple[Any, Any]:

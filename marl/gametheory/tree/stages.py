@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from marl.data.task import Array, Bools, Ints, Kind
 from marl.envs.batched import BatchedEnv, Frame, NativeEnv
+from marl.envs.chance import Outcome
+from marl.envs.games.cards.dealt import DealtEnv
+from marl.envs.lifting.vector import DictVector
 from marl.errors import ConfigError
 from marl.gametheory.tree.tree import Reals
 
@@ -17,6 +20,25 @@ MakeWorld: TypeAlias = Callable[[int], BatchedEnv]
 """A fresh world with so many lanes."""
 States: TypeAlias = Any
 """Positions of a world that can be gone back to: rows of arrays, or a list of snapshots."""
+
+
+class Start(NamedTuple):
+    """How an episode begins: as its seed draws it, or with an outcome (a deal) that the world lists."""
+
+    seed: int = 0
+    outcome: Outcome = None
+    listed: bool = False
+
+
+def begin(world: BatchedEnv, start: Start) -> Frame:
+    """A new episode in a world of one lane."""
+    lane = np.zeros(1, np.int64)
+    if start.listed and isinstance(world, DealtEnv):
+        return world.reset_to(lane, np.array([start.outcome]))
+    if start.listed:
+        assert isinstance(world, DictVector)
+        return world.reset_to(lane, [start.outcome], np.array([start.seed]))
+    return world.reset(lane, np.array([start.seed]))
 
 
 @dataclass(slots=True)
@@ -51,8 +73,8 @@ class Stage(Protocol):
 
     kinds: tuple[Kind, ...]
 
-    def start(self, seed: int) -> tuple[States, Sight]:
-        """One position: the start that follows from a seed."""
+    def start(self, start: Start) -> tuple[States, Sight]:
+        """One position: the beginning of an episode."""
 
     def take(self, states: States, rows: Ints) -> States:
         """Some of the positions, perhaps several times."""
@@ -68,9 +90,9 @@ class ManyLanes:
         self.make = make
         self.kinds = make(1).kinds
 
-    def start(self, seed: int) -> tuple[States, Sight]:
+    def start(self, start: Start) -> tuple[States, Sight]:
         world = self.make(1)
-        sight = sight_of(world.reset(np.zeros(1, np.int64), np.array([seed])))
+        sight = sight_of(begin(world, start))
         return world.get_state(), sight
 
     def deals(self, deals: Ints) -> tuple[States, Sight]:
@@ -96,9 +118,8 @@ class OneCopy:
         self.world = make(1)
         self.kinds = self.world.kinds
 
-    def start(self, seed: int) -> tuple[States, Sight]:
-        frame = self.world.reset(np.zeros(1, np.int64), np.array([seed]))
-        sight = sight_of(frame)
+    def start(self, start: Start) -> tuple[States, Sight]:
+        sight = sight_of(begin(self.world, start))
         return [self.world.get_state()], sight
 
     def take(self, states: States, rows: Ints) -> States:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,35 @@ Reals: TypeAlias = NDArray[np.float64]
 Behaviour: TypeAlias = NDArray[np.float64]
 """Probability of every choice of every player ``[C]``."""
 ChanceMode: TypeAlias = Literal["none", "exact", "sampled"]
+"""``exact``: all of it is in the tree, with its probabilities. ``sampled``: seeds stand for it."""
 CHANCE, TERMINAL = -1, -2
 """What stands in ``Tree.player`` where nobody decides."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChanceSample:
+    """Reset seeds that stand for chance. Starts that play alike are one."""
+
+    counts: Ints  # [D] how many seeds gave each start, in the order of the root's children
+
+    @property
+    def seeds(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def starts(self) -> int:
+        return len(self.counts)
+
+    @property
+    def unseen(self) -> float:
+        """How likely the next seed gives a start that is not in the tree (Good, 1953): the share of starts seen once.
+
+        One is added to both counts, so that no sample, however long, claims to have seen everything.
+        """
+        return (int((self.counts == 1).sum()) + 1) / (self.seeds + 1)
+
+    def as_json(self) -> dict[str, float]:
+        return {"seeds": self.seeds, "starts": self.starts, "unseen": self.unseen}
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +98,7 @@ class Tree:
     payoffs: Reals  # [N, P], 0 but at terminal nodes
     levels: Ints  # [depth + 2] where each level of the tree begins, and N
     sets: InfoSets
+    sample: ChanceSample | None = None  # where chance is sampled
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -145,6 +173,10 @@ class Tree:
     def kind_of(self, player: int) -> Kind:
         """Spaces of the player."""
         return next(kind for kind in self.kinds if kind.seats.start <= player < kind.seats.stop)
+
+    def chance_json(self) -> dict[str, Any]:
+        """How chance is in the tree, for files."""
+        return {"mode": self.chance, **(self.sample.as_json() if self.sample is not None else {})}
 
     # -- strategies ------------------------------------------------------------------------------------------------
 

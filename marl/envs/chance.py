@@ -1,0 +1,126 @@
+"""Chance that a world lists by itself.
+
+A dict world (also a Gymnasium or PettingZoo env) may have a method ``chance_outcomes()``. It gives everything that chance can
+do in an episode, with probabilities: pairs ``(outcome, probability)``, or a dict from outcome to probability. An outcome is
+whatever the world likes, and ``reset(options={"chance": outcome})`` plays it. Cards that are turned up later belong to the
+outcome as well: once it is fixed, nothing in the episode may be random. Game trees are exact then, without any sampling.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from functools import partial
+from numbers import Real
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from marl.envs.lifting.answers import line_of_code
+from marl.envs.tasks import method_behind
+from marl.errors import ChanceError
+
+Outcome: TypeAlias = Any
+"""One way in which chance can go in an episode: what the world itself calls it."""
+
+CHANCE = "chance"
+"""Key of the options of ``reset``: the outcome to play."""
+
+METHOD = "chance_outcomes"
+ROUNDING = 1e-6
+"""How far the sum of the probabilities may be from 1."""
+
+EXAMPLE = "[(('J', 'Q'), 1/6), (('J', 'K'), 1/6), ...]"
+
+
+class Outcomes(NamedTuple):
+    """All that chance can do; probabilities are positive and sum to 1."""
+
+    outcomes: tuple[Outcome, ...]
+    probabilities: tuple[float, ...]
+
+
+def lists_chance(env: object) -> bool:
+    return callable(getattr(env, METHOD, None))
+
+
+def hand_on_chance(outer: object, attribute: str) -> None:
+    """Give a wrapper the listed chance of the world that it holds under ``attribute``, if that has any."""
+    if method_behind(getattr(outer, attribute), METHOD) is not None:
+        setattr(outer, METHOD, partial(_ask, outer, attribute))
+
+
+def _ask(outer: object, attribute: str) -> Any:
+    method = method_behind(getattr(outer, attribute), METHOD)
+    assert method is not None
+    return method()
+
+
+def listed_chance(env: object, name: str) -> Outcomes | None:
+    """What a world lists, checked; None where it lists nothing."""
+    if not lists_chance(env):
+        return None
+    where, method = f"env {name!r}", getattr(env, METHOD)
+    try:
+        given = method()
+    except Exception as error:
+        raise ChanceError(
+            f"{where}: chance_outcomes() raised {type(error).__name__}: {error}{line_of_code(error)}"
+        ) from error
+    return read_outcomes(given, where)
+
+
+def read_outcomes(given: object, where: str) -> Outcomes:
+    """Outcomes with probabilities; refuses what is not a distribution. ``where`` names the world."""
+    pairs = _pairs(given, where)
+    probabilities = [_probability(outcome, probability, where) for outcome, probability in pairs]
+    total = math.fsum(probabilities)
+    if abs(total - 1.0) > ROUNDING:
+        raise ChanceError(
+            f"{where}: the {len(pairs)} probabilities of chance_outcomes() sum to {total:.9g}; expected 1. List every "
+            "outcome, and divide each weight by their sum."
+        )
+    return Outcomes(tuple(outcome for outcome, _ in pairs), tuple(p / total for p in probabilities))
+
+
+def _pairs(given: object, where: str) -> list[tuple[Outcome, object]]:
+    rows = list(given.items()) if isinstance(given, Mapping) else given
+    if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
+        raise ChanceError(
+            f"{where}: chance_outcomes() gave {_short(given)}, a {type(given).__name__}. Expected pairs (outcome, "
+            f"probability), for instance {EXAMPLE}."
+        )
+    pairs: list[tuple[Outcome, object]] = []
+    for row in rows:
+        if isinstance(row, str | bytes | Mapping) or not isinstance(row, Iterable) or len(pair := tuple(row)) != 2:
+            raise ChanceError(
+                f"{where}: chance_outcomes() holds {_short(row)}. Expected pairs (outcome, probability), for "
+                f"instance {EXAMPLE}."
+            )
+        pairs.append((pair[0], pair[1]))
+    if not pairs:
+        raise ChanceError(
+            f"{where}: chance_outcomes() is empty. Expected at least one pair (outcome, probability); a world without chance "
+            "needs no such method."
+        )
+    return pairs
+
+
+def _probability(outcome: Outcome, given: object, where: str) -> float:
+    if isinstance(given, bool | np.bool_) or not isinstance(given, Real | np.number):
+        raise ChanceError(
+            f"{where}: chance_outcomes() gives the outcome {_short(outcome)} the probability {_short(given)}, a "
+            f"{type(given).__name__}. Expected pairs (outcome, probability) with a number above 0."
+        )
+    probability = float(given)
+    if not math.isfinite(probability) or probability <= 0.0:
+        raise ChanceError(
+            f"{where}: chance_outcomes() gives the outcome {_short(outcome)} the probability {probability:g}. Expected a "
+            "finite number above 0; leave out what cannot happen."
+        )
+    return probability
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,185 @@
+"""What a world says about its chance, and whether that is true: listed outcomes are played, seeds are counted.
+
+Episodes are compared under the same random choices of actions, by what agents see and are paid. A start that only differs
+elsewhere is not noticed, so the number of different starts is what was seen, not what there is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from marl.envs.batched import BatchedEnv
+from marl.envs.chance import CHANCE, Outcomes, listed_chance
+from marl.envs.check.array_play import ArrayPlay
+from marl.envs.check.dict_play import DictPlay
+from marl.envs.check.findings import Findings
+from marl.envs.check.traces import Trace, View, digest
+from marl.envs.games.cards.dealt import DealtEnv
+from marl.errors import ChanceError
+
+SEEDS = 64  # episodes that are compared
+PLAYED = 64  # listed outcomes that are played twice
+AGAIN = 16  # episodes that are played again at least
+SHOWN = 1_000  # listed outcomes whose starts are looked at
+RESETS = 400  # starts that are counted where outcomes are listed
+SIGMAS = 5.0
+
+
+class Patience:
+    """Each part of the exam ends after so many env steps, or after 3 seconds."""
+
+    def __init__(self, steps: int) -> None:
+        self.left, self.stop = steps, time.perf_counter() + 3.0
+
+    def ends_after(self, steps: int) -> bool:
+        self.left -= steps
+        return self.left <= 0 or time.perf_counter() > self.stop
+
+
+STATES = ("state()", "the state")  # in views of dict worlds and of array worlds
+
+
+@dataclass(frozen=True)
+class Chance:
+    """``listed`` outcomes, or ``starts`` that were told apart in ``seeds``."""
+
+    listed: int = 0
+    seeds: int = 0
+    starts: int = 0
+
+    def __str__(self) -> str:
+        if self.listed:
+            return f"lists its chance: exact ({_plural(self.listed, 'outcome')})"
+        return (
+            f"starts are sampled from seeds: {_plural(self.starts, 'distinct start')} in {_plural(self.seeds, 'seed')}"
+        )
+
+
+def chance_of_arrays(world: BatchedEnv, findings: Findings, seed: int, steps: int, budget: int) -> Chance:
+    """A native world: deals that it lists, or what seeds show. Episodes are cut after ``steps``."""
+    if isinstance(world, DealtEnv):
+        return Chance(listed=int((world.deal_probabilities > 0).sum()))
+    play, found, patience = ArrayPlay(world, findings), [], Patience(budget)
+    for number in range(SEEDS):
+        play.begin([0], [seed + number])
+        play.rngs[0] = np.random.default_rng([seed, 1])  # the same choices in every episode
+        while not play.traces[0].over and play.traces[0].length < steps:
+            play.step()
+        found.append(_key(play.traces[0]))
+        if patience.ends_after(play.traces[0].length):
+            break
+    return Chance(seeds=len(found), starts=len(set(found)))
+
+
+class DictChanceExam:
+    """One copy of a dict world. Episodes are cut after ``steps``."""
+
+    def __init__(self, play: DictPlay, name: str, seed: int, steps: int, budget: int) -> None:
+        self.play, self.name, self.findings, self.seed = play, name, play.findings, seed
+        self.steps, self.budget = steps, budget
+
+    def run(self) -> Chance | None:
+        """None where the list is no list."""
+        try:
+            listed = listed_chance(self.play.env, self.name)
+        except ChanceError as error:
+            self.findings.add("chance-list", str(error))
+            return None
+        if listed is None:
+            return self._count_starts()
+        if self._is_obeyed(listed):
+            self._compare_with_seeds(listed)
+        return Chance(listed=len(listed.outcomes))
+
+    def _count_starts(self) -> Chance:
+        found, patience = [], Patience(self.budget)
+        for number in range(SEEDS):
+            trace = self._episode(self.seed + number)
+            found.append(_key(trace))
+            if patience.ends_after(trace.length):
+                break
+        return Chance(seeds=len(found), starts=len(set(found)))
+
+    def _is_obeyed(self, listed: Outcomes) -> bool:
+        """Whether each outcome plays alike with two seeds or, where there are few outcomes, with several."""
+        patience = Patience(self.budget)
+        seeds = 1 + max(1, AGAIN // len(listed.outcomes))
+        for outcome in listed.outcomes[:: max(1, len(listed.outcomes) // PLAYED)]:
+            traces = [_without_state(self._episode(self.seed + i, {CHANCE: outcome})) for i in range(seeds)]
+            for number, other in enumerate(traces):
+                if parted := traces[0].difference(other):
+                    text = (
+                        f"the outcome {outcome!r} of chance_outcomes() plays differently with the seeds {self.seed} and "
+                        f"{self.seed + number}: {parted}."
+                    )
+                    self.findings.add("chance-outcome", text)
+                    return False
+            if patience.ends_after(sum(trace.length for trace in traces)):
+                break
+        return True
+
+    def _compare_with_seeds(self, listed: Outcomes) -> None:
+        """Starts by seeds are among those that are listed, about as often as they should be."""
+        if len(listed.outcomes) > SHOWN:
+            return
+        expected: dict[str, float] = defaultdict(float)
+        for outcome, probability in zip(*listed, strict=True):
+            expected[self._start(self.seed, {CHANCE: outcome})] += probability
+        seen: Counter[str] = Counter()
+        patience = Patience(RESETS)
+        for number in range(RESETS):
+            start = self._start(self.seed + number)
+            seen[start] += 1
+            if start not in expected:
+                text = f"reset(seed={self.seed + number}) shows what none of the {len(listed.outcomes)} outcomes shows."
+                self.findings.add("chance-missing", text)
+                return
+            if patience.ends_after(1):
+                break
+        self._compare_weights(expected, seen)
+
+    def _compare_weights(self, expected: Mapping[str, float], seen: Mapping[str, int]) -> None:
+        total = sum(seen.values())
+        for start, probability in expected.items():
+            often, spread = seen.get(start, 0), (total * probability * (1 - probability)) ** 0.5
+            if abs(often - total * probability) > SIGMAS * spread + 1:
+                text = (
+                    f"starts that chance_outcomes() gives the probability {probability:.4g} were drawn by {often} of {total} "
+                    "seeds."
+                )
+                self.findings.add("chance-weights", text)
+                return
+
+    def _episode(self, seed: int, options: Mapping[str, Any] | None = None) -> Trace:
+        self.play.begin(seed, options)
+        self.play.rng = np.random.default_rng([self.seed, 1])  # the same choices in every episode
+        while not self.play.trace.over and self.play.trace.length < self.steps:
+            self.play.step()
+        return self.play.trace
+
+    def _start(self, seed: int, options: Mapping[str, Any] | None = None) -> str:
+        self.play.begin(seed, options)
+        return digest(_shown(self.play.trace.views[0]))
+
+
+def _key(trace: Trace) -> str:
+    return digest([_shown(view) for view in trace.views])
+
+
+def _without_state(trace: Trace) -> Trace:
+    return Trace(trace.seed, [_shown(view) for view in trace.views])
+
+
+def _shown(view: View) -> View:
+    """Without the global state, which is no part of the game that agents play."""
+    return {what: seen for what, seen in view.items() if what not in STATES}
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")

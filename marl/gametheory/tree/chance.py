@@ -1,0 +1,245 @@
+"""How chance comes into a tree: listed by the world, or found among reset seeds.
+
+Everything random in an episode follows from its seed, so a seed is one course of chance. Seeds 0, 1, 2, ... are played
+through, equal ones count together, and their shares stand for probabilities. Drawing stops when nothing new came up for so
+long that, with 95 % confidence, less than 1 % of chance is unseen:
+
+    after m different starts:  k_m = ln(m (m + 1) / 0.05) / 0.01  seeds in a row without a new one
+
+If more than 1 % were unseen, such a run has a chance below 0.99^k_m = 0.05 / (m (m + 1)), and these sum to 0.05 over all m.
+It also stops before the tree, or all that was played for it, has more than ``max_nodes`` nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, log
+
+import numpy as np
+
+from marl.envs.batched import BatchedEnv
+from marl.envs.chance import ROUNDING, Outcomes
+from marl.envs.games.cards.dealt import DealtEnv
+from marl.errors import ChanceError, ConfigError
+from marl.gametheory.tree.expand import grow
+from marl.gametheory.tree.growth import Growth, Mark, TooLargeError
+from marl.gametheory.tree.repeats import COURSES, courses, parts_at
+from marl.gametheory.tree.stages import MakeWorld, ManyLanes, Stage, Start, stage_for
+from marl.gametheory.tree.tree import ChanceMode, ChanceSample
+
+UNSEEN, DOUBT = 0.01, 0.05
+ALIKE = 8  # seeds that are played through where nothing seems to be random
+ALL_NEW = 200  # seeds without any repetition, after which no number of seeds that can be played would do
+HALF = 0.5  # more unseen than that says nothing about the game
+CHECKED = 64  # listed outcomes, and seeds, that are played once more to see whether the list is true
+CHECKED_NODES = 20_000
+PLAYED_NODES = 20_000  # that may be played to find starts, however small the tree has to be
+
+Grown = tuple[ChanceMode, ChanceSample | None]
+
+
+def enough(starts: int) -> int:
+    """Seeds in a row that have to bring nothing new after so many different starts."""
+    return ceil(log(starts * (starts + 1) / DOUBT) / UNSEEN)
+
+
+# -- listed --------------------------------------------------------------------------------------------------------
+
+
+def grow_deals(growth: Growth, make: MakeWorld, world: DealtEnv) -> Grown:
+    """A native world that lists its deals: one root for each, all grown together."""
+    stage = ManyLanes(make)
+    _check_deal_probabilities(world)
+    deals = np.flatnonzero(world.deal_probabilities > 0)
+    some = [Start(0, int(deal), True) for deal in deals[:: max(1, len(deals) // COURSES)]]
+    _check_repeats(world, some)
+    probability = world.deal_probabilities[deals]
+    states, sight = stage.deals(deals)
+    roots = growth.add(np.zeros(len(deals), np.int64), np.arange(len(deals)), probability / probability.sum())
+    grow(growth, stage, roots, states, sight)
+    return ("exact" if len(deals) > 1 else "none"), None
+
+
+def _check_deal_probabilities(world: DealtEnv) -> None:
+    given = np.asarray(world.deal_probabilities, np.float64)
+    if given.ndim != 1 or not np.isfinite(given).all() or (given < 0).any() or abs(given.sum() - 1.0) > ROUNDING:
+        raise ChanceError(
+            f"env {world.name!r}: deal_probabilities is {np.array2string(given, threshold=8)}, with the sum "
+            f"{given.sum():.9g}. Expected one number of 0 or more per deal, with the sum 1."
+        )
+
+
+def grow_listed(growth: Growth, make: MakeWorld, world: BatchedEnv, listed: Outcomes) -> Grown:
+    """A dict world that lists its outcomes. Outcomes that play alike count together."""
+    starts = Starts(growth, stage_for(make))
+    for outcome, probability in zip(*listed, strict=True):
+        starts.play(Start(0, outcome, True), probability)
+    starts.set_probabilities()
+    _check_obeyed(world, listed)
+    _check_complete(starts, world.name, len(listed.outcomes))
+    return ("exact" if len(starts.weights) > 1 else "none"), None
+
+
+def _check_obeyed(world: BatchedEnv, listed: Outcomes) -> None:
+    """The same outcome plays alike whatever the seed."""
+    some = listed.outcomes[:: max(1, len(listed.outcomes) // CHECKED)]
+    starts = [Start(0, outcome, True) for outcome in some] * ceil(COURSES / len(some))
+    for number, (start, course) in enumerate(zip(starts, courses(world, starts), strict=True)):
+        step = parts_at(world, start._replace(seed=number + 1), course, take_back=True)
+        if step is not None:
+            raise ChanceError(
+                f"env {world.name!r}: chance_outcomes() lists {start.outcome!r}, but reset(options={{'chance': ...}}) with it "
+                f"plays differently with the seeds 0 and {number + 1} ({_when(step)}). Either reset does not look at "
+                "options['chance'], or something else is random too. Let an outcome fix all that is random in an episode, or "
+                "take chance_outcomes() away: then seeds stand for chance."
+            )
+
+
+def _check_complete(starts: Starts, name: str, outcomes: int) -> None:
+    """What seeds draw is among what is listed."""
+    played = starts.played
+    for seed in range(CHECKED):
+        if starts.played - played > CHECKED_NODES:
+            return
+        if not starts.knows(Start(seed)):
+            raise ChanceError(
+                f"env {name!r}: reset(seed={seed}) begins an episode that none of the {outcomes} outcomes of "
+                "chance_outcomes() gives. List everything that chance can do, each with all that is random in its episode, or "
+                "take chance_outcomes() away: then seeds stand for chance."
+            )
+
+
+# -- seeds ---------------------------------------------------------------------------------------------------------
+
+
+class Starts:
+    """Different starts of a world, each grown once, with their weights."""
+
+    def __init__(self, growth: Growth, stage: Stage) -> None:
+        self.growth, self.stage = growth, stage
+        self.found: dict[bytes, int] = {}
+        self.weights: list[float] = []
+        self.seeds = self.since_new = 0
+        self.played = 0  # nodes, those of equal starts too
+
+    def play(self, start: Start, weight: float = 1.0) -> None:
+        """Grow what follows from a start; a start that is known already only adds its weight."""
+        growth, mark = self.growth, self.growth.mark()
+        signature = self._on_trial(start, mark)
+        if signature in self.found:
+            growth.forget(mark)
+            self.since_new += 1
+            self.weights[self.found[signature]] += weight
+            return
+        if growth.size > growth.max_nodes:
+            error = growth.too_large()
+            growth.forget(mark)
+            raise error
+        self.found[signature] = len(self.weights)
+        self.since_new = 0
+        self.weights.append(weight)
+
+    def knows(self, start: Start) -> bool:
+        """Whether a start plays like one that was found before; nothing of it is kept."""
+        mark = self.growth.mark()
+        signature = self._on_trial(start, mark)
+        self.growth.forget(mark)
+        return signature in self.found
+
+    def _on_trial(self, start: Start, mark: Mark) -> bytes:
+        """Grow what follows from a start, and what it looks like. Only the start itself has to fit: it may be taken away."""
+        growth = self.growth
+        growth.on_trial = mark.size
+        try:
+            root = growth.add(np.zeros(1, np.int64), np.array([len(self.weights)]))
+            grow(growth, self.stage, root, *self.stage.start(start))
+        except TooLargeError:
+            growth.forget(mark)
+            raise
+        finally:
+            growth.on_trial = 0
+        self.played += growth.size - mark.size
+        return growth.signature(mark)
+
+    def next_seed(self) -> None:
+        self.play(Start(self.seeds))
+        self.seeds += 1
+
+    def set_probabilities(self) -> None:
+        """Every root's share of all weights."""
+        total = sum(self.weights)
+        for chunk, parent in enumerate(self.growth.parent):
+            if parent[0] == 0:
+                self.growth.probability[chunk][:] = self.weights[int(self.growth.branch[chunk][0])] / total
+
+    @property
+    def sample(self) -> ChanceSample:
+        return ChanceSample(np.array(self.weights).astype(np.int64))
+
+
+def grow_seeds(growth: Growth, make: MakeWorld, world: BatchedEnv, samples: int | None) -> Grown:
+    """So many seeds, or as many as it takes."""
+    _check_repeats(world, [Start(seed) for seed in range(COURSES if samples is None else min(samples, COURSES))])
+    starts = Starts(growth, stage_for(make))
+    if samples is None:
+        no_chance = _draw_until_nothing_new(starts, world)
+    else:
+        for _ in range(samples):
+            starts.next_seed()
+        no_chance = len(starts.weights) == 1 and samples > enough(1)
+    starts.set_probabilities()
+    return ("none", None) if no_chance else ("sampled", starts.sample)
+
+
+def _draw_until_nothing_new(starts: Starts, world: BatchedEnv) -> bool:
+    """Whether there is no chance at all: one start."""
+    limit = max(starts.growth.max_nodes, PLAYED_NODES)
+    starts.next_seed()
+    if _plays_alike(world):
+        while starts.seeds < ALIKE and (starts.seeds < 2 or starts.played < limit):
+            starts.next_seed()
+        if len(starts.weights) == 1:
+            return True
+    while starts.since_new < enough(len(starts.weights)) and starts.played < limit:
+        try:
+            starts.next_seed()
+        except TooLargeError:
+            break
+        if starts.seeds == len(starts.weights) == ALL_NEW:
+            break
+    _refuse_a_blind_sample(starts.sample, world.name)
+    return False
+
+
+def _refuse_a_blind_sample(sample: ChanceSample, name: str) -> None:
+    if sample.unseen > HALF:
+        raise ConfigError(
+            f"env {name!r} does not list its chance, and {sample.seeds} reset seeds gave {sample.starts} different starts: "
+            "most of what chance can do was not seen, so a tree of these seeds would say nothing about the game. Give the "
+            "world chance_outcomes(), or estimate exploitability by trained best responses. chance_samples takes a number of "
+            "seeds all the same."
+        )
+
+
+def _plays_alike(world: BatchedEnv) -> bool:
+    """Whether random courses of play from seed 0 look the same from all of ``enough(1)`` seeds: much cheaper than trees."""
+    known = courses(world, [Start(0)] * COURSES)
+    return all(parts_at(world, Start(seed), known[seed % COURSES]) is None for seed in range(1, enough(1) + 1))
+
+
+def _check_repeats(world: BatchedEnv, starts: Sequence[Start]) -> None:
+    """The same start and the same actions lead to the same place."""
+    for start, course in zip(starts, courses(world, starts), strict=True):
+        step = parts_at(world, start, course, take_back=True)
+        if step is not None:
+            what = f"deal {start.outcome}" if start.listed else f"reset seed {start.seed}"
+            raise ConfigError(
+                f"env {world.name!r}: {what} and the same actions led elsewhere the second time ({_when(step)}), so its steps "
+                "draw random numbers that do not follow from the start, and a tree would be wrong. Draw everything from a "
+                "generator that reset builds from its seed, and let get_state() hold it; or estimate exploitability by "
+                "trained best responses."
+            )
+
+
+def _when(step: int) -> str:
+    return f"in step {step}" if step else "at the start"

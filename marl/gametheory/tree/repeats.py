@@ -1,0 +1,87 @@
+"""Whether a world repeats itself: random courses of play, played again.
+
+A tree goes back to positions, by a stored state or by replay, and takes for granted that the same actions lead to the same
+place. Where steps draw random numbers that neither the reset seed nor the stored state decides, its payoffs would be luck.
+So some courses are played twice; the second time every step is taken back once, as it happens while a tree grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from marl.data.task import Array, Kind
+from marl.envs.batched import BatchedEnv
+from marl.gametheory.tree.stages import Sight, Start, begin, sight_of
+
+COURSES = 16
+LONGEST = 1_000  # env steps of a course at most
+
+
+@dataclass
+class Course:
+    """Actions, one list of columns per step, and what was seen: at the start and after each of them."""
+
+    actions: list[list[Array]] = field(default_factory=list)
+    sights: list[Sight] = field(default_factory=list)
+
+
+def random_course(world: BatchedEnv, start: Start, rng: np.random.Generator) -> Course:
+    """An episode of random legal actions in a world of one lane."""
+    course = Course(sights=[sight_of(begin(world, start))])
+    while not course.sights[-1].over.all() and len(course.actions) < LONGEST:
+        actions = _random_actions(world.kinds, course.sights[-1], rng)
+        course.actions.append(actions)
+        course.sights.append(sight_of(world.step(actions)))
+    return course
+
+
+def parts_at(world: BatchedEnv, start: Start, course: Course, *, take_back: bool = False) -> int | None:
+    """The step after which the same actions show something else from this start; None: they never do.
+
+    ``take_back``: every step is played once with other actions before, and taken back by the world's state.
+    """
+    if not _same(sight_of(begin(world, start)), course.sights[0]):
+        return 0
+    rng = np.random.default_rng(0)
+    for step, actions in enumerate(course.actions):
+        if take_back:
+            state = world.get_state()
+            world.step(_random_actions(world.kinds, course.sights[step], rng))
+            world.set_state(state)
+        if not _same(sight_of(world.step(actions)), course.sights[step + 1]):
+            return step + 1
+    return None
+
+
+def courses(world: BatchedEnv, starts: Sequence[Start]) -> list[Course]:
+    """One random course per start."""
+    return [random_course(world, start, np.random.default_rng([7, i])) for i, start in enumerate(starts)]
+
+
+def _random_actions(kinds: Sequence[Kind], sight: Sight, rng: np.random.Generator) -> list[Array]:
+    found = []
+    for k, kind in enumerate(kinds):
+        column = np.zeros((1, kind.size), kind.action_dtype)
+        for i in np.flatnonzero(sight.present[0, kind.seats]).tolist():
+            legal = np.flatnonzero(sight.legal[k][0, i]) if kind.masked else np.arange(kind.columns.options)
+            column[0, i] = rng.choice(legal)
+        found.append(column)
+    return found
+
+
+def _same(mine: Sight, other: Sight) -> bool:
+    """Whether everybody sees, may do and was paid the same. What absent agents' cells hold does not matter."""
+    if not (np.array_equal(mine.present, other.present) and np.array_equal(mine.over, other.over)):
+        return False
+    if not np.array_equal(mine.rewards, other.rewards):
+        return False
+    first = 0
+    for seen, also, legal, allowed in zip(mine.obs, other.obs, mine.legal, other.legal, strict=True):
+        asked = mine.present[:, first : first + seen.shape[1]]
+        first += seen.shape[1]
+        if not (np.array_equal(seen[asked], also[asked]) and np.array_equal(legal[asked], allowed[asked])):
+            return False
+    return True
