@@ -84,7 +84,7 @@ def _attacks(place: Path, wanted: Sequence[str], preys: int) -> dict[str, Callab
         "corruption": lambda: Corruption(stable.preys()),
         "forgeries": lambda: Forgery(stable.preys()),
         "scenarios": lambda: Inputs(ROOT / "scenarios"),
-        "command lines": lambda: CommandLines(stable.preys()[0]),
+        "command lines": lambda: CommandLines(stable.one("qmix")),
     }
     return {kind: known[kind] for kind in wanted}
 
@@ -99,19 +99,20 @@ def _attack(
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
         task = bar.add_task(f"{kind}: getting ready", total=None)
         goal = given.n or GOALS[kind]
         numbers = ledger.missing(kind, goal) if given.case is None else [given.case]
         if not numbers:
             return
         campaign = Campaign(build(), place, given.seed)
-        bar.update(task, total=goal, completed=goal - len(numbers), description=kind)
+        # No thread redraws the bar: a process with threads must not be forked.
+        bar.update(task, refresh=True, total=goal, completed=goal - len(numbers), description=kind)
         lost = len([result for result in ledger.of(kind) if not result.survived])
         for result in campaign.run(numbers, 1 if kind == "ray kills" else given.jobs):
             ledger.add(result)
             lost += not result.survived
-            bar.update(task, advance=1, description=f"{kind}, {lost} lost")
+            bar.update(task, advance=1, description=f"{kind}, {lost} lost", refresh=True)
             if not result.survived:
                 console.print(f"  {kind} {result.number}: {result.complaint}"[:200], soft_wrap=True, markup=False)
 

@@ -32,9 +32,9 @@ class Campaign:
 
     def run(self, numbers: Iterable[int], jobs: int) -> Iterator[CaseResult]:
         """The results as they come; leaving early ends the workers and everything that they started."""
-        context = multiprocessing.get_context("fork")
-        with context.Pool(jobs, initializer=_leave_interrupts_to_the_parent) as pool:
-            yield from pool.imap_unordered(self.one, numbers)
+        _Worker.campaign = self  # the workers are forked, so they have it without being sent anything
+        with multiprocessing.get_context("fork").Pool(jobs, _Worker.begin) as pool:
+            yield from pool.imap_unordered(_Worker.one, numbers)
 
     def one(self, number: int) -> CaseResult:
         began = time.monotonic()
@@ -67,5 +67,15 @@ class Campaign:
         (kept / "FAILURE.txt").write_text(text, encoding="utf-8", errors="replace")
 
 
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+class _Worker:
+    """What runs in a forked worker."""
+
+    campaign: Campaign
+
+    @staticmethod
+    def begin() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, who ends the workers
+
+    @staticmethod
+    def one(number: int) -> CaseResult:
+        return _Worker.campaign.one(number)

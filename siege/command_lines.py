@@ -26,7 +26,7 @@ WORDS = (
     "", " ", "0", "-1", "1", "2", "1e9", "nan", "inf", "-inf", "abc", "ü", "🦊", "\udcff", "{}", "[]", "null", '{"a": 1}',
     '{"lr": "x"}',
     "{", "@nowhere", "seed=1", "algo.lr=x", "lr", "=", "a=b=c", "env=nowhere", "horizon=-1", "stop.training_iteration=1",
-    "0..2", "0,0", "ppo", "qmix", "PPO", "CartPole-v1", "two_step_game", "kuhn_poker", "matrix_game", "nowhere:Env", "os:system",
+    "0..2", "0,0", "ppo", "qmix", "CartPole-v1", "two_step_game", "kuhn_poker", "matrix_game", "nowhere:Env", "os:system",
     "episode_reward_mean", "exact", "best_response", "max", "min", "asha", "fifo",
     "--", "-x", "--help", "x" * 3000, "env_config.size=9999999999999",
 )  # fmt: skip

@@ -145,13 +145,18 @@ class Stable:
 
     def __init__(self, folder: Path, count: int = len(PREYS)) -> None:
         self.folder, self.count = folder, count
-        self._preys: list[Prey] = []
+        self._preys: dict[str, Prey] = {}
 
     def preys(self) -> list[Prey]:
-        if not self._preys:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            for name in PREYS[: self.count]:
-                prey = build_prey(name, self.folder / name)
-                observe(prey, self.folder / f"{name}_observed")
-                self._preys.append(prey)
-        return self._preys
+        """With what honest commands do to them."""
+        found = [self.one(name) for name in PREYS[: self.count]]
+        for prey in found:
+            if not prey.said:
+                observe(prey, self.folder / f"{prey.name}_observed")
+        return found
+
+    def one(self, name: str) -> Prey:
+        if name not in self._preys:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+            self._preys[name] = build_prey(name, self.folder / name)
+        return self._preys[name]
