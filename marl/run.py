@@ -262,6 +262,9 @@ def guarded(app: Callable[[], Any]) -> None:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:  # before a command has begun, or after it has ended
+        print("stopped", file=sys.stderr)
+        sys.exit(130)
 
 
 def main() -> None:

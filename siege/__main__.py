@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     warm_up()
     try:
-        for kind, build in _attacks(place, wanted, given.preys).items():
+        for kind, build in _attacks(place, wanted, given).items():
             _attack(kind, build, ledger, place, given, console)
     except KeyboardInterrupt:
         console.print("stopped; what was tried is kept. Go on with the same command.")
@@ -63,12 +63,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--preys", type=int, default=4, metavar="N", help="How many different runs are damaged and forged."
     )
+    parser.add_argument("--victims", type=int, metavar="N", help="How many different runs are killed. Default: all.")
     parser.add_argument("--fresh", action="store_true", help="Forget what was tried before.")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "siege", metavar="DIR", help="Where results go.")
     return parser
 
 
-def _attacks(place: Path, wanted: Sequence[str], preys: int) -> dict[str, Callable[[], Attack]]:
+def _attacks(place: Path, wanted: Sequence[str], given: argparse.Namespace) -> dict[str, Callable[[], Attack]]:
     """How to build each kind of attack; what several need (finished runs) is made once."""
     from siege.command_lines import CommandLines
     from siege.corruption import Corruption
@@ -77,10 +78,10 @@ def _attacks(place: Path, wanted: Sequence[str], preys: int) -> dict[str, Callab
     from siege.kills import KillStorm
     from siege.prey import Stable
 
-    stable = Stable(place / "preys", preys)
+    stable = Stable(place / "preys", given.preys)
     known: dict[str, Callable[[], Attack]] = {
-        "kills": lambda: KillStorm(place / "victims"),
-        "ray kills": lambda: KillStorm(place / "victims", workers=2),
+        "kills": lambda: KillStorm(place / "victims", 0, given.victims),
+        "ray kills": lambda: KillStorm(place / "victims", 2, given.victims),
         "corruption": lambda: Corruption(stable.preys()),
         "forgeries": lambda: Forgery(stable.preys()),
         "scenarios": lambda: Inputs(ROOT / "scenarios"),

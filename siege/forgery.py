@@ -73,8 +73,8 @@ class Forgery:
         if draw.random() < 0.15:
             name, told = "load_policy", _forge_export(inside, draw)
         else:
-            told = _forge_checkpoint(inside, draw)
-            name = draw.choice(READERS if told[0].startswith(("run", "policies")) else ("resume",))
+            part, told = _forge_checkpoint(inside, draw)
+            name = draw.choice(READERS if part in ("run", "policies") else ("resume",))
         canary = Canary(inside, prey.habits)
         ended = run(prey.command(name), inside, limits=CASE, environment=home_of(inside), at_start=canary.arm)
         text = complaint(ended)
@@ -84,8 +84,8 @@ class Forgery:
         return CaseResult(self.kind, number, f"{prey.name}, {name}: {'; '.join(told)[:400]}", text, outcome=outcome)
 
 
-def _forge_checkpoint(inside: Path, draw: random.Random) -> list[str]:
-    """Change parts of the newest checkpoint and vouch for them by a new manifest."""
+def _forge_checkpoint(inside: Path, draw: random.Random) -> tuple[str, list[str]]:
+    """Change a part of the newest checkpoint and vouch for it by a new manifest; gives the part and what was done."""
     folder = inside / "run" / "checkpoints" / "checkpoint_000008"
     if draw.random() < 0.2:
         file = draw.choice(sorted(folder.glob("*.safetensors")))
@@ -98,7 +98,7 @@ def _forge_checkpoint(inside: Path, draw: random.Random) -> list[str]:
     if isinstance(manifest, dict) and isinstance(manifest.get("files"), dict) and file.name in manifest["files"]:
         manifest["files"][file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
         (folder / "manifest.json").write_text(json.dumps(manifest))
-    return [f"{file.name}: {text}" for text in told]
+    return file.stem, [f"{file.name}: {text}" for text in told]
 
 
 def _forge_export(inside: Path, draw: random.Random) -> list[str]:

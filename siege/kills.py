@@ -43,11 +43,11 @@ class Victim(NamedTuple):
 class KillStorm:
     """Which victims there are; ``case`` attacks one of them."""
 
-    def __init__(self, folder: Path, workers: int = 0) -> None:
+    def __init__(self, folder: Path, workers: int = 0, count: int | None = None) -> None:
         """Run every victim once without disturbing it."""
         self.kind = "ray kills" if workers else "kills"
         shutil.rmtree(folder / self.kind, ignore_errors=True)
-        names = ON_RAY if workers else tuple(VICTIMS)
+        names = (ON_RAY if workers else tuple(VICTIMS))[:count]
         self.victims = {name: _undisturbed(name, folder / self.kind / name, workers) for name in names}
 
     def case(self, number: int, draw: random.Random, folder: Path) -> CaseResult:

@@ -10,7 +10,7 @@ from siege.child import Ended
 TRACEBACK = "Traceback (most recent call last)"
 MEANINGS = (0, 1, 2)  # done, a goal was missed, bad input
 STOPPED = 130
-_FRAME = re.compile(r'File "[^"]*?((?:marl|siege)/[\w/.]+)", line (\d+), in (\S+)')
+_FRAME = re.compile(r'File "[^"]*/((?:marl|siege)/[\w/.]+)", line (\d+), in (\S+)')
 
 
 def complaint(ended: Ended, allowed: tuple[int, ...] = MEANINGS) -> str | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from marl.training.checkpoint import (
     write_checkpoint,
 )
 from marl.training.files import RunFiles, new_run_directory, run_name, to_plain
+from marl.training.restoring import put_to_use
 from marl.training.result import without_wall_clock
 from marl.training.same_run import check_same
 from marl.training.sources import load_source_state, source_state
@@ -63,6 +64,7 @@ class Store:
         self.directory = directory
         self.files: RunFiles | None = None
         self.newest: Mapping[str, Any] = {}  # the last result, as it stands in result.json
+        self._unproven: Path | None = None  # the checkpoint from which no iteration has been made yet
         if directory is not None:
             self.open(directory)
 
@@ -193,23 +195,40 @@ class Store:
                 )
         check_same(folder, run["scenario"], describe(trainer.scenario))
         workers = read_part(folder, "workers")
-        policies = read_part(folder, "policies")
-        for name, weights in policies.items():
-            set_weights(trainer.policies[name], weights, f"{folder}, policy {name!r}")
-        for learner, state in zip(trainer.learners, read_part(folder, "learners"), strict=True):
-            learner.load_state_dict(state)
-        for learner, state in zip(trainer.learners, read_part(folder, "replay"), strict=True):
-            learner.load_replay_state(state)
-        self._adopt(run)
-        trainer.workers.sync_weights()
-        trainer.workers.load_state_dict(workers)
+        with put_to_use(folder, "policies"):
+            for name, weights in read_part(folder, "policies").items():
+                set_weights(trainer.policies[name], weights, f"{folder}, policy {name!r}")
+        with put_to_use(folder, "learners"):
+            for learner, state in zip(trainer.learners, read_part(folder, "learners"), strict=True):
+                learner.load_state_dict(state)
+        with put_to_use(folder, "replay"):
+            for learner, state in zip(trainer.learners, read_part(folder, "replay"), strict=True):
+                learner.load_replay_state(state)
+        with put_to_use(folder, "run"):
+            self._adopt(run)
+        with put_to_use(folder, "workers"):
+            trainer.workers.sync_weights()
+            trainer.workers.load_state_dict(workers)
         if has_part(folder, "source"):
-            load_source_state(trainer.source, read_part(folder, "source"))
+            with put_to_use(folder, "source"):
+                load_source_state(trainer.source, read_part(folder, "source"))
         if trainer.population is not None:
-            trainer.population.load_state_dict(read_part(folder, "population"))
+            with put_to_use(folder, "population"):
+                trainer.population.load_state_dict(read_part(folder, "population"))
         trainer.learning.align()
+        self._unproven = folder
         if self.files is not None:
             self.go_on()
+
+    @contextmanager
+    def proven(self) -> Iterator[None]:
+        """Around an iteration: a state that was taken from a file and breaks at first use did not fit."""
+        if self._unproven is None:
+            yield
+            return
+        with put_to_use(self._unproven):
+            yield
+        self._unproven = None
 
     def _adopt(self, run: Mapping[str, Any]) -> None:
         trainer = self.trainer
