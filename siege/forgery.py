@@ -132,6 +132,10 @@ def _hostile_names(tree: Any, draw: random.Random, below: Place) -> list[str]:
     named = [place for place in found if look(tree, place) is None or isinstance(look(tree, place), str)]
     likely = [place for place in named if str(place[-1]) in _NAMING]
     told = []
+    if below and draw.random() < 0.5:  # a function as the env, called with the env's config
+        scenario = look(tree, below)
+        scenario["env"], scenario["env_config"] = draw.choice(CALLABLES), draw.choice(_ARGUMENTS)
+        return [f"env = {scenario['env']}({scenario['env_config']})"]
     for place in draw.sample(named, min(2, len(named))) + draw.sample(likely, min(2, len(likely))):
         put(tree, place, draw.choice(CALLABLES))
         told.append(f"{'.'.join(map(str, place))} = {look(tree, place)}")

@@ -80,6 +80,7 @@ class _Storm:
         self.victim, self.draw, self.folder, self.place = victim, draw, folder, folder / "runs"
         self.strikes: list[str] = []
         self.lives = 0
+        self.wrong: str | None = None  # with the refusal to resume a run that has no checkpoint yet
 
     def rage(self) -> str | None:
         """Strike, resume, strike again, and let it end; gives what is wrong."""
@@ -96,6 +97,8 @@ class _Storm:
         text = complaint(ended, (0,))
         if text is not None:
             return f"resume to the end: {text}"
+        if self.wrong is not None:
+            return f"resume without a checkpoint: {self.wrong}"
         found = differences(come_to(_only_run(self.place)), self.victim.end)
         left = [entry.name for entry in self.place.rglob(".*.marl-*")]
         if found:
@@ -105,7 +108,7 @@ class _Storm:
     def _live(self, manner: str | None) -> tuple[Ended, bool]:
         """From the start, or from the newest checkpoint, until it is struck or has ended."""
         self.lives += 1
-        command = self._command()
+        command = self._next_command()
         output = self.folder / f"life_{self.lives}"
         if manner is None:
             return run(command, output, limits=PATIENCE), False
@@ -132,11 +135,15 @@ class _Storm:
         slow = time.monotonic() - asked > QUICK
         return (Ended(ended.code, ended.stdout, ended.stderr, ended.seconds, "hung" if slow else ""), True)
 
-    def _command(self) -> Command:
-        """Begin, or go on; a run without a checkpoint says so and begins anew."""
+    def _next_command(self) -> Command:
+        """Begin, or go on; a run without a checkpoint has to say so, and begins anew."""
         runs = [entry for entry in self.place.glob("victim/*") if entry.is_dir()]
+        resume = Command(["run", "--resume", str(runs[0]) if runs else "", "--quiet"])
         if runs and self._newest(runs[0]) is not None:
-            return Command(["run", "--resume", str(runs[0]), "--quiet"])
+            return resume
+        if runs:
+            refused = run(resume, self.folder / f"refused_{self.lives}", limits=PATIENCE)
+            self.wrong = complaint(refused, (2,))
         shutil.rmtree(self.place, ignore_errors=True)
         return Command(["run", str(self.victim.file), "--local-dir", str(self.place), "--quiet"])
 

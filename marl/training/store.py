@@ -215,6 +215,8 @@ class Store:
         if trainer.population is not None:
             with put_to_use(folder, "population"):
                 trainer.population.load_state_dict(read_part(folder, "population"))
+                if trainer.population.round:
+                    trainer.population.as_json()  # all of it can be told, lineage and payoffs too
         trainer.learning.align()
         self._unproven = folder
         if self.files is not None:
