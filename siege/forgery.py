@@ -134,7 +134,8 @@ def _hostile_names(tree: Any, draw: random.Random, below: Place) -> list[str]:
     told = []
     if below and draw.random() < 0.5:  # a function as the env, called with the env's config
         scenario = look(tree, below)
-        scenario["env"], scenario["env_config"] = draw.choice(CALLABLES), draw.choice(_ARGUMENTS)
+        fitting = draw.choice(_CALLS), (draw.choice(CALLABLES), draw.choice(_ARGUMENTS))
+        scenario["env"], scenario["env_config"] = draw.choice(fitting)
         return [f"env = {scenario['env']}({scenario['env_config']})"]
     for place in draw.sample(named, min(2, len(named))) + draw.sample(likely, min(2, len(likely))):
         put(tree, place, draw.choice(CALLABLES))
@@ -154,6 +155,17 @@ _ARGUMENTS: tuple[dict[str, Any], ...] = (
     {"command": "touch ../outside/x"}, {"args": ["touch", "../outside/x"]}, {"folder": "../outside/c", "parts": {}},
     {"config": {"env": "CartPole-v1"}, "directory": "../outside/t"}, {"file": "../outside/x", "mode": "w"},
 )  # fmt: skip
+
+
+_CALLS: tuple[tuple[str, dict[str, Any]], ...] = (  # that would do harm, if they were made
+    ("marl.training.machine:git", {"directory": "../outside"}),
+    ("marl:Trainer", {"config": {"env": "CartPole-v1"}, "directory": "../outside/t"}),
+    ("marl.training.atomic:write_atomically", {"path": "../outside/x", "content": "x"}),
+    ("marl.training.files:new_run_directory", {"local_dir": "../outside", "experiment": "x", "name": "y"}),
+    ("marl.registry:import_module", {"module_name": "antigravity", "what": "x"}),
+    ("marl.training.export:export_checkpoint", {"path": "run", "folder": "../outside/e"}),
+    ("os:makedirs", {"name": "../outside/d"}),
+)
 
 
 def _hostile_paths(tree: Any, draw: random.Random, below: Place) -> list[str]:

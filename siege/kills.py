@@ -27,7 +27,7 @@ from siege.victims import SHORT, VICTIMS, write_victim
 MANNERS = {"kill -9 at a file operation": 5, "kill -9": 2, "SIGTERM": 1, "SIGINT": 1, "double SIGINT": 1}
 MOST_STRIKES = 3
 QUICK = 10.0  # seconds in which a run has to end after a signal that asks it to
-PATIENCE = Limits(seconds=120.0, memory=2**62)  # Ray reserves addresses by the hundred gigabytes
+PATIENCE = Limits(seconds=180.0, memory=2**62, file_size=2**62)  # Ray wants room for its object store
 ON_RAY = ("ppo", "qmix", "population")
 
 
