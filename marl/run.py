@@ -341,6 +341,9 @@ def guarded(app: Callable[[], Any]) -> None:
             raise
         print(f"error: {printable(told)}", file=sys.stderr)
         sys.exit(told.exit_code)
+    except KeyboardInterrupt:  # before a command has begun, or after it has ended
+        print("stopped", file=sys.stderr)
+        sys.exit(130)
 
 
 def main() -> None:

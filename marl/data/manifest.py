@@ -37,16 +37,33 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = read_json(path)
         version = manifest["version"]
+        if version == VERSION:
+            _check_outline(manifest)
     except FileNotFoundError:
         raise DataError(
             f"{directory} has no {MANIFEST}, so nobody knows whose episodes these are. Recordings have one (output: DIR); "
             "your own data get one by marl.write_trajectories."
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"{path} cannot be read ({error!r}). Record the episodes again.") from error
     if version != VERSION:
         raise DataError(f"{path} has version {version}; this marl reads version {VERSION}.")
     return manifest
+
+
+def _check_outline(manifest: Mapping[str, Any]) -> None:
+    """Everything that readers ask of it is there."""
+    for key, wanted in _OUTLINE.items():
+        if not isinstance(manifest[key], wanted):
+            raise TypeError(f"{key} is {manifest[key]!r}")
+    for kind in manifest["kinds"]:
+        for key in ("name", "agents", "masked", "obs", "actions", "observation_space", "action_space"):
+            kind[key]
+
+
+_OUTLINE: dict[str, type] = {
+    "env": str, "policies": list, "normalized_actions": bool, "state_size": int, "kinds": list,
+}  # fmt: skip
 
 
 def check_fits(manifest: Mapping[str, Any], task: Task, directory: Path, needs_state: bool) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from marl.data.task import Array
 
 ARRAY, TUPLE, MAP = "__array__", "__tuple__", "__map__"
+DEEPEST = 200  # levels; what is nested more deeply could not be walked through by every reader of a state
 
 
 def pack(tree: Any) -> tuple[Any, dict[str, Array]]:
@@ -19,17 +20,24 @@ def pack(tree: Any) -> tuple[Any, dict[str, Array]]:
 
 def unpack(plain: Any, arrays: dict[str, Array]) -> Any:
     """The tree that ``pack`` was given (numpy scalars have become Python numbers)."""
+    return _unpack(plain, arrays, DEEPEST)
+
+
+def _unpack(plain: Any, arrays: dict[str, Array], levels: int) -> Any:
+    if isinstance(plain, list | dict) and not levels:
+        raise ValueError(f"nested more than {DEEPEST} levels deep")
+    below = levels - 1
     if isinstance(plain, list):
-        return [unpack(item, arrays) for item in plain]
+        return [_unpack(item, arrays, below) for item in plain]
     if not isinstance(plain, dict):
         return plain
     if ARRAY in plain:
         return arrays[plain[ARRAY]]
     if TUPLE in plain:
-        return tuple(unpack(item, arrays) for item in plain[TUPLE])
+        return tuple(_unpack(item, arrays, below) for item in plain[TUPLE])
     if MAP in plain:
-        return {unpack(key, arrays): unpack(value, arrays) for key, value in plain[MAP]}
-    return {key: unpack(value, arrays) for key, value in plain.items()}
+        return {_unpack(key, arrays, below): _unpack(value, arrays, below) for key, value in plain[MAP]}
+    return {key: _unpack(value, arrays, below) for key, value in plain.items()}
 
 
 class _Arrays:
@@ -47,6 +55,8 @@ class _Arrays:
 
 
 def _pack(tree: Any, path: str, arrays: _Arrays) -> Any:
+    if path.count("/") >= DEEPEST // 3:  # a tuple or a dict with keys of its own takes three levels of JSON
+        raise ValueError(f"state is nested more than {DEEPEST // 3} levels deep. Flatten it in get_state().")
     if isinstance(tree, np.ndarray):
         return {ARRAY: arrays.keep(tree, path or ".")}
     if isinstance(tree, np.generic):

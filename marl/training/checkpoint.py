@@ -28,6 +28,7 @@ from marl.inputs import check_fits, open_input, read_json
 from marl.training.atomic import clear_leftovers, put_in_place, remove, sync, temporary_beside, write_atomically
 from marl.training.damage import tell
 from marl.training.places import default_results
+from marl.training.restoring import strange_part
 from marl.training.runs import named_run
 
 log = logging.getLogger(__name__)
@@ -128,9 +129,13 @@ def read_part(folder: Path, part: str) -> Any:
         _check_hash(array_file, manifest)
         arrays = _read_arrays(array_file)
     try:
-        return unpack(plain, arrays)
+        tree = unpack(plain, arrays)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise _damaged(plain_file, f"it is not a packed state ({type(error).__name__}: {error})") from error
+    strange = strange_part(part, tree)
+    if strange:
+        raise _damaged(plain_file, strange)
+    return tree
 
 
 def has_part(folder: Path, part: str) -> bool:

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import safetensors.numpy
-from safetensors import SafetensorError
 
 from marl.data.space_json import space_from_json, space_to_json
 from marl.data.task import Array, Kind, PolicyID
-from marl.errors import CheckpointError, ConfigError, DataError, SpaceMismatchError, did_you_mean
+from marl.errors import CheckpointError, ConfigError, DataError, SpaceMismatchError, UserError, did_you_mean
 from marl.inputs import read_bytes, read_json
 from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
@@ -44,13 +43,6 @@ ABOUT, WEIGHTS = "policy.json", "weights.safetensors"
 FORMAT = 1
 
 
-# What reading a file raises that somebody has written by hand; gymnasium asserts.
-_DAMAGED = (
-    OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, RecursionError,
-    SafetensorError, DataError,
-)  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Exported:
     """A policy as it lies on the disk."""
@@ -60,20 +52,20 @@ class Exported:
     spec: PolicySpec
     kind: Kind
     weights: Mapping[str, Array]
+    units: RolloutConfig  # how its actions become those of the world
 
     @property
     def name(self) -> PolicyID:
         return str(self.about["policy"])
 
-    @property
-    def units(self) -> RolloutConfig:
-        """How its actions become those of the world."""
-        keys = ("normalize_actions", "clip_actions")
-        return RolloutConfig(**{key: self.about[key] for key in keys})
-
     def build(self) -> Policy:
-        policy = build_policy(self.spec, self.kind)
-        set_weights(policy, self.weights, str(self.folder))
+        try:
+            policy = build_policy(self.spec, self.kind)
+            set_weights(policy, self.weights, str(self.folder))
+        except UserError:
+            raise
+        except Exception as error:  # of torch, of a space: the recipe says what cannot be built
+            raise _damaged(self.folder, error) from error
         return policy
 
 
@@ -179,7 +171,9 @@ def _about(folder: Path) -> dict[str, Any]:
         about: dict[str, Any] = read_json(path)
         version = about["format"]
         check_texts(about, str(path))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if not isinstance(about["policy"], str):
+            raise ValueError(f"the policy is called {about['policy']!r}")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read ({error!r}). Export the policy again.") from error
     if version != FORMAT:
         raise CheckpointError(f"{path} has format {version}; this marl reads format {FORMAT}. Export the policy again.")
@@ -196,14 +190,23 @@ def _read(folder: Path) -> Exported:
             ScriptedConfig(**recipe["scripted"]) if recipe["scripted"] else None,
             recipe["agent_id"], options=recipe["options"], population=recipe["population"],
         )  # fmt: skip
+        if not isinstance(about["masked"], bool):
+            raise TypeError(f"masked is {about['masked']!r}")
         seen, moves = (space_from_json(about[key]) for key in ("observation_space", "action_space"))
         kind = Kind(about["agents"][0], tuple(about["agents"]), seen, moves, about["masked"])
         content = read_bytes(folder / WEIGHTS, growth=2.0)
         if hashlib.sha256(content).hexdigest() != about["sha256"]:
             raise DataError(f"{WEIGHTS} is not what {ABOUT} was written for")
-        return Exported(folder, about, spec, kind, safetensors.numpy.load(content))
-    except _DAMAGED as error:
-        raise CheckpointError(f"{folder} is damaged ({error}). Export the policy again.") from error
+        units = RolloutConfig(**{key: about[key] for key in ("normalize_actions", "clip_actions")})
+        return Exported(folder, about, spec, kind, safetensors.numpy.load(content), units)
+    except ConfigError:
+        raise
+    except Exception as error:  # whatever stands in a file, reading it ends with a sentence
+        raise _damaged(folder, error) from error
+
+
+def _damaged(folder: Path, error: Exception) -> CheckpointError:
+    return CheckpointError(f"{folder} is damaged ({error}). Export the policy again.")
 
 
 def load_policy(path: Path | str, *, allow: Collection[str] = ()) -> Actor:

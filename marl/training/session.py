@@ -46,7 +46,8 @@ def run_to_the_end(trainer: Trainer, display: Display | None = None) -> Outcome:
         ) as stopped,
     ):
         while not stopped() and not trainer.finished:
-            result = trainer.train()
+            with store.proven():
+                result = trainer.train()
             display.update(store.newest, progress_of(trainer.scenario.stop, result))
             while trainer.notes:
                 display.note(trainer.notes.pop(0))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from marl.training.checkpoint import (
 )
 from marl.training.files import RunFiles, new_run_directory, run_name, to_plain
 from marl.training.going_back import find_resumable, keep_as_numbered, leave_future, strip_older
+from marl.training.restoring import put_to_use
 from marl.training.result import without_wall_clock
 from marl.training.run_lock import RunLock, take_lock
 from marl.training.same_run import check_same
@@ -69,6 +70,7 @@ class Store:
         self.newest: Mapping[str, Any] = {}  # the last result, as it stands in result.json
         self.restored: Path | None = None  # the checkpoint from which the run goes on
         self._best_at: int | None = None  # the iteration of the best evaluation
+        self._unproven: Path | None = None  # the checkpoint from which no iteration has been made yet
         if directory is not None:
             self.open(directory)
 
@@ -236,26 +238,44 @@ class Store:
         folder, trainer = find_resumable(path), self.trainer
         run = read_part(folder, "run")
         check_same(folder, run["scenario"], describe(trainer.scenario))
-        saved = {
-            name: read_part(folder, name) for name in MORE_PARTS if has_part(folder, name)
-        }  # all, before any change
-        for name, weights in saved["policies"].items():
-            set_weights(trainer.policies[name], weights, f"{folder}, policy {name!r}")
-        for learner, state in zip(trainer.learners, saved["learners"], strict=True):
-            learner.load_state_dict(state)
-        for learner, state in zip(trainer.learners, saved["replay"], strict=True):
-            learner.load_replay_state(state)
-        self._adopt(run)
-        trainer.workers.sync_weights()
-        trainer.workers.load_state_dict(saved["workers"])
+        # All is read before anything changes.
+        saved = {name: read_part(folder, name) for name in MORE_PARTS if has_part(folder, name)}
+        with put_to_use(folder, "policies"):
+            for name, weights in saved["policies"].items():
+                set_weights(trainer.policies[name], weights, f"{folder}, policy {name!r}")
+        with put_to_use(folder, "learners"):
+            for learner, state in zip(trainer.learners, saved["learners"], strict=True):
+                learner.load_state_dict(state)
+        with put_to_use(folder, "replay"):
+            for learner, state in zip(trainer.learners, saved["replay"], strict=True):
+                learner.load_replay_state(state)
+        with put_to_use(folder, "run"):
+            self._adopt(run)
+        with put_to_use(folder, "workers"):
+            trainer.workers.sync_weights()
+            trainer.workers.load_state_dict(saved["workers"])
         if "source" in saved:
-            load_source_state(trainer.source, saved["source"])
+            with put_to_use(folder, "source"):
+                load_source_state(trainer.source, saved["source"])
         if trainer.population is not None:
-            trainer.population.load_state_dict(saved["population"])
+            with put_to_use(folder, "population"):
+                trainer.population.load_state_dict(saved["population"])
+                if trainer.population.round:
+                    trainer.population.as_json()  # all of it can be told, lineage and payoffs too
         trainer.learning.align()
-        self.restored = folder
+        self.restored = self._unproven = folder
         if self.files is not None:
             self.go_on()
+
+    @contextmanager
+    def proven(self) -> Iterator[None]:
+        """Around an iteration: a state that was taken from a file and breaks at first use did not fit."""
+        if self._unproven is None:
+            yield
+            return
+        with put_to_use(self._unproven):
+            yield
+        self._unproven = None
 
     def _adopt(self, run: Mapping[str, Any]) -> None:
         trainer = self.trainer
