@@ -233,3 +233,11 @@ def test_worlds_and_rules_of_marl_are_found_by_their_places() -> None:
         assert load_object("marl.policies.scripted:RandomPolicy", SCRIPTED)
         with pytest.raises(ConfigError, match="may name of marl only"):
             load_object("marl.envs.games.particles.fleeing:np", SCRIPTED)
+
+
+def test_a_name_that_the_user_types_in_the_same_command_is_his_own() -> None:
+    name = "tests.trust.allowed:Game.Inner"
+    with only_modules(frozenset(), [name]):
+        assert callable(load_object(name, WORLD))
+        with pytest.raises(ConfigError, match="--allow tests"):
+            load_object("tests.trust.allowed:Game", WORLD)
