@@ -5,7 +5,7 @@ SIDE_BY_SIDE := -n 2 --dist loadfile  # two test processes, a file at a time
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo test test-fast lint docs tour proofs bench clean
+.PHONY: demo test test-fast lint docs tour proofs mutants bench clean
 
 demo: $(READY)  ## Train the two-step game and show its greedy team reward.
 	$(PY) -m marl.run scenarios/two_step_game.yaml
@@ -30,6 +30,9 @@ tour: $(READY)  ## Run the commands of docs/tour.md and put what they print into
 
 proofs: $(READY)  ## Learning proofs; ONLY=name runs one. Skips what is up to date.
 	$(PY) -m proofs $(if $(ONLY),--only $(ONLY))
+
+mutants: $(READY)  ## Break the code on purpose and count what the tests notice; N=300 SEED=0. Goes on where it was stopped.
+	$(PY) -m mutation $(if $(N),--n $(N)) $(if $(SEED),--seed $(SEED))
 
 bench: $(READY)  ## Throughput, as ratios from one run.
 	$(PY) benchmarks/throughput.py
