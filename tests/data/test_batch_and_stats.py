@@ -28,6 +28,11 @@ def test_grids_with_different_contexts_stand_side_by_side() -> None:
     assert len(both.for_policy("p")) == len(decisions([late])) + len(decisions([early]))
 
 
+def test_a_single_grid_is_handed_on_without_a_copy() -> None:
+    alone = batches([4])[0]
+    assert MultiAgentBatch.concat([alone]) is alone
+
+
 def test_joint_views_are_aligned_slices() -> None:
     batch = batches([4])[0]
     assert batch.stack("obs", [1, 0])[2, 0].tolist() == [
