@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOMS = ("marl/data", "marl/algos", "marl/rollout", "marl/policies", "marl/gametheory")
+PICTURES = ("drawing.py",)  # looked at by people; nothing is computed from them
 NOT_COPIED = shutil.ignore_patterns(
     ".git", ".venv", "build", "__pycache__", "*.egg-info", ".*_cache", ".hypothesis", "marl_results", "site"
 )
@@ -49,7 +50,7 @@ class Places:
         for room in self.rooms:
             place = self.root / room
             found += [place] if place.is_file() else sorted(place.rglob("*.py"))
-        return [path.relative_to(self.root).as_posix() for path in found]
+        return [path.relative_to(self.root).as_posix() for path in found if path.name not in PICTURES]
 
 
 def refresh_copy(places: Places) -> None:

@@ -26,7 +26,8 @@ SPEAKING = {
     "NewType",
 }
 LOGGERS = {"log", "logger", "logging", "warnings", "console"}
-SHOWING = {"__repr__", "__str__", "__rich__", "describe", "__dir__"}
+SHOWING = {"__repr__", "__str__", "__rich__", "describe", "__dir__", "draw_tree", "_draw_moves", "_draw_nodes", "_arcs"}
+NOT_LOOKED_AT = ("description", "stacklevel", "strict")  # the strict of zip is an assertion
 NEVER = (ast.Raise, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)
 
 
@@ -152,7 +153,7 @@ def _children(node: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
         yield node.test, False
     elif isinstance(node, ast.Call):
         yield from ((child, False) for child in (node.func, *node.args))
-        yield from ((word.value, False) for word in node.keywords if word.arg not in ("description", "stacklevel"))
+        yield from ((word.value, False) for word in node.keywords if word.arg not in NOT_LOOKED_AT)
     else:
         yield from ((child, False) for child in ast.iter_child_nodes(node))
 

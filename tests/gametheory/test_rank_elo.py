@@ -85,6 +85,14 @@ def test_win_shares_and_standard_errors_are_mean_and_deviation_of_the_single_res
     assert found.count.tolist() == [[0, 8, 0], [8, 0, 1], [0, 1, 0]]
 
 
+def test_two_populations_of_different_sizes_are_rated_on_one_scale() -> None:
+    truth = np.array([0.5, -0.1, 0.4, 0.0, -0.8])  # two rows, three columns
+    share = 1 / (1 + np.exp(truth[2:] - truth[:2, None]))
+    mean = np.stack([2 * share - 1, 1 - 2 * share])
+    found = elo(PayoffTensor.exact(MatrixGame(mean)), prior=1e-6)
+    assert found.scores - found.scores.mean() == pytest.approx(POINTS * (truth - truth.mean()), abs=1e-2)
+
+
 @pytest.mark.parametrize(
     ("wins", "draws"),
     [([[0, 1]], NO_DRAWS2), (NO_DRAWS2, [[0, 1], [2, 0]]), ([[0, -1], [0, 0]], NO_DRAWS2), ([[0, np.inf], [0, 0]], NO_DRAWS2),

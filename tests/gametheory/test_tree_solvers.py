@@ -171,6 +171,15 @@ def test_psro_ends_with_the_equilibrium_of_a_matrix_game() -> None:
     assert found.nash_convs[0] == 2.0  # rock against rock: paper wins 1 for both
     assert found.answer.nash_conv == pytest.approx(0.0, abs=1e-9)
     assert found.answer.strategy == pytest.approx([1 / 3] * 6)
+    # rock; paper beats it; scissors beat that: two rounds of best responses, and the third measure is 0
+    assert found.answer.iterations == len(found.nash_convs) - 1 == len(found.mixtures) - 1 == 2
+    assert [len(weights) for weights, _ in found.mixtures] == [1, 2, 3]
+
+
+def test_psro_stops_after_the_given_iterations() -> None:
+    found = exact_psro(build_tree("matrix_game", {"game": "rock_paper_scissors"}), 1)
+    assert found.nash_convs == pytest.approx([2.0, 2.0])  # paper against paper: scissors win 1 for both
+    assert found.answer.iterations == 1
 
 
 def test_strategies_that_are_none_are_refused() -> None:
@@ -185,8 +194,10 @@ def test_strategies_that_are_none_are_refused() -> None:
         SampledCFR(tree, "outcomes")
     with pytest.raises(ConfigError, match="epsilon"):
         SampledCFR(tree, "outcome", epsilon=0.0)
-    with pytest.raises(ConfigError, match="1 or more"):
-        cfr(tree, 0)
+    for iterations in (0, -1, 1.5, True):
+        with pytest.raises(ConfigError, match="1 or more"):
+            cfr(tree, iterations)
+    assert cfr(tree, 1).iterations == 1
 
 
 def test_always_plays_the_named_action() -> None:

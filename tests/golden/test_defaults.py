@@ -1,0 +1,17 @@
+"""Defaults and bounds of keys are those that were recorded; ``python -m tests.golden.defaults`` records anew."""
+
+import json
+
+import pytest
+
+from tests.golden.defaults import FILE, now
+
+TODAY = now()
+RECORDED = json.loads(FILE.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_keys_have_the_recorded_defaults_and_bounds(name: str) -> None:
+    assert {key: TODAY[name].get(key) for key in RECORDED[name]} == RECORDED[
+        name
+    ]  # a new key is no change of an old one
