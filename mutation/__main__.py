@@ -20,6 +20,7 @@ from mutation.lines import Lines, due, record
 from mutation.places import Places, refresh_copy
 from mutation.results import Result, Verdict, append_result, read_results, read_verdicts, score
 from mutation.sites import Mutant, all_sites, sample
+from mutation.table import rooms_table, survivors_table
 from mutation.trust import forget_kills_by, untrusted
 from mutation.workshop import Workshop
 
@@ -33,6 +34,10 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     console, places = Console(highlight=False), Places(root)
     mutants = [one for one in sample(all_sites(places), given.n, given.seed) if given.only in one.path]
     verdicts = read_verdicts(root / "mutation" / "survivors.yaml")
+    if given.markdown:
+        known = read_results(places)
+        print(rooms_table(mutants, known, verdicts), survivors_table(mutants, known, verdicts), sep="\n\n")
+        return 0
     if not given.show:
         try:
             with _alone(places), _bar(console) as bar:
@@ -60,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         "--again", action="store_true", help="Try survivors again that are not explained, after new tests."
     )
     parser.add_argument("--show", action="store_true", help="Show what is known; run nothing.")
+    parser.add_argument("--markdown", action="store_true", help="The same as tables for docs/testing.md; run nothing.")
     return parser
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -94,7 +94,7 @@ class Score:
         return self.died / self.counted if self.counted else 0.0
 
 
-def score(mutants: Sequence[Mutant], results: dict[str, Result], verdicts: dict[str, Verdict]) -> Score:
+def score(mutants: Sequence[Mutant], results: Mapping[str, Result], verdicts: Mapping[str, Verdict]) -> Score:
     known = [results[mutant.key] for mutant in mutants if mutant.key in results]
     survivors = tuple(result for result in known if not result.died)
     equivalent = [one for one in survivors if one.key in verdicts and verdicts[one.key].kind == "equivalent"]
