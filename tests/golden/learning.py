@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,8 @@ CASES: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "sac team": ("sac", "two_step_game", {**TEAM, "critic_sees": "group", "share_reward": True, "tau": 0.1}),
     "sac cards": ("sac", "kuhn_poker", {"target_entropy": 0.4, "alpha_lr": 0.01}),
     "nfsp cards": ("nfsp", "kuhn_poker", {}),
+    "marwil": ("marwil", "CartPole-v1", {"beta": 1.5, "moving_average_sqd_adv_norm_update_rate": 0.5, "sgd_minibatch_size": 8}),
+    "bc": ("bc", "CartPole-v1", {"sgd_minibatch_size": 8}),
 }  # fmt: skip
 
 
@@ -85,7 +88,7 @@ def run(name: str) -> list[dict[str, float]]:
     """Numbers of each iteration, by name."""
     algo, env, _ = CASES[name]
     found = []
-    with marl.Trainer(algo, env=env, config=config_of(name)) as trainer:
+    with TemporaryDirectory() as folder, marl.Trainer(algo, env=env, config=_with_input(name, Path(folder))) as trainer:
         for _ in range(ITERATIONS):
             result = trainer.train()
             numbers = {key: result[key] for key in ("episode_reward_mean", "episode_len_mean", "timesteps_total")}
@@ -94,8 +97,27 @@ def run(name: str) -> list[dict[str, float]]:
             for policy, weights in trainer.get_weights().items():
                 flat = np.concatenate([np.ravel(array).astype(np.float64) for array in weights.values()])
                 numbers[f"{policy}.weights"] = float(np.sqrt(np.mean(flat**2)))
+            numbers |= {f"{timer} was taken": time > 0 for timer, time in result["timers"].items()}
             found.append({key: round(float(value), DIGITS) for key, value in numbers.items() if value is not None})
     return found
+
+
+def _with_input(name: str, folder: Path) -> dict[str, Any]:
+    """The config; algorithms that imitate get recorded episodes to learn from."""
+    if not ALGOS[CASES[name][0]].family.config().learns_from_recordings:
+        return config_of(name)
+    rng = np.random.default_rng(0)
+    episodes = [
+        {
+            "obs": rng.normal(size=(length + 1, 4)).astype(np.float32) * 0.1,
+            "actions": rng.integers(2, size=length).tolist(),
+            "rewards": rng.integers(5, size=length).astype(float).tolist(),
+            "terminated": length % 2 == 0,
+        }
+        for length in (12, 7, 10, 9)
+    ]
+    marl.write_trajectories(folder, "CartPole-v1", episodes)
+    return {**COMMON, "input": str(folder), "train_batch_size": 20, **CASES[name][2]}
 
 
 def main(names: list[str]) -> None:
