@@ -20,10 +20,9 @@ PASSES_OF_FOLDERS = {
     **{name: ("fast", "slow") for name in NEARBY if name != "rollout"},
 }
 OTHER_PASSES = ("fast",)
-DESCRIBING = (
-    "tests/test_algorithms_page.py",
-    "tests/scenario/test_schema.py",
-)  # compare pages with defaults of configs
+# What stands outside of functions is compared with pages and records by tests that execute nothing of it.
+DESCRIBING = ("tests/golden/test_defaults.py", "tests/test_algorithms_page.py", "tests/scenario/test_schema.py")
+NOT_RECORDED = ("docs", "test_fresh_install.py")  # they look at pages and at an installation, and take minutes
 LONGEST = 1_200.0  # seconds of a whole test file
 
 
@@ -33,7 +32,7 @@ def due(places: Places, only: Sequence[str] = ()) -> list[tuple[str, str]]:
     for path in sorted((places.root / "tests").rglob("test_*.py"), key=_distance(places.root)):
         name = path.relative_to(places.root).as_posix()
         folder = name.split("/")[1]
-        if only and not any(name.startswith(start) for start in only):
+        if folder in NOT_RECORDED or (only and not name.startswith(tuple(only))):
             continue
         for part in PASSES_OF_FOLDERS.get(folder, OTHER_PASSES):
             if _mentions(path, part) and not _valid(_file(places, name, part), path):
