@@ -121,5 +121,8 @@ def _file(places: Places, name: str, part: str) -> Path:
     return places.lines / f"{name.removesuffix('.py').replace('/', '.')}.{part}.json"
 
 
-def _hash(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+def _hash(test_file: Path) -> str:
+    """Of the test file and of what lies beside it and is no test: builders, recorded numbers."""
+    beside = [path for path in sorted(test_file.parent.glob("*")) if path.suffix in (".py", ".json")]
+    read = [path for path in beside if path == test_file or not path.name.startswith("test_")]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in read)).hexdigest()[:12]
