@@ -5,7 +5,7 @@ SIDE_BY_SIDE := -n 2 --dist loadfile  # two test processes, a file at a time
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo test test-fast lint docs tour proofs siege bench clean
+.PHONY: demo test test-fast lint docs tour proofs siege mutants bench clean
 
 demo: $(READY)  ## Train the two-step game and show its greedy team reward.
 	$(PY) -m marl.run scenarios/two_step_game.yaml
@@ -33,6 +33,9 @@ proofs: $(READY)  ## Learning proofs; ONLY=name runs one. Skips what is up to da
 
 siege: $(READY)  ## Kills, damaged and forged files, odd input; ONLY=kills runs one kind, N=50 so many cases. Goes on where it was.
 	$(PY) -m siege $(if $(ONLY),--only "$(ONLY)") $(if $(N),-n $(N))
+
+mutants: $(READY)  ## Break the code on purpose and count what the tests notice; N=300 SEED=0. Goes on where it was stopped.
+	$(PY) -m mutation $(if $(N),--n $(N)) $(if $(SEED),--seed $(SEED))
 
 bench: $(READY)  ## Throughput, as ratios from one run.
 	$(PY) benchmarks/throughput.py

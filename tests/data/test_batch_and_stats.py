@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from marl.data.batch import MultiAgentBatch, SampleBatch
-from marl.data.episode import EpisodeStats
+from marl.data.episode import Episode, EpisodeStats
 from marl.data.tree import pack, unpack
 from tests.worlds import Scripted, Step, decisions, worker_for
 
@@ -26,6 +26,11 @@ def test_grids_with_different_contexts_stand_side_by_side() -> None:
     assert both.t.shape == (6, 2)
     assert both.env_steps == 8
     assert len(both.for_policy("p")) == len(decisions([late])) + len(decisions([early]))
+
+
+def test_a_single_grid_is_handed_on_without_a_copy() -> None:
+    alone = batches([4])[0]
+    assert MultiAgentBatch.concat([alone]) is alone
 
 
 def test_joint_views_are_aligned_slices() -> None:
@@ -81,3 +86,10 @@ def test_paths_of_packed_arrays_never_collide() -> None:
     plain, arrays = pack(tree)
     back = unpack(plain, arrays)
     assert [int(back["a/b"]), int(back["a"]["b"]), int(back["a"]["c~1d"]), int(back["a"]["c/d"])] == [1, 2, 3, 4]
+
+
+def test_an_episode_made_by_hand_belongs_to_the_first_worker_and_copy() -> None:
+    episode = Episode(7, seed=3)
+    assert (episode.worker_index, episode.env_index, episode.policies) == (0, 0, {})
+    assert episode.rng.integers(1 << 30) == Episode(8, seed=3, worker_index=2).rng.integers(1 << 30)
+    assert episode.rng.integers(1 << 30) != Episode(7, seed=4).rng.integers(1 << 30)

@@ -72,6 +72,37 @@ def test_a_draw_counts_half() -> None:
     assert mixed.scores == pytest.approx(plain.scores)
 
 
+def test_win_shares_and_standard_errors_are_mean_and_deviation_of_the_single_results() -> None:
+    results = [1.0] * 3 + [0.5] * 4 + [0.0]  # of a against b; a draw is half a win
+    found = payoffs_from_results([[0, 3, 0], [1, 0, 0], [0, 1, 0]], [[0, 4, 0], [4, 0, 0], [0, 0, 0]], list("abc"))
+    assert found.mean[0, 0, 1] == pytest.approx(np.mean(results))
+    assert found.mean[0, 1, 0] == found.mean[1, 0, 1] == pytest.approx(1 - np.mean(results))
+    error = np.std(results, ddof=1) / math.sqrt(len(results))
+    assert found.stderr[:, [0, 1], [1, 0]] == pytest.approx(np.full((2, 2), error))
+    assert found.stderr[0, 1, 2] == 0.0  # a single match: no deviation is known
+    assert np.isnan(found.mean[0, 0, 2])  # never met
+    assert found.mean[:, range(3), range(3)] == pytest.approx(np.full((2, 3), 0.5))
+    assert found.count.tolist() == [[0, 8, 0], [8, 0, 1], [0, 1, 0]]
+
+
+def test_two_populations_of_different_sizes_are_rated_on_one_scale() -> None:
+    truth = np.array([0.5, -0.1, 0.4, 0.0, -0.8])  # two rows, three columns
+    share = 1 / (1 + np.exp(truth[2:] - truth[:2, None]))
+    mean = np.stack([2 * share - 1, 1 - 2 * share])
+    found = elo(PayoffTensor.exact(MatrixGame(mean)), prior=1e-6)
+    assert found.scores - found.scores.mean() == pytest.approx(POINTS * (truth - truth.mean()), abs=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("wins", "draws"),
+    [([[0, 1]], NO_DRAWS2), (NO_DRAWS2, [[0, 1], [2, 0]]), ([[0, -1], [0, 0]], NO_DRAWS2), ([[0, np.inf], [0, 0]], NO_DRAWS2),
+     (NO_DRAWS2, [[0, -1], [-1, 0]]), (NO_DRAWS2, np.zeros((3, 3)))],
+)  # fmt: skip
+def test_counts_that_are_none_are_refused(wins: object, draws: object) -> None:
+    with pytest.raises(ConfigError, match="of 2 strategies"):
+        payoffs_from_results(wins, draws, ["a", "b"])
+
+
 def test_cyclic_play_gets_equal_ratings_a_large_misfit_and_a_warning_that_names_the_cycle() -> None:
     found = elo(PayoffTensor.two_player([[0, -1, 1], [1, 0, -1], [-1, 1, 0]], ["rock", "paper", "scissors"]))
     assert found.scores == pytest.approx([0, 0, 0], abs=1e-9)

@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 
 from marl.errors import ConfigError
 from marl.gametheory.classics import classic_game, random_game
-from marl.gametheory.game import Profile
+from marl.gametheory.game import Profile, bimatrix
 from marl.gametheory.solve import deviation_gains, fictitious_play, projected_replicator, regret_matching, replicator
 from marl.gametheory.solve.dynamics import project
 
@@ -124,6 +124,35 @@ def test_projected_replicator_keeps_every_action_alive_and_averages_towards_the_
     assert min(path.min() for path in run.path) >= 1e-3 - 1e-12
     assert run.nash_conv < 0.1 < run.curve[0]
     assert run.profile[0] == pytest.approx(run.path[0].mean(0))
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 4.0])
+def test_projected_replicator_follows_a_slow_loop(scale: float) -> None:
+    # Euler steps of dt / max(1, largest payoff); rows of a game whose payoffs differ by the scale.
+    game = bimatrix(np.array([[1.0, -0.5], [0.0, 0.75]]) * scale, np.array([[-0.25, 1.0], [0.5, 0.0]]) * scale)
+    x, y = np.array([0.7, 0.3]), np.array([0.2, 0.8])
+    run = projected_replicator(game, 5, dt=0.3, floor=0.05, start=(x, y))
+    seen = []
+    for _ in range(5):
+        u, v = game.payoffs[0] @ y, x @ game.payoffs[1]
+        step = 0.3 / max(1.0, scale)
+        x, y = (project(p + step * p * (w - p @ w), 0.05) for p, w in ((x, u), (y, v)))
+        seen.append((x, y))
+    assert run.path[0] == pytest.approx(np.array([x for x, _ in seen]))
+    assert run.path[1] == pytest.approx(np.array([y for _, y in seen]))
+    assert run.profile[0] == pytest.approx(np.mean([x for x, _ in seen], axis=0))
+    assert run.times.tolist() == [1, 2, 3, 4, 5]
+    averages = [tuple(np.mean([play[i] for play in seen[:t]], axis=0) for i in (0, 1)) for t in range(1, 6)]
+    assert run.curve == pytest.approx([game.nash_conv(average) for average in averages])
+
+
+@pytest.mark.parametrize(("scale", "steps"), [(0.5, 20), (1.0, 20), (4.0, 80)])
+def test_replicator_steps_are_shorter_where_payoffs_are_larger_than_one(scale: float, steps: int) -> None:
+    game = bimatrix(np.array([[1.0, 0.0], [0.0, 1.0]]) * scale)
+    run = replicator(game, (np.array([0.6, 0.4]), np.array([0.3, 0.7])), duration=2.0, dt=0.1)
+    assert run.iterations == steps
+    assert run.times == pytest.approx(np.linspace(0, 2, steps + 1))
+    assert len(run.path[0]) == steps + 1
 
 
 def test_projection_lands_on_the_nearest_distribution_above_the_floor() -> None:

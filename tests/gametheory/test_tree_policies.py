@@ -251,6 +251,26 @@ def test_values_are_read_greedily_or_with_their_epsilon() -> None:
     assert noisy == pytest.approx((1 - epsilon) * greedy + epsilon / 2)
 
 
+def test_values_are_read_as_the_action_that_is_played() -> None:
+    tree, policy = leduc(), network(leduc(), "value")
+    strategy = strategy_of(tree, dict.fromkeys(tree.players, policy))
+    for infoset in (0, 100, 500):
+        at, count = tree.sets.first_choice[infoset], tree.sets.num_actions[infoset]
+        legal = np.zeros((1, 3), bool)
+        legal[0, tree.sets.action[at : at + count]] = True
+        row = Inputs(tree.sets.obs[infoset][None], legal, np.array([tree.sets.player[infoset]]))
+        played = policy.act(row, NO_CARRY, np.random.default_rng(0), explore=False).actions[0]
+        assert strategy[at : at + count].tolist() == (tree.sets.action[at : at + count] == played).tolist()
+
+
+def test_a_greedy_network_is_read_as_its_likeliest_action() -> None:
+    policy = network(kuhn(), "stochastic")
+    drawn = strategy_of(kuhn(), dict.fromkeys(kuhn().players, policy), explore=True).reshape(-1, 2)
+    assert (strategy_of(kuhn(), dict.fromkeys(kuhn().players, policy)).reshape(-1, 2) == drawn).all()
+    greedy = strategy_of(kuhn(), dict.fromkeys(kuhn().players, policy), explore=False).reshape(-1, 2)
+    assert greedy.tolist() == (drawn == drawn.max(axis=1, keepdims=True)).tolist()
+
+
 def test_random_and_fixed_play_are_read_as_what_they_are() -> None:
     random = build_policy(PolicySpec("scripted", 0, scripted=ScriptedConfig(name="random")), kuhn().kinds[0])
     fixed = build_policy(PolicySpec("scripted", 0, scripted=ScriptedConfig(name="fixed", action=1)), kuhn().kinds[0])

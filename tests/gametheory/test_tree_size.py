@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pytest
+from gymnasium import spaces
 
+from marl.envs.base import ALL, MultiAgentEnv, StepResult
+from marl.envs.registry import make_world
 from marl.gametheory.classics import classic_game
 from marl.gametheory.solve import zero_sum
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.normal import one_shot
-from marl.gametheory.tree.size import walks_in
+from marl.gametheory.tree.size import WALKS, Walks, walk, walks_in
 from marl.gametheory.tree.value import equilibrium
 
 
@@ -18,6 +24,65 @@ def test_where_every_way_has_the_same_choices_the_estimate_is_exact() -> None:
     assert walks.nodes == 1 + 3 + 9
     assert len(build_tree("matrix_game", {"game": "rock_paper_scissors"})) == 1 + 3 + 9
     assert (walks.most_at_once, walks.discrete, set(walks.lengths)) == (2, True, {1})
+
+
+class Turns(MultiAgentEnv):
+    """Three agents move one after another with 2, 3 and 4 legal actions of 4; the second moves along with the third if told."""
+
+    possible_agents = ("a", "b", "c")
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        given = config or {}
+        self.order = [["a"], ["b"], ["b", "c"]] if given.get("together") else [["a"], ["b"], ["c"]]
+        self.rounds = given.get("rounds", 1)
+
+    def observation_space(self, agent: str) -> Any:
+        return spaces.Dict({"observation": spaces.Box(0, 9, (1,)), "action_mask": spaces.MultiBinary(4)})
+
+    def action_space(self, agent: str) -> Any:
+        return spaces.Discrete(4)
+
+    def _shown(self) -> dict[str, Any]:
+        row = np.full(1, self.t, np.float32)
+        legal = {"a": [0, 0, 1, 1], "b": [1, 1, 1, 0], "c": [1, 1, 1, 1]}
+        asked = self.order[self.t % 3]
+        return {agent: {"observation": row, "action_mask": np.array(legal[agent], np.int8)} for agent in asked}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.t = 0
+        shown = self._shown()
+        return shown, {agent: {} for agent in shown}
+
+    def step(self, actions: dict[str, Any]) -> StepResult:
+        assert list(actions) == self.order[self.t % 3]
+        assert all(action >= 2 for agent, action in actions.items() if agent == "a")
+        self.t += 1
+        over = self.t == 3 * self.rounds
+        shown = self._shown()
+        return StepResult(shown, dict.fromkeys(actions, 0.0), {ALL: over}, {ALL: False}, {})
+
+
+def test_those_who_are_asked_count_with_their_legal_actions() -> None:
+    walks = walks_in(Turns)
+    assert walks.nodes == 1 + 2 + 2 * 3 + 2 * 3 * 4
+    assert (walks.most_at_once, walks.discrete, walks.lengths) == (1, True, [3] * WALKS)
+    together = walks_in(Turns, {"together": True})
+    assert together.nodes == 1 + 2 + 2 * 3 + 2 * 3 * 3 + 2 * 3 * 3 * 4
+    assert together.most_at_once == 2
+
+
+def test_a_walk_ends_at_its_horizon() -> None:
+    world = make_world(Turns, 2, {"rounds": 2}, with_state=False)
+    short = walk(world, 4, 0)
+    assert short.lengths == [4, 4]
+    assert short.nodes == 1 + 2 + 6 + 24 + 48
+    assert walk(world, None, 0).lengths == [6, 6]
+
+
+def test_the_size_is_said_with_two_digits() -> None:
+    assert Walks(1, [3], 1234.0, True).size == "about 1,200"
+    assert Walks(1, [3], 999_999_999.0, True).size == "about 1,000,000,000"
+    assert Walks(1, [3], 1e9, True).size == "billions of"
 
 
 def test_endless_and_continuous_worlds_are_seen_at_once() -> None:

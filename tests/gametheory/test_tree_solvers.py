@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import inf
 
 import numpy as np
 import pytest
@@ -113,6 +114,40 @@ def test_discount_with_infinite_exponents_is_plain_cfr() -> None:
     assert cfr(tree_of("kuhn"), 20, Discount(alpha=50.0, beta=50.0)).nash_conv != plain  # 1 / 2 at t = 1
 
 
+def kept(t: int, exponent: float) -> float:
+    return {inf: 1.0, -inf: 0.0}[exponent] if abs(exponent) == inf else t**exponent / (t**exponent + 1)
+
+
+@pytest.mark.parametrize(
+    "discount",
+    [
+        Discount(),
+        Discount(inf, 0.5),
+        Discount(1.5, inf),
+        Discount(inf, -inf, 1.0),
+        Discount(1.5, 0.0, 2.0),
+        Discount(-inf, inf),
+    ],
+    ids=str,
+)
+def test_every_discount_follows_a_slow_loop_over_a_table(discount: Discount) -> None:
+    tables = np.array([[[1.0, -2.0, 0.5], [0.0, 1.0, -1.0]], [[0.25, 1.0, -1.0], [1.0, -0.5, 0.0]]])
+    solver = CFR(build_tree("matrix_game", {"payoffs": tables.tolist()}), discount).run(7)
+    plays, regrets, sums = [np.full(n, 1 / n) for n in (2, 3)], [np.zeros(2), np.zeros(3)], [np.zeros(2), np.zeros(3)]
+    for t in range(1, 8):
+        for i in (0, 1):
+            sums[i] += t**discount.gamma * plays[i]
+            earned = tables[0] @ plays[1] if i == 0 else plays[0] @ tables[1]
+            regrets[i] += earned - plays[i] @ earned
+            for a, regret in enumerate(regrets[i]):
+                exponent = discount.alpha if regret > 0 else discount.beta
+                regrets[i][a] *= kept(t, exponent)
+            positive = np.maximum(regrets[i], 0)
+            plays[i] = positive / positive.sum() if positive.sum() > 0 else np.full(len(positive), 1 / len(positive))
+    assert solver.current() == pytest.approx(np.concatenate(plays))
+    assert solver.average() == pytest.approx(np.concatenate([total / total.sum() for total in sums]))
+
+
 def test_three_player_cfr_lowers_nash_conv() -> None:
     tree = build_tree("kuhn_poker", {"players": 3})
     assert cfr(tree, 200).nash_conv < 0.01 * nash_conv(tree, tree.uniform())
@@ -171,6 +206,15 @@ def test_psro_ends_with_the_equilibrium_of_a_matrix_game() -> None:
     assert found.nash_convs[0] == 2.0  # rock against rock: paper wins 1 for both
     assert found.answer.nash_conv == pytest.approx(0.0, abs=1e-9)
     assert found.answer.strategy == pytest.approx([1 / 3] * 6)
+    # rock; paper beats it; scissors beat that: two rounds of best responses, and the third measure is 0
+    assert found.answer.iterations == len(found.nash_convs) - 1 == len(found.mixtures) - 1 == 2
+    assert [len(weights) for weights, _ in found.mixtures] == [1, 2, 3]
+
+
+def test_psro_stops_after_the_given_iterations() -> None:
+    found = exact_psro(build_tree("matrix_game", {"game": "rock_paper_scissors"}), 1)
+    assert found.nash_convs == pytest.approx([2.0, 2.0])  # paper against paper: scissors win 1 for both
+    assert found.answer.iterations == 1
 
 
 def test_strategies_that_are_none_are_refused() -> None:
@@ -185,8 +229,10 @@ def test_strategies_that_are_none_are_refused() -> None:
         SampledCFR(tree, "outcomes")
     with pytest.raises(ConfigError, match="epsilon"):
         SampledCFR(tree, "outcome", epsilon=0.0)
-    with pytest.raises(ConfigError, match="1 or more"):
-        cfr(tree, 0)
+    for iterations in (0, -1, 1.5, True):
+        with pytest.raises(ConfigError, match="1 or more"):
+            cfr(tree, iterations)
+    assert cfr(tree, 1).iterations == 1
 
 
 def test_always_plays_the_named_action() -> None:

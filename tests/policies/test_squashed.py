@@ -125,6 +125,7 @@ def test_a_free_log_std_is_one_parameter_for_all_observations() -> None:
     params = chosen(torch.randn(5, 3), torch.zeros(5, dtype=torch.long), torch.ones(5, 0, dtype=torch.bool))
     assert params.shape == (5, 4)
     assert torch.equal(params[0, 2:], params[4, 2:])
+    assert params[:, 2:].detach().numpy() == pytest.approx(sum(LOG_STD) / 2)  # the middle of the range to begin with
     params[:, 2:].sum().backward()
     assert chosen.log_std is not None
     assert chosen.log_std.grad is not None
