@@ -48,7 +48,10 @@ class Corruption:
         name = draw.choice(READS[place])
         broken = _break_files(inside, place, draw)
         ended = run(prey.command(name), inside, limits=CASE)
-        text = complaint(ended) or _changed_numbers(prey, name, inside, ended, broken)
+        waited = (
+            f"hang: no answer in {CASE.seconds:.0f} seconds" if ended.overtime else None
+        )  # as on a pipe; honest files take two
+        text = waited or complaint(ended) or _changed_numbers(prey, name, inside, ended, broken)
         said = "damage refused" if ended.code == 2 else "damage named" if _NAMED.search(ended.said) else "harmless"
         return CaseResult(self.kind, number, f"{prey.name}, {name}: {', '.join(broken)}", text, outcome=said)
 

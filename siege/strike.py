@@ -1,7 +1,8 @@
 """Death at an exact moment: just before the n-th thing that a run does to the files in a folder.
 
-An audit hook sees every file that is opened to be written, renamed, made or removed; ``os.fsync`` and the exchange of two
-folders, of which Python tells no hook, are wrapped. This lives in the process that is struck, never in the package.
+An audit hook sees every file that is opened to be written, renamed, made or removed; ``os.fsync``, of which Python
+tells no hook, is wrapped. The exchange of two folders is not heard, but the syncs before and after it are.
+This lives in the process that is struck, never in the package.
 """
 
 from __future__ import annotations
