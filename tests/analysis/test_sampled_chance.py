@@ -150,10 +150,12 @@ def test_a_world_that_lists_its_chance_wrongly_is_refused_before_training_whatev
 
 
 def test_a_world_that_never_repeats_is_measured_by_best_responses_which_is_said() -> None:
-    with Trainer("ppo", config={**KEYS, "env": "tests.gametheory.test_tree_chance:Dice"}) as trainer:
-        examiner = Examiner(trainer.setup, ExploitabilityConfig())
-        assert examiner.tree is None
-        assert "200 reset seeds gave 200 different starts" in examiner.why_trained
+    keys = {**KEYS, "env": "tests.gametheory.test_tree_chance:Dice", "exploitability": {"interval": 1}}
+    with Trainer("ppo", config=keys) as trainer:
+        assert trainer.examiner is not None
+        assert trainer.examiner.tree is None
+        assert "200 reset seeds gave 200 different starts" in trainer.examiner.why_trained
+        assert trainer.examiner.why_trained in trainer.notes[0]
         with pytest.raises(ConfigError, match="different starts"):
             Examiner(trainer.setup, ExploitabilityConfig(method="exact"))
     with pytest.raises(ValueError, match="chance_samples means nothing to method: best_response"):

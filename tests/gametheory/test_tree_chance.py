@@ -363,6 +363,19 @@ def test_what_is_no_distribution_is_refused(listed: Any, match: str) -> None:
         build_tree(Wrong)
 
 
+class HalfKuhn(KuhnGames):
+    """Its deals have half of all chance."""
+
+    def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
+        super().__init__(num_envs, env_config)
+        self.deal_probabilities = self.deal_probabilities / 2
+
+
+def test_deals_of_an_array_world_that_are_no_distribution_are_refused() -> None:
+    with pytest.raises(ChanceError, match=r"deal_probabilities is .* with the sum 0\.5\. Expected"):
+        build_tree(HalfKuhn)
+
+
 def test_a_method_that_raises_is_named_with_its_line() -> None:
     class Raising(CardGame):
         def chance_outcomes(self) -> Any:
