@@ -29,7 +29,7 @@ class Config(BaseModel):
                 continue
             for number in _floats(getattr(self, key)):
                 if math.isnan(number) or (math.isinf(number) and key not in LIMITS):
-                    raise ValueError(f"{key} holds {number}; expected a finite number")
+                    raise ValueError(f"{key} holds {number}; expected a finite number, neither infinite nor NaN")
         return self
 
     def changed(self, *keys: str) -> list[str]:
