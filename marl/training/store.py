@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -140,7 +141,12 @@ class Store:
         )
         experiment = scenario.name or env.split("/")[-1].replace(":", "_")
         directory = new_run_directory(local_dir, experiment, name)
-        self.open(directory)
+        try:
+            self.open(directory)
+        except UserError:
+            if self.directory is None:  # not even the lock could be written
+                shutil.rmtree(directory, ignore_errors=True)
+            raise
         return directory
 
     def written(self, result: Mapping[str, Any]) -> None:

@@ -305,6 +305,11 @@ def test_what_evolution_cannot_do_is_refused_before_anything_is_played(keys: dic
 # -- nothing is lost -------------------------------------------------------------------------------------------------
 
 
+def parts_of(trainer: Trainer, *names: str) -> dict[str, Any]:
+    parts = trainer.store._parts()
+    return {name: parts[name] for name in names}
+
+
 def run(keys: Mapping[str, Any], iterations: int, kill_at: int = -1) -> tuple[list[Any], dict[str, Any]]:
     lines = []
     with Trainer("es", config=dict(keys)) as trainer:
@@ -314,7 +319,7 @@ def run(keys: Mapping[str, Any], iterations: int, kill_at: int = -1) -> tuple[li
 
                 ray.kill(trainer.workers.actors[2])  # type: ignore[attr-defined]
             lines.append(without_wall_clock(trainer.train()))
-        parts = trainer.store._parts(("policies", "learners"))
+        parts = parts_of(trainer, "policies", "learners")
     for line in lines:
         for name in ("config", "num_healthy_workers"):
             line.pop(name)
@@ -327,7 +332,7 @@ def test_a_resumed_run_equals_one_that_never_stopped(optimizer: dict[str, Any], 
     keys = {**CARTPOLE, "optimizer": optimizer, "observation_filter": "MeanStdFilter", "evaluation": {"interval": 2}}
     with Trainer("es", config=keys) as straight:
         lines = [without_wall_clock(straight.train()) for _ in range(6)]
-        expected = straight.store._parts(("policies", "learners", "workers"))
+        expected = parts_of(straight, "policies", "learners", "workers")
     with Trainer("es", config=keys) as first:
         for _ in range(3):
             first.train()
@@ -336,7 +341,7 @@ def test_a_resumed_run_equals_one_that_never_stopped(optimizer: dict[str, Any], 
         second.restore(tmp_path / "half")
         again = [without_wall_clock(second.train()) for _ in range(3)]
         assert second.notes == []
-        assert differences(second.store._parts(("policies", "learners", "workers")), expected) == []
+        assert differences(parts_of(second, "policies", "learners", "workers"), expected) == []
     assert differences(again, lines[3:]) == []
 
 

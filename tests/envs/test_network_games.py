@@ -143,7 +143,7 @@ def test_an_undirected_road_has_two_lanes_with_loads_of_their_own() -> None:
         ({"network": [{"from": "a", "to": "b", "delay": -1}]}, "greater than or equal to 0"),
         ({"network": [{"from": "a", "to": "b", "delay": [1, -1]}]}, "greater than or equal to 0"),
         ({"network": [{"from": "a", "to": "b", "delay": []}]}, "no coefficients"),
-        ({"network": [{"from": "a", "to": "b", "delay": float("inf")}]}, "infinite"),
+        ({"network": [{"from": "a", "to": "b", "delay": float("inf")}]}, "expected a finite number"),
         ({"network": [{"from": "a", "to": "b", "delai": 1}]}, "unknown key 'delai'. Did you mean 'delay'"),
         ({"network": [{"from": "a", "to": "b"}]}, "has the keys none"),
         ({"network": [{"from": "a", "to": "b", "delay": 1, "capacity": 2}]}, "capacity, delay"),

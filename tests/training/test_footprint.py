@@ -162,9 +162,9 @@ def test_shipped_scenarios_fit_into_a_small_machine(name: str) -> None:
 
 def test_a_row_is_what_the_grid_allocates() -> None:
     setup = set_up(compose({"env": "two_step_game", "algo": "ppo"}))
-    # Two agents: observations of 4 int64 before and after, an int64 action; two float32, three int64, seven flags; two int64
-    # and a state of three float32 before and after.
-    assert row_bytes(setup) == 2 * (2 * 4 * 8 + 8 + 2 * 4 + 3 * 8 + 7) + 2 * 8 + 2 * 3 * 4
+    # Two agents: observations of 4 int64 before and after, an int64 action; two float32, three int64, seven flags; two int64,
+    # a flag and a state of three float32 before and after.
+    assert row_bytes(setup) == 2 * (2 * 4 * 8 + 8 + 2 * 4 + 3 * 8 + 7) + 2 * 8 + 1 + 2 * 3 * 4
 
 
 def test_limits_of_a_container_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

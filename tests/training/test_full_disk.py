@@ -148,10 +148,10 @@ def test_a_link_that_somebody_put_beside_a_file_is_not_written_through(tmp_path:
 
 
 def test_a_checkpoint_that_does_not_fit_leaves_the_older_one(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path / "here", {"run": {"a": 1}})
+    write_checkpoint(tmp_path / "here", {"workers": {"a": 1}})
     with disk_for(2_000), pytest.raises(CheckpointWriteError, match="Older checkpoints are untouched"):
-        write_checkpoint(tmp_path / "here", {"run": {"a": np.zeros(1_000)}})
-    assert read_part(tmp_path / "here", "run") == {"a": 1}
+        write_checkpoint(tmp_path / "here", {"workers": {"a": np.zeros(1_000)}})
+    assert read_part(tmp_path / "here", "workers") == {"a": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == ["here"]
 
 

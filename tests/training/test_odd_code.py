@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from marl.envs.registry import ENV
 from marl.errors import ConfigError
 from marl.registry import import_module, load_object
 from tests.command import Done, marl
@@ -206,11 +207,11 @@ def test_a_module_that_fails_at_import_is_named_with_its_error_and_line(case: st
 def test_ctrl_c_during_an_import_stays_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / "odd_interrupted.py").write_text("raise KeyboardInterrupt")
     with pytest.raises(KeyboardInterrupt):
-        load_object("odd_interrupted:World", "env")
+        load_object("odd_interrupted:World", ENV)
 
 
 def test_a_misspelled_module_still_asks_for_the_spelling() -> None:
     with pytest.raises(
         ConfigError, match=r"cannot import 'no_such_module' \(No module named 'no_such_module'\)\. Check the"
     ):
-        load_object("no_such_module:World", "env")
+        load_object("no_such_module:World", ENV)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from marl.algos.views import team_rows
+from marl.algos.team_rows import team_rows
 from marl.data.returns import gae, returns_to_go
 from marl.envs.games.two_step import TwoStepGames
 from marl.envs.lifting.vector import DictVector

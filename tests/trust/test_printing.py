@@ -99,5 +99,5 @@ def test_dollars_in_names_are_drawn_as_they_are(tmp_path: Path) -> None:
 def test_a_checkpoint_without_a_scenario_is_refused(run: Path, tmp_path: Path) -> None:
     path = forge(run, tmp_path / "forged")
     edit_part(find_checkpoint(path), "run", lambda part: part.update(scenario=[1]))
-    with pytest.raises(CheckpointError, match="holds no scenario"):
+    with pytest.raises(CheckpointError, match="has no scenario"):
         stored_scenario(find_checkpoint(path))
