@@ -14,6 +14,7 @@ import typer
 
 from marl.cli_options import ConfigJson, Seed, Sets, StopIters, given, read_json, stop_changes
 from marl.errors import ConfigError, UserError
+from marl.inputs import real_path
 from marl.storage import storing, write_atomically
 
 EnvConfig = Annotated[
@@ -52,7 +53,7 @@ def _write(path: Path, text: str) -> None:
         with storing(path):
             path.write_text(text, encoding="utf-8")
     else:
-        write_atomically(path.resolve(), text)  # what a link means, not the link
+        write_atomically(real_path(path), text)  # what a link means, not the link
 
 
 def schema(

@@ -46,6 +46,11 @@ def open_input(path: Path | str) -> io.BufferedReader:
         raise
 
 
+def real_path(path: Path | str) -> Path:
+    """Where a path leads; of links that lead in a circle the path itself (``Path.resolve`` raises a ``RuntimeError``)."""
+    return Path(os.path.realpath(path))
+
+
 def read_bytes(path: Path | str, growth: float = 1.0, largest: int | None = None) -> bytes:
     """The whole file; ``growth`` is how many bytes of memory each of its bytes will take, ``largest`` a limit of its size."""
     with open_input(path) as file:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import ConfigError
-from marl.inputs import read_json
+from marl.inputs import read_json, real_path
 from marl.training.atomic import write_atomically
 from marl.training.files import safe_name
 from marl.training.places import default_results
@@ -44,7 +44,7 @@ class Place:
 
 def choose_place(sources: Sequence[str], metric: str | None, out: Path | None = None) -> Place:
     """``out``, unless another comparison is there; else a folder of the results, with a number where its name is taken."""
-    about = {"sources": [str(Path(source).expanduser().resolve()) for source in sources], "metric": metric}
+    about = {"sources": [str(real_path(Path(source).expanduser())) for source in sources], "metric": metric}
     if out is not None:
         there = _held(out)
         if there is not None and there != about:

@@ -17,7 +17,7 @@ from marl.analysis.compare_check import check_scenario
 from marl.analysis.compare_keys import MOST, Difference, differences, told
 from marl.analysis.report.curves import read_results
 from marl.errors import ConfigError
-from marl.inputs import read_json
+from marl.inputs import read_json, real_path
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import apply, compose, parse_set, read_yaml
@@ -106,7 +106,7 @@ def _names(sources: Sequence[str]) -> list[str]:
     """Short names of the entrants; a second one of the same name gets a number."""
     names: list[str] = []
     for source in sources:
-        path = Path(source).expanduser().resolve()
+        path = real_path(Path(source).expanduser())
         base = safe_name(path.stem if path.suffix in (".yaml", ".yml") else path.name, empty="run")
         number = 1 + sum(name == base or name.startswith(f"{base}_no_") for name in names)
         names.append(base if number == 1 else f"{base}_no_{number}")
@@ -172,7 +172,7 @@ def _check_unchanged(directory: Path, wanted: Mapping[str, Any]) -> None:
 
 def _go(scenario: Scenario, directory: Path, display: Display) -> None:
     check_unlocked(directory)
-    folder = resumable_in(directory.resolve())
+    folder = resumable_in(real_path(directory))
     with Trainer(scenario=scenario, fresh=folder is None) as trainer:
         trainer.store.enter(directory, folder)
         if run_to_the_end(trainer, display).interrupted:

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from marl.data.task import AgentID, Kind, PolicyID, Task
 from marl.envs.registry import EnvCreator
 from marl.errors import CheckpointError, ConfigError, SpaceMismatchError, UserError, did_you_mean
+from marl.inputs import real_path
 from marl.mappers.mapper import Mapper
 from marl.policies.mixture import MEMBER
 from marl.populations.members import Member, build
@@ -113,7 +114,7 @@ def read_entrants(names: Sequence[str | Path], world: World, allow: frozenset[st
     sources = {name: source_of(name) for name in given if name not in BUILT_IN}
     folders = {name: find_checkpoint(Path(path), TO_PLAY) for name, (path, _) in sources.items()}
     _check_once(
-        [(str(folders[name].resolve()), sources[name][1]) if name in folders else (name, None) for name in given]
+        [(str(real_path(folders[name])), sources[name][1]) if name in folders else (name, None) for name in given]
     )
     labels = dict(zip(folders, short_labels([str(folder) for folder in folders.values()]), strict=True))
     described = {name: stored_scenario(folder) for name, folder in folders.items()}

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from marl.errors import ConfigError, printable
-from marl.inputs import open_input, read_json
+from marl.inputs import open_input, read_json, real_path
 from marl.training.places import default_results
 from marl.training.result import reached
 from marl.training.runs import State, find_runs, numbered_id, state_of, trial_id
@@ -71,12 +71,12 @@ def usable_names(runs: Sequence[Path]) -> dict[Path, str]:
 
     Names are looked up among all results, whichever folder is listed; a run elsewhere is named by its path.
     """
-    results = default_results().resolve()
+    results = real_path(default_results())
     among = set(find_runs(results)) if results.is_dir() else set()
     often = Counter(name for run in among for name in {trial_id(run), numbered_id(run), run.name})
     found: dict[Path, str] = {}
     for run in runs:
-        place = run.resolve()
+        place = real_path(run)
         if place not in among:
             found[run] = str(run)
             continue

@@ -24,7 +24,7 @@ from safetensors import SafetensorError
 from marl.data.task import Array
 from marl.data.tree import pack, unpack
 from marl.errors import CheckpointError, CheckpointWriteError, did_you_mean
-from marl.inputs import check_fits, open_input, read_json
+from marl.inputs import check_fits, open_input, read_json, real_path
 from marl.training.atomic import clear_leftovers, put_in_place, remove, sync, temporary_beside, write_atomically
 from marl.training.damage import tell
 from marl.training.places import default_results
@@ -169,7 +169,7 @@ def keep_newest(checkpoints: Path, count: int, spare: Path | None) -> None:
     if len(newest) < max(count, 1):
         return
     for folder in folders[: folders.index(newest[0])]:
-        if spare is None or folder.resolve() != spare.resolve():
+        if spare is None or real_path(folder) != real_path(spare):
             doomed = temporary_beside(folder)  # renamed first: a half-deleted one must not look like a checkpoint
             os.rename(folder, doomed)
             remove(doomed)

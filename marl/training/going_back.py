@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from marl.errors import CheckpointError
+from marl.inputs import real_path
 from marl.training.checkpoint import (
     BEST,
     TO_PLAY,
@@ -91,7 +92,7 @@ def leave_future(directory: Path, iteration: int, restored: Path | None) -> Path
 def keep_as_numbered(directory: Path, iteration: int, restored: Path) -> None:
     """Let ``best`` be the run's newest checkpoint too, if the run went back to it: that is where it goes on after a kill."""
     numbered_one = directory / "checkpoints" / checkpoint_name(iteration)
-    if restored.resolve() != (directory / "checkpoints" / BEST).resolve():
+    if real_path(restored) != real_path(directory / "checkpoints" / BEST):
         return
     if not numbered_one.is_dir() or damage_of(numbered_one) or not is_resumable(numbered_one):
         copy_checkpoint(restored, numbered_one)

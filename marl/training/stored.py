@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import CheckpointError, ConfigError, printable
+from marl.inputs import real_path
 from marl.training.checkpoint import read_part
 from marl.trust import current
 
@@ -60,11 +61,11 @@ def check_stays_inside(directory: Path) -> None:
     """Refuse to write into a run directory out of which a link leads: a stranger's would write over files elsewhere."""
     if current() is None:  # the user gave the scenario, and knows his directory
         return
-    home = directory.resolve()
+    home = real_path(directory)
     for folder, below, files in os.walk(directory):
         for name in [*below, *files]:
             entry = Path(folder) / name
-            if entry.is_symlink() and not entry.resolve().is_relative_to(home):
+            if entry.is_symlink() and not real_path(entry).is_relative_to(home):
                 raise CheckpointError(
                     f"{printable(entry)} is a link to {printable(entry.readlink())}, out of the run directory, so the run is "
                     "not continued there. Put the files in its place, or give the scenario file: marl run FILE --resume RUN."

@@ -175,3 +175,16 @@ def test_a_link_out_of_a_run_directory_is_not_written_through(
     assert code == 2
     assert f"is a link to {mine}" in said
     assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize(("link", "ends"), [("params.json", 0), ("result.json", 1)])
+def test_links_in_a_circle_are_replaced_or_named(
+    link: str, ends: int, run: Path, tmp_path: Path, marl: Command
+) -> None:
+    path = forge(run, tmp_path / "forged")
+    (path / link).unlink()
+    (path / link).symlink_to(path / link)
+    code, _, said = marl("run", "--resume", path)
+    assert code == ends
+    assert "Traceback" not in said
+    assert (link in said) == bool(ends)
