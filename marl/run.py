@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import logging
+import shlex
 import shutil
 import signal
 import sys
@@ -326,7 +327,7 @@ def _resume_command(trainer: Any) -> str:
 
     allowed = [f"--allow {package}" for package in used_packages()]
     places = places_again(vars(trainer.scenario))
-    return " ".join(["marl run --resume", str(trainer.store.directory), *allowed, *places])
+    return " ".join(["marl run --resume", shlex.quote(str(trainer.store.directory)), *allowed, *places])
 
 
 def guarded(app: Callable[[], Any]) -> None:

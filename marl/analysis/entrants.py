@@ -120,8 +120,6 @@ def read_entrants(names: Sequence[str | Path], world: World, allow: frozenset[st
     described = {name: stored_scenario(folder) for name, folder in folders.items()}
     _check_same_world(described, world)
     entrants: list[Entrant] = []
-    if isinstance(world.env, str):
-        allow = allow | {world.env.partition(":")[0]}  # written by the user, not read from a checkpoint
     with only_modules(allow, words_of([world.env, dict(world.env_config or {})])):
         setups = {name: _set_up(described[name], world, folders[name]) for name in folders}
         base = next(iter(setups.values())) if setups else _bare(world)

@@ -291,8 +291,6 @@ def load_player(
             f"{folder} comes from a run that was given Python objects which cannot be found by name. Name them again: --env "
             "package.module:Class, --set multiagent.policy_mapping_fn=..."
         )
-    if raw["env"] != described["env"] and isinstance(raw["env"], str):
-        allow = allow | {raw["env"].partition(":")[0]}  # written by the user, not read from the checkpoint
     with only_modules(allow, changes.words):
         setup = set_up(compose(raw, str(folder)))
         policies = build_policies(setup.policies, setup.task.kinds)

@@ -101,11 +101,14 @@ def read_journal(directory: Path) -> dict[str, Any]:
         content = read_json(file)
         rows: Sequence[Mapping[str, Any]] = content["trials"]
         complete = bool(rows) and all({"trial_id", "directory", "params", "status"} <= row.keys() for row in rows)
+        texts = [row[key] for row in rows for key in ("trial_id", "directory", "status")] if complete else []
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("a trial's id, directory and status have to be texts")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{file} is damaged ({error}). Start the search anew.") from error
     if content.get("version") != VERSION or not complete or not isinstance(content.get("stop"), dict):
         raise CheckpointError(f"{file} is of another version, or incomplete. Start the search anew.")
     for row in rows:
-        if Path(row["directory"]).name != row["directory"]:  # a name, never a way out of the folder
+        if row["directory"] in (".", "..") or Path(row["directory"]).name != row["directory"]:  # never a way out of the folder
             raise CheckpointError(f"{file} is damaged: {row['directory']!r} is no name of a run directory.")
     return dict(content)
