@@ -105,7 +105,8 @@ class Lines:
         """
         path = unit.split("::")[0]
         if (unit, key) in self._known and not unit.endswith("::"):
-            return set().union(*(self._at[unit, key, offset] for offset in offsets))
+            at_definition = self._describing if 0 in offsets else set()  # a default stands in the line of its def
+            return at_definition.union(*(self._at[unit, key, offset] for offset in offsets))
         if unit in self._in_unit and not unit.endswith("::"):
             return self._in_unit[unit]
         return (self._in_file[path] or self._in_folder[path.rsplit("/", 1)[0]]) | self._describing

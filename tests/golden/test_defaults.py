@@ -1,4 +1,4 @@
-"""Defaults and bounds of keys are those that were recorded; ``python -m tests.golden.defaults`` records anew."""
+"""Defaults of keys and arguments are those that were recorded; ``python -m tests.golden.defaults`` records anew."""
 
 import json
 
@@ -11,7 +11,7 @@ RECORDED = json.loads(FILE.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_keys_have_the_recorded_defaults_and_bounds(name: str) -> None:
+def test_keys_and_arguments_have_their_recorded_defaults(name: str) -> None:
     assert {key: TODAY[name].get(key) for key in RECORDED[name]} == RECORDED[
         name
     ]  # a new key is no change of an old one
