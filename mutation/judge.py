@@ -64,12 +64,14 @@ def choose_tests(mutant: Mutant, lines: Lines, budget: float, distrusted: Collec
 
 
 def _distance(test: str, path: str) -> float:
-    """Small for a test file that bears the module's name, or lies in the room's folder."""
+    """Small for a test file that bears the module's name, compares with recorded numbers, or lies in the room's folder."""
     _, room, *inner = Path(path).with_suffix("").parts
     file = test.split("::")[0]
     name = file.rsplit("/", 1)[-1]
     if any(part in name for part in inner if len(part) > 3):
         return 1.0
+    if "/golden/" in file:
+        return 1.5
     return 2.0 if f"/{room}/" in file else 4.0
 
 

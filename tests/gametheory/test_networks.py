@@ -33,6 +33,7 @@ from marl.gametheory.networks import (
     social_optimum,
     to_matrix_game,
 )
+from marl.gametheory.networks.flow import cost_ratio
 
 TOWN: dict[str, Any] = {
     "network": [
@@ -277,3 +278,10 @@ def test_what_is_no_profile_is_refused(profile: Any) -> None:
 def test_a_start_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ConfigError, match="one action per node"):
         graphical_best_responses(graphical_of({}), start=[0, 0, 0, 2])
+
+
+def test_a_ratio_of_costs_is_one_where_nothing_costs_anything() -> None:
+    assert cost_ratio(3.0, 2.0) == 1.5
+    assert cost_ratio(0.0, 2.0) == 0.0
+    assert cost_ratio(0.0, 0.0) == 1.0
+    assert cost_ratio(3.0, 0.0) == float("inf")
