@@ -31,7 +31,10 @@ def judge(
     seconds = {test: lines.seconds[test] for test in tests}
     with applied(mutant, places):
         answer = workshop.run(tests, wall=60.0 + WAITING * sum(seconds.values()), seconds=seconds)
-    return result_of(mutant, _outcome(answer["code"]), answer.get("failed", ""), len(tests), answer["wall"])
+    outcome, by = _outcome(answer["code"]), answer.get("failed", "")
+    if outcome == "killed" and not by and workshop.run(["--collect-only", *tests], wall=300.0)["code"] != 0:
+        outcome = "no tests"  # they cannot be read, with or without the mutant
+    return result_of(mutant, outcome, by, len(tests), answer["wall"])
 
 
 def _outcome(code: int) -> str:

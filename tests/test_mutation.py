@@ -104,6 +104,15 @@ def test_a_test_that_fails_without_a_mutant_is_not_believed(toy: tuple[Places, W
     assert untrusted(tests, places, lines, workshop) == []
 
 
+def test_tests_that_cannot_be_read_kill_nobody(toy: tuple[Places, Workshop, Lines]) -> None:
+    places, workshop, _ = toy
+    lines, mutant, gone = Lines(places), mutant_of("x * 2", "(x / 2)"), "tests/test_rules.py::test_that_is_gone"
+    lines.seconds[gone] = 0.1
+    for offset in mutant.offsets:
+        lines._at[mutant.unit, mutant.unit_key, offset] = {gone}
+    assert judge(mutant, places, lines, workshop, budget=10.0).outcome == "no tests"
+
+
 def test_tests_that_are_left_out_or_too_dear_are_not_chosen(toy: tuple[Places, Workshop, Lines]) -> None:
     lines = toy[2]
     mutant = mutant_of("x * 2", "(x / 2)")
