@@ -22,7 +22,7 @@ from tests.algos.zoo import Zoo
 
 FILE = Path(__file__).with_name("learning.json")
 ITERATIONS, DIGITS = 2, 6
-COMMON = {"fcnet_hiddens": [8, 6], "seed": 5, "evaluation": {"interval": 0}}
+COMMON = {"fcnet_hiddens": [8, 6], "seed": 5, "horizon": 30, "evaluation": {"interval": 1, "episodes": 3}}
 ON_POLICY = {"rollout_fragment_length": 5, "train_batch_size": 60, "num_envs_per_worker": 3}
 REPLAY = {
     "rollout_fragment_length": 5, "learning_starts": 20, "train_batch_size": 12, "buffer_size": 200, "updates_per_step": 0.15,
@@ -42,7 +42,7 @@ SMALL_STEPS = {"optimizer": {"type": "sgd", "momentum": 0.5}, "grad_clip": 0.1}
 # name -> algorithm, env, keys
 CASES: dict[str, tuple[str, Any, dict[str, Any]]] = {
     **{f"{name} two_step": (name, "two_step_game", {}) for name in ALGOS if name not in ("marwil", "bc", "es")},
-    "es": ("es", "two_step_game", {"num_perturbations": 6}),
+    "es": ("es", "two_step_game", {"num_perturbations": 4, "episodes_per_perturbation": 1}),
     "qmix team": ("qmix", "two_step_game", {**TEAM, "hypernet_embed": 4, "mixing_embed_dim": 3, "target_update_every": 3}),
     "qmix gru": ("qmix", "two_step_game", {**TEAM, "use_gru": True, "lstm_cell_size": 5, "max_seq_len": 2}),
     "vdn cards": ("vdn", "kuhn_poker", {**PRIORITIES, "gamma": 0.9, "multiagent": {"groups": {"team": ["player_*"]}}}),
@@ -91,15 +91,32 @@ def run(name: str) -> list[dict[str, float]]:
     with TemporaryDirectory() as folder, marl.Trainer(algo, env=env, config=_with_input(name, Path(folder))) as trainer:
         for _ in range(ITERATIONS):
             result = trainer.train()
-            numbers = {key: result[key] for key in ("episode_reward_mean", "episode_len_mean", "timesteps_total")}
+            numbers = _counted(result)
             for policy, told in result["info"]["learner"].items():
                 numbers |= {f"{policy}.{key}": value for key, value in told["learner_stats"].items()}
             for policy, weights in trainer.get_weights().items():
                 flat = np.concatenate([np.ravel(array).astype(np.float64) for array in weights.values()])
                 numbers[f"{policy}.weights"] = float(np.sqrt(np.mean(flat**2)))
-            numbers |= {f"{timer} was taken": time > 0 for timer, time in result["timers"].items()}
+            times = {**result["timers"], **result["sampler_perf"]}
+            numbers |= {f"{timer} was taken": bool(time) for timer, time in times.items()}
             found.append({key: round(float(value), DIGITS) for key, value in numbers.items() if value is not None})
     return found
+
+
+def _counted(result: dict[str, Any]) -> dict[str, Any]:
+    """Returns, lengths and counters of an iteration, and the returns of its evaluation."""
+    numbers = {
+        key: result[key] for key in ("episode_len_mean", "timesteps_total", "agent_timesteps_total", "episodes_total")
+    }
+    numbers |= {key: value for key, value in result["info"].items() if key.startswith("num_")}
+    for place, told in (("", result), ("evaluation ", result.get("evaluation") or {})):
+        numbers |= {
+            f"{place}{key}": told.get(key)
+            for key in ("episode_reward_mean", "episode_reward_min", "episode_reward_max")
+        }
+        for key in ("policy_reward_mean", "policy_reward_min", "policy_reward_max", "agent_reward_mean"):
+            numbers |= {f"{place}{key} {name}": value for name, value in told.get(key, {}).items()}
+    return numbers
 
 
 def _with_input(name: str, folder: Path) -> dict[str, Any]:
