@@ -134,6 +134,9 @@ def test_a_single_strategy_is_rated_at_the_level_of_the_prior() -> None:
 def test_wrong_bounds_general_sum_games_and_no_prior_are_refused() -> None:
     with pytest.raises(ConfigError, match="between 0"):
         elo(PayoffTensor.two_player([[0, 0.5], [-0.5, 0]], ["a", "b"]), bounds=(0, 1))
+    beyond = PayoffTensor.two_player([[0.5, 1.2], [-0.2, 0.5]], ["a", "b"])  # mirrored, but more than a win
+    with pytest.raises(ConfigError, match="between 0"):
+        elo(beyond, bounds=(0, 1))
     with pytest.raises(ConfigError, match="alpha_rank"):
         elo(PayoffTensor.exact(bimatrix([[3, 0], [0, 2]], [[2, 0], [0, 3]])))
     with pytest.raises(ConfigError, match="3 players"):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import marl
 from marl.data.task import Kind
 from marl.errors import ConfigError, UserError
-from marl.policies.body import Body, Sequences
+from marl.policies.body import Body, Sequences, _still_going
 from marl.policies.config import ModelConfig
 from marl.policies.filters import MeanStdFilter
 from marl.policies.networks import seeded
@@ -57,6 +57,18 @@ def test_sequences_of_any_length_give_what_single_steps_give(keys: dict[str, Any
             torch.testing.assert_close(memory[here], after)
             carry = model.carried(after, given.actions[here], given.rewards[here])
             row += 1
+
+
+def test_no_sequences_give_no_rows() -> None:
+    model = body(use_lstm=True)
+    nothing = Sequences(
+        torch.zeros(0, dtype=torch.long),
+        torch.zeros(0, model.carry_size),
+        torch.zeros(0, dtype=torch.long),
+        torch.zeros(0),
+    )
+    assert _still_going(nothing.lengths) == []
+    assert _still_going(torch.tensor([4, 2, 2, 1])) == [4, 3, 1, 1]
 
 
 def test_a_sequence_does_not_look_into_its_neighbours() -> None:

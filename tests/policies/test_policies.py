@@ -15,6 +15,7 @@ from marl.errors import ConfigError, PolicyError, SpaceMismatchError
 from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
 from marl.policies.distributions import Categorical, DiagGaussian, MultiCategorical, race
+from marl.policies.exploration import epsilon_greedy, sampling
 from marl.policies.policy import Decision, Inputs, Policy
 from marl.rollout.config import RolloutConfig
 from marl.rollout.player import to_env
@@ -128,6 +129,25 @@ def test_the_first_random_timesteps_are_uniform() -> None:
     assert act(policy, 10).logp == pytest.approx(np.log(0.25))
     policy.anneal(10)
     assert not bool(policy.exploration.uniform)  # type: ignore[union-attr, arg-type]
+
+
+def test_sampling_knows_its_scale_and_when_its_random_start_ends() -> None:
+    plain = sampling(ExplorationConfig(type="StochasticSampling", random_timesteps=10))
+    assert (plain.now(), bool(plain.uniform)) == (1.0, True)
+    plain.anneal(9)
+    assert (plain.now(), bool(plain.uniform)) == (1.0, True)
+    plain.anneal(10)
+    assert (plain.now(), bool(plain.uniform)) == (1.0, False)
+    noisy = sampling(ExplorationConfig(type="GaussianNoise"))
+    seen = []
+    for timesteps in (0, 5_000, 10_000, 20_000):
+        noisy.anneal(timesteps)
+        seen.append(noisy.now())
+    assert seen == pytest.approx([1.0, 0.55, 0.1, 0.1])
+    greedy = epsilon_greedy(ExplorationConfig(type="EpsilonGreedy"))
+    assert greedy.now() == 1.0
+    greedy.anneal(5_000)
+    assert greedy.now() == pytest.approx(0.51)
 
 
 def test_gaussian_noise_sets_the_deviation_of_box_actions() -> None:
