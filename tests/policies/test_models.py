@@ -11,6 +11,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 import marl
+from marl.algos.joint import joint_rows
 from marl.data.task import Kind
 from marl.errors import ConfigError, UserError
 from marl.policies.body import Body, Sequences, _still_going
@@ -247,6 +248,22 @@ def test_a_value_policy_shows_its_action_values() -> None:
         torch.testing.assert_close(q.mean(1, keepdim=True), v)
         with pytest.raises(ConfigError, match=r"without a critic"):
             trainer.value_function("default_policy", trainer.workers.collect(1).batch)
+
+
+def test_the_value_of_a_decision_in_sac_is_that_of_the_more_careful_critic() -> None:
+    keys = {"fcnet_hiddens": [8], "evaluation": {"interval": 0}}
+    with marl.Trainer("sac", env="two_step_game", config=keys) as trainer:
+        batch = trainer.workers.collect(4).batch
+        (learner,) = trainer.learners
+        pupil = learner.pupils["default_policy"]  # type: ignore[attr-defined]
+        with torch.no_grad():
+            both = pupil.soft.chosen(
+                pupil.critics, joint_rows(batch, "default_policy", pupil.view.sight, pupil.config.gamma)
+            )
+        values = trainer.value_function("default_policy", batch)
+    assert both.shape == (2, 8)
+    assert (both[0] != both[1]).any()
+    assert values.tolist() == [min(pair) for pair in both.T.tolist()]
 
 
 @pytest.mark.parametrize("algo", ["maddpg", "sac", "marwil", "mappo"])
