@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from marl.rollout.config import RolloutConfig
 from marl.rollout.worker import RolloutWorker
 from tests.worlds import OBS, Scripted, Step, decisions, worker_for
 
@@ -79,3 +81,18 @@ def test_every_decision_of_whole_episodes_is_in_the_batches() -> None:
     batches = [worker.collect(4).batch for _ in range(3)]  # steps in each copy: one episode each
     assert len(decisions(batches)) == 3 * 2 * (2 + 4)
     assert worker.grid.lost_decisions == 0
+
+
+def test_a_copy_is_told_where_it_lives() -> None:
+    spec = two_copies().spec
+    for config, index, remote in (({"num_workers": 2, "pool": "ray"}, 1, True), ({"num_workers": 2, "pool": "ray"}, 0, False),
+                                  ({"num_workers": 2, "pool": "in_process"}, 1, False)):  # fmt: skip
+        worker = RolloutWorker(replace(spec, env_config={"size": 3}, config=RolloutConfig(**config)), index)
+        context = worker.context(1)
+        assert (context.worker_index, context.vector_index, context.num_workers, context.remote) == (
+            index,
+            1,
+            2,
+            remote,
+        )
+        assert dict(context) == {"size": 3}
