@@ -269,3 +269,10 @@ def test_a_branch_that_is_cut_off_early_ends_where_it_was_told_to() -> None:
     points = list(branch(scaled, until=3.0))
     assert points[0].rationality == 0
     assert points[-1].rationality == pytest.approx(3.0)
+
+
+def test_one_best_reply_too_many_makes_a_game_degenerate_whoever_has_it() -> None:
+    row, column = np.array([[1, 0], [0, 1]]), np.array([[1, 1], [0, 2]])  # against the first row both columns pay 1
+    assert all_equilibria(bimatrix(row, column)).degenerate
+    assert all_equilibria(bimatrix(column.T, row.T)).degenerate  # seats exchanged
+    assert not all_equilibria(bimatrix(row, np.array([[2, 1], [0, 2]]))).degenerate

@@ -184,3 +184,9 @@ def test_courses_of_chance_that_differ_in_payoffs_alone_are_kept_apart() -> None
     tree = build_tree(Blind)
     ends = tree.payoffs[tree.player == TERMINAL][:, 0]
     assert sorted(set(ends.tolist())) == [0.0, 1.0]
+
+
+def test_a_mean_field_game_of_openspiel_has_no_tree() -> None:
+    pytest.importorskip("pyspiel")
+    with pytest.raises(ConfigError, match="mean-field game"):
+        tree_from_openspiel("mfg_crowd_modelling")

@@ -17,6 +17,7 @@ from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, Scr
 from marl.policies.distributions import Categorical, DiagGaussian, MultiCategorical, race
 from marl.policies.exploration import epsilon_greedy, sampling
 from marl.policies.policy import Decision, Inputs, Policy
+from marl.policies.stochastic import Chances
 from marl.rollout.config import RolloutConfig
 from marl.rollout.player import to_env
 
@@ -267,3 +268,18 @@ def test_weights_of_another_model_are_refused_by_name() -> None:
         policy.set_weights({**mine, name: np.zeros(9)})
     with pytest.raises(PolicyError, match=r"Unexpected key.*own"):
         policy.set_weights({**mine, "own": np.zeros(2)})
+
+
+def test_distributions_draw_with_and_without_a_generator() -> None:
+    chances = Chances(Categorical(2), torch.tensor([[50.0, -50.0], [-50.0, 50.0]]))
+    assert chances.sample().tolist() == chances.sample(np.random.default_rng(0)).tolist() == [0, 1]
+    even = Chances(Categorical(2), torch.zeros(64, 2))
+    assert even.sample(np.random.default_rng(3)).tolist() == even.sample(np.random.default_rng(3)).tolist()
+
+
+def test_the_best_response_of_nfsp_explores_less_and_less() -> None:
+    spec = PolicySpec("nfsp", 0, ModelConfig(fcnet_hiddens=[4]), options={"anticipatory": 0.1})
+    policy = build_policy(spec, kind(spaces.Discrete(3)))
+    before = policy.best.exploration.now()  # type: ignore[union-attr]
+    policy.anneal(10**9)  # type: ignore[operator]
+    assert policy.best.exploration.now() < before  # type: ignore[union-attr]

@@ -96,3 +96,10 @@ def test_a_copy_is_told_where_it_lives() -> None:
             remote,
         )
         assert dict(context) == {"size": 3}
+
+
+def test_to_stay_in_a_stage_breaks_nothing_off() -> None:
+    worker = two_copies()
+    worker.collect(2)
+    assert worker.enter(0) == 0
+    assert (worker.grid.open >= 0).sum() == 2
