@@ -7,7 +7,7 @@ import torch
 from gymnasium import spaces
 
 from marl.algos.joint import greedy_decider
-from marl.algos.views import JointFeatures, columns_by_kind, seats_in_order
+from marl.algos.views import JointFeatures, _between, columns_by_kind, seats_in_order
 from marl.data.task import Kind, Task, number_seats
 from marl.policies.policy import Inputs
 from marl.policies.scripted import FixedPolicy, RandomPolicy
@@ -43,3 +43,9 @@ def test_actions_of_others_are_read_in_the_units_of_learning() -> None:
     choice = RandomPolicy(KINDS[0])
     row = Inputs(np.zeros((1, 2), np.float32), np.ones((1, 0), bool), np.zeros(1, np.int64))
     assert sorted(greedy_decider(choice, np.random.default_rng(0))(row)[0].tolist()) == [0.0, 1.0]
+
+
+def test_what_was_paid_between_two_rows_includes_both() -> None:
+    paid = np.array([[1.0, 10.0], [2.0, 20.0], [4.0, 40.0], [8.0, 80.0]], np.float32)  # [T, E]
+    t, e, done = np.array([0, 1, 3]), np.array([0, 1, 0]), np.array([2, 1, 3])
+    assert _between(paid, t, e, done).tolist() == [1 + 2 + 4, 20, 8]
