@@ -15,6 +15,7 @@ from marl.gametheory.game import MatrixGame, bimatrix
 from marl.gametheory.solve import all_equilibria, lemke_howson, nash, pure_equilibria, zero_sum
 from marl.gametheory.solve.polish import interactions
 from marl.gametheory.solve.qre import branch, unit_game
+from marl.gametheory.solve.solution import precise
 
 Exact = tuple[Fraction, ...]
 
@@ -276,3 +277,19 @@ def test_one_best_reply_too_many_makes_a_game_degenerate_whoever_has_it() -> Non
     assert all_equilibria(bimatrix(row, column)).degenerate
     assert all_equilibria(bimatrix(column.T, row.T)).degenerate  # seats exchanged
     assert not all_equilibria(bimatrix(row, np.array([[2, 1], [0, 2]]))).degenerate
+
+
+def test_vertices_are_found_whatever_the_size_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    game = random_game((4, 4), np.random.default_rng(11))
+    whole = [np.concatenate(found.profile).round(9).tolist() for found in all_equilibria(game)]
+    monkeypatch.setattr("marl.gametheory.solve.enumerate.BATCH", 3)
+    assert [np.concatenate(found.profile).round(9).tolist() for found in all_equilibria(game)] == whole
+
+
+def test_a_profile_is_precise_only_if_nobody_gains() -> None:
+    game = bimatrix([[1, 0], [0, 1]], [[1, 0], [0, 1]])
+    assert precise(game, game.pure([0, 0]))
+    tilted = bimatrix(
+        [[1, 1], [1, 1]], [[1, 0], [1, 0]]
+    )  # the row gains nothing anywhere, the column by its first action
+    assert not precise(tilted, tilted.pure([0, 1]))

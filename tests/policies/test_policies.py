@@ -283,3 +283,12 @@ def test_the_best_response_of_nfsp_explores_less_and_less() -> None:
     before = policy.best.exploration.now()  # type: ignore[union-attr]
     policy.anneal(10**9)  # type: ignore[operator]
     assert policy.best.exploration.now() < before  # type: ignore[union-attr]
+
+
+def test_nfsp_explores_little_where_nothing_is_said() -> None:
+    policy = build_policy(PolicySpec("nfsp", 0, ModelConfig(fcnet_hiddens=[4])), kind(spaces.Discrete(3)))
+    seen = []
+    for timesteps in (0, 100_000, 200_000, 300_000):
+        policy.anneal(timesteps)  # type: ignore[operator]
+        seen.append(policy.best.exploration.now())  # type: ignore[union-attr]
+    assert seen == pytest.approx([0.06, 0.0305, 0.001, 0.001], rel=1e-4)
