@@ -109,6 +109,8 @@ def read_journal(directory: Path) -> dict[str, Any]:
     if content.get("version") != VERSION or not complete or not isinstance(content.get("stop"), dict):
         raise CheckpointError(f"{file} is of another version, or incomplete. Start the search anew.")
     for row in rows:
-        if row["directory"] in (".", "..") or Path(row["directory"]).name != row["directory"]:  # never a way out of the folder
+        if (
+            row["directory"] in (".", "..") or Path(row["directory"]).name != row["directory"]
+        ):  # never a way out of the folder
             raise CheckpointError(f"{file} is damaged: {row['directory']!r} is no name of a run directory.")
     return dict(content)

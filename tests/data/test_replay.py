@@ -103,3 +103,11 @@ def test_a_saved_replay_draws_the_same_rows() -> None:
         each.add(rows([3, 4, 5, 6, 7]), np.zeros(5, np.int64))
     a, b = [r.sample(50, np.random.default_rng(1), 3, 0.9, 0.4) for r in (replay, copy)]
     assert all((a[name] == b[name]).all() for name in a)
+
+
+def test_a_row_without_an_error_is_still_drawn_now_and_then() -> None:
+    priorities = Priorities(4, 0.5)
+    priorities.raise_to(np.arange(4), np.zeros(4, np.float32))
+    places, chances = priorities.sample(8, np.random.default_rng(0))
+    assert set(places.tolist()) == {0, 1, 2, 3}
+    assert chances == pytest.approx([0.25] * 8)

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 import marl
 from marl.data.batch import MultiAgentBatch
 from marl.data.manifest import MANIFEST
-from marl.data.task import Task
-from marl.data.trajectories import Trajectories, read_episodes, read_trajectories
+from marl.data.task import Kind, Task
+from marl.data.trajectories import Trajectories, _check_numbers, _shapes, all_legal, read_episodes, read_trajectories
 from marl.envs.registry import make_world
 from marl.errors import DataError
 from marl.training.recording import Recorder
@@ -202,6 +203,22 @@ def test_episodes_of_another_world_are_refused(tmp_path: Path) -> None:
     marl.write_trajectories(tmp_path, "CartPole-v1", [cartpole(2, True)])
     with pytest.raises(DataError, match=r"holds episodes of env 'CartPole-v1', which differ from this run's in obs"):
         read(tmp_path, Task(make_world("MountainCar-v0", 1, {}).kinds))
+
+
+def test_an_action_that_its_mask_forbids_is_refused(tmp_path: Path) -> None:
+    kind = Kind("a", ("a_0",), spaces.Box(-1, 1, (1,)), spaces.MultiDiscrete([2, 3]), masked=True)
+    legal = np.array([[1, 0, 0, 1, 1], [1, 1, 1, 0, 0]], bool)
+    assert all_legal(kind, legal, np.array([[0, 2], [1, 0]]))
+    assert not all_legal(kind, legal, np.array([[1, 2], [1, 0]]))
+    assert not all_legal(kind, legal, np.array([[0, 2], [1, 1]]))
+    task = Task((kind,))
+    rows = {name: np.zeros((2, *shape)) for name, shape in _shapes(task, 0).items()}
+    rows |= {"present": np.ones((2, 1), bool), "new_alive": np.zeros((2, 1), bool), "legal.0": legal[:, None]}
+    _check_numbers(tmp_path, task, rows | {"actions.0": np.array([[[0, 2]], [[1, 0]]])})
+    with pytest.raises(DataError, match="that the mask beside them forbids"):
+        _check_numbers(tmp_path, task, rows | {"actions.0": np.array([[[0, 2]], [[1, 1]]])})
+    absent = rows | {"present": np.array([[True], [False]]), "actions.0": np.array([[[0, 2]], [[1, 1]]])}
+    _check_numbers(tmp_path, task, absent)
 
 
 def test_damaged_files_and_numbers_are_refused(tmp_path: Path) -> None:

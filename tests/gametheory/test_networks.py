@@ -285,3 +285,9 @@ def test_a_ratio_of_costs_is_one_where_nothing_costs_anything() -> None:
     assert cost_ratio(0.0, 2.0) == 0.0
     assert cost_ratio(0.0, 0.0) == 1.0
     assert cost_ratio(3.0, 0.0) == float("inf")
+
+
+def test_a_strategy_with_a_negative_chance_is_refused() -> None:
+    game = graphical_of({"graph": [["a", "b"]], "game": "matching_pennies"})
+    with pytest.raises(ConfigError, match="is not a distribution"):
+        graphical_nash_conv(game, [[1.5, -0.5], [0.5, 0.5]])

@@ -12,6 +12,7 @@ from marl.gametheory.classics import random_game
 from marl.gametheory.game import MatrixGame, bimatrix
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.rank import elo
+from marl.gametheory.redraw import tied
 
 PENNIES = bimatrix([[1, -1], [-1, 1]])
 DILEMMA = bimatrix([[3, 0], [5, 1]], [[3, 5], [0, 1]])
@@ -252,3 +253,12 @@ def test_tables_that_are_no_tables_are_refused() -> None:
     for table in ([[1, 2], [3]], [["a"]]):
         with pytest.raises(ConfigError, match="rows of equal length"):
             bimatrix(table)  # type: ignore[arg-type]
+
+
+def test_what_nobody_has_played_ties_nobody() -> None:
+    nothing = np.full((2, 2, 2), np.nan)
+    assert tied(nothing, np.zeros((2, 2, 2))) == (False, False)
+    assert tied(np.ones((1, 3)), np.zeros((1, 3))) == (False, False)  # alone
+    table = np.array([[1.0, 2.0], [3.0, -1.0]])
+    assert tied(np.stack([table, -table]), np.ones((2, 2, 2))) == (True, False)
+    assert tied(np.stack([table, table]), np.ones((2, 2, 2))) == (False, True)

@@ -131,9 +131,23 @@ def test_a_single_strategy_is_rated_at_the_level_of_the_prior() -> None:
     assert elo(PayoffTensor.two_player([[0.0]], ["only"])).table() == [("only", 0.0, 0.0, 0.0)]
 
 
+def test_those_who_never_met_are_rated_alike() -> None:
+    found = elo(
+        PayoffTensor(
+            np.full((2, 2, 2), np.nan), np.zeros((2, 2, 2)), np.zeros((2, 2)), [["a", "b"], ["x", "y"]], ["p", "q"]
+        )
+    )
+    assert found.scores.tolist() == [0.0] * 4
+    assert found.worst[2:] == (0.5, 0.5)
+    assert found.misfit == 0.0
+
+
 def test_wrong_bounds_general_sum_games_and_no_prior_are_refused() -> None:
     with pytest.raises(ConfigError, match="between 0"):
         elo(PayoffTensor.two_player([[0, 0.5], [-0.5, 0]], ["a", "b"]), bounds=(0, 1))
+    beyond = PayoffTensor.two_player([[0.5, 1.2], [-0.2, 0.5]], ["a", "b"])  # mirrored, but more than a win
+    with pytest.raises(ConfigError, match="between 0"):
+        elo(beyond, bounds=(0, 1))
     with pytest.raises(ConfigError, match="alpha_rank"):
         elo(PayoffTensor.exact(bimatrix([[3, 0], [0, 2]], [[2, 0], [0, 3]])))
     with pytest.raises(ConfigError, match="3 players"):

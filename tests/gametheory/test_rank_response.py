@@ -76,3 +76,13 @@ def test_pairings_nobody_played_have_no_edges() -> None:
 def test_two_strategies_of_one_name_are_refused() -> None:
     with pytest.raises(ConfigError, match="two strategies called 'a'"):
         response_graph(PayoffTensor.two_player(np.zeros((2, 2)), ["a", "a"]))
+
+
+def test_without_significance_every_better_reply_is_an_edge() -> None:
+    payoffs = PayoffTensor.two_player(
+        [[0, 0.1], [-0.1, 0]], ["a", "b"], stderr=[[0, 1.0], [1.0, 0]], count=[[9, 9], [9, 9]]
+    )
+    assert response_graph(payoffs, 0.0).number_of_edges() > response_graph(payoffs, 2.0).number_of_edges()
+    for wrong in (-1.0, float("nan")):
+        with pytest.raises(ConfigError, match="expected 0 or more standard errors"):
+            response_graph(payoffs, wrong)

@@ -15,6 +15,7 @@ from marl.gametheory.game import MatrixGame, bimatrix
 from marl.gametheory.solve import all_equilibria, lemke_howson, nash, pure_equilibria, zero_sum
 from marl.gametheory.solve.polish import interactions
 from marl.gametheory.solve.qre import branch, unit_game
+from marl.gametheory.solve.solution import precise
 
 Exact = tuple[Fraction, ...]
 
@@ -269,3 +270,26 @@ def test_a_branch_that_is_cut_off_early_ends_where_it_was_told_to() -> None:
     points = list(branch(scaled, until=3.0))
     assert points[0].rationality == 0
     assert points[-1].rationality == pytest.approx(3.0)
+
+
+def test_one_best_reply_too_many_makes_a_game_degenerate_whoever_has_it() -> None:
+    row, column = np.array([[1, 0], [0, 1]]), np.array([[1, 1], [0, 2]])  # against the first row both columns pay 1
+    assert all_equilibria(bimatrix(row, column)).degenerate
+    assert all_equilibria(bimatrix(column.T, row.T)).degenerate  # seats exchanged
+    assert not all_equilibria(bimatrix(row, np.array([[2, 1], [0, 2]]))).degenerate
+
+
+def test_vertices_are_found_whatever_the_size_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    game = random_game((4, 4), np.random.default_rng(11))
+    whole = [np.concatenate(found.profile).round(9).tolist() for found in all_equilibria(game)]
+    monkeypatch.setattr("marl.gametheory.solve.enumerate.BATCH", 3)
+    assert [np.concatenate(found.profile).round(9).tolist() for found in all_equilibria(game)] == whole
+
+
+def test_a_profile_is_precise_only_if_nobody_gains() -> None:
+    game = bimatrix([[1, 0], [0, 1]], [[1, 0], [0, 1]])
+    assert precise(game, game.pure([0, 0]))
+    tilted = bimatrix(
+        [[1, 1], [1, 1]], [[1, 0], [1, 0]]
+    )  # the row gains nothing anywhere, the column by its first action
+    assert not precise(tilted, tilted.pure([0, 1]))

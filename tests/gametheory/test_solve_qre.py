@@ -90,3 +90,9 @@ def test_the_branch_is_followed_where_it_turns_back_and_the_first_crossing_count
 def test_impossible_rationalities_are_refused(rationality: float) -> None:
     with pytest.raises(ConfigError, match="rationality is"):
         logit_qre(classic_game("chicken"), rationality)
+
+
+def test_without_rationality_everybody_plays_evenly_and_nothing_is_followed() -> None:
+    found = logit_qre(classic_game("chicken"), 0.0)
+    assert np.concatenate(found.profile) == pytest.approx([0.5] * 4)
+    assert (found.iterations, found.rationality, found.converged) == (0, 0.0, True)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from gymnasium import spaces
 
+from marl.envs.base import ALL, MultiAgentEnv, StepResult
 from marl.envs.registry import make_world
 from marl.errors import ConfigError
 from marl.gametheory.tree.build import build_tree
@@ -169,3 +173,34 @@ def test_unknown_openspiel_game_is_named() -> None:
     pytest.importorskip("pyspiel")
     with pytest.raises(ConfigError, match="no_such_game"):
         tree_from_openspiel("no_such_game")
+
+
+class Blind(MultiAgentEnv):
+    """Nobody sees the coin, which falls by the seed and is all that is paid."""
+
+    possible_agents = ("a",)
+
+    def observation_space(self, agent: str) -> Any:
+        return spaces.Discrete(2)
+
+    def action_space(self, agent: str) -> Any:
+        return spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.coin = (seed or 0) % 2
+        return {"a": 0}, {"a": {}}
+
+    def step(self, actions: dict[str, Any]) -> StepResult:
+        return StepResult({"a": 1}, {"a": float(self.coin)}, {ALL: True}, {ALL: False}, {})
+
+
+def test_courses_of_chance_that_differ_in_payoffs_alone_are_kept_apart() -> None:
+    tree = build_tree(Blind)
+    ends = tree.payoffs[tree.player == TERMINAL][:, 0]
+    assert sorted(set(ends.tolist())) == [0.0, 1.0]
+
+
+def test_a_mean_field_game_of_openspiel_has_no_tree() -> None:
+    pytest.importorskip("pyspiel")
+    with pytest.raises(ConfigError, match="mean-field game"):
+        tree_from_openspiel("mfg_crowd_modelling")

@@ -70,6 +70,10 @@ def test_efg_text_read_by_another_reader_is_the_same_game(env) -> None:
     assert reader.players == list(tree.players)
     assert reader.nodes == len(tree)
     assert len(reader.sets) == len(tree.sets)
+    ends = [line.split()[2] for line in to_efg(tree).splitlines() if line.startswith("t ")]
+    assert ends == [str(number) for number in range(1, len(ends) + 1)]  # every end has an outcome of its own
+    chances = [line.split()[2] for line in to_efg(tree).splitlines() if line.startswith("c ")]
+    assert chances == [str(number) for number in range(1, len(chances) + 1)]
 
 
 def test_efg_of_kuhn_at_equilibrium_is_worth_minus_one_eighteenth(tmp_path: Path) -> None:

@@ -71,6 +71,17 @@ def test_those_who_are_asked_count_with_their_legal_actions() -> None:
     assert together.most_at_once == 2
 
 
+def test_the_world_is_closed_after_the_walks() -> None:
+    closed = []
+
+    class Closing(Turns):
+        def close(self) -> None:
+            closed.append(self)
+
+    walks_in(Closing)
+    assert len(closed) >= WALKS
+
+
 def test_a_walk_ends_at_its_horizon() -> None:
     world = make_world(Turns, 2, {"rounds": 2}, with_state=False)
     short = walk(world, 4, 0)

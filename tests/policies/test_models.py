@@ -11,9 +11,10 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 import marl
+from marl.algos.joint import joint_rows
 from marl.data.task import Kind
 from marl.errors import ConfigError, UserError
-from marl.policies.body import Body, Sequences
+from marl.policies.body import Body, Sequences, _still_going
 from marl.policies.config import ModelConfig
 from marl.policies.filters import MeanStdFilter
 from marl.policies.networks import seeded
@@ -57,6 +58,18 @@ def test_sequences_of_any_length_give_what_single_steps_give(keys: dict[str, Any
             torch.testing.assert_close(memory[here], after)
             carry = model.carried(after, given.actions[here], given.rewards[here])
             row += 1
+
+
+def test_no_sequences_give_no_rows() -> None:
+    model = body(use_lstm=True)
+    nothing = Sequences(
+        torch.zeros(0, dtype=torch.long),
+        torch.zeros(0, model.carry_size),
+        torch.zeros(0, dtype=torch.long),
+        torch.zeros(0),
+    )
+    assert _still_going(nothing.lengths) == []
+    assert _still_going(torch.tensor([4, 2, 2, 1])) == [4, 3, 1, 1]
 
 
 def test_a_sequence_does_not_look_into_its_neighbours() -> None:
@@ -235,6 +248,22 @@ def test_a_value_policy_shows_its_action_values() -> None:
         torch.testing.assert_close(q.mean(1, keepdim=True), v)
         with pytest.raises(ConfigError, match=r"without a critic"):
             trainer.value_function("default_policy", trainer.workers.collect(1).batch)
+
+
+def test_the_value_of_a_decision_in_sac_is_that_of_the_more_careful_critic() -> None:
+    keys = {"fcnet_hiddens": [8], "evaluation": {"interval": 0}}
+    with marl.Trainer("sac", env="two_step_game", config=keys) as trainer:
+        batch = trainer.workers.collect(4).batch
+        (learner,) = trainer.learners
+        pupil = learner.pupils["default_policy"]  # type: ignore[attr-defined]
+        with torch.no_grad():
+            both = pupil.soft.chosen(
+                pupil.critics, joint_rows(batch, "default_policy", pupil.view.sight, pupil.config.gamma)
+            )
+        values = trainer.value_function("default_policy", batch)
+    assert both.shape == (2, 8)
+    assert (both[0] != both[1]).any()
+    assert values.tolist() == [min(pair) for pair in both.T.tolist()]
 
 
 @pytest.mark.parametrize("algo", ["maddpg", "sac", "marwil", "mappo"])

@@ -15,7 +15,9 @@ from marl.errors import ConfigError, PolicyError, SpaceMismatchError
 from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
 from marl.policies.distributions import Categorical, DiagGaussian, MultiCategorical, race
+from marl.policies.exploration import epsilon_greedy, sampling
 from marl.policies.policy import Decision, Inputs, Policy
+from marl.policies.stochastic import Chances
 from marl.rollout.config import RolloutConfig
 from marl.rollout.player import to_env
 
@@ -128,6 +130,25 @@ def test_the_first_random_timesteps_are_uniform() -> None:
     assert act(policy, 10).logp == pytest.approx(np.log(0.25))
     policy.anneal(10)
     assert not bool(policy.exploration.uniform)  # type: ignore[union-attr, arg-type]
+
+
+def test_sampling_knows_its_scale_and_when_its_random_start_ends() -> None:
+    plain = sampling(ExplorationConfig(type="StochasticSampling", random_timesteps=10))
+    assert (plain.now(), bool(plain.uniform)) == (1.0, True)
+    plain.anneal(9)
+    assert (plain.now(), bool(plain.uniform)) == (1.0, True)
+    plain.anneal(10)
+    assert (plain.now(), bool(plain.uniform)) == (1.0, False)
+    noisy = sampling(ExplorationConfig(type="GaussianNoise"))
+    seen = []
+    for timesteps in (0, 5_000, 10_000, 20_000):
+        noisy.anneal(timesteps)
+        seen.append(noisy.now())
+    assert seen == pytest.approx([1.0, 0.55, 0.1, 0.1])
+    greedy = epsilon_greedy(ExplorationConfig(type="EpsilonGreedy"))
+    assert greedy.now() == 1.0
+    greedy.anneal(5_000)
+    assert greedy.now() == pytest.approx(0.51)
 
 
 def test_gaussian_noise_sets_the_deviation_of_box_actions() -> None:
@@ -247,3 +268,27 @@ def test_weights_of_another_model_are_refused_by_name() -> None:
         policy.set_weights({**mine, name: np.zeros(9)})
     with pytest.raises(PolicyError, match=r"Unexpected key.*own"):
         policy.set_weights({**mine, "own": np.zeros(2)})
+
+
+def test_distributions_draw_with_and_without_a_generator() -> None:
+    chances = Chances(Categorical(2), torch.tensor([[50.0, -50.0], [-50.0, 50.0]]))
+    assert chances.sample().tolist() == chances.sample(np.random.default_rng(0)).tolist() == [0, 1]
+    even = Chances(Categorical(2), torch.zeros(64, 2))
+    assert even.sample(np.random.default_rng(3)).tolist() == even.sample(np.random.default_rng(3)).tolist()
+
+
+def test_the_best_response_of_nfsp_explores_less_and_less() -> None:
+    spec = PolicySpec("nfsp", 0, ModelConfig(fcnet_hiddens=[4]), options={"anticipatory": 0.1})
+    policy = build_policy(spec, kind(spaces.Discrete(3)))
+    before = policy.best.exploration.now()  # type: ignore[union-attr]
+    policy.anneal(10**9)  # type: ignore[operator]
+    assert policy.best.exploration.now() < before  # type: ignore[union-attr]
+
+
+def test_nfsp_explores_little_where_nothing_is_said() -> None:
+    policy = build_policy(PolicySpec("nfsp", 0, ModelConfig(fcnet_hiddens=[4])), kind(spaces.Discrete(3)))
+    seen = []
+    for timesteps in (0, 100_000, 200_000, 300_000):
+        policy.anneal(timesteps)  # type: ignore[operator]
+        seen.append(policy.best.exploration.now())  # type: ignore[union-attr]
+    assert seen == pytest.approx([0.06, 0.0305, 0.001, 0.001], rel=1e-4)

@@ -98,6 +98,13 @@ def test_entropy_by_quadrature_is_the_mean_surprise_of_many_draws() -> None:
     assert float(ours.entropy(params)) == pytest.approx(-float(logp.mean()), abs=0.01)
 
 
+def test_densities_of_the_random_start_are_those_of_an_even_and_a_normal_draw() -> None:
+    actions, logp = SquashedGaussian([True, False]).uniform(50, np.random.default_rng(0))
+    by_hand = [math.log(1 / 2) - 0.5 * x**2 - 0.5 * math.log(2 * math.pi) for x in actions[:, 1].tolist()]
+    assert logp == pytest.approx(by_hand, rel=1e-5)
+    assert np.abs(actions[:, 0]).max() <= 1.0 < np.abs(actions[:, 1]).max()
+
+
 def test_squeezing_both_changes_nothing_in_the_kl_divergence() -> None:
     torch.manual_seed(2)
     ours, p, q = SquashedGaussian([True]), torch.tensor([[0.3, -0.5]]), torch.tensor([[-0.2, 0.1]])

@@ -82,6 +82,15 @@ def test_zero_mean_puts_pixels_between_minus_one_and_one() -> None:
     assert encoder((1, 3), [(1, 1, 1)], zero_mean=True).prepare(rows(image)).flatten().tolist() == [-1.0, 0.0, 1.0]
 
 
+def test_zero_mean_is_for_pixels_of_zero_to_one() -> None:
+    model = ModelConfig(zero_mean=True, conv_filters=[(2, 2, 1)])
+    for fits in (spaces.Box(0, 1, (4, 4, 1)), spaces.Box(0, 255, (4, 4, 1), np.uint8)):
+        assert image_encoder(fits, model, seeded(0)) is not None
+    for other in (spaces.Box(0, 2, (4, 4, 1)), spaces.Box(-1, 1, (4, 4, 1))):
+        with pytest.raises(ConfigError, match="zero_mean shifts pixels"):
+            image_encoder(other, model, seeded(0))
+
+
 # -- sizes and seeds -------------------------------------------------------------------------------------------------
 
 

@@ -52,6 +52,24 @@ def play(policy: Mixture, drawn: list[float], carry: Any = None) -> Any:
     return policy.act(inputs(policy.draw(np.array(drawn))), carry, np.random.default_rng(0), explore=True)
 
 
+def test_a_member_with_a_memory_plays_in_a_mixture_as_it_plays_alone() -> None:
+    spec = PolicySpec("value", 0, ModelConfig(fcnet_hiddens=[4], use_lstm=True, lstm_cell_size=3), population="p")
+    policy = build_policies({"m": spec}, KINDS)["m"]
+    assert isinstance(policy, Mixture)
+    alone = policy.member(0)
+    rng = np.random.default_rng(2)
+    carry, own = np.zeros((5, policy.carry_size), np.float32), np.zeros((5, alone.carry_size), np.float32)
+    for _ in range(3):
+        seen = inputs(policy.draw(np.full(5, 0.4)))
+        seen.obs[:] = rng.normal(size=seen.obs.shape)
+        mixed = policy.act(seen, carry, rng, explore=True)
+        plain = alone.act(Inputs(seen.obs, seen.legal, seen.agent_index), own, rng, explore=policy.draws_actions)
+        assert mixed.actions.tolist() == plain.actions.tolist()
+        np.testing.assert_allclose(mixed.carry[:, 1:], plain.carry)
+        carry, own = mixed.carry, plain.carry
+    assert np.abs(own).max() > 0
+
+
 def test_the_lot_chooses_the_member_by_its_share() -> None:
     policy = mixture_of(0, 1, 2)
     policy.set_chances([0.5, 0.2, 0.3])
