@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import logging
 import os
 import resource
 import runpy
@@ -130,6 +131,7 @@ def _live(
     at_start: Callable[[], object] | None,
 ) -> None:
     """The whole life of the child; never returns."""
+    logging.getLogger().handlers.clear()  # of the process that besieges, a test run for instance: nobody would see warnings
     code = 70
     try:
         _settle(folder, limits, environment)

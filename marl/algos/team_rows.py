@@ -4,6 +4,7 @@ A team's decision is made in every row in which any member decides. It is closed
 episode is over; what the members are paid until then is its reward. In between the team may be empty: an agent that leaves
 does not end the team, and what it has brought about is often paid later, to those who come after it. A member that is
 truncated with a last observation ends the waiting of a team in which nobody else has an open decision: its value goes on.
+An episode that is over while the team is empty, also by a time limit, is the team's end: there is nobody whose value could.
 
 While a member's decision is open the grid keeps its rows. A decision that outlives those of its members is kept here, in a
 ``Gaps`` object, until a later grid closes it.
