@@ -7,7 +7,8 @@ import torch
 from gymnasium import spaces
 
 from marl.algos.joint import greedy_decider
-from marl.algos.views import JointFeatures, _between, columns_by_kind, seats_in_order
+from marl.algos.team_rows import _between
+from marl.algos.views import JointFeatures, columns_by_kind, seats_in_order
 from marl.data.task import Kind, Task, number_seats
 from marl.policies.policy import Inputs
 from marl.policies.scripted import FixedPolicy, RandomPolicy

@@ -26,7 +26,8 @@ def run(algo: str, world: dict[str, Any], pool: str, kill_at: int = -1) -> tuple
                 assert isinstance(trainer.workers, RayPool)
                 ray.kill(trainer.workers.actors[2])
             lines.append(without_wall_clock(trainer.train()))
-        parts = trainer.store._parts(("policies", "learners", "workers", "replay"))
+        saved = trainer.store._parts()
+        parts = {name: saved[name] for name in ("policies", "learners", "workers", "replay")}
     for line in lines:
         line.pop("config")
     return lines, parts
