@@ -104,7 +104,7 @@ STRANGE: list[tuple[str, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value"), STRANGE)
+@pytest.mark.parametrize(("path", "value"), STRANGE, ids=lambda value: str(value)[:40])
 def test_what_no_run_can_have_counted_is_refused_as_soon_as_it_is_read(path: str, value: object, forged: Path) -> None:
     change(forged / "checkpoint", "run", put(path, value))
     entry = path.removeprefix("counters/").partition("/")[0]
