@@ -59,11 +59,19 @@ def is_resumable(folder: Path) -> bool:
     return all(has_part(folder, part) for part in TO_RESUME)
 
 
-def strip_older(checkpoints: Path, keep: int) -> None:
-    """Leave everything in the newest ``keep`` checkpoints, and what is needed to play in the others."""
+def holds_a_run(directory: Path) -> bool:
+    """Whether a run has left results or checkpoints in a directory."""
+    results, checkpoints = directory / "result.json", directory / "checkpoints"
+    written = results.is_file() and results.stat().st_size > 0
+    return written or (checkpoints / BEST).is_dir() or bool(numbered(checkpoints))
+
+
+def strip_older(checkpoints: Path, keep: int, spare: Path | None = None) -> None:
+    """Leave everything in ``spare`` and the newest ``keep`` checkpoints, and what is needed to play in the others."""
     whole = [folder for folder in numbered(checkpoints) if not damage_of(folder, ()) and is_resumable(folder)]
     for folder in whole[:-keep]:
-        strip(folder, TO_PLAY)
+        if spare is None or real_path(folder) != real_path(spare):
+            strip(folder, TO_PLAY)
 
 
 def leave_future(directory: Path, iteration: int, restored: Path | None) -> Path | None:

@@ -1,4 +1,4 @@
-"""One process at a time writes to a run directory: ``run.lock`` says which one.
+"""One process at a time writes to a run directory: ``run.lock`` says which one. Within a process, one trainer does.
 
 The file holds the process's number, its host and when it began. It is made in one step, so of two processes one wins. A
 lock whose process is gone (killed, or its number was given to another process) counts for nothing and is taken over. Whether
@@ -9,12 +9,16 @@ Who only reads a run needs no lock.
 from __future__ import annotations
 
 import atexit
+import errno
+import gc
 import json
+import math
 import os
 import platform
 import secrets
 import stat
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -29,6 +33,7 @@ from marl.training.atomic import sync
 LOCK = "run.lock"
 LARGEST = 10_000  # bytes; a lock has about 200
 SAME_START = 1.0  # seconds by which two readings of a process's start may differ
+READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @dataclass(frozen=True)
@@ -57,20 +62,39 @@ class Holder:
 
 
 class RunLock:
-    """A lock that is held until ``release`` or the end of the process."""
+    """A lock that is held until ``release`` or the end of the process.
+
+    Who forgets the object without releasing it writes no more, so this process may take the lock again; others may not,
+    until the process ends.
+    """
 
     def __init__(self, directory: Path, holder: Holder) -> None:
         self.directory, self.holder = directory, holder
-        atexit.register(self.release)
+        _in_use[holder.token], _to_release[holder.token] = self, (directory, holder)
 
     def release(self) -> None:
         """Let others write; what another process (or a later trainer of this one) holds by now stays."""
-        atexit.unregister(self.release)
-        if self.holder.pid != os.getpid():  # a fork inherited the object, not the lock
-            return
-        with suppress(OSError, RunLockedError), _one_at_a_time(self.directory):
-            if holder_of(self.directory) == self.holder:
-                (self.directory / LOCK).unlink(missing_ok=True)
+        _in_use.pop(self.holder.token, None)
+        _release(self.holder.token)
+
+
+_in_use: weakref.WeakValueDictionary[str, RunLock] = weakref.WeakValueDictionary()  # of this process, by their tokens
+_to_release: dict[str, tuple[Path, Holder]] = {}  # the same ones, and those that were forgotten
+
+
+@atexit.register
+def _release_all() -> None:
+    for token in list(_to_release):
+        _release(token)
+
+
+def _release(token: str) -> None:
+    directory, holder = _to_release.pop(token, (None, None))
+    if directory is None or holder is None or holder.pid != os.getpid():  # a fork inherited the object, not the lock
+        return
+    with suppress(OSError, RunLockedError), _one_at_a_time(directory):
+        if holder_of(directory) == holder:
+            (directory / LOCK).unlink(missing_ok=True)
 
 
 def take_lock(directory: Path, patience: float = 0.0) -> RunLock:
@@ -100,13 +124,10 @@ def holder_of(directory: Path) -> Holder | None:
             raise _unreadable(file, "it is no ordinary file")
         with file.open("rb") as stream:
             told = json.loads(stream.read(LARGEST))
-        return Holder(
-            int(told["pid"]),
-            str(told["hostname"]),
-            float(told["process_began"]),
-            float(told["since"]),
-            str(told["token"]),
-        )
+        began, since = float(told["process_began"]), float(told["since"])
+        if not math.isfinite(began) or not math.isfinite(since):
+            raise ValueError("a time is not finite")
+        return Holder(int(told["pid"]), str(told["hostname"]), began, since, str(told["token"]))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
@@ -137,15 +158,21 @@ def _take(directory: Path) -> RunLock:
                 check_unlocked(directory)  # another host was faster
                 raise _unreadable(file, "it was written at this very moment")
     except OSError as error:
-        raise ConfigError(
-            f"cannot write into the run directory {directory}: {error}. Check free space and permissions there, or choose "
-            "another place with --local-dir."
-        ) from error
+        raise _not_writable(directory, error) from error
     return RunLock(directory, mine)
 
 
 def _in_the_way(holder: Holder) -> bool:
-    return not holder.here or (holder.running and not holder.is_this_process)
+    if holder.is_this_process:
+        return _is_in_use(holder.token)
+    return not holder.here or holder.running
+
+
+def _is_in_use(token: str) -> bool:
+    """Whether an object of this process still holds the lock."""
+    if token in _in_use:
+        gc.collect()  # a trainer and its parts refer to each other, so a forgotten one may not be gone yet
+    return token in _in_use
 
 
 @contextmanager
@@ -185,7 +212,24 @@ def _create(file: Path, content: str) -> bool:
     return True
 
 
+def _not_writable(directory: Path, error: OSError) -> ConfigError:
+    if error.errno in READ_ONLY and directory.is_dir():
+        return ConfigError(
+            f"the run directory {directory} is read-only for you ({error.strerror}). Go on elsewhere with --local-dir DIR, "
+            "or get the right to write there."
+        )
+    return ConfigError(
+        f"cannot write into the run directory {directory}: {error.strerror or error}. Check free space and permissions "
+        "there, or choose another place with --local-dir DIR."
+    )
+
+
 def _locked(directory: Path, holder: Holder) -> RunLockedError:
+    if holder.is_this_process:
+        return RunLockedError(
+            f"{directory} is in use: another Trainer of this program writes there, and two would mix their results. Call "
+            "stop() on it first, or use another directory."
+        )
     since = datetime.fromtimestamp(min(max(holder.since, 0.0), 4e9)).isoformat(" ", "seconds")
     who = (
         f"{directory} is in use: process {holder.pid} on host {holder.hostname!r} has been writing to it since {since}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
-from marl.errors import CheckpointError, StorageError, UserError, did_you_mean
+from marl.errors import CheckpointError, ConfigError, StorageError, UserError, did_you_mean
 from marl.policies.policy import Policy
 from marl.registry import only_modules
 from marl.scenario.describe import can_be_replayed, describe
@@ -27,12 +27,13 @@ from marl.training.checkpoint import (
     find_checkpoint,
     has_part,
     keep_newest,
+    numbered,
     read_part,
     write_checkpoint,
 )
 from marl.training.files import RunFiles, new_run_directory, run_name, to_plain
-from marl.training.going_back import find_resumable, keep_as_numbered, leave_future, strip_older
-from marl.training.restoring import put_to_use
+from marl.training.going_back import find_resumable, holds_a_run, keep_as_numbered, leave_future, strip_older
+from marl.training.restoring import COUNTERS, put_to_use
 from marl.training.result import without_wall_clock
 from marl.training.run_lock import RunLock, take_lock
 from marl.training.same_run import check_same
@@ -45,17 +46,6 @@ if TYPE_CHECKING:
     from marl.training.trainer import Trainer
 
 MORE_PARTS = ("policies", "learners", "workers", "replay", "source", "population")  # of a checkpoint, besides `run`
-COUNTERS = (
-    "decisions_lost",
-    "iteration",
-    "timesteps_total",
-    "agent_timesteps_total",
-    "episodes_total",
-    "time_total_s",
-    "best_evaluation",
-    "trial_id",
-    "experiment_id",
-)
 NOT_KEPT = ("config", "hist_stats", "episode_media")  # of the last result
 VERSION = 1
 
@@ -72,8 +62,13 @@ class Store:
         self.restored: Path | None = None  # the checkpoint from which the run goes on
         self._best_at: int | None = None  # the iteration of the best evaluation
         self._unproven: Path | None = None  # the checkpoint from which no iteration has been made yet
+        self._of_another = False  # whether the directory holds another run, which goes on only after `restore`
         if directory is not None:
-            self.open(directory)
+            try:
+                self.open(directory)
+            except BaseException:
+                self.unlock()
+                raise
 
     def enter(self, directory: Path, checkpoint: Path | None, patience: float = 0.0) -> None:
         """Begin in a run directory, or go on there from a checkpoint; nothing is touched while another process writes there.
@@ -105,10 +100,12 @@ class Store:
         self.claim(directory)
         self.directory = directory
         self.files = RunFiles(directory)
+        self._of_another = holds_a_run(directory)
         described = describe(self.trainer.scenario)
-        self.files.write_params(described)
-        if self.trainer.population is not None and self.trainer.population.round:  # of a run that goes on here
-            self.write_population(self.trainer.population)
+        if not self._of_another:  # else what is there stays as it is until `go_on`
+            self.files.write_params(described)
+            if self.trainer.population is not None and self.trainer.population.round:  # of a run that goes on here
+                self.write_population(self.trainer.population)
         if not can_be_replayed(described):
             self.trainer.notes.append(
                 "this run was given Python objects that cannot be found by name, so it cannot be replayed from its "
@@ -124,6 +121,8 @@ class Store:
         if self.restored is not None:
             keep_as_numbered(self.directory, iteration, self.restored)
         self.files.resume_at(iteration)
+        self.files.write_params(describe(self.trainer.scenario))
+        self._of_another = False
         if self.trainer.population is not None:
             self.write_population(self.trainer.population)
 
@@ -154,6 +153,8 @@ class Store:
         if self.files is None:
             return
         assert self.directory is not None
+        self._check_own()
+        self.claim(self.directory)  # a trainer that was stopped has given it back
         try:
             self.newest = self.files.append(result)
         except StorageError:
@@ -165,6 +166,18 @@ class Store:
             best = write_checkpoint(self.directory / "checkpoints" / BEST, self._parts())
         if freq and iteration % freq == 0:
             self.save(equal=best)
+
+    def _check_own(self) -> None:
+        """A run that begins anew does not write among the results of another one."""
+        if not self._of_another:
+            return
+        assert self.directory is not None
+        can_go_on = bool(numbered(self.directory / "checkpoints"))
+        go_on = f"Go on with it: restore({str(self.directory)!r}) before train(). " if can_go_on else ""
+        raise ConfigError(
+            f"{self.directory} holds results or checkpoints of another run, and a new run there would mix with them. "
+            f"{go_on}For a new run give another directory, or move that one away."
+        )
 
     def _rescue(self) -> None:
         """A file could not be written. Where the result itself could, the iteration is complete: keep it, if there is room."""
@@ -198,14 +211,15 @@ class Store:
 
             self.create(default_results())
         assert self.directory is not None
+        self._check_own()
         folder = self.directory / "checkpoints"
         target = folder / checkpoint_name(self.trainer.iteration)
         if equal is not None:
             copy_checkpoint(equal, target)
         else:
             write_checkpoint(target, self._parts())
-        strip_older(folder, self.trainer.scenario.keep_resumable)
-        keep_newest(folder, self.trainer.scenario.keep_checkpoints, None)
+        strip_older(folder, self.trainer.scenario.keep_resumable, target)
+        keep_newest(folder, self.trainer.scenario.keep_checkpoints, target)
         return target
 
     def _parts(self) -> dict[str, Any]:
@@ -276,6 +290,7 @@ class Store:
     @contextmanager
     def proven(self) -> Iterator[None]:
         """Around an iteration: a state that was taken from a file and breaks at first use did not fit."""
+        self._check_own()
         if self._unproven is None:
             yield
             return

@@ -19,6 +19,7 @@ from marl.training.export import exported_folders, load_policy
 from marl.training.playback import load_player
 from marl.training.session import run_to_the_end
 from marl.training.trainer import Trainer
+from tests.command import marl
 
 KEYS: dict[str, Any] = {
     "env": "two_step_game", "num_envs_per_worker": 2, "fcnet_hiddens": [8], "learning_starts": 8, "train_batch_size": 8,
@@ -83,6 +84,64 @@ def test_a_part_that_does_not_fit_is_named_with_its_checkpoint(part: str, how: A
     with Trainer("qmix", config=KEYS) as trainer, pytest.raises(CheckpointError, match=part) as refusal:
         trainer.restore(forged / "checkpoint")
     assert str(forged / "checkpoint") in str(refusal.value)
+
+
+NUMBERS = ("iteration", "timesteps_total", "agent_timesteps_total", "episodes_total", "decisions_lost")
+STRANGE: list[tuple[str, object]] = [
+    *((f"counters/{name}", value) for name in NUMBERS for value in (1.5, None, "x", -1, True, 10**30, [])),
+    *(("counters/time_total_s", value) for value in ("x", None, -1.0, float("nan"), float("inf"), 10**400)),
+    *(("counters/best_evaluation", value) for value in ("x", [1], 10**400)),
+    *((f"counters/{name}", value) for name in ("trial_id", "experiment_id") for value in (5, None, ["a"])),
+    *(("last_result", value) for value in ([1], None, 7, {"episode_reward_mean": 10**400}, {"a": {"b": [10**400]}})),
+    *(("last_evaluation", value) for value in ([1], 7, "x", {"episodes": 10**400})),
+    *(("last_metrics", value) for value in (7, None, [], {"default_policy": 3}, {"default_policy": {"loss": "x"}})),
+    *(("recent", value) for value in (None, [], {}, {"nothing": 1})),
+    *((f"recent/{name}", 3) for name in ("rewards", "lengths", "agents", "agent", "episode", "policy", "returns")),
+    *(("recent/remarks", value) for value in (7, [1], [{}])),
+    *((f"recent/{name}", {"__array__": "/recent/rewards"}) for name in ("agent", "lengths")),
+    ("recent/agents", []),
+    ("recent/rewards", {"__array__": "/recent/returns"}),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), STRANGE, ids=lambda value: str(value)[:40])
+def test_what_no_run_can_have_counted_is_refused_as_soon_as_it_is_read(path: str, value: object, forged: Path) -> None:
+    change(forged / "checkpoint", "run", put(path, value))
+    entry = path.removeprefix("counters/").partition("/")[0]
+    with pytest.raises(CheckpointError, match=rf"run\.json is damaged: its {entry} is .*, expected "):
+        read_part(forged / "checkpoint", "run")
+
+
+def test_what_runs_do_count_is_taken(forged: Path) -> None:
+    for path, value in [
+        ("counters/best_evaluation", None), ("counters/best_evaluation", float("nan")), ("counters/time_total_s", 3),
+        ("last_evaluation", None), ("last_result", {}), ("last_metrics", {"default_policy": {"loss": float("nan")}}),
+    ]:  # fmt: skip
+        change(forged / "checkpoint", "run", put(path, value))
+        read_part(forged / "checkpoint", "run")
+    change(forged / "checkpoint", "run", lambda tree: tree["counters"].pop("decisions_lost"))  # as older ones
+    with Trainer("qmix", config=KEYS) as trainer:
+        trainer.restore(forged / "checkpoint")
+        trainer.train()
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("counters/iteration", 1.5), ("last_result", [1]), ("counters/trial_id", 5), ("last_metrics", 7)],
+)
+def test_on_the_command_line_a_forged_count_ends_with_a_sentence_and_touches_nothing(
+    path: str, value: object, forged: Path
+) -> None:
+    run = forged / "run"
+    shutil.move(forged / "checkpoint", run / "checkpoints" / "checkpoint_000001")
+    change(run / "checkpoints" / "checkpoint_000001", "run", put(path, value))
+    before = sorted(forged.rglob("*"))
+    for more in ([], ["--local-dir", str(forged / "new")]):
+        code, _, said = marl("run", "--resume", str(run), "--quiet", *more)
+        assert code == 2, said
+        assert said.startswith("error: ")
+        assert f"its {path.removeprefix('counters/')} is" in said
+        assert sorted(forged.rglob("*")) == before
 
 
 def test_a_state_that_breaks_at_first_use_is_said_to_come_from_the_checkpoint(forged: Path, tmp_path: Path) -> None:

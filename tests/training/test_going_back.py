@@ -137,6 +137,53 @@ def test_best_is_written_when_its_iteration_is_over(tmp_path: Path) -> None:
     assert find_resumable(best) == best
 
 
+# -- a new run where another one was ------------------------------------------------------------------------------------
+
+
+def files_in(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("left", ["both", "results", "checkpoints"])
+def test_a_new_run_among_the_results_of_another_is_refused_and_nothing_there_changes(left: str, tmp_path: Path) -> None:
+    keys = {**RUNS["ppo"], "evaluation": {"interval": 0}, "keep_checkpoints": 1, "keep_resumable": 1}
+    run = whole_run(tmp_path / "run", keys, 2)
+    if left == "results":
+        shutil.rmtree(run / "checkpoints")
+    elif left == "checkpoints":
+        (run / "result.json").unlink()
+    before = files_in(run)
+    with Trainer(config={**keys, "seed": 7}, directory=run) as trainer:
+        for attempt in (trainer.train, trainer.save):
+            with pytest.raises(ConfigError, match=r"of another run.*give another directory") as refused:
+                attempt()
+            assert ("restore(" in str(refused.value)) == (left != "results")
+        with pytest.raises(ConfigError, match="of another run"), trainer.store.proven():
+            raise AssertionError("nothing begins")
+        trainer.save(tmp_path / "elsewhere")
+    assert files_in(run) == before
+
+
+def test_a_restored_run_writes_its_own_keys_and_goes_on_counting(tmp_path: Path) -> None:
+    keys = {**RUNS["ppo"], "evaluation": {"interval": 0}}
+    run = whole_run(tmp_path, keys, 2)
+    with Trainer(config={**keys, "keep_checkpoints": 8}, directory=run) as trainer:
+        trainer.restore(run)
+        trainer.train()
+    assert json.loads((run / "params.json").read_text())["keep_checkpoints"] == 8
+    assert [result["training_iteration"] for result in RunFiles(run).results()] == [1, 2, 3]
+
+
+def test_what_was_just_saved_is_neither_deleted_nor_stripped(tmp_path: Path) -> None:
+    keys = {**RUNS["ppo"], "evaluation": {"interval": 0}, "keep_checkpoints": 1, "keep_resumable": 1}
+    with Trainer(config=keys, directory=tmp_path) as trainer:
+        trainer.train()
+        stranger = trainer.save(tmp_path / "checkpoints" / checkpoint_name(9))
+        saved = trainer.save()
+    assert find_resumable(saved) == saved
+    assert numbered(tmp_path / "checkpoints") == [saved, stranger]
+
+
 # -- what is newer -----------------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import math
 import os
 import platform
 import signal
@@ -19,7 +21,8 @@ import psutil
 import pytest
 
 from marl.analysis.runs import list_runs
-from marl.errors import ConfigError, RunLockedError
+from marl.errors import ConfigError, RunLockedError, UserError
+from marl.training.checkpoint import find_checkpoint
 from marl.training.run_lock import LOCK, check_unlocked, holder_of, take_lock
 from marl.training.trainer import Trainer
 from marl.tune import trial
@@ -116,6 +119,16 @@ def test_a_lock_of_another_host_is_respected_and_the_remedy_is_named(tmp_path: P
     assert holder_of(tmp_path) is not None
 
 
+@pytest.mark.parametrize("time_of", ["since", "process_began"])
+@pytest.mark.parametrize("told", [math.nan, math.inf, "nan", "-inf"])
+def test_a_lock_with_a_time_that_never_was_is_one_that_nobody_can_read(
+    tmp_path: Path, time_of: str, told: object
+) -> None:
+    forge(tmp_path, hostname="elsewhere", **{time_of: told})
+    with pytest.raises(RunLockedError, match=r"does not say who holds it.*delete it"):
+        take_lock(tmp_path)
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"pid": 1}', '{"pid": "a"}', "[" * 100_000])
 def test_a_lock_that_nobody_can_read_is_told_with_the_remedy(tmp_path: Path, content: str) -> None:
     (tmp_path / LOCK).write_text(content)
@@ -171,13 +184,71 @@ def test_a_trainer_holds_the_lock_until_it_is_stopped_and_readers_need_none(tmp_
         assert holder.is_this_process
         assert list_runs(tmp_path)[0].state == "running"  # there is no state file: the lock says so
         Trainer.from_checkpoint(run).stop()
-        with Trainer(
-            "ppo", env="CartPole-v1", config=PPO, directory=run
-        ) as second:  # the same process may take it over
-            second.restore(run)
-        trainer.train()
     assert holder_of(run) is None
     assert list_runs(tmp_path)[0].state == "stopped"
+    with Trainer("ppo", env="CartPole-v1", config=PPO, directory=run) as second:
+        second.restore(run)
+        second.train()
+
+
+def test_of_two_trainers_in_one_program_the_second_is_refused_until_the_first_is_stopped(tmp_path: Path) -> None:
+    first = Trainer("ppo", env="CartPole-v1", config=PPO, directory=tmp_path)
+    first.train()
+    first.save()
+    for _ in range(2):
+        with pytest.raises(RunLockedError, match=r"another Trainer of this program writes there.*Call stop\(\)"):
+            Trainer("ppo", env="CartPole-v1", config=PPO, directory=tmp_path)
+    with Trainer("ppo", env="CartPole-v1", config=PPO) as elsewhere:
+        with pytest.raises(RunLockedError, match="another Trainer of this program"):
+            elsewhere.store.enter(tmp_path, find_checkpoint(tmp_path))
+        with pytest.raises(RunLockedError, match="another Trainer of this program"):
+            elsewhere.store.open(tmp_path)
+    first.train()
+    first.stop()
+    with Trainer("ppo", env="CartPole-v1", config=PPO, directory=tmp_path) as second:
+        second.restore(tmp_path)
+        second.train()
+        with pytest.raises(RunLockedError, match="another Trainer of this program"):
+            first.train()
+    lines = (tmp_path / "result.json").read_text().splitlines()
+    assert [json.loads(line)["training_iteration"] for line in lines] == [1, 2]
+
+
+def test_a_trainer_that_was_forgotten_is_in_nobodys_way(tmp_path: Path) -> None:
+    forgotten = Trainer("ppo", env="CartPole-v1", config=PPO, directory=tmp_path)
+    del forgotten
+    Trainer("ppo", env="CartPole-v1", config=PPO, directory=tmp_path).stop()
+    assert holder_of(tmp_path) is None
+
+
+def test_a_lock_that_was_forgotten_goes_with_its_process(tmp_path: Path) -> None:
+    script = HOLD.replace('print("held"', 'del lock; print("held"').replace("sys.stdin.readline()", "")
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, cwd=ROOT)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trainer_that_could_not_open_its_directory_holds_no_lock(tmp_path: Path) -> None:
+    (tmp_path / "params.json").mkdir()
+    with pytest.raises(UserError) as refused:  # which keeps the frames, and so the trainer, alive
+        Trainer("ppo", env="CartPole-v1", config=PPO, directory=tmp_path)
+    assert holder_of(tmp_path) is None
+    assert "params.json" in str(refused.value)
+
+
+@pytest.mark.parametrize("reason", [errno.EACCES, errno.EROFS])
+def test_a_read_only_directory_is_called_that_and_the_way_on_is_named(
+    tmp_path: Path, reason: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(file: Path, *_: object, **__: object) -> int:
+        raise OSError(reason, os.strerror(reason), str(file))
+
+    monkeypatch.setattr(Path, "write_text", refuse)  # what the system does; root may write everywhere
+    with pytest.raises(ConfigError) as refused:
+        take_lock(tmp_path)
+    said = str(refused.value)
+    assert said.startswith(f"the run directory {tmp_path} is read-only for you")
+    assert "--local-dir DIR" in said
+    assert "tmp" not in said.replace(str(tmp_path), "")
 
 
 def test_a_trial_waits_a_little_for_the_process_of_its_last_start(tmp_path: Path, monkeypatch: Any) -> None:
