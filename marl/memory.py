@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 
 CGROUPS = Path("/sys/fs/cgroup")
+RECLAIMABLE = ("inactive_file", "active_file", "slab_reclaimable")
 _V1_UNLIMITED = 1 << 60  # version 1 says "no limit" by a number near 2 ** 63
 
 
@@ -61,12 +62,14 @@ def _number(file: Path) -> int | None:
 
 
 def _cached(folder: Path) -> int:
+    """Bytes that the kernel takes back when memory is short: pages of files, and what it remembers of folders and the like."""
+    found: dict[str, int] = {}
     with suppress(OSError, ValueError):
         for line in (folder / "memory.stat").read_text().splitlines():
             name, _, value = line.partition(" ")
-            if name in ("inactive_file", "total_inactive_file"):
-                return int(value)
-    return 0
+            found[name] = int(value)
+    # Version 1 counts a cgroup alone, and with those below it (total_), as its usage does.
+    return sum(found.get(f"total_{name}", found.get(name, 0)) for name in RECLAIMABLE)
 
 
 def _left_by_ulimit() -> list[int]:

@@ -7,12 +7,14 @@ actions, masks, rewards, ... of all agents, before and after the step):
     rounds      2 * T * E * row               the grids of the workers, and the same rows together
     batch       B * row                       what on-policy learners gather, if that is more than a round
     copies      E * 2 kB                      objects of a copy that is stepped by itself, without what the world takes
-    replay      size * 8 + rows * row         its agents' share of a row; no more rows than the run can collect until it stops
+    replay      size * 8 + rows * row         its agents' share of a row; no more rows than ``stop`` lets the run collect
     networks    16 bytes per weight           weights, gradients and two moments of the optimiser
     workers     150 MB each on Ray            Python with torch
 
 What a world takes by itself, vision nets and custom models, and copies that are made for a moment (a checkpoint that is being
-written) are not known and not counted. So a run that is refused could not have worked, and one that is not may still be tight.
+written) are not known and not counted, and of a replay only what is written at once and the rows that come: its columns are
+taken from the system as they fill. So a run that is refused would have run out of memory before the steps or iterations that
+its ``stop`` allows (without ``stop``: sooner or later), and one that is not refused may still be tight.
 """
 
 from __future__ import annotations
@@ -135,12 +137,19 @@ def _memories(setup: Setup, name: PolicyID, role: Role) -> list[Need]:
 
 
 def _most_steps(setup: Setup) -> float:
-    """Env steps after which the run ends for certain."""
+    """Env steps that the run's ``stop`` lets it take.
+
+    Nobody knows after how many steps a time, a reward or a goal is reached: of a run that stops by these alone only the first
+    iteration is certain. One without ``stop`` goes on until its memories are full.
+    """
     stop = setup.scenario.stop
+    round_of_all = setup.fragment * max(1, setup.rollout.config.num_workers) * setup.rollout.config.num_envs_per_worker
+    first = setup.iteration_steps + round_of_all
+    if stop and not {"timesteps_total", "training_iteration"} & set(stop):
+        return first
     steps = float(stop.get("timesteps_total", float("inf")))
     iterations = float(stop.get("training_iteration", float("inf")))
-    round_of_all = setup.fragment * max(1, setup.rollout.config.num_workers) * setup.rollout.config.num_envs_per_worker
-    return max(0.0, min(steps, iterations * setup.iteration_steps)) + setup.iteration_steps + round_of_all
+    return max(0.0, min(steps, iterations * setup.iteration_steps)) + first
 
 
 def row_bytes(setup: Setup, seats: frozenset[int] | None = None, with_state: bool = True) -> int:

@@ -152,6 +152,17 @@ def test_a_large_replay_that_a_short_run_never_fills_is_sound(monkeypatch: pytes
     check_memory(set_up(compose({**keys, "stop": {"training_iteration": 3}})))
 
 
+@pytest.mark.parametrize("stop", [{"time_total_s": 60}, {"episode_reward_mean": 8.0}])
+def test_rows_that_may_never_come_are_not_counted(stop: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {"env": "two_step_game", "algo": "dqn", "buffer_size": 10**7}
+    monkeypatch.setattr("marl.training.footprint.free_memory", lambda: 10**9)
+    check_memory(set_up(compose({**keys, "stop": stop})))
+    with pytest.raises(ResourceError, match="buffer_size"):  # its steps are known
+        check_memory(set_up(compose({**keys, "stop": {**stop, "timesteps_total": 10**9}})))
+    with pytest.raises(ResourceError, match="buffer_size"):  # written when the replay is made
+        check_memory(set_up(compose({**keys, "stop": stop, "buffer_size": 10**9})))
+
+
 @pytest.mark.parametrize(
     "name", ["two_step_gru", "windy_maze_three_levels", "cartpole_apex", "spread_maddpg", "kuhn_nfsp"]
 )
@@ -176,10 +187,19 @@ def test_limits_of_a_container_count(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "memory.max").write_text("100000000\n")
     (tmp_path / "memory.stat").write_text("anon 5\ninactive_file 20000000\n")
     assert free_memory() == 70_000_000
+    (tmp_path / "memory.stat").write_text(
+        "active_file 4000000\ninactive_file 20000000\nslab_reclaimable 1000000\nslab 3\n"
+    )
+    assert free_memory() == 75_000_000
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory" / "memory.limit_in_bytes").write_text("60000000\n")
     (tmp_path / "memory" / "memory.usage_in_bytes").write_text("55000000\n")
     assert free_memory() == 5_000_000
+    (tmp_path / "memory" / "memory.stat").write_text(
+        "inactive_file 1\ntotal_inactive_file 3000000\ntotal_active_file 2000000\n"
+    )
+    assert free_memory() == 10_000_000
+    (tmp_path / "memory" / "memory.stat").unlink()
     assert in_words(free_memory()) == "5.0 MB"
 
 
