@@ -7,6 +7,7 @@ end are exactly those that decided its numbers.
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -113,6 +114,8 @@ def run_seed(proof: Proof, places: Places, seed: int, directory: Path | None, pr
 def _run_seed(proof: Proof, scenario: Scenario, seed: int, directory: Path | None, progress: Progress) -> SeedResult:
     started = time.perf_counter()
     outcome = SeedResult(seed, [], 0.0)
+    if directory is not None and (directory / "result.json").exists():
+        shutil.rmtree(directory)  # of an earlier proof, which this one replaces
     with Trainer(scenario=scenario, directory=directory) as trainer:
         while True:
             result = trainer.train()

@@ -39,6 +39,7 @@ def run_to_the_end(trainer: Trainer, display: Display | None = None) -> Outcome:
     result: Result = trainer.last_result
     if trainer.finished:
         display.note("this run has met its stop condition already, so nothing is trained. Raise it: --stop-timesteps N")
+    store.check_own()
     with (
         told_state(store.directory) as ended,
         interruptible(

@@ -153,7 +153,7 @@ class Store:
         if self.files is None:
             return
         assert self.directory is not None
-        self._check_own()
+        self.check_own()
         self.claim(self.directory)  # a trainer that was stopped has given it back
         try:
             self.newest = self.files.append(result)
@@ -167,7 +167,7 @@ class Store:
         if freq and iteration % freq == 0:
             self.save(equal=best)
 
-    def _check_own(self) -> None:
+    def check_own(self) -> None:
         """A run that begins anew does not write among the results of another one."""
         if not self._of_another:
             return
@@ -211,7 +211,7 @@ class Store:
 
             self.create(default_results())
         assert self.directory is not None
-        self._check_own()
+        self.check_own()
         folder = self.directory / "checkpoints"
         target = folder / checkpoint_name(self.trainer.iteration)
         if equal is not None:
@@ -290,7 +290,7 @@ class Store:
     @contextmanager
     def proven(self) -> Iterator[None]:
         """Around an iteration: a state that was taken from a file and breaks at first use did not fit."""
-        self._check_own()
+        self.check_own()
         if self._unproven is None:
             yield
             return

@@ -148,6 +148,7 @@ class Trainer:
     @_as_built
     def train(self) -> Result:
         """One iteration: rounds of collecting and learning, then evaluation if it is due; gives the result."""
+        self.store.check_own()
         started = time.perf_counter()
         self.timers.clear()
         steps, agent_steps, episodes, metrics = 0, 0, [], self.last_metrics

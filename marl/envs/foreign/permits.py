@@ -24,9 +24,7 @@ KNOWN = ("gymnasium", "lbforaging")  # whose registered ids need no --allow
 _PETTINGZOO = re.compile(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*_v\d+", re.ASCII)
 _PLACE = re.compile(r"(^|_)(file|filename|path|dir|directory|folder|url|host|address|rom)(_|$)", re.IGNORECASE)
 _INNER = re.compile(r"(\w+)\s*=\s*([^,()]+)")  # repeated_game(stage_game=efg_game(filename=/tmp/x))
-_PLAIN = re.compile(
-    r"(?=.*[/(])[A-Za-z/][\w./()=+@-]*([ :][\w./(][\w./()=+@-]*)*"
-)  # a text for YAML, too
+_PLAIN = re.compile(r"(?=.*[/(])[A-Za-z/][\w./()=+@-]*([ :][\w./(][\w./()=+@-]*)*")  # a text for YAML, too
 
 
 def check_gymnasium(env_id: str) -> None:
