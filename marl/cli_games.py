@@ -9,7 +9,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from marl.cli_options import Allow, read_json
+from marl.cli_options import Allow, WorldAgain, read_json
 
 EnvConfig = Annotated[Optional[str], typer.Option(help="env_config of the world as JSON, or @file.json.")]  # noqa: UP045
 PlayersOption = Annotated[
@@ -114,6 +114,7 @@ def exploit(
     chance_samples: ChanceSamples = None,
     workers: Workers = 0,
     as_json: AsJson = False,
+    sets: WorldAgain = None,
     allow: Allow = None,
 ) -> None:
     """Measure how far a trained run is from equilibrium: NashConv, exact or as a lower bound."""
@@ -123,6 +124,7 @@ def exploit(
     from marl.analysis.progress import progress_bar
     from marl.config import explain
     from marl.populations.exploit_config import ExploitabilityConfig
+    from marl.scenario.load import parse_set
     from marl.training.damage import noted
 
     given = {"best_response_algo": algo, "best_response_timesteps": timesteps, "best_response_episodes": episodes}
@@ -132,7 +134,7 @@ def exploit(
     except ValidationError as error:
         raise explain(error, "marl exploit", ExploitabilityConfig.model_fields) from None
     with noted() as damaged, progress_bar("env steps") as progress:
-        found = exploitability_of(checkpoint, config, workers, allow or [], progress)
+        found = exploitability_of(checkpoint, config, workers, allow or [], progress, dict(map(parse_set, sets or [])))
     print(json.dumps({**found.as_json(), **damaged.as_json()}, indent=2) if as_json else "\n".join(told(found)))
 
 

@@ -43,6 +43,14 @@ Allow = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option("--allow", metavar="MODULE", help="A module that the checkpoint may import; repeatable."),
 ]
+WorldAgain = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Give a key of the run's world again, e.g. --set env_config.filename=PATH; repeatable.",
+    ),
+]
 NumCpus = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option(min=1, help="CPUs that a Ray started by this run may use."),

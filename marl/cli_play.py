@@ -9,7 +9,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from marl.cli_options import Allow, read_json
+from marl.cli_options import Allow, WorldAgain, read_json
 from marl.errors import ConfigError, printable
 
 
@@ -152,10 +152,13 @@ def export(
         Optional[list[str]],  # noqa: UP045
         typer.Option(metavar="ID", help="A policy to export; repeatable. Default: all."),
     ] = None,
+    sets: WorldAgain = None,
     allow: Allow = None,
 ) -> None:
     """Write policies as safetensors and JSON, to be played without the run: marl.load_policy(DIR)."""
+    from marl.scenario.load import parse_set
     from marl.training.export import export_checkpoint
 
-    for folder in export_checkpoint(checkpoint, out, policy or None, frozenset(allow or [])):
+    changes = dict(map(parse_set, sets or []))
+    for folder in export_checkpoint(checkpoint, out, policy or None, frozenset(allow or []), changes):
         print(f"exported: {printable(folder)}")

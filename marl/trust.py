@@ -31,12 +31,14 @@ class Trust:
 
     modules: frozenset[str] = frozenset()  # allowed, each with all that is below it
     words: frozenset[str] = frozenset()  # texts that he gave himself in the same command: names, paths
+    options: str | None = None  # how a command without --set takes the world again
 
     def allows(self, module: str) -> bool:
         return any(module == name or module.startswith(name + ".") for name in self.modules)
 
 
 _trust: ContextVar[Trust | None] = ContextVar("trust", default=None)  # None: the user wrote everything himself
+_given: ContextVar[Trust] = ContextVar("given", default=Trust())  # noqa: B039  (frozen)
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,23 @@ class Sort:
 @contextmanager
 def only_modules(allowed: frozenset[str], words: Iterable[str] = ()) -> Iterator[None]:
     """Within this block names come from a file: modules outside of ``allowed`` are refused."""
-    with under(Trust(allowed, frozenset(words))):
+    given = _given.get()
+    with under(Trust(allowed, frozenset(words) | given.words, given.options)):
         yield
+
+
+@contextmanager
+def given_by_user(words: Iterable[str], options: str) -> Iterator[None]:
+    """What the user said in a command that follows several files: it holds for each of them (``only_modules``).
+
+    ``options`` is what a message advises to give a world again, where the command has no ``--set``.
+    """
+    before = _given.get()
+    token = _given.set(Trust(words=before.words | frozenset(words), options=before.options or options))
+    try:
+        yield
+    finally:
+        _given.reset(token)
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from marl.rollout.pool import WorkerPool
 from marl.scenario.population import players_of
 from marl.scenario.setup import Setup
 from marl.training.build import make_pool
+from marl.trust import given_by_user, words_of
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the episodes that are there and the episodes that are wanted so far."""
@@ -112,7 +113,10 @@ def cross_play(
     """
     effort = Effort(episodes, until_decided, target_stderr, max_episodes)
     allowed = frozenset(allow)
-    entrants, setup = read_entrants(checkpoints, World(env, env_config), allowed)
+    with given_by_user(
+        words_of([env, env_config]), "the whole world, by --env and --env-config (env=..., env_config=...)"
+    ):
+        entrants, setup = read_entrants(checkpoints, World(env, env_config), allowed)
     field = Field(entrants, setup, players, symmetric, seed)
     check_members(list(field.members.values()), setup.task, allowed)
     facts = {**world_facts(setup), "players": {k: list(v) for k, v in field.players.items()}, "explore": explore}

@@ -34,7 +34,8 @@ from marl.storage import write_atomically
 from marl.training.acting import Actor
 from marl.training.checkpoint import TO_PLAY, find_checkpoint, read_part
 from marl.training.store import check_weights, set_weights
-from marl.training.stored import check_texts, stored_scenario, without_places
+from marl.training.stored import check_texts, stored_scenario, with_world_again
+from marl.trust import words_of
 
 if TYPE_CHECKING:
     from marl.training.trainer import Trainer
@@ -221,18 +222,25 @@ def load_policy(path: Path | str, *, allow: Collection[str] = ()) -> Actor:
 
 
 def export_checkpoint(
-    path: Path, folder: Path, names: Sequence[PolicyID] | None = None, allow: frozenset[str] = frozenset()
+    path: Path,
+    folder: Path,
+    names: Sequence[PolicyID] | None = None,
+    allow: frozenset[str] = frozenset(),
+    changes: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    """Export policies of a run or checkpoint, which is read and left as it is."""
+    """Export policies of a run or checkpoint, which is read and left as it is.
+
+    ``changes`` give keys of its world again, ``{"env_config.filename": PATH}``: places in a file are not followed.
+    """
     checkpoint = find_checkpoint(path, TO_PLAY)
-    described = stored_scenario(checkpoint)
-    if not can_be_replayed(described):
+    raw = with_world_again(stored_scenario(checkpoint), changes or {})
+    if not can_be_replayed(raw):
         raise CheckpointError(
             f"{checkpoint} comes from a run that was given Python objects which cannot be found by name. Build the trainer as "
             "before, restore it, and call trainer.export_model(DIR)."
         )
-    with only_modules(allow):
-        setup = set_up(compose({**without_places(described), "num_workers": 0, "pool": "auto"}, str(checkpoint)))
+    with only_modules(allow, words_of(changes)):
+        setup = set_up(compose({**raw, "num_workers": 0, "pool": "auto"}, str(checkpoint)))
         return export_policies(folder, setup, read_part(checkpoint, "policies"), names)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from marl.errors import CheckpointError, ConfigError, printable
 from marl.inputs import real_path
+from marl.scenario.load import apply
 from marl.training.checkpoint import read_part
 from marl.trust import current
 
@@ -75,6 +76,20 @@ def check_stays_inside(directory: Path) -> None:
 def without_places(described: Mapping[str, Any]) -> dict[str, Any]:
     """The scenario for somebody who only looks: it reads no recordings, writes none, joins no cluster."""
     return {**described, "load": {}, "output_format": "npz", **dict.fromkeys(PLACES)}
+
+
+def with_world_again(described: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """``without_places``, and with what the user says of the world again: ``{"env_config.filename": PATH}``.
+
+    The world of evaluations is left out: who looks at policies does not evaluate.
+    """
+    raw = without_places(described)
+    raw["evaluation"] = {**(raw.get("evaluation") or {}), "env": None, "env_config": None}
+    for key, value in changes.items():
+        if key.split(".")[0] not in ("env", "env_config"):
+            raise ConfigError(f"--set {key}=... changes nothing here. What counts: env, env_config.KEY. Drop it.")
+        apply(raw, key, value)
+    return raw
 
 
 def check_given_again(

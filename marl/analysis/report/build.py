@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from marl.analysis.crossplay import Effort, Field, Progress, cross_play
-from marl.analysis.entrants import check_members, read_entrants
+from marl.analysis.entrants import World, check_members, read_entrants
 from marl.analysis.payoff_table import caption
 from marl.analysis.report.bounds import Bound, exact_bounds, exploitability_section, table_bounds, trained_bounds
 from marl.analysis.report.content import Section, plural
@@ -32,6 +32,7 @@ from marl.scenario.setup import Setup
 from marl.storage import make_folder
 from marl.training.atomic import write_atomically
 from marl.training.files import safe_name
+from marl.trust import given_by_user, words_of
 
 FORMAT = 1
 Symmetric: TypeAlias = bool | Literal["auto"]
@@ -125,6 +126,21 @@ def build_report(
             "best responses are trained against the players of the checkpoint's own run, playing as they are measured: "
             "--best-response cannot be given with --players, --greedy or --explore. Leave one of them out."
         )
+    again = "the whole world, by ENV and --env-config (env, env_config=...)"
+    game = env.partition(":")[2]  # not the whole name: a module that it stands for has to be allowed
+    with given_by_user(words_of([env_config, game if "(" in game else None]), again):
+        return _report(env, world, names, players, asked, directory, progress)
+
+
+def _report(
+    env: str,
+    world: World,
+    names: Sequence[str],
+    players: Players | None,
+    asked: Wishes,
+    directory: Path | None,
+    progress: Progress | None,
+) -> Report:
     symmetric: Symmetric = False if asked.by_seat else "auto"
     allowed = frozenset(asked.allow)
     entrants, setup = read_entrants(names or ["random"], world, allowed)

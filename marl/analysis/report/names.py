@@ -99,8 +99,10 @@ def _members(name: str) -> list[str]:
 def world_of(env: str, env_config: Mapping[str, Any] | None, names: Sequence[str]) -> World:
     """The checkpoints' own world where they were trained on ``env``; else that world, with equal spaces."""
     folders = [find_checkpoint(Path(source_of(name)[0]), TO_PLAY) for name in names if name not in BUILT_IN]
-    trained = [stored_scenario(folder)["env"] for folder in folders]
-    own = bool(folders) and env_config is None and all(one == env for one in trained)
+    trained = [stored_scenario(folder) for folder in folders]
+    own = bool(folders) and all(
+        one["env"] == env and (env_config is None or one.get("env_config") == env_config) for one in trained
+    )
     return World() if own else World(env, env_config)
 
 

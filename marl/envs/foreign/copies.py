@@ -32,7 +32,7 @@ class GymnasiumCopies(MultiAgentEnv):
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         keys = CopiesConfig(**(config or {}))
         check_gymnasium(keys.env)
-        check_places(keys.env, keys.env_config)
+        check_places(keys.env, keys.env_config, "env_config.env_config")
         inner = EnvContext(keys.env_config, render_mode=getattr(config, RENDER_MODE, None))
         self.envs: dict[AgentID, gym.Env[Any, Any]] = {
             f"agent_{i}": build(partial(gym.make, keys.env), inner) for i in range(keys.num_agents)

@@ -7,19 +7,24 @@ path is one of their keys.
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import find_highest_version, get_env_id, parse_env_id
 
 from marl.errors import ConfigError, printable
-from marl.trust import check_module, current
+from marl.trust import Trust, check_module, current
 
 KNOWN = ("gymnasium", "lbforaging")  # whose registered ids need no --allow
 _PETTINGZOO = re.compile(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*_v\d+", re.ASCII)
 _PLACE = re.compile(r"(^|_)(file|filename|path|dir|directory|folder|url|host|address|rom)(_|$)", re.IGNORECASE)
 _INNER = re.compile(r"(\w+)\s*=\s*([^,()]+)")  # repeated_game(stage_game=efg_game(filename=/tmp/x))
+_PLAIN = re.compile(r"(?=.*[/(])[A-Za-z/][\w./()=+@-]*([ :][\w./(][\w./()=+@-]*)*")  # a text for YAML, too
 
 
 def check_gymnasium(env_id: str) -> None:
@@ -31,12 +36,23 @@ def check_gymnasium(env_id: str) -> None:
     if colon:
         check_module(before, f"env {env_id!r}")
         return
-    if env_id not in gym.registry:
+    spec = gym.registry.get(_meant(env_id))
+    if spec is None:
         return  # Gymnasium says that there is no such id
-    for entry in (gym.registry[env_id].entry_point, gym.registry[env_id].vector_entry_point):
+    for entry in (spec.entry_point, spec.vector_entry_point):
         home = entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", None)
         if home is not None and home.partition(".")[0] not in KNOWN:
             check_module(str(home), f"env {env_id!r}")
+
+
+def _meant(env_id: str) -> str:
+    """The id that ``gymnasium.make`` takes: without a version the newest one, whichever package has registered it."""
+    try:
+        namespace, name, version = parse_env_id(env_id)
+    except gym.error.Error:
+        return env_id
+    newest = find_highest_version(namespace, name) if version is None else None
+    return env_id if newest is None else get_env_id(namespace, name, newest)
 
 
 def check_pettingzoo(path: str) -> None:
@@ -45,24 +61,55 @@ def check_pettingzoo(path: str) -> None:
         raise ConfigError(f"env 'pettingzoo:{printable(path)}' comes from a file; expected pettingzoo:FAMILY/NAME_vN.")
 
 
-def check_places(env: str, keys: Mapping[str, Any]) -> None:
-    """Refuse keys that name a file or a host, unless the user gave the same again: a path in a file is not followed."""
+@dataclass(frozen=True)
+class _Place:
+    """A file or a host in a scenario."""
+
+    key: str
+    value: str
+    option: str  # the dotted key of the scenario that holds it
+    text: str  # all of the text: the value itself, or ``game(key=value)``
+    inside: object = None  # the list that the text stands in
+
+
+def check_places(env: str, keys: Mapping[str, Any], where: str = "env_config") -> None:
+    """Refuse keys that name a file or a host, unless the user gave the same again: a path in a file is not followed.
+
+    ``where`` is the dotted key of the scenario under which ``keys`` stand.
+    """
     trust = current()
     if trust is None:
         return
-    for key, value in [*_INNER.findall(env), *_texts(keys)]:
-        if _PLACE.search(key) and value not in trust.words:
+    name = where.removesuffix("_config")
+    inner = [_Place(key, value, name, env) for key, value in _INNER.findall(env)]
+    if env.partition(":")[2] in trust.words:  # worlds are also told without their prefix
+        inner = []
+    for place in [*inner, *_texts(keys, where)]:
+        if _PLACE.search(place.key) and not {place.value, place.text} & trust.words:
             raise ConfigError(
-                f"env {printable(env)!r}: the file sets {key} to {value!r}. A place that stands in a file is not followed "
-                f"unless you give it again: --set env_config.{key}={printable(value)}"
+                f"env {printable(env)!r}: the file sets {place.key} to {place.value!r}. A place that stands in a file is not "
+                f"followed unless you give it again: {printable(_again(place, trust))}"
             )
 
 
-def _texts(keys: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _texts(value: object, option: str) -> Iterator[_Place]:
     """Texts by their keys, at any depth, also inside of OpenSpiel's ``game(key=value)``."""
-    for key, value in keys.items():
-        if isinstance(value, Mapping):
-            yield from _texts(value)
-        elif isinstance(value, str):
-            yield str(key), value
-            yield from _INNER.findall(value)
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts(item, f"{option}.{key}")
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from (_Place(place.key, place.value, option, place.text, value) for place in _texts(item, option))
+    elif isinstance(value, str):
+        yield _Place(option.rpartition(".")[2], value, option, value)
+        yield from (_Place(key, inner, option, value) for key, inner in _INNER.findall(value))
+
+
+def _again(place: _Place, trust: Trust) -> str:
+    """The option with which the owner of a file gives a place again."""
+    if trust.options is not None:
+        return trust.options
+    typed = place.text if place.inside is None else json.dumps(place.inside)
+    if place.inside is None and not _PLAIN.fullmatch(typed):
+        typed = json.dumps(typed)
+    return f"--set {shlex.quote(f'{place.option}={typed}')} (in Python: give {place.option.partition('.')[0]} again)"
