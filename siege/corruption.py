@@ -19,7 +19,7 @@ from siege.same import differences
 from siege.verdict import complaint
 
 _NAMED = re.compile(
-    r"damaged|not complete|is missing|incomplete|left out|cannot be read|older checkpoint", re.IGNORECASE
+    r"damaged|not complete|is missing|incomplete|left out|cannot be read|older checkpoint|passed over", re.IGNORECASE
 )
 UNVOUCHED = (
     "result.json",
