@@ -231,11 +231,12 @@ def test_a_checkpoint_brings_the_learners_back_to_the_last_bit(algo: str, keys: 
         for _ in range(3):
             trainer.train()
         trainer.save(tmp_path / "half")
-        expected = trainer.store._parts(parts)
+        expected = {name: part for name, part in trainer.store._parts().items() if name in parts}
     with Trainer(algo, config=keys) as other:
         other.train()
         other.restore(tmp_path / "half")
-        assert differences(other.store._parts(parts), expected) == []
+        found = {name: part for name, part in other.store._parts().items() if name in parts}
+        assert differences(found, expected) == []
         assert other.train()["training_iteration"] == 4
 
 
