@@ -102,7 +102,7 @@ def test_world_that_plays_alike_for_all_seeds_is_a_sample_of_one_start_unless_it
     assert (certain.chance, certain.sample, certain.player[0], len(certain)) == ("none", None, 0, len(tree))
 
 
-@pytest.mark.parametrize("env", ["matrix_game", "two_step_game", "congestion_game", "graphical_game"])
+@pytest.mark.parametrize("env", ["matrix_game", "two_step_game", "congestion", "graphical_game"])
 def test_native_worlds_in_which_nothing_is_random_say_so_also_as_dict_worlds(env) -> None:
     for world in (env, lambda config: make_env(env, config)):
         assert (build_tree(world).chance, build_tree(world).sample) == ("none", None)

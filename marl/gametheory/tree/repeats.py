@@ -3,7 +3,7 @@
 A tree goes back to positions, by a stored state or by replay, and takes for granted that the same actions lead to the same
 place. Where steps draw random numbers that neither the reset seed nor the stored state decides, its payoffs would be luck.
 So some courses are played twice; the second time steps are taken back once, as it happens while a tree grows: all steps of
-short courses, some of long ones, because a world without a state of its own replays everything before a step that is taken back.
+short courses, some of long ones, because a world without a state of its own replays everything before a step taken back.
 """
 
 from __future__ import annotations

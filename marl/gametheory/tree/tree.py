@@ -27,7 +27,7 @@ Reals: TypeAlias = NDArray[np.float64]
 Behaviour: TypeAlias = NDArray[np.float64]
 """Probability of every choice of every player ``[C]``."""
 ChanceMode: TypeAlias = Literal["none", "exact", "sampled"]
-"""``exact``: all of it is in the tree, with its probabilities. ``sampled``: seeds stand for it. ``none``: as the world says."""
+"""``exact``: all of it is in the tree, with its probabilities. ``sampled``: seeds stand for it. ``none``: it says so."""
 CHANCE, TERMINAL = -1, -2
 """What stands in ``Tree.player`` where nobody decides."""
 
