@@ -9,7 +9,8 @@ long that, with 95 % confidence, less than 1 % of chance is unseen:
 If more than 1 % were unseen, such a run has a chance below 0.99^k_m = 0.05 / (m (m + 1)), and these sum to 0.05 over all m.
 It also stops before the tree, or all that was played for it, has more than ``max_nodes`` nodes. A seed counts only if
 everything that can follow from it was played: what random play does not reach may be random too. So seeds never
-prove that there is no chance. A world says so itself: by one listed outcome of probability 1, or, if it is native, by ``deterministic``.
+prove that there is no chance. A world says so itself: by one listed outcome of probability 1, or, if it is
+native, by ``deterministic``.
 """
 
 from __future__ import annotations
