@@ -178,17 +178,17 @@ def test_seeds_that_all_look_alike_are_a_sample_with_an_error_and_not_exact(samp
 
 
 class OffThePath(CardGame):
-    """One card is dealt to all; only who bets nine times in a row meets a die, which falls well for every third seed."""
+    """One card is dealt to all; only who bets nine times in a row meets a die, which falls well for one seed in twenty."""
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        self.lucky, self.bets = seed is not None and seed % 3 == 2, 0
+        self.lucky, self.bets = (seed or 0) % 20 == 19, 0
         return {FIRST: 0}, {}
 
     def step(self, actions: dict[str, Any]) -> StepResult:
         self.bets += actions[FIRST]
         if actions[FIRST] and self.bets < 9:
             return StepResult({FIRST: 0}, {}, {}, {}, {})
-        won = (50.0 if self.lucky else -1.0) if self.bets == 9 and actions[FIRST] else 0.0
+        won = (500.0 if self.lucky else -1.0) if self.bets == 9 and actions[FIRST] else 0.0
         return StepResult({FIRST: 0}, {FIRST: won, SECOND: -won}, {ALL: True}, {ALL: False}, {})
 
 
