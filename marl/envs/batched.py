@@ -128,10 +128,12 @@ class NativeEnv(BatchedEnv):
 
     Subclasses name these arrays in ``state_arrays``, implement ``_view`` (observations, masks, presence, state of all
     lanes), ``_start`` (new episodes) and ``_play`` (rewards and flags of one step). Randomness of an episode is drawn
-    in ``_start`` from the lane's seed and kept in an array, so there is no generator to save.
+    in ``_start`` from the lane's seed and kept in an array, so there is no generator to save. A world in which nothing is
+    random says so by ``deterministic``: game trees are exact then.
     """
 
     state_arrays: tuple[str, ...] = ()
+    deterministic: bool = False
 
     @abstractmethod
     def _start(self, lanes: Ints, seeds: Ints) -> None: ...

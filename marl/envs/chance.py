@@ -4,6 +4,7 @@ A dict world (also a Gymnasium or PettingZoo env) may have a method ``chance_out
 do in an episode, with probabilities: pairs ``(outcome, probability)``, or a dict from outcome to probability. An outcome is
 whatever the world likes, and ``reset(options={"chance": outcome})`` plays it. Cards that are turned up later belong to the
 outcome as well: once it is fixed, nothing in the episode may be random. Game trees are exact then, without any sampling.
+A world in which nothing is random lists one outcome of probability 1, such as ``{None: 1.0}``.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ METHOD = "chance_outcomes"
 ROUNDING = 1e-6
 """How far the sum of the probabilities may be from 1."""
 
+LUCK = 1e-6
+"""A sample of seeds that is less likely than this contradicts what is listed."""
+
 EXAMPLE = "[(('J', 'Q'), 1/6), (('J', 'K'), 1/6), ...]"
 
 
@@ -38,6 +42,28 @@ class Outcomes(NamedTuple):
 
     outcomes: tuple[Outcome, ...]
     probabilities: tuple[float, ...]
+
+
+def nothing_random() -> list[tuple[Outcome, float]]:
+    """What a world lists in which nothing is random."""
+    return [(None, 1.0)]
+
+
+def is_no_luck(often: int, total: int, probability: float, starts: int) -> bool:
+    """Whether ``often`` of ``total`` seeds cannot be luck if each draws a start with this probability.
+
+    By Chernoff's bound on the tails, P <= 2 exp(-total * KL(share, probability)), for all ``starts`` together below ``LUCK``.
+    It holds for rare starts too, where counts of a few are far from normal.
+    """
+    share, rest = often / total, max(0.0, 1.0 - probability)
+    apart = _times_log(share, probability) + _times_log(1.0 - share, rest)
+    return total * apart > math.log(2 * starts / LUCK)
+
+
+def _times_log(share: float, expected: float) -> float:
+    if share == 0.0:
+        return 0.0
+    return share * math.log(share / expected) if expected > 0.0 else math.inf
 
 
 def lists_chance(env: object) -> bool:
@@ -100,8 +126,8 @@ def _pairs(given: object, where: str) -> list[tuple[Outcome, object]]:
         pairs.append((pair[0], pair[1]))
     if not pairs:
         raise ChanceError(
-            f"{where}: chance_outcomes() is empty. Expected at least one pair (outcome, probability); a world without chance "
-            "needs no such method."
+            f"{where}: chance_outcomes() is empty. Expected at least one pair (outcome, probability); a world in which "
+            "nothing is random lists one outcome: {None: 1.0}."
         )
     return pairs
 

@@ -10,12 +10,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from marl import Trainer
+from marl.analysis.exploit import sampled_in_words
 from marl.cli import app
 from marl.errors import ChanceError, ConfigError
+from marl.gametheory.tree.tree import ChanceSample
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.training.display import plain_line, table_cells
 from marl.training.exploit import Examiner
@@ -73,6 +76,7 @@ def test_exploit_gives_sampled_chance_with_its_error(runs: dict[str, Path]) -> N
     assert lines.startswith("NashConv ~ 0.")
     assert "+-" in lines.splitlines()[0]
     assert "chance was sampled: 12 different starts in 150 reset seeds" in lines
+    assert "NashConv of a sample tends to err upwards" in lines
 
 
 def test_a_report_gives_values_and_errors_of_both_kinds(runs: dict[str, Path], tmp_path: Path) -> None:
@@ -98,6 +102,15 @@ def test_a_report_gives_values_and_errors_of_both_kinds(runs: dict[str, Path], t
     assert bound["errors"]["first"] > 0
     assert f"~ {bound['nash_conv']:.3g} ± " in page
     assert "The whole game (sampled chance)" in page
+    note = page.split("Note: ")[1].split("\n\n")[0]
+    assert "different starts" in note
+    assert "upwards" not in note  # values of a sample do not lean
+
+
+def test_seeds_that_play_alike_are_told_as_such_with_what_would_make_it_exact() -> None:
+    told_so = sampled_in_words(ChanceSample(np.array([370])).as_json())
+    assert told_so.startswith("all 370 reset seeds in the tree play alike, about 0.54% unseen")
+    assert "chance_outcomes() that gives {None: 1.0}" in told_so
 
 
 def test_results_the_display_and_goals_know_that_a_figure_is_sampled(tmp_path: Path) -> None:

@@ -367,3 +367,22 @@ class ListsTooLittle(Listed):
 
 class WrongWeights(Listed):
     listed = ((0.0, 0.6), (1.0, 0.4))
+
+
+class TakesNoOptions(Listed):
+    def reset(self, *, seed: int | None = None) -> Any:
+        return super().reset(seed=seed)
+
+
+class Alike(Sound):
+    """Sound: nothing is random, which it does not say."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return super().reset(seed=0)
+
+
+class Certain(Alike):
+    """Sound: nothing is random, and it says so."""
+
+    def chance_outcomes(self) -> Any:
+        return {None: 1.0}

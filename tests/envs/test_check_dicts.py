@@ -59,6 +59,7 @@ WORLDS = [
     (bad.LuckyBesides, "chance-outcome"),
     (bad.ListsTooLittle, "chance-missing"),
     (bad.WrongWeights, "chance-weights"),
+    (bad.TakesNoOptions, "chance-outcome"),
     (forgetful.GrowingState, "state-size"),
     (forgetful.BadState, "state-nan"),
     (forgetful.ObjectState, "state-type"),
@@ -84,7 +85,7 @@ def test_a_world_that_breaks_one_rule_gets_exactly_this_finding(world: Any, code
 
 
 @pytest.mark.parametrize(
-    "world", [bad.Sound, bad.Saved, bad.Masked, bad.Cars, bad.Mixed, bad.Listed], ids=lambda w: w.__name__
+    "world", [bad.Sound, bad.Saved, bad.Masked, bad.Cars, bad.Mixed, bad.Listed, bad.Certain], ids=lambda w: w.__name__
 )
 def test_sound_worlds_have_no_findings(world: Any) -> None:
     assert codes(world) == []
@@ -108,15 +109,24 @@ def test_mixed_endings_are_a_note_and_not_a_problem() -> None:
         ("kuhn_poker", "lists its chance: exact (6 outcomes)"),
         (bad.Sound, "starts are sampled from seeds: 32 distinct starts in 32 seeds"),
         ("tests.gametheory.card_games:CardGame", "starts are sampled from seeds: 12 distinct starts in 64 seeds"),
-        ("two_step_game", "starts are sampled from seeds: 1 distinct start in 64 seeds"),
+        ("two_step_game", "says that nothing is random: exact"),
+        (bad.Certain, "says that nothing is random: exact"),
+        (bad.Alike, "starts are sampled from seeds: no chance seen in 32 seeds"),
     ],
 )
 def test_the_report_says_whether_chance_is_listed_or_sampled(world: Any, said: str) -> None:
     report = examine(world, steps=250)
     assert report.as_json()["chance"]["says"] == said
     assert ("chance", said) in report._lines()
-    listed = 0 if "sampled" in said else int(said.split("(")[1].split()[0])
+    listed = {"starts": 0, "says": 1, "lists": int(said.partition("(")[2].partition(" ")[0] or 0)}[said.split()[0]]
     assert report.as_json()["chance"]["listed"] == listed
+
+
+def test_a_list_that_contradicts_reset_is_an_error_and_a_reset_without_options_is_named() -> None:
+    (wrong,) = marl.check_env(bad.WrongWeights, steps=250)
+    assert wrong.severe
+    (deaf,) = marl.check_env(bad.TakesNoOptions, steps=250)
+    assert "reset(options={'chance': 0.0}) raised TypeError" in deaf.text
 
 
 def test_a_crash_names_the_step_the_line_and_the_actions() -> None:

@@ -9,9 +9,10 @@ import pytest
 from gymnasium import spaces
 
 from marl.envs.base import ALL, MultiAgentEnv, StepResult
-from marl.envs.registry import make_world
+from marl.envs.registry import make_env, make_world
 from marl.errors import ConfigError
 from marl.gametheory.tree.build import build_tree
+from marl.gametheory.tree.chance import enough
 from marl.gametheory.tree.openspiel import tree_from_openspiel
 from marl.gametheory.tree.response import expected_values, nash_conv
 from marl.gametheory.tree.tree import CHANCE, TERMINAL, Tree
@@ -90,12 +91,26 @@ def test_rewards_on_the_way_are_added_up_and_equal_seeds_count_together() -> Non
     assert expected_values(tree, tree.uniform()) == pytest.approx([0.75, 0.5])
 
 
-def test_world_that_plays_alike_for_all_seeds_has_no_chance() -> None:
+def test_world_that_plays_alike_for_all_seeds_is_a_sample_of_one_start_unless_it_says_that_nothing_is_random() -> None:
     tree = build_tree(Guess, {"coin": 1})
-    assert (tree.chance, tree.sample) == ("none", None)
-    assert tree.player[0] == 0
-    few = build_tree(Guess, {"coin": 1}, chance_samples=4)  # a few seeds prove nothing
+    assert tree.sample is not None
+    assert (tree.chance, tree.player[0], tree.sample.counts.tolist()) == ("sampled", 0, [1 + enough(1)])
+    few = build_tree(Guess, {"coin": 1}, chance_samples=4)
     assert (few.chance, few.player[0]) == ("sampled", 0)
+
+    class Certain(Guess):
+        def chance_outcomes(self):
+            return {None: 1.0}
+
+    certain = build_tree(Certain, {"coin": 1})
+    assert (certain.chance, certain.sample, certain.player[0], len(certain)) == ("none", None, 0, len(tree))
+
+
+@pytest.mark.parametrize("env", ["matrix_game", "two_step_game", "congestion", "graphical_game"])
+def test_native_worlds_in_which_nothing_is_random_say_so_also_as_dict_worlds(env) -> None:
+    for world in (env, lambda config: make_env(env, config)):
+        assert (build_tree(world).chance, build_tree(world).sample) == ("none", None)
+    assert build_tree(env, chance_samples=3).chance == "sampled"  # what is asked for is done
 
 
 def test_turns_of_a_pettingzoo_game_hide_the_first_move_and_show_it_in_the_next_round() -> None:

@@ -12,14 +12,17 @@ import pytest
 from gymnasium import spaces
 
 from marl.data.task import Kind
-from marl.envs.base import StepResult
+from marl.envs.base import ALL, StepResult
 from marl.envs.batched import NativeEnv
 from marl.envs.games.cards.kuhn import KuhnGames
+from marl.envs.registry import make_world
 from marl.errors import ChanceError, ConfigError
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.chance import enough
+from marl.gametheory.tree.repeats import REPLAYED, courses, parts_at
 from marl.gametheory.tree.response import expected_values, nash_conv
 from marl.gametheory.tree.sampled import gains_with_errors, value_errors
+from marl.gametheory.tree.stages import Start
 from marl.gametheory.tree.tree import Behaviour, ChanceSample, Tree
 from marl.gametheory.tree.value import equilibrium
 
@@ -153,6 +156,68 @@ def _reweighted(tree: Tree, counts: Any) -> Tree:
     probability = tree.probability.copy()
     probability[1:13] = counts / counts.sum()
     return replace(tree, probability=probability, sample=ChanceSample(counts))
+
+
+class Rare(CardGame):
+    """One deal in a thousand is another, first that of seed 500."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.cards = (0, 1) if (seed or 0) % 1000 == 500 else (1, 0)
+        return {FIRST: 0}, {}
+
+
+@pytest.mark.parametrize("samples", [None, enough(1) + 1])
+def test_seeds_that_all_look_alike_are_a_sample_with_an_error_and_not_exact(samples: int | None) -> None:
+    tree = build_tree(Rare, chance_samples=samples)
+    assert tree.sample is not None
+    assert (tree.chance, tree.sample.counts.tolist()) == ("sampled", [enough(1) + 1])
+    assert tree.sample.unseen == pytest.approx(2 / (enough(1) + 2))
+    gains = gains_with_errors(tree, tree.uniform())
+    assert gains.errors == pytest.approx(tree.sample.unseen * np.ptp(tree.payoffs[tree.terminal], axis=0))
+    assert gains.total_error > 0
+
+
+class OffThePath(CardGame):
+    """One card is dealt to all; only who bets nine times in a row meets a die, which falls well for one seed in twenty."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.lucky, self.bets = (seed or 0) % 20 == 19, 0
+        return {FIRST: 0}, {}
+
+    def step(self, actions: dict[str, Any]) -> StepResult:
+        self.bets += actions[FIRST]
+        if actions[FIRST] and self.bets < 9:
+            return StepResult({FIRST: 0}, {}, {}, {}, {})
+        won = (500.0 if self.lucky else -1.0) if self.bets == 9 and actions[FIRST] else 0.0
+        return StepResult({FIRST: 0}, {FIRST: won, SECOND: -won}, {ALL: True}, {ALL: False}, {})
+
+
+def test_chance_that_random_play_does_not_reach_is_found() -> None:
+    tree = build_tree(OffThePath, max_nodes=100)
+    assert tree.sample is not None
+    assert tree.sample.starts == 2
+    assert nash_conv(tree, tree.uniform()) > 10
+
+
+class Bush(CardGame):
+    """Four rounds of both players: 4^4 ends. Nothing is random, which it does not say."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.rounds = 0
+        return {FIRST: 0, SECOND: 0}, {}
+
+    def step(self, actions: dict[str, Any]) -> StepResult:
+        self.rounds += 1
+        over = {ALL: self.rounds == 4}
+        return StepResult({FIRST: 0, SECOND: 0}, {FIRST: float(actions[FIRST]), SECOND: 0.0}, over, {ALL: False}, {})
+
+
+def test_the_error_counts_whole_trees_that_were_compared_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("marl.gametheory.tree.chance.ALIKE_NODES", 1_000)
+    tree = build_tree(Bush)
+    assert tree.sample is not None
+    assert (len(tree), tree.sample.counts.tolist()) == (511, [2])
+    assert gains_with_errors(tree, tree.uniform()).errors == pytest.approx([4 * 2 / 3, 4 * 2 / 3])
 
 
 def test_few_seeds_say_how_little_they_saw() -> None:
@@ -298,6 +363,54 @@ class RestlessKuhn(KuhnGames):
         return (rewards + self.rng.integers(2, size=(self.num_envs, 1)).astype(np.float32), *rest)
 
 
+class SeededPennies(RestlessPennies):
+    """Pays by the seed, and says that nothing is random."""
+
+    state_arrays = ("turn", "luck")
+    deterministic = True
+
+    def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
+        super().__init__(num_envs, env_config)
+        self.luck = np.zeros(num_envs, np.int64)
+
+    def _start(self, lanes: Any, seeds: Any) -> None:
+        super()._start(lanes, seeds)
+        self.luck[lanes] = np.asarray(seeds) % 2
+
+    def _play(self, actions: Sequence[Any]) -> Any:
+        self.rng = np.random.default_rng(0)
+        _, *rest = super()._play(actions)
+        return (np.stack([self.luck, -self.luck], axis=1).astype(np.float32), *rest)
+
+
+def test_an_array_world_that_says_wrongly_that_nothing_is_random_is_refused() -> None:
+    with pytest.raises(ChanceError, match=r"reset\(seed=1\) begins .* though the world is `deterministic`"):
+        build_tree(SeededPennies)
+
+
+class Marathon(CardGame):
+    """An episode of 600 steps that is replayed from its seed; counts the steps of all copies."""
+
+    steps = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.t = 0
+        return {FIRST: 0}, {}
+
+    def step(self, actions: dict[str, Any]) -> StepResult:
+        Marathon.steps += 1
+        self.t += 1
+        return StepResult({FIRST: 0}, {FIRST: 0.0}, {ALL: self.t == 600}, {ALL: False}, {})
+
+
+def test_long_courses_are_not_replayed_for_every_step() -> None:
+    world = make_world(Marathon, 1, {}, with_state=False)
+    (course,) = courses(world, [Start(0)])
+    Marathon.steps = 0
+    assert parts_at(world, Start(0), course, take_back=True) is None
+    assert 600 < Marathon.steps <= 600 + 2 * REPLAYED  # each step would be 600 * 601 / 2
+
+
 @pytest.mark.parametrize("env", [RestlessPennies, RestlessKuhn])
 def test_array_worlds_with_random_steps_are_refused_too(env) -> None:
     with pytest.raises(ConfigError, match="the same actions led elsewhere"):
@@ -321,9 +434,25 @@ class Half(ListedCardGame):
         return [(deal, 1 / 6) for deal in DEALS[:6]]
 
 
+class WrongWeights(ListedCardGame):
+    """Lists all its deals, the first with a third of all chance."""
+
+    def chance_outcomes(self) -> Any:
+        return [(deal, 1 / 3 if deal == DEALS[0] else 2 / 33) for deal in DEALS]
+
+
+class NoOptions(ListedCardGame):
+    """Lists its deals; its reset takes a seed alone."""
+
+    def reset(self, *, seed: int | None = None) -> Any:
+        return super().reset(seed=seed)
+
+
 @pytest.mark.parametrize(
     ("env", "match"),
     [
+        (WrongWeights, r"gives a start the probability 0\.3333, but \d+ of 128 reset seeds drew it"),
+        (NoOptions, r"options=\{'chance': \(0, 1\)\}\) failed: .*reset has to accept options=\{'chance': outcome\}"),
         (
             Deaf,
             r"lists \(0, 1\), but .* plays differently with the seeds 0 and 1.*does not look at options\['chance'\]",

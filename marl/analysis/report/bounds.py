@@ -126,10 +126,10 @@ def exploitability_section(bounds: Sequence[Bound], notes: Sequence[str], order:
         meaning(
             "NashConv: if all players were played by this entrant, how much could they gain together, each by replying as "
             "well as possible while the others stay as they are? 0 means that it cannot be exploited. Exact numbers look "
-            "at every reply there is. Sampled chance does too, but seeds stand for chance: such a figure errs upwards, by "
-            "about its error. Lower bounds look at some replies only: the truth is as large or larger, and a bound of 0 "
-            "means that no better reply was found, not that there is none. The best of several measured numbers is a "
-            "little too high by luck, about as much as its error."
+            "at every reply there is. Sampled chance does too, but seeds stand for chance: such a figure tends to err "
+            "upwards, by about its error. Lower bounds look at some replies only: the truth is as large or larger, and a "
+            "bound of 0 means that no better reply was found, not that there is none. The best of several measured "
+            "numbers is a little too high by luck, about as much as its error."
         ),
     ]
     if not rows:

@@ -271,6 +271,8 @@ def _tree_blocks(facts: GameFacts) -> list[Block]:
     if tree is None:
         return [Words(f"No exact solution: {facts.tree_note}")]
     kind = {"none": "none", "exact": "all of it is in the tree", "sampled": "seeds stand for it"}[tree.chance]
+    if tree.sample is not None and tree.sample["starts"] == 1:
+        kind = f"all {tree.sample['seeds']:,} seeds in the tree play alike"
     rows = [
         ["nodes of the tree", f"{tree.nodes:,}"],
         ["information sets", f"{tree.information_sets:,}"],

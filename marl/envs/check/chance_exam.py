@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from marl.envs.batched import BatchedEnv
-from marl.envs.chance import CHANCE, Outcomes, listed_chance
+from marl.envs.batched import BatchedEnv, NativeEnv
+from marl.envs.chance import CHANCE, Outcomes, is_no_luck, listed_chance
 from marl.envs.check.array_play import ArrayPlay
 from marl.envs.check.dict_play import DictPlay
 from marl.envs.check.findings import Findings
 from marl.envs.check.traces import Trace, View, digest
 from marl.envs.games.cards.dealt import DealtEnv
+from marl.envs.lifting.answers import line_of_code
 from marl.errors import ChanceError
 
 SEEDS = 64  # episodes that are compared
@@ -28,7 +29,6 @@ PLAYED = 64  # listed outcomes that are played twice
 AGAIN = 16  # episodes that are played again at least
 SHOWN = 1_000  # listed outcomes whose starts are looked at
 RESETS = 400  # starts that are counted where outcomes are listed
-SIGMAS = 5.0
 
 
 class Patience:
@@ -54,8 +54,12 @@ class Chance:
     starts: int = 0
 
     def __str__(self) -> str:
+        if self.listed == 1:
+            return "says that nothing is random: exact"
         if self.listed:
             return f"lists its chance: exact ({_plural(self.listed, 'outcome')})"
+        if self.starts == 1:
+            return f"starts are sampled from seeds: no chance seen in {_plural(self.seeds, 'seed')}"
         return (
             f"starts are sampled from seeds: {_plural(self.starts, 'distinct start')} in {_plural(self.seeds, 'seed')}"
         )
@@ -74,6 +78,11 @@ def chance_of_arrays(world: BatchedEnv, findings: Findings, seed: int, steps: in
         found.append(_key(play.traces[0]))
         if patience.ends_after(play.traces[0].length):
             break
+    if isinstance(world, NativeEnv) and world.deterministic:
+        if len(set(found)) > 1:
+            text = f"it is `deterministic`, but {len(found)} seeds gave {len(set(found))} different episodes."
+            findings.add("chance-missing", text)
+        return Chance(listed=1)
     return Chance(seeds=len(found), starts=len(set(found)))
 
 
@@ -93,7 +102,7 @@ class DictChanceExam:
             return None
         if listed is None:
             return self._count_starts()
-        if self._is_obeyed(listed):
+        if self._is_accepted(listed) and self._is_obeyed(listed):
             self._compare_with_seeds(listed)
         return Chance(listed=len(listed.outcomes))
 
@@ -105,6 +114,19 @@ class DictChanceExam:
             if patience.ends_after(trace.length):
                 break
         return Chance(seeds=len(found), starts=len(set(found)))
+
+    def _is_accepted(self, listed: Outcomes) -> bool:
+        """Whether reset takes an outcome at all."""
+        outcome = listed.outcomes[0]
+        try:
+            self.play.env.reset(seed=self.seed, options={CHANCE: outcome})
+        except Exception as error:
+            text = (
+                f"reset(options={{'chance': {outcome!r}}}) raised {type(error).__name__}: {error}{line_of_code(error)}"
+            )
+            self.findings.add("chance-outcome", text)
+            return False
+        return True
 
     def _is_obeyed(self, listed: Outcomes) -> bool:
         """Whether each outcome plays alike with two seeds or, where there are few outcomes, with several."""
@@ -147,8 +169,8 @@ class DictChanceExam:
     def _compare_weights(self, expected: Mapping[str, float], seen: Mapping[str, int]) -> None:
         total = sum(seen.values())
         for start, probability in expected.items():
-            often, spread = seen.get(start, 0), (total * probability * (1 - probability)) ** 0.5
-            if abs(often - total * probability) > SIGMAS * spread + 1:
+            often = seen.get(start, 0)
+            if is_no_luck(often, total, probability, len(expected)):
                 text = (
                     f"starts that chance_outcomes() gives the probability {probability:.4g} were drawn by {often} of {total} "
                     "seeds."

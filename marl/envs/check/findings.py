@@ -94,7 +94,7 @@ CATALOG: dict[str, Rule] = {
         "chance_outcomes(): then seeds stand for chance."
     ),
     "chance-missing": _error("List everything that chance can do, or drop chance_outcomes()."),
-    "chance-weights": _warning("Let chance_outcomes() say how likely reset draws each outcome."),
+    "chance-weights": _error("Let chance_outcomes() say how likely reset draws each outcome."),
     # around it
     "unseeded-reset": _warning("Other tools reset without a seed: make it the default."),
     "close": _warning("close() should work at any time."),

@@ -14,7 +14,7 @@ import numpy as np
 
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
-from marl.envs.chance import hand_on_chance
+from marl.envs.chance import hand_on_chance, lists_chance, nothing_random
 from marl.envs.foreign.drawing import build
 from marl.envs.foreign.exchange import blank
 from marl.envs.foreign.masks import beside_mask, with_mask
@@ -25,6 +25,7 @@ from marl.envs.tasks import hand_on_tasks, users_env
 from marl.errors import ConfigError, EnvError, did_you_mean, let_through
 
 APART = ("mpe2",)  # families that are packages of their own
+NOT_RANDOM = tuple(f"pettingzoo.classic.{game}." for game in ("chess", "connect_four", "go", "rps", "tictactoe"))
 
 
 class PettingZooWorld(MultiAgentEnv):
@@ -47,6 +48,8 @@ class PettingZooWorld(MultiAgentEnv):
         self._state: Array | None = self._first_state()
         hand_on_tasks(self, "env")
         hand_on_chance(self, "env")
+        if not lists_chance(self) and type(env.unwrapped).__module__.startswith(NOT_RANDOM):
+            self.chance_outcomes = nothing_random
 
     @property
     def users_env(self) -> Any:

@@ -163,6 +163,7 @@ class MatrixGames(NativeEnv):
     """``num_envs`` copies of a matrix game. Players with equally many actions form one kind."""
 
     name = "matrix_game"
+    deterministic = True
     state_arrays = ("rounds", "last")
 
     def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:

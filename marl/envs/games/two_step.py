@@ -57,6 +57,7 @@ class TwoStepGames(NativeEnv):
     def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
         self.num_envs = num_envs
         self.config = TwoStepConfig(**env_config)
+        self.deterministic = not self.config.actions_are_logits
         self.payoff = np.zeros((3, 2, 2), np.float32)
         self.payoff[SAFE], self.payoff[RISKY] = self.config.safe_payoff, self.config.risky_payoff
         self.kinds = number_seats([Kind("agent", AGENTS, self._observation_space(), self._action_space())])

@@ -11,8 +11,8 @@ from gymnasium import spaces
 from marl.data.actions import action_encoder
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import ALL, ENV_STATE, Action, Info, MultiAgentEnv, Obs, StepResult
-from marl.envs.batched import BatchedEnv, Frame, State
-from marl.envs.chance import CHANCE, Outcome
+from marl.envs.batched import BatchedEnv, Frame, NativeEnv, State
+from marl.envs.chance import CHANCE, Outcome, nothing_random
 from marl.envs.games.cards.dealt import DealtEnv
 from marl.envs.lifting.layout import MASK, pattern_of
 
@@ -38,6 +38,8 @@ class SingleLane(MultiAgentEnv):
             self.set_task = self._set_task
         if isinstance(self.world, DealtEnv):
             self.chance_outcomes = self._deals
+        elif isinstance(self.world, NativeEnv) and self.world.deterministic:
+            self.chance_outcomes = nothing_random
 
     def _observation_space(self, k: int) -> AnySpace:
         kind = self.world.kinds[k]

@@ -2,12 +2,13 @@
 
 From every position all joint actions are played. Agents that move at once are asked one after the other, and the later
 one's information set does not hold what the earlier one did. Every agent is a player; what it was paid on the way is added
-up at the end. Chance comes in one of two ways (``chance.py``):
+up at the end. Chance comes in one of these ways (``chance.py``):
 
 * ``exact``: the world lists what chance can do with its probabilities (``chance_outcomes()`` of a dict world, a native
   ``DealtEnv``); the root is the chance move over it. Games of OpenSpiel tell theirs where it comes up (``openspiel.py``).
 * ``sampled``: reset seeds are played through until nothing new comes up. The game that is solved then is the sampled one, and
-  every number read from it has an error (``sampled.py``). Where all seeds play alike there is no chance: ``none``.
+  every number read from it has an error (``sampled.py``), also where all seeds play alike: rare chance may not have been seen.
+* ``none``: the world says that nothing is random (one outcome of probability 1; ``deterministic`` of a native world).
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from marl.data.task import Kind
-from marl.envs.batched import BatchedEnv
+from marl.envs.batched import BatchedEnv, NativeEnv
 from marl.envs.chance import listed_chance
 from marl.envs.foreign.openspiel import OpenSpielWorld
 from marl.envs.games.cards.dealt import DealtEnv
 from marl.envs.lifting.vector import DictVector
 from marl.envs.registry import EnvCreator, make_world
 from marl.errors import ConfigError
-from marl.gametheory.tree.chance import Grown, grow_deals, grow_listed, grow_seeds
+from marl.gametheory.tree.chance import Grown, grow_certain, grow_deals, grow_listed, grow_seeds
 from marl.gametheory.tree.growth import Growth
 from marl.gametheory.tree.openspiel import MAX_NODES, tree_from_openspiel
 from marl.gametheory.tree.stages import MakeWorld
@@ -67,6 +68,8 @@ def _grow(growth: Growth, make: MakeWorld, world: BatchedEnv, chance_samples: in
         return grow_seeds(growth, make, world, chance_samples)
     if isinstance(world, DealtEnv):
         return grow_deals(growth, make, world)
+    if isinstance(world, NativeEnv) and world.deterministic:
+        return grow_certain(growth, make, world)
     listed = listed_chance(world.envs[0], world.name) if isinstance(world, DictVector) else None
     return grow_seeds(growth, make, world, None) if listed is None else grow_listed(growth, make, world, listed)
 

@@ -7,7 +7,10 @@ long that, with 95 % confidence, less than 1 % of chance is unseen:
     after m different starts:  k_m = ln(m (m + 1) / 0.05) / 0.01  seeds in a row without a new one
 
 If more than 1 % were unseen, such a run has a chance below 0.99^k_m = 0.05 / (m (m + 1)), and these sum to 0.05 over all m.
-It also stops before the tree, or all that was played for it, has more than ``max_nodes`` nodes.
+It also stops before the tree, or all that was played for it, has more than ``max_nodes`` nodes. A seed counts only if
+everything that can follow from it was played: what random play does not reach may be random too. So seeds never
+prove that there is no chance. A world says so itself: by one listed outcome of probability 1, or, if it is
+native, by ``deterministic``.
 """
 
 from __future__ import annotations
@@ -18,21 +21,23 @@ from math import ceil, log
 import numpy as np
 
 from marl.envs.batched import BatchedEnv
-from marl.envs.chance import ROUNDING, Outcomes
+from marl.envs.chance import ROUNDING, Outcomes, is_no_luck
 from marl.envs.games.cards.dealt import DealtEnv
-from marl.errors import ChanceError, ConfigError
+from marl.errors import ChanceError, ConfigError, EnvError
 from marl.gametheory.tree.expand import grow
 from marl.gametheory.tree.growth import Growth, Mark, TooLargeError
 from marl.gametheory.tree.repeats import COURSES, courses, parts_at
-from marl.gametheory.tree.stages import MakeWorld, ManyLanes, Stage, Start, stage_for
+from marl.gametheory.tree.stages import MakeWorld, ManyLanes, Stage, Start, begin, stage_for
 from marl.gametheory.tree.tree import ChanceMode, ChanceSample
 
 UNSEEN, DOUBT = 0.01, 0.05
-ALIKE = 8  # seeds that are played through where nothing seems to be random
+ALIKE_NODES = 50_000  # that are played at most while all seeds play alike, but for a second seed
 ALL_NEW = 200  # seeds without any repetition, after which no number of seeds that can be played would do
 HALF = 0.5  # more unseen than that says nothing about the game
-CHECKED = 64  # listed outcomes, and seeds, that are played once more to see whether the list is true
-CHECKED_NODES = 20_000
+CHECKED = 64  # listed outcomes that are played once more to see whether the list is true
+CHECKED_SEEDS = 128  # that are played to compare them with what the world says,
+CHECKED_NODES = 20_000  # and the nodes for it
+CHECKED_ALIKE = 16  # seeds that are enough where all have to play alike, so that there are no shares to compare
 PLAYED_NODES = 20_000  # that may be played to find starts, however small the tree has to be
 
 Grown = tuple[ChanceMode, ChanceSample | None]
@@ -71,13 +76,35 @@ def _check_deal_probabilities(world: DealtEnv) -> None:
 
 def grow_listed(growth: Growth, make: MakeWorld, world: BatchedEnv, listed: Outcomes) -> Grown:
     """A dict world that lists its outcomes. Outcomes that play alike count together."""
+    _check_accepted(world, listed)
     starts = Starts(growth, stage_for(make))
     for outcome, probability in zip(*listed, strict=True):
         starts.play(Start(0, outcome, True), probability)
     starts.set_probabilities()
     _check_obeyed(world, listed)
-    _check_complete(starts, world.name, len(listed.outcomes))
+    _check_complete(starts, world.name, f"none of the {len(listed.outcomes)} outcomes of chance_outcomes() gives")
     return ("exact" if len(starts.weights) > 1 else "none"), None
+
+
+def grow_certain(growth: Growth, make: MakeWorld, world: BatchedEnv) -> Grown:
+    """A native world that says that nothing in it is random."""
+    _check_repeats(world, [Start(seed) for seed in range(COURSES)])
+    starts = Starts(growth, stage_for(make))
+    starts.play(Start(0))
+    starts.set_probabilities()
+    _check_complete(starts, world.name, "seed 0 does not give, though the world is `deterministic`")
+    return "none", None
+
+
+def _check_accepted(world: BatchedEnv, listed: Outcomes) -> None:
+    try:
+        begin(world, Start(0, listed.outcomes[0], True))
+    except EnvError as error:
+        raise ChanceError(
+            f"env {world.name!r} has chance_outcomes(), but reset(options={{'chance': {listed.outcomes[0]!r}}}) failed: "
+            f"{error} reset has to accept options={{'chance': outcome}} and play that outcome; or take chance_outcomes() "
+            "away: then seeds stand for chance."
+        ) from error
 
 
 def _check_obeyed(world: BatchedEnv, listed: Outcomes) -> None:
@@ -95,17 +122,26 @@ def _check_obeyed(world: BatchedEnv, listed: Outcomes) -> None:
             )
 
 
-def _check_complete(starts: Starts, name: str, outcomes: int) -> None:
-    """What seeds draw is among what is listed."""
-    played = starts.played
-    for seed in range(CHECKED):
+def _check_complete(starts: Starts, name: str, which: str) -> None:
+    """What seeds draw is among what the world says, about as often as it says."""
+    played, counts = starts.played, np.zeros(len(starts.weights), np.int64)
+    for seed in range(CHECKED_SEEDS if len(counts) > 1 else CHECKED_ALIKE):
         if starts.played - played > CHECKED_NODES:
-            return
-        if not starts.knows(Start(seed)):
+            break
+        place = starts.place_of(Start(seed))
+        if place is None:
             raise ChanceError(
-                f"env {name!r}: reset(seed={seed}) begins an episode that none of the {outcomes} outcomes of "
-                "chance_outcomes() gives. List everything that chance can do, each with all that is random in its episode, or "
-                "take chance_outcomes() away: then seeds stand for chance."
+                f"env {name!r}: reset(seed={seed}) begins an episode that {which}. List everything that chance can do, each "
+                "outcome with all that is random in its episode, or list nothing: then seeds stand for chance."
+            )
+        counts[place] += 1
+    total = int(counts.sum())
+    for often, probability in zip(counts.tolist(), starts.weights, strict=True):
+        if is_no_luck(often, total, probability, len(starts.weights)):
+            raise ChanceError(
+                f"env {name!r}: chance_outcomes() gives a start the probability {probability:.4g}, but {often} of {total} "
+                "reset seeds drew it. Let it say how likely reset draws each outcome, or take it away: then seeds stand for "
+                "chance."
             )
 
 
@@ -139,12 +175,12 @@ class Starts:
         self.since_new = 0
         self.weights.append(weight)
 
-    def knows(self, start: Start) -> bool:
-        """Whether a start plays like one that was found before; nothing of it is kept."""
+    def place_of(self, start: Start) -> int | None:
+        """Which start found before it plays like; nothing of it is kept."""
         mark = self.growth.mark()
         signature = self._on_trial(start, mark)
         self.growth.forget(mark)
-        return signature in self.found
+        return self.found.get(signature)
 
     def _on_trial(self, start: Start, mark: Mark) -> bytes:
         """Grow what follows from a start, and what it looks like. Only the start itself has to fit: it may be taken away."""
@@ -178,53 +214,48 @@ class Starts:
 
 
 def grow_seeds(growth: Growth, make: MakeWorld, world: BatchedEnv, samples: int | None) -> Grown:
-    """So many seeds, or as many as it takes."""
+    """So many seeds, or as many as it takes. However alike they play, they are a sample."""
     _check_repeats(world, [Start(seed) for seed in range(COURSES if samples is None else min(samples, COURSES))])
     starts = Starts(growth, stage_for(make))
     if samples is None:
-        no_chance = _draw_until_nothing_new(starts, world)
+        _draw_until_nothing_new(starts, world.name)
     else:
         for _ in range(samples):
             starts.next_seed()
-        no_chance = len(starts.weights) == 1 and samples > enough(1)
     starts.set_probabilities()
-    return ("none", None) if no_chance else ("sampled", starts.sample)
+    return "sampled", starts.sample
 
 
-def _draw_until_nothing_new(starts: Starts, world: BatchedEnv) -> bool:
-    """Whether there is no chance at all: one start."""
-    limit = max(starts.growth.max_nodes, PLAYED_NODES)
+def _draw_until_nothing_new(starts: Starts, name: str) -> None:
     starts.next_seed()
-    if _plays_alike(world):
-        while starts.seeds < ALIKE and (starts.seeds < 2 or starts.played < limit):
-            starts.next_seed()
-        if len(starts.weights) == 1:
-            return True
-    while starts.since_new < enough(len(starts.weights)) and starts.played < limit:
+    while starts.since_new < enough(len(starts.weights)) and not _played_enough(starts):
         try:
             starts.next_seed()
         except TooLargeError:
             break
         if starts.seeds == len(starts.weights) == ALL_NEW:
             break
-    _refuse_a_blind_sample(starts.sample, world.name)
-    return False
+    _refuse_a_blind_sample(starts.sample, name)
+
+
+def _played_enough(starts: Starts) -> bool:
+    """Whether playing on would take too long; two seeds are always compared."""
+    limit = max(starts.growth.max_nodes, PLAYED_NODES)
+    if len(starts.weights) == 1:
+        return starts.seeds >= 2 and starts.played >= min(limit, ALIKE_NODES)
+    return starts.played >= limit
 
 
 def _refuse_a_blind_sample(sample: ChanceSample, name: str) -> None:
-    if sample.unseen > HALF:
+    if sample.seeds == 1 or (
+        sample.starts > 1 and sample.unseen > HALF
+    ):  # what plays alike has an error that says how little
         raise ConfigError(
             f"env {name!r} does not list its chance, and {sample.seeds} reset seeds gave {sample.starts} different starts: "
             "most of what chance can do was not seen, so a tree of these seeds would say nothing about the game. Give the "
             "world chance_outcomes(), or estimate exploitability by trained best responses. chance_samples takes a number of "
             "seeds all the same."
         )
-
-
-def _plays_alike(world: BatchedEnv) -> bool:
-    """Whether random courses of play from seed 0 look the same from all of ``enough(1)`` seeds: much cheaper than trees."""
-    known = courses(world, [Start(0)] * COURSES)
-    return all(parts_at(world, Start(seed), known[seed % COURSES]) is None for seed in range(1, enough(1) + 1))
 
 
 def _check_repeats(world: BatchedEnv, starts: Sequence[Start]) -> None:

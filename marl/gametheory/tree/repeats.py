@@ -2,7 +2,8 @@
 
 A tree goes back to positions, by a stored state or by replay, and takes for granted that the same actions lead to the same
 place. Where steps draw random numbers that neither the reset seed nor the stored state decides, its payoffs would be luck.
-So some courses are played twice; the second time every step is taken back once, as it happens while a tree grows.
+So some courses are played twice; the second time steps are taken back once, as it happens while a tree grows: all steps of
+short courses, some of long ones, because a world without a state of its own replays everything before a step taken back.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from marl.gametheory.tree.stages import Sight, Start, begin, sight_of
 
 COURSES = 16
 LONGEST = 1_000  # env steps of a course at most
+REPLAYED = 1_000  # env steps that may be replayed per course: all steps of a course of up to 44 can be taken back
 
 
 @dataclass
@@ -41,19 +43,30 @@ def random_course(world: BatchedEnv, start: Start, rng: np.random.Generator) -> 
 def parts_at(world: BatchedEnv, start: Start, course: Course, *, take_back: bool = False) -> int | None:
     """The step after which the same actions show something else from this start; None: they never do.
 
-    ``take_back``: every step is played once with other actions before, and taken back by the world's state.
+    ``take_back``: steps are played once with other actions before, and taken back by the world's state.
     """
     if not _same(sight_of(begin(world, start)), course.sights[0]):
         return 0
     rng = np.random.default_rng(0)
+    taken_back = _some_steps(len(course.actions), rng) if take_back else frozenset[int]()
     for step, actions in enumerate(course.actions):
-        if take_back:
+        if step in taken_back:
             state = world.get_state()
             world.step(_random_actions(world.kinds, course.sights[step], rng))
             world.set_state(state)
         if not _same(sight_of(world.step(actions)), course.sights[step + 1]):
             return step + 1
     return None
+
+
+def _some_steps(length: int, rng: np.random.Generator) -> frozenset[int]:
+    """Steps in random order, as many as can be replayed."""
+    chosen, left = set(), REPLAYED
+    for step in rng.permutation(length).tolist():
+        if step < left:
+            chosen.add(step)
+            left -= step + 1
+    return frozenset(chosen)
 
 
 def courses(world: BatchedEnv, starts: Sequence[Start]) -> list[Course]:

@@ -27,7 +27,7 @@ Reals: TypeAlias = NDArray[np.float64]
 Behaviour: TypeAlias = NDArray[np.float64]
 """Probability of every choice of every player ``[C]``."""
 ChanceMode: TypeAlias = Literal["none", "exact", "sampled"]
-"""``exact``: all of it is in the tree, with its probabilities. ``sampled``: seeds stand for it."""
+"""``exact``: all of it is in the tree, with its probabilities. ``sampled``: seeds stand for it. ``none``: it says so."""
 CHANCE, TERMINAL = -1, -2
 """What stands in ``Tree.player`` where nobody decides."""
 
@@ -50,9 +50,11 @@ class ChanceSample:
     def unseen(self) -> float:
         """How likely the next seed gives a start that is not in the tree (Good, 1953): the share of starts seen once.
 
-        One is added to both counts, so that no sample, however long, claims to have seen everything.
+        One is added to both counts, so that no sample, however long, claims to have seen everything. A sample of one start
+        has seen no chance at all, which says little about rare events: it counts as if one start had been seen once.
         """
-        return (int((self.counts == 1).sum()) + 1) / (self.seeds + 1)
+        once = 1 if self.starts == 1 else int((self.counts == 1).sum())
+        return (once + 1) / (self.seeds + 1)
 
     def as_json(self) -> dict[str, float]:
         return {"seeds": self.seeds, "starts": self.starts, "unseen": self.unseen}

@@ -26,6 +26,7 @@ class CongestionGames(NativeEnv):
     """``num_envs`` copies of a congestion game. Agents with equally many paths form one kind."""
 
     name = "congestion"
+    deterministic = True
     state_arrays = ("rounds", "last")
 
     def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:

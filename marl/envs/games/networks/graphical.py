@@ -25,6 +25,7 @@ class GraphicalGames(NativeEnv):
     """``num_envs`` copies of a graphical game. Nodes with equally many actions form one kind."""
 
     name = "graphical_game"
+    deterministic = True
     state_arrays = ("rounds", "last")
 
     def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
