@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import random
 import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from siege.__main__ import main
 from siege.canary import Canary
 from siege.child import Child, Command, Ended, Limits, run
 from siege.damage import DAMAGES
@@ -20,12 +25,22 @@ from siege.mutate import mutate
 from siege.strike import Strike
 from siege.verdict import complaint, group_of
 
+# A siege forks, and a process in which another test has started Ray's threads must not be forked: so all of these
+# tests fork from a new process.
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def besiege(folder: Path, *arguments: str) -> None:
+    command = [sys.executable, "-m", "siege", "--out", str(folder), "--seed", "1", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
 
 @pytest.mark.slow
 def test_a_short_siege_loses_nothing(tmp_path: Path) -> None:
-    assert main(["--out", str(tmp_path), "-n", "8", "--only", "kills", "--seed", "1", "--victims", "2"]) == 0
+    besiege(tmp_path, "-n", "8", "--only", "kills", "--victims", "2")
     kinds = ["--only", "corruption", "--only", "forgeries", "--only", "scenarios", "--only", "command lines"]
-    assert main(["--out", str(tmp_path), "-n", "20", *kinds, "--seed", "1", "--preys", "1"]) == 0
+    besiege(tmp_path, "-n", "20", *kinds, "--preys", "1")
     found = json.loads((tmp_path / "results.json").read_text())["kinds"]
     assert {kind: figures["cases"] for kind, figures in found.items()} == {
         "kills": 8, "corruption": 20, "forgeries": 20, "scenarios": 20, "command lines": 20,
@@ -43,17 +58,25 @@ def script(folder: Path, text: str) -> Command:
     return Command([], module="victim_script")
 
 
-def run_script(folder: Path, text: str, **keywords: object) -> Ended:
-    at_start = keywords.pop("at_start", None)
+@dataclass(frozen=True)
+class Begin:
+    """What the child does first: find its module, then whatever the test wants."""
 
-    def begin() -> None:
-        import sys
+    folder: Path
+    then: Callable[[], object] | None = None
 
-        sys.path.insert(0, str(folder))
-        if callable(at_start):
-            at_start()
+    def __call__(self) -> None:
+        sys.path.insert(0, str(self.folder))
+        if self.then is not None:
+            self.then()
 
-    return run(script(folder, text), folder, at_start=begin, **keywords)
+
+def run_script(
+    folder: Path, text: str, at_start: Callable[[], object] | None = None, limits: Limits | None = None
+) -> Ended:
+    command = script(folder, text)
+    with ProcessPoolExecutor(1, SPAWN) as pool:
+        return pool.submit(run, command, folder, limits=limits or Limits(), at_start=Begin(folder, at_start)).result()
 
 
 def test_a_child_tells_its_exit_code_and_what_it_printed(tmp_path: Path) -> None:
@@ -107,18 +130,21 @@ def test_a_strike_ends_the_process_just_before_the_chosen_file_operation(tmp_pat
     assert counter.read_text() == "5"
 
 
-def test_children_die_with_the_siege(tmp_path: Path) -> None:
-    command = script(tmp_path / "sleeper", "import time; time.sleep(60)")
-    middle = os.fork()
-    if middle == 0:
-        import sys
+def start_and_leave(command: Command, folder: Path, told: Path) -> None:
+    """A siege that dies with a child at work."""
+    sys.path.insert(0, str(folder))
+    child = Child(command, folder)
+    told.write_text(str(child.pid))
+    child.wait(0.3)
+    os._exit(0)
 
-        sys.path.insert(0, str(tmp_path / "sleeper"))
-        child = Child(command, tmp_path / "sleeper")
-        (tmp_path / "pid").write_text(str(child.pid))
-        child.wait(0.3)
-        os._exit(0)
-    os.waitpid(middle, 0)
+
+def test_children_die_with_the_siege(tmp_path: Path) -> None:
+    folder = tmp_path / "sleeper"
+    command = script(folder, "import time; time.sleep(60)")
+    middle = SPAWN.Process(target=start_and_leave, args=(command, folder, tmp_path / "pid"))
+    middle.start()
+    middle.join()
     pid = int((tmp_path / "pid").read_text())
     for _ in range(100):
         state = Path(f"/proc/{pid}/stat")
