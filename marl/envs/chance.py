@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from marl.envs.lifting.answers import line_of_code
 from marl.envs.tasks import method_behind
+from marl.envs.vector.env_errors import line_of_code
 from marl.errors import ChanceError
 
 Outcome: TypeAlias = Any

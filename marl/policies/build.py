@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from marl.data.task import Array, Kind, PolicyID
-from marl.errors import ConfigError, SpaceMismatchError
+from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
 from marl.policies.config import PolicySpec
 from marl.policies.deterministic import DeterministicPolicy
 from marl.policies.mixture import Mixture
@@ -118,3 +118,13 @@ def weights_of(policies: Mapping[PolicyID, Policy]) -> dict[PolicyID, dict[str, 
                 copies[id(tensor)] = tensor.detach().cpu().numpy().copy()
         found[policy_id] = {name: copies[id(tensor)] for name, tensor in tensors.items()}
     return found
+
+
+def find_policy(policies: Mapping[PolicyID, Policy], policy_id: PolicyID) -> Policy:
+    """A policy by its id; where there is only one, the default id finds it."""
+    if policy_id == "default_policy" and policy_id not in policies and len(policies) == 1:
+        return next(iter(policies.values()))
+    if policy_id not in policies:
+        known = ", ".join(policies)
+        raise ConfigError(f"no policy {policy_id!r}. Policies: {known}.{did_you_mean(policy_id, policies)}")
+    return policies[policy_id]

@@ -9,40 +9,35 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from marl.data.episode import EpisodeStats
-from marl.data.task import PolicyID
-from marl.errors import CheckpointError, ConfigError, StorageError, UserError, did_you_mean
-from marl.policies.policy import Policy
+from marl.errors import CheckpointError, ConfigError, StorageError, UserError
 from marl.registry import only_modules
-from marl.scenario.describe import can_be_replayed, describe
-from marl.scenario.load import compose
-from marl.storage import make_folder
-from marl.training.checkpoint import (
+from marl.runs.checkpoint import (
     BEST,
-    TO_PLAY,
     checkpoint_name,
     copy_checkpoint,
-    find_checkpoint,
     has_part,
     keep_newest,
     numbered,
     read_part,
     write_checkpoint,
 )
-from marl.training.files import RunFiles, new_run_directory, run_name, to_plain
-from marl.training.going_back import find_resumable, holds_a_run, keep_as_numbered, leave_future, strip_older
-from marl.training.restoring import COUNTERS, put_to_use
-from marl.training.result import without_wall_clock
-from marl.training.run_lock import RunLock, take_lock
-from marl.training.same_run import check_same
+from marl.runs.files import RunFiles, new_run_directory, run_name, to_plain
+from marl.runs.lock import RunLock, take_lock
+from marl.runs.restoring import COUNTERS, put_to_use
+from marl.runs.result import without_wall_clock
+from marl.runs.resume import find_resumable, holds_a_run, keep_as_numbered, leave_future, strip_older
+from marl.runs.resume_check import check_same
+from marl.runs.saved import check_given_again, stored_scenario
+from marl.runs.weights import set_weights
+from marl.scenario.describe import can_be_replayed, describe
+from marl.scenario.load import compose
+from marl.storage import make_folder
 from marl.training.sources import load_source_state, source_state
-from marl.training.stored import check_given_again, stored_scenario
 from marl.trust import words_of
 
 if TYPE_CHECKING:
-    from marl.populations.population import Population
+    from marl.populations.loop import Population
     from marl.training.trainer import Trainer
 
 MORE_PARTS = ("policies", "learners", "workers", "replay", "source", "population")  # of a checkpoint, besides `run`
@@ -207,7 +202,7 @@ class Store:
         if path is not None:
             return write_checkpoint(path, self._parts())
         if self.directory is None:
-            from marl.training.places import default_results
+            from marl.runs.places import default_results
 
             self.create(default_results())
         assert self.directory is not None
@@ -334,56 +329,3 @@ class Store:
         if self.files is not None:
             self.files.close()
         self.unlock()
-
-
-def load_policy(policy: Policy, name: PolicyID, source: str) -> None:
-    """Start a policy from a checkpoint of another run: ``PATH`` (same id, or its only policy) or ``PATH#id``."""
-    weights, where = _loadable(name, source)
-    set_weights(policy, weights, where)
-
-
-def check_loaded(policies: Mapping[PolicyID, Policy], sources: Mapping[PolicyID, str]) -> None:
-    """Layers that loaded policies share can only come from one of them: refuse where the others had different ones."""
-    for name, source in sources.items():
-        if not policies[name].shared:
-            continue
-        weights, _ = _loadable(name, source)
-        if any(not np.array_equal(array, weights[key]) for key, array in policies[name].get_weights().items()):
-            raise CheckpointError(
-                f"load: policy {name!r} shares the layers {', '.join(policies[name].shared)} with a policy that was loaded "
-                "after it and had different ones there. Load one of them, or give them layers of their own."
-            )
-
-
-def _loadable(name: PolicyID, source: str) -> tuple[Mapping[str, Any], str]:
-    """The weights that ``source`` means, and a text that says where they are."""
-    path, _, wanted = source.partition("#")
-    folder = find_checkpoint(Path(path).expanduser(), TO_PLAY)
-    policies = read_part(folder, "policies")
-    wanted = wanted or (name if name in policies or len(policies) > 1 else next(iter(policies)))
-    if wanted not in policies:
-        raise CheckpointError(
-            f"load: {folder} has no policy {wanted!r}. It has {', '.join(policies)}.{did_you_mean(wanted, policies)} "
-            f"Name one: load: {{{name}: {path}#ID}}."
-        )
-    return policies[wanted], f"load: {folder}, policy {wanted!r}"
-
-
-def set_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> None:
-    """Copy weights into a policy; names and shapes have to fit."""
-    policy.fit(weights)
-    check_weights(policy, weights, where)
-    policy.set_weights(dict(weights))
-
-
-def check_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> None:
-    """Refuse weights of other names or shapes than the policy's own."""
-    mine = {key: tuple(tensor.shape) for key, tensor in policy.state_dict().items()}
-    theirs = {key: tuple(array.shape) for key, array in weights.items()}
-    if mine != theirs:
-        wrong = next(k for k in [*mine, *theirs] if mine.get(k) != theirs.get(k))
-        raise CheckpointError(
-            f"{where} does not fit: {wrong} has shape {theirs.get(wrong, 'none')}, expected "
-            f"{mine.get(wrong, 'none')}. The model keys (fcnet_hiddens, dueling, ...) and the spaces must be the "
-            "same."
-        )

@@ -18,29 +18,30 @@ from marl.data.episode import Episode, EpisodeStats
 from marl.data.task import AgentID, Array, PolicyID
 from marl.envs.base import Action, Obs
 from marl.errors import ConfigError, did_you_mean
-from marl.policies.build import build_policies, weights_of
+from marl.play.actor import Actor, ask_all, policies_of
+from marl.play.export import export_policies, read_weights_for
+from marl.policies.build import build_policies, find_policy, weights_of
 from marl.policies.policy import Policy
 from marl.registry import load_object
 from marl.rollout.pool import Round, WorkerPool
+from marl.runs.custom_metrics import pictures, without_pictures
+from marl.runs.lock import check_unlocked
+from marl.runs.result import Result, episode_numbers, look_up, reached
+from marl.runs.system_info import Usage, experiment_id, whereabouts
+from marl.runs.weights import check_loaded, load_policy
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import compose
-from marl.scenario.setup import Setup, set_up
-from marl.training.acting import Actor, ask_all, policies_of
+from marl.scenario.resolve import Setup, set_up
 from marl.training.build import check_fields, choose_device, make_pool
-from marl.training.curriculum import Curriculum, change_worlds_if_due, stops_that_count
-from marl.training.export import export_policies, import_weights
-from marl.training.filming import Camera, make_camera
-from marl.training.footprint import check_memory
-from marl.training.hooks import connect, finish_evaluation, finish_result, take_pictures
+from marl.training.extensions.callbacks import connect, finish_evaluation, finish_result, take_pictures
+from marl.training.extensions.curriculum import Curriculum, change_worlds_if_due, stops_that_count
+from marl.training.extensions.population import end_round_if_due, make_examiner, make_population, population_numbers
+from marl.training.extensions.video import Camera, make_camera
 from marl.training.learners import Learners, make_learners
-from marl.training.machine import Usage, experiment_id, whereabouts
-from marl.training.remarks import pictures, without_pictures
-from marl.training.result import Result, episode_numbers, look_up, reached
-from marl.training.rounds import end_round_if_due, make_examiner, make_population, population_numbers
-from marl.training.run_lock import check_unlocked
+from marl.training.memory_estimate import check_memory
 from marl.training.sources import Source, choose_source, close_source
-from marl.training.store import Store, check_loaded, load_policy
+from marl.training.store import Store
 from marl.training.timers import Timers
 from marl.trust import Sort, as_built
 
@@ -305,8 +306,8 @@ class Trainer:
 
     def run(self) -> Result:
         """Train until a stop condition is met, into a run directory; gives the last result."""
-        from marl.training.places import default_results
-        from marl.training.session import run_to_the_end
+        from marl.runs.places import default_results
+        from marl.training.loop import run_to_the_end
 
         if not self.scenario.stop:
             raise ConfigError("run() needs a stop condition, for instance stop: {timesteps_total: 100000}.")
@@ -364,14 +365,7 @@ class Trainer:
 
     def get_policy(self, policy_id: PolicyID = "default_policy") -> Policy:
         """A policy by its id; where there is only one, the default id finds it."""
-        if policy_id == "default_policy" and policy_id not in self.policies and len(self.policies) == 1:
-            return next(iter(self.policies.values()))
-        if policy_id not in self.policies:
-            raise ConfigError(
-                f"no policy {policy_id!r}. Policies: "
-                f"{', '.join(self.policies)}.{did_you_mean(policy_id, self.policies)}"
-            )
-        return self.policies[policy_id]
+        return find_policy(self.policies, policy_id)
 
     def get_weights(self, policies: Sequence[PolicyID] | None = None) -> dict[PolicyID, dict[str, Array]]:
         return weights_of({name: self.get_policy(name) for name in policies or self.policies})
@@ -439,7 +433,10 @@ class Trainer:
 
     def import_model(self, path: Path | str, policies: Sequence[PolicyID] | None = None) -> list[PolicyID]:
         """Take weights from ``export_model`` (all that are there and here, or these); gives the policies that changed."""
-        return import_weights(self, Path(path), policies)
+        weights = read_weights_for(self.policies, Path(path), policies)
+        self.set_weights(weights)
+        self.learning.align()
+        return list(weights)
 
     def value_function(self, policy_id: PolicyID, batch: MultiAgentBatch) -> Array:
         """The critic's values of the policy's decisions in a batch, in the order of ``batch.for_policy(policy_id)``."""

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from marl.data.manifest import MANIFEST, check_fits, read_manifest, write_manifest
 from marl.data.task import Kind, Task
 from marl.errors import DataError
+from marl.offline.manifest import MANIFEST, check_fits, read_manifest, write_manifest
 
 SIGHT = spaces.Box(-1, 1, (3,), np.float32)
 HALF_BOUNDED = spaces.Box(np.array([-1, -np.inf], np.float32), np.array([np.inf, 5], np.float32))

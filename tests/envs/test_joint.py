@@ -8,9 +8,9 @@ from gymnasium import spaces
 
 import marl
 from marl.envs.base import ALL, MultiAgentEnv, StepResult
-from marl.envs.joint import GroupedWorld
 from marl.envs.registry import make_world
 from marl.envs.wrappers import Wrapping
+from marl.envs.wrappers.joint import GroupedWorld
 from marl.errors import ConfigError, SpaceMismatchError
 
 

@@ -15,14 +15,14 @@ from marl.data.episode import Episode
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.mappers.matchmaking import Matchmaking
+from marl.play.playback import Wishes, play
 from marl.policies.config import PolicySpec, ScriptedConfig
 from marl.populations.config import PopulationConfig
 from marl.populations.members import Member
 from marl.populations.payoffs import PayoffTable
 from marl.populations.solvers import facing, meta_strategy, priorities, shares
+from marl.runs.result import without_wall_clock
 from marl.scenario.load import compose
-from marl.training.playback import Wishes, play
-from marl.training.result import without_wall_clock
 from marl.training.trainer import Trainer
 from tests.training.trees import differences
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from marl.callbacks.callbacks import Callbacks
 from marl.data.batch import MultiAgentBatch
-from marl.data.callbacks import Callbacks
 from marl.data.tree import pack, unpack
 from marl.errors import CallbackError
 from marl.rollout.worker import RolloutWorker

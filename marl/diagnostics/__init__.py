@@ -1,0 +1,1 @@
+"""Looking at an installation and its speed: doctor, debug, measurements."""

@@ -1,0 +1,1 @@
+"""Recorded episodes: writing, reading, viewing, and learning from them."""

@@ -1,0 +1,1 @@
+"""Playing what was learned: one action, whole episodes, videos, exported policies."""

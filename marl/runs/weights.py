@@ -1,0 +1,67 @@
+"""Weights from files into policies: names and shapes have to fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from marl.data.task import PolicyID
+from marl.errors import CheckpointError, did_you_mean
+from marl.policies.policy import Policy
+from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
+
+
+def load_policy(policy: Policy, name: PolicyID, source: str) -> None:
+    """Start a policy from a checkpoint of another run: ``PATH`` (same id, or its only policy) or ``PATH#id``."""
+    weights, where = _loadable(name, source)
+    set_weights(policy, weights, where)
+
+
+def check_loaded(policies: Mapping[PolicyID, Policy], sources: Mapping[PolicyID, str]) -> None:
+    """Layers that loaded policies share can only come from one of them: refuse where the others had different ones."""
+    for name, source in sources.items():
+        if not policies[name].shared:
+            continue
+        weights, _ = _loadable(name, source)
+        if any(not np.array_equal(array, weights[key]) for key, array in policies[name].get_weights().items()):
+            raise CheckpointError(
+                f"load: policy {name!r} shares the layers {', '.join(policies[name].shared)} with a policy that was loaded "
+                "after it and had different ones there. Load one of them, or give them layers of their own."
+            )
+
+
+def _loadable(name: PolicyID, source: str) -> tuple[Mapping[str, Any], str]:
+    """The weights that ``source`` means, and a text that says where they are."""
+    path, _, wanted = source.partition("#")
+    folder = find_checkpoint(Path(path).expanduser(), TO_PLAY)
+    policies = read_part(folder, "policies")
+    wanted = wanted or (name if name in policies or len(policies) > 1 else next(iter(policies)))
+    if wanted not in policies:
+        raise CheckpointError(
+            f"load: {folder} has no policy {wanted!r}. It has {', '.join(policies)}.{did_you_mean(wanted, policies)} "
+            f"Name one: load: {{{name}: {path}#ID}}."
+        )
+    return policies[wanted], f"load: {folder}, policy {wanted!r}"
+
+
+def set_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> None:
+    """Copy weights into a policy; names and shapes have to fit."""
+    policy.fit(weights)
+    check_weights(policy, weights, where)
+    policy.set_weights(dict(weights))
+
+
+def check_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> None:
+    """Refuse weights of other names or shapes than the policy's own."""
+    mine = {key: tuple(tensor.shape) for key, tensor in policy.state_dict().items()}
+    theirs = {key: tuple(array.shape) for key, array in weights.items()}
+    if mine != theirs:
+        wrong = next(k for k in [*mine, *theirs] if mine.get(k) != theirs.get(k))
+        raise CheckpointError(
+            f"{where} does not fit: {wrong} has shape {theirs.get(wrong, 'none')}, expected "
+            f"{mine.get(wrong, 'none')}. The model keys (fcnet_hiddens, dueling, ...) and the spaces must be the "
+            "same."
+        )
