@@ -5,6 +5,7 @@ Names are loaded when they are first used: ``import marl`` itself imports neithe
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ _WHERE = {
     "ENV_STATE": "marl.envs.base",
     "BatchedEnv": "marl.envs.batched",
     "NativeEnv": "marl.envs.batched",
-    "Frame": "marl.envs.batched",
+    "StepOutput": "marl.envs.batched",
     "AgentGroups": "marl.envs.groups",
     "register_env": "marl.envs.registry",
     "make_env": "marl.envs.registry",
@@ -33,7 +34,7 @@ _WHERE = {
     "Policy": "marl.policies.policy",
     "Inputs": "marl.policies.policy",
     "Decision": "marl.policies.policy",
-    "Kind": "marl.data.task",
+    "AgentType": "marl.data.task",
     "number_seats": "marl.data.task",
     "Callbacks": "marl.callbacks.callbacks",
     "RunningEpisode": "marl.callbacks.running_episode",
@@ -57,6 +58,7 @@ _WHERE = {
     "pretty_print": "marl.runs.result",
 }
 
+_RENAMED = {"Frame": "StepOutput", "Kind": "AgentType"}  # old names, for one release
 _ROOMS = ("tune",)  # rooms that are used as `marl.NAME.x`
 
 if TYPE_CHECKING:
@@ -67,11 +69,11 @@ if TYPE_CHECKING:
     from marl.callbacks.callbacks import Callbacks
     from marl.callbacks.running_episode import RunningEpisode
     from marl.data.batch import MultiAgentBatch, SampleBatch
-    from marl.data.task import Kind, number_seats
+    from marl.data.task import AgentType, number_seats
     from marl.envs.adapters.copies import make_multi_agent
     from marl.envs.adapters.export import to_pettingzoo
     from marl.envs.base import ENV_STATE, EnvContext, MultiAgentEnv, StepResult
-    from marl.envs.batched import BatchedEnv, Frame, NativeEnv
+    from marl.envs.batched import BatchedEnv, NativeEnv, StepOutput
     from marl.envs.check import check_env
     from marl.envs.groups import AgentGroups
     from marl.envs.hierarchy.env import HierarchicalEnv
@@ -92,16 +94,15 @@ if TYPE_CHECKING:
 __all__ = [
     "ENV_STATE",
     "AgentGroups",
+    "AgentType",
     "BatchedEnv",
     "Callbacks",
     "Decision",
     "Distribution",
     "EnvContext",
-    "Frame",
     "Goals",
     "HierarchicalEnv",
     "Inputs",
-    "Kind",
     "Learner",
     "Loss",
     "Model",
@@ -114,6 +115,7 @@ __all__ = [
     "RolloutWorker",
     "RunningEpisode",
     "SampleBatch",
+    "StepOutput",
     "StepResult",
     "Trainer",
     "check_env",
@@ -140,6 +142,9 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name in _WHERE:
         return getattr(import_module(_WHERE[name]), name)
+    if name in _RENAMED:
+        warnings.warn(f"marl.{name} is called marl.{_RENAMED[name]} now.", DeprecationWarning, stacklevel=2)
+        return __getattr__(_RENAMED[name])
     if name in _ROOMS:
         return import_module(f"marl.{name}")
     raise AttributeError(f"module 'marl' has no attribute {name!r}")

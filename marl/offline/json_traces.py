@@ -43,8 +43,8 @@ class TextFiles:
         self.date = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         self.places: dict[int, _Place] = {}
 
-    def keep(self, lane: int, episode: Rows) -> None:
-        worker = self.first + lane // self.lanes_per_worker
+    def keep(self, env_id: int, episode: Rows) -> None:
+        worker = self.first + env_id // self.lanes_per_worker
         place = self.places.setdefault(worker, _Place())
         if place.episodes == self.per_file:
             place = self.places[worker] = _Place(place.number + 1)

@@ -71,7 +71,7 @@ COUNT_FIELDS = (
     "agent_timesteps_this_iter", "agent_timesteps_total", "time_this_iter_s", "time_total_s", "num_healthy_workers",
     "best_evaluation",
 )  # fmt: skip
-OPEN_BLOCKS = ("agent_reward_mean", "custom_metrics")  # names are the world's or the user's
+OPEN_BLOCKS = ("agent_reward_mean", "custom_metrics")  # names are the env's or the user's
 TRAINING_BLOCKS = (  # not of evaluations
     "info", "timers", "sampler_perf", "perf", "population", "exploitability", "curriculum",
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Checks of what single updates depend on: keys, seeds, masks, who is there, and copies that follow what is learned.
 
-An update that ignores one of these learns nearly as well in a small world, so that no learning curve would tell.
+An update that ignores one of these learns nearly as well in a small env, so that no learning curve would tell.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ class UpdateChecks:
             for part in getattr(batch, name):
                 part[:] = True
 
-        world = {"masked": True, "actions": "discrete"}
-        masked, free = (self.runs.learned_from(change, world) for change in (_as_it_is, without_masks))
+        env = {"masked": True, "actions": "discrete"}
+        masked, free = (self.runs.learned_from(change, env) for change in (_as_it_is, without_masks))
         when = "of decisions" if name == "legal" else "of what follows a decision"
         if not different(masked["policies"], free["policies"]):
             raise NotSo(f"the update is the same without the masks {when} ({name}), so it counts illegal actions.")

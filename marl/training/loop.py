@@ -26,7 +26,7 @@ class Outcome:
     directory: Path
 
 
-def run_to_the_end(trainer: Trainer, display: Display | None = None) -> Outcome:
+def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outcome:
     """Iterate until a stop condition is met or Ctrl-C is pressed; ends with a checkpoint and the learning curve.
 
     The trainer's run directory must be open. Ctrl-C ends the run after the current iteration; a second one ends it at once.

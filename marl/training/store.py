@@ -37,7 +37,7 @@ from marl.training.sources import load_source_state, source_state
 from marl.trust import words_of
 
 if TYPE_CHECKING:
-    from marl.populations.loop import Population
+    from marl.populations.loop import PopulationTrainer
     from marl.training.trainer import Trainer
 
 MORE_PARTS = ("policies", "learners", "workers", "replay", "source", "population")  # of a checkpoint, besides `run`
@@ -181,7 +181,7 @@ class Store:
             if any(result["training_iteration"] == self.trainer.iteration for result in self.files.results()[-1:]):
                 self._save(None, None)
 
-    def write_population(self, population: Population) -> None:
+    def write_population(self, population: PopulationTrainer) -> None:
         """What a reader wants to know of a population: members, lineage, payoffs."""
         if self.files is not None:
             self.files.write_population(population.as_json() if population.round else None)

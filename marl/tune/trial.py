@@ -104,7 +104,5 @@ def read_error(directory: Path) -> str:
     """The failure that a trial left behind."""
     file = directory / ERROR_FILE
     if not file.is_file():
-        return (
-            "its process died without a word; usual reasons are too little memory and a crash in the world's own code"
-        )
+        return "its process died without a word; usual reasons are too little memory and a crash in the env's own code"
     return read_text(file, errors="replace").strip()

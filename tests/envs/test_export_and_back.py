@@ -1,4 +1,4 @@
-"""An export brought back by ``from_pettingzoo`` plays the same episodes as the world itself."""
+"""An export brought back by ``from_pettingzoo`` plays the same episodes as the env itself."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def plain(obs: Any) -> Any:
 
 
 class Story:
-    """Plays an episode at random and writes down what each agent of the world lives through.
+    """Plays an episode at random and writes down what each agent of the env lives through.
 
     An entry is (decision or end, what it saw, its reward since its last entry, flags). Actions follow from seed, agent and
-    the number of its decision, so the same world in another dress tells the same story.
+    the number of its decision, so the same env in another dress tells the same story.
     """
 
     def __init__(self, env: MultiAgentEnv, seed: int) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from marl.errors import CheckpointError
+from marl.runs import atomic
 from marl.runs.checkpoint import (
     MANIFEST,
     checkpoint_name,
@@ -26,7 +27,6 @@ from marl.runs.checkpoint import (
     strip,
     write_checkpoint,
 )
-from marl.training import atomic
 
 PARTS = {"trainer": {"iteration": 3}, "learners": {"team": {"w": np.arange(6.0)}}, "replay": {"obs": np.ones((4, 2))}}
 

@@ -17,10 +17,10 @@ import pytest
 from marl import Trainer, pretty_print
 from marl.data.clock import Clock
 from marl.errors import ConfigError
+from marl.runs import system_info as machine
 from marl.runs.result import without_wall_clock
-from marl.training import machine
 from marl.training.timers import Timers
-from tests.worlds import Scripted, Step
+from tests.small_envs import Scripted, Step
 
 SAMPLER = [
     "mean_raw_obs_processing_ms", "mean_inference_ms", "mean_action_processing_ms", "mean_env_wait_ms",

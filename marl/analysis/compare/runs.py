@@ -28,7 +28,7 @@ from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import apply, compose, parse_set, read_yaml
 from marl.training.display import Display, Progress, Quiet
-from marl.training.loop import run_to_the_end
+from marl.training.loop import run_until_stopped
 from marl.training.trainer import Trainer
 
 Report = Callable[[float, str], None]
@@ -175,7 +175,7 @@ def _go(scenario: Scenario, directory: Path, display: Display) -> None:
     folder = resumable_in(real_path(directory))
     with Trainer(scenario=scenario, fresh=folder is None) as trainer:
         trainer.store.enter(directory, folder)
-        if run_to_the_end(trainer, display).interrupted:
+        if run_until_stopped(trainer, display).interrupted:
             raise KeyboardInterrupt
 
 

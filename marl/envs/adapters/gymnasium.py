@@ -1,4 +1,4 @@
-"""A Gymnasium env is a world with one agent, called ``agent_0``."""
+"""A Gymnasium env is an env with one agent, called ``agent_0``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from marl.envs.tasks import hand_on_tasks, users_env
 AGENT = "agent_0"
 
 
-class GymnasiumWorld(MultiAgentEnv):
+class GymnasiumEnv(MultiAgentEnv):
     """Wraps a single-agent env. A legal-action mask in its infos is put beside the observation; nothing else changes."""
 
     possible_agents = (AGENT,)
