@@ -8,6 +8,7 @@ from marl.algos.learner import Learner, Metrics
 from marl.algos.plan import LearnerPlan, Role, build_learner
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import PolicyID, Task
+from marl.errors import ConfigError, did_you_mean
 from marl.policies.policy import Policy
 from marl.scenario.resolve import Setup
 from marl.training.extensions.callbacks import BatchListener
@@ -32,10 +33,34 @@ class Learners:
         for learner in self.members:
             learner.on_batch = listener
 
+    @property
+    def trained(self) -> frozenset[PolicyID]:
+        """The policies that learn at present."""
+        return frozenset(name for learner in self.members for name in learner.trained)
+
+    def train_only(self, policies: Collection[PolicyID], trainable: Collection[PolicyID]) -> None:
+        """Train only these from now on; they must be among those that can be trained at all."""
+        for name in policies:
+            if name not in trainable:
+                known = ", ".join(trainable)
+                raise ConfigError(
+                    f"policy {name!r} cannot be trained. Trainable: {known}.{did_you_mean(name, trainable)}"
+                )
+        self.set_trained(policies)
+
     def set_trained(self, policies: Collection[PolicyID]) -> None:
         """Train only these from now on."""
         for learner in self.members:
             learner.set_trained(policies)
+
+    def counters(self) -> dict[str, int]:
+        """Counts of all learners together; the time of the last target update is the newest one."""
+        total: dict[str, int] = {}
+        for learner in self.members:
+            for name, value in learner.counters.items():
+                newest = name.startswith("last_")
+                total[name] = max(total.get(name, 0), value) if newest else total.get(name, 0) + value
+        return total
 
     def align(self) -> None:
         """Bring the state of the learners in this process to all others: after it was loaded."""

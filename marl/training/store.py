@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marl.data.episode import EpisodeStats
 from marl.errors import CheckpointError, ConfigError, StorageError, UserError
 from marl.registry import only_modules
 from marl.runs.checkpoint import (
@@ -22,10 +21,9 @@ from marl.runs.checkpoint import (
     read_part,
     write_checkpoint,
 )
-from marl.runs.files import RunFiles, new_run_directory, run_name, to_plain
+from marl.runs.files import RunFiles, new_run_directory, run_name
 from marl.runs.lock import RunLock, take_lock
-from marl.runs.restoring import COUNTERS, put_to_use
-from marl.runs.result import without_wall_clock
+from marl.runs.restoring import put_to_use
 from marl.runs.resume import find_resumable, holds_a_run, keep_as_numbered, leave_future, strip_older
 from marl.runs.resume_check import check_same
 from marl.runs.saved import check_given_again, stored_scenario
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from marl.training.trainer import Trainer
 
 MORE_PARTS = ("policies", "learners", "workers", "replay", "source", "population")  # of a checkpoint, besides `run`
-NOT_KEPT = ("config", "hist_stats", "episode_media")  # of the last result
 VERSION = 1
 
 
@@ -220,7 +217,7 @@ class Store:
     def _parts(self) -> dict[str, Any]:
         trainer = self.trainer
         build: dict[str, Callable[[], Any]] = {
-            "run": self._run_part,
+            "run": lambda: {"version": VERSION, "scenario": describe(trainer.scenario), **trainer.state_dict()},
             "policies": trainer.get_weights,
             "learners": lambda: [learner.state_dict() for learner in trainer.learners],
             "workers": trainer.workers.state_dict,
@@ -231,22 +228,6 @@ class Store:
             parts["population"] = trainer.population.state_dict()
         source = source_state(trainer.source, trainer.workers)
         return {**parts, "source": source} if source else parts
-
-    def _run_part(self) -> dict[str, Any]:
-        trainer = self.trainer
-        last = without_wall_clock(trainer.last_result)
-        return {
-            "version": VERSION,
-            "scenario": describe(trainer.scenario),
-            "counters": {name: getattr(trainer, name) for name in COUNTERS},
-            "recent": vars(trainer.recent),
-            "last_metrics": trainer.last_metrics,
-            "last_evaluation": trainer.last_evaluation,
-            "last_result": to_plain({k: v for k, v in last.items() if k not in NOT_KEPT}),
-            "callbacks": trainer.hooks.state_dict(),
-            "policies_to_train": sorted(trainer.policies_to_train),
-            **({"curriculum": trainer.curriculum.state_dict()} if trainer.curriculum.stages else {}),
-        }
 
     def restore(self, path: Path) -> None:
         """Load everything; the trainer must have been built from the same scenario."""
@@ -265,7 +246,7 @@ class Store:
             for learner, state in zip(trainer.learners, saved["replay"], strict=True):
                 learner.load_replay_state(state)
         with put_to_use(folder, "run"):
-            self._adopt(run)
+            trainer.load_state_dict(run)
         with put_to_use(folder, "workers"):
             trainer.workers.sync_weights()
             trainer.workers.load_state_dict(saved["workers"])
@@ -274,9 +255,7 @@ class Store:
                 load_source_state(trainer.source, saved["source"])
         if trainer.population is not None:
             with put_to_use(folder, "population"):
-                trainer.population.load_state_dict(saved["population"])
-                if trainer.population.round:
-                    trainer.population.as_json()  # all of it can be told, lineage and payoffs too
+                trainer.extensions.rounds.load_state_dict(saved["population"])
         trainer.learning.align()
         self.restored = self._unproven = folder
         if self.files is not None:
@@ -292,22 +271,6 @@ class Store:
         with put_to_use(self._unproven):
             yield
         self._unproven = None
-
-    def _adopt(self, run: Mapping[str, Any]) -> None:
-        trainer = self.trainer
-        for name in COUNTERS:
-            if name in run["counters"]:  # older checkpoints know fewer
-                setattr(trainer, name, run["counters"][name])
-        trainer.recent = EpisodeStats(**run["recent"])
-        trainer.last_metrics = run["last_metrics"]
-        trainer.last_evaluation = run["last_evaluation"]
-        trainer.last_result = run["last_result"]
-        if trainer.curriculum.stages:
-            trainer.curriculum.load_state_dict(run["curriculum"])
-            trainer.workers.stage = trainer.curriculum.stage
-        trainer.hooks.load_state_dict(run.get("callbacks"))
-        if trainer.scenario.multiagent.policies_to_train == run["scenario"]["multiagent"]["policies_to_train"]:
-            trainer.set_policies_to_train(run["policies_to_train"])  # else the new scenario decides
 
     @staticmethod
     def rebuild(cls: type[Trainer], path: Path, allow: frozenset[str], changes: Mapping[str, Any]) -> Trainer:

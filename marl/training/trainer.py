@@ -4,53 +4,39 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
-from marl.algos.learner import Learner, Metrics
-from marl.data.batch import MultiAgentBatch
-from marl.data.episode import Episode, EpisodeStats
-from marl.data.task import AgentID, Array, PolicyID
-from marl.envs.base import Action, Obs
-from marl.errors import ConfigError, did_you_mean
-from marl.play.actor import Actor, ask_all, policies_of
-from marl.play.export import export_policies, read_weights_for
-from marl.policies.build import build_policies, find_policy, weights_of
-from marl.policies.policy import Policy
-from marl.registry import load_object
-from marl.rollout.pool import Collected, WorkerPool
-from marl.runs.custom_metrics import pictures, without_pictures
+from marl.algos.learner import Metrics
+from marl.data.episode import EpisodeStats
+from marl.data.task import PolicyID
+from marl.errors import ConfigError
+from marl.rollout.pool import Collected
+from marl.runs.custom_metrics import without_pictures
 from marl.runs.lock import check_unlocked
-from marl.runs.result import Result, episode_numbers, look_up, reached
-from marl.runs.system_info import Usage, experiment_id, whereabouts
-from marl.runs.weights import check_loaded, load_policy
+from marl.runs.result import Result, reached
+from marl.runs.system_info import Usage, experiment_id
 from marl.scenario.config import Scenario
-from marl.scenario.describe import describe
-from marl.scenario.load import compose
-from marl.scenario.resolve import Setup, resolve
-from marl.training.build import check_fields, choose_device, make_pool
-from marl.training.extensions.callbacks import connect, finish_evaluation, finish_result, take_pictures
-from marl.training.extensions.curriculum import Curriculum, change_envs_if_due, stops_that_count
-from marl.training.extensions.population import end_round_if_due, make_examiner, make_population, population_numbers
-from marl.training.extensions.video import Camera, make_camera
-from marl.training.learners import Learners, make_learners
-from marl.training.memory_estimate import check_memory
-from marl.training.sources import Source, choose_source, close_source
+from marl.scenario.resolve import Setup
+from marl.training.build import build_parts, prepare, scenario_of
+from marl.training.extensions.chosen import Extensions
+from marl.training.iteration_result import add_times, begin_result, to_keep
+from marl.training.policy_access import PolicyAccess
+from marl.training.sources import close_source
 from marl.training.store import Store
 from marl.training.timers import Timers
-from marl.trust import Sort, as_built
+from marl.trust import as_built
 
 RECENT = 100  # episodes that a result covers when fewer ended in its iteration
-CHOICE = Sort("policies_to_train", creators=True)
+COUNTERS = (
+    "decisions_lost", "iteration", "timesteps_total", "agent_timesteps_total", "episodes_total", "time_total_s", "trial_id",
+    "experiment_id",
+)  # fmt: skip
 _as_built = as_built(lambda trainer: trainer.setup.rollout.trust)
 
 
-class Trainer:
+class Trainer(PolicyAccess):
     """Trains the policies of one scenario.
 
     ``Trainer("qmix", env="two_step_game", config={"lr": 1e-3})`` or ``Trainer(scenario=...)``. Nothing is written to
@@ -73,32 +59,19 @@ class Trainer:
             raise ConfigError("give Trainer a scenario, or algo, env and config, not both.")
         if directory is not None:
             check_unlocked(Path(directory))  # before anything is started
-        keys = dict(config or {})
-        if env is not None:
-            keys["env"] = env
-        if algo is not None:
-            keys["algo"] = {**_as_dict(keys.get("algo")), "name": algo}
-        self.scenario = setup.scenario if setup is not None else scenario or compose(keys)
-        torch.set_num_threads(self.scenario.torch_threads)
-        self.setup: Setup = setup or resolve(self.scenario)
-        check_fields(self.scenario, list(self.setup.policies))
-        check_memory(self.setup)
-        self.curriculum = Curriculum(self.scenario)
-        self.examiner = make_examiner(self.setup) if self.scenario.exploitability.interval else None
-        self.camera: Camera | None = make_camera(self.setup)
-        self.device = choose_device(self.scenario)
-        self.policies = self._build_policies(fresh)
-        self.learning: Learners = make_learners(self.setup, self.policies)
-        self.learners: list[Learner] = self.learning.members
-        self.choose_trained: Callable[..., bool] | None = None
-        with ExitStack() as undo:  # whoever fails here leaves no process behind
-            undo.callback(self.learning.stop)
-            self._set_initial_trained()
-            self.workers: WorkerPool = make_pool(self.setup, self.policies)
-            self.source: Source = choose_source(self.setup, self.workers, self.learners)
-            undo.pop_all()
-        self.hooks = connect(self)
-        self.population = make_population(self)
+        self.scenario = setup.scenario if setup is not None else scenario or scenario_of(algo, env, config)
+        self.setup = prepare(self.scenario, setup)
+        self.extensions = Extensions(self.setup)
+        parts = build_parts(self.setup, fresh)
+        self.policies, self.workers, self.source = parts.policies, parts.workers, parts.source
+        self.learning, self.learners = parts.learning, parts.learning.members
+        self.choose_trained = parts.choose_trained
+        self.extensions.join(self)
+        self.curriculum = self.extensions.curriculum
+        self.evaluation = self.extensions.evaluation
+        self.exploitability = self.extensions.exploitability
+        self.hooks = self.extensions.callbacks.hooks
+        self.population = self.extensions.rounds.population
         self.extra: dict[str, float] = {}  # newest numbers of the source
         self.timers = Timers()
         self.usage = Usage() if self.scenario.log_sys_usage else None
@@ -110,51 +83,31 @@ class Trainer:
         self.decisions_lost = 0  # truncated without a last observation
         self.recent = EpisodeStats.empty()
         self.last_metrics: dict[PolicyID, dict[str, float]] = {}
-        self.last_evaluation: Result | None = None
         self.last_result: Result = {}
-        self.best_evaluation: float | None = None
         self.trial_id = secrets.token_hex(3)[:5]
         self.experiment_id = experiment_id()
-        self.notes: list[str] = []
-        if self.examiner is not None and self.examiner.why_trained:
-            self.notes.append(f"exploitability: best responses are trained, because {self.examiner.why_trained}")
+        self.notes: list[str] = [self.exploitability.note] if self.exploitability.note else []
         self.store = Store(self, Path(directory) if directory is not None else None)
 
-    def _build_policies(self, fresh: bool) -> dict[PolicyID, Policy]:
-        policies = build_policies(self.setup.policies, self.setup.task.kinds)
-        for policy in policies.values():
-            policy.to(self.device)
-        for name, path in self.scenario.load.items() if fresh else ():  # a restored run has its own weights
-            load_policy(policies[name], name, path)
-        if fresh:
-            check_loaded(policies, self.scenario.load)
-        return policies
+    @property
+    def last_evaluation(self) -> Result | None:
+        return self.evaluation.last
 
-    def _set_initial_trained(self) -> None:
-        wanted = self.scenario.multiagent.policies_to_train
-        if isinstance(wanted, str):
-            found = load_object(wanted, CHOICE)
-            if not callable(found):
-                raise ConfigError(f"policies_to_train {wanted!r} is a {type(found).__name__}; expected a function.")
-            self.choose_trained = found
-        elif callable(wanted):
-            self.choose_trained = wanted
-        elif wanted is not None:
-            self.set_policies_to_train(wanted)
-        for name in self.policies_to_train & set(self.scenario.load):  # a loaded policy that learns explores anew
-            self.policies[name].anneal(0)
+    @property
+    def best_evaluation(self) -> float | None:
+        return self.evaluation.best
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
     @_as_built
     def train(self) -> Result:
-        """One iteration: rounds of collecting and learning, then evaluation if it is due; gives the result."""
+        """One iteration: rounds of collecting and learning, then whatever is due; returns the result."""
         self.store.check_own()
         started = time.perf_counter()
         self.timers.clear()
         steps, agent_steps, episodes, metrics = 0, 0, [], self.last_metrics
         while steps < self.setup.iteration_steps:
-            collected, learned = self._round()
+            collected, learned = self._collect_and_learn()
             steps += collected.env_steps
             agent_steps += collected.agent_steps
             episodes.append(collected.episodes)
@@ -163,32 +116,29 @@ class Trainer:
         self.timesteps_total += steps
         self.agent_timesteps_total += agent_steps
         self.last_metrics = {name: row for name, row in metrics.items() if name in self.policies_to_train}
-        end_round_if_due(self)
+        for extension in self.extensions:
+            extension.after_learning(self)
         fresh = EpisodeStats.concat(episodes)
         self.episodes_total += len(fresh)
         self.recent = EpisodeStats.concat([self.recent, fresh]).last(max(RECENT, len(fresh)))
-        result = self._result(steps, agent_steps, len(fresh))
+        result = begin_result(self, steps, agent_steps, len(fresh))
         result["time_total_s"] = self.time_total_s + time.perf_counter() - started  # a stop condition may ask for it
         self.recent = without_pictures(self.recent.last(RECENT))
-        self._evaluate_if_due(result)
-        if self.camera is not None:
-            self.camera.after_iteration(self, bool(result["done"]))
+        for extension in self.extensions:
+            extension.after_iteration(self, result)
+        result["done"] = self.should_stop(result)
+        for extension in self.extensions:
+            extension.after_done(self, result)
         took = time.perf_counter() - started
         self.time_total_s += took
-        result |= {
-            "time_this_iter_s": took,
-            "time_total_s": self.time_total_s,
-            "timers": self.timers.numbers(steps),
-            "sampler_perf": self.timers.sampler_numbers(),
-            **({"perf": self.usage.numbers()} if self.usage is not None else {}),
-        }
-        finish_result(self, result)
+        add_times(self, result, took)
+        for extension in self.extensions:
+            extension.after_result(self, result)
         self.last_result = result
-        change_envs_if_due(self, result)
         self.store.written(result)
         return result
 
-    def _round(self) -> tuple[Collected, Metrics]:
+    def _collect_and_learn(self) -> tuple[Collected, Metrics]:
         with self.timers("sample"):
             collected = self.source.collect(self.setup.fragment)
         self.notes += collected.notes
@@ -206,49 +156,19 @@ class Trainer:
         self.extra |= collected.extra
         return collected, metrics
 
-    def _evaluate_if_due(self, result: Result) -> None:
-        due = {
-            "evaluation": (self.scenario.evaluation.interval, self.evaluate),
-            "exploitability": (self.scenario.exploitability.interval, self.measure_exploitability),
-        }
-        for name, (interval, measure) in due.items():
-            if interval and self.iteration % interval == 0:
-                result[name] = measure()
-        result["done"] = self.should_stop(result)
-        for name, (interval, measure) in due.items():
-            if result["done"] and interval and name not in result:
-                result[name] = measure()
-        if "evaluation" in result:
-            take_pictures(result)
-            self.last_evaluation = result["evaluation"]
-            self._note_best(result)
-
     @_as_built
     def evaluate(self) -> Result:
         """Greedy episodes on envs of their own. Episode ``i`` has the seed (run seed, iteration, i)."""
-        config = self.scenario.evaluation
-        with self.timers("evaluation"):
-            seeds = [_seed(self.scenario.seed, self.iteration, i) for i in range(config.episodes)]
-            stats = self.workers.evaluate(seeds, config.explore)
-        return finish_evaluation(self, stats, {**episode_numbers(stats, list(self.policies)), "episodes": len(stats)})
+        return self.evaluation.measure(self)
 
     @_as_built
     def measure_exploitability(self) -> Result:
         """How far the policies are from equilibrium; by the scenario's ``exploitability`` section."""
-        examiner = self.examiner or make_examiner(self.setup)
-        with self.timers("exploitability"):
-            return examiner.measure(self.policies, self.workers, self.iteration).as_json()
-
-    def _note_best(self, result: Result) -> None:
-        value = look_up(result["evaluation"], self.scenario.evaluation.metric)
-        if value is not None and (self.best_evaluation is None or value > self.best_evaluation):
-            self.best_evaluation = value
-            self.store.new_best()
-        result["best_evaluation"] = self.best_evaluation
+        return self.exploitability.measure(self)
 
     def should_stop(self, result: Mapping[str, Any]) -> bool:
         """Whether any stop condition is met."""
-        stop = stops_that_count(self, result)
+        stop = self.curriculum.stops_that_count(result, self.scenario.stop)
         if stop.pop("goal", False) and self.scenario.goal and reached(result, self.scenario.goal):
             return True
         return any(reached(result, {field: float(value)}) for field, value in stop.items())
@@ -268,44 +188,13 @@ class Trainer:
         last = {**self.last_result, "evaluation": self.last_evaluation or {}}
         return self.curriculum.in_last_stage(last) and reached(last, self.scenario.goal)
 
-    def _result(self, steps: int, agent_steps: int, episodes: int) -> Result:
-        counters = _summed([learner.counters for learner in self.learners])
-        trained = self.policies_to_train
-        return {
-            **episode_numbers(self.recent, list(self.policies)),
-            "episode_media": pictures(self.recent),
-            "episodes_this_iter": episodes,
-            "episodes_total": self.episodes_total,
-            "training_iteration": self.iteration,
-            "timesteps_this_iter": steps,
-            "timesteps_total": self.timesteps_total,
-            "agent_timesteps_total": self.agent_timesteps_total,
-            "num_healthy_workers": self.workers.num_healthy_workers,
-            "info": {
-                "learner": {n: self._learner_numbers(n) for n in self.last_metrics if n in trained},
-                "num_steps_sampled": self.timesteps_total,
-                "num_agent_steps_sampled": self.agent_timesteps_total,
-                **counters,
-                **self.extra,
-                "num_decisions_lost": self.decisions_lost,
-            },
-            "agent_timesteps_this_iter": agent_steps,
-            "policies_to_train": sorted(trained),
-            "seed": self.scenario.seed,
-            "trial_id": self.trial_id,
-            "experiment_id": self.experiment_id,
-            **whereabouts(),
-            "config": describe(self.scenario),
-            **self.curriculum.numbers(self.timesteps_total),
-            **population_numbers(self),
-        }
-
-    def _learner_numbers(self, policy: PolicyID) -> Result:
-        errors = [one.td_errors[policy].tolist() for one in self.learners if policy in one.td_errors]
-        return {"learner_stats": self.last_metrics[policy], **({"td_error": errors[0]} if errors else {})}
+    def forget_episodes(self) -> None:
+        """A new stage of a curriculum begins: numbers of episodes and evaluations belong to the stage before."""
+        self.recent = EpisodeStats.empty()
+        self.evaluation.forget()
 
     def run(self) -> Result:
-        """Train until a stop condition is met, into a run directory; gives the last result."""
+        """Train until a stop condition is met, into a run directory; returns the last result."""
         from marl.runs.places import default_results
         from marl.training.loop import run_until_stopped
 
@@ -317,9 +206,41 @@ class Trainer:
 
     # -- files -----------------------------------------------------------------------------------------------------
 
+    def state_dict(self) -> dict[str, Any]:
+        """What has been counted and seen so far: the part ``run`` of a checkpoint, without the scenario."""
+        curriculum = self.curriculum.state_dict()
+        return {
+            "counters": {**{name: getattr(self, name) for name in COUNTERS}, "best_evaluation": self.evaluation.best},
+            "recent": vars(self.recent),
+            "last_metrics": self.last_metrics,
+            "last_evaluation": self.evaluation.last,
+            "last_result": to_keep(self.last_result),
+            "callbacks": self.hooks.state_dict(),
+            "policies_to_train": sorted(self.policies_to_train),
+            **({"curriculum": curriculum} if curriculum else {}),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with these counters, episodes and extensions; policies, learners and workers are loaded apart."""
+        counters = state["counters"]
+        for name in COUNTERS:
+            if name in counters:  # older checkpoints know fewer
+                setattr(self, name, counters[name])
+        self.evaluation.best = counters.get("best_evaluation", self.evaluation.best)
+        self.evaluation.last = state["last_evaluation"]
+        self.recent = EpisodeStats(**state["recent"])
+        self.last_metrics = state["last_metrics"]
+        self.last_result = state["last_result"]
+        if self.curriculum.stages:
+            self.curriculum.load_state_dict(state["curriculum"])
+            self.workers.stage = self.curriculum.stage
+        self.hooks.load_state_dict(state.get("callbacks"))
+        if self.scenario.multiagent.policies_to_train == state["scenario"]["multiagent"]["policies_to_train"]:
+            self.set_policies_to_train(state["policies_to_train"])  # else the new scenario decides
+
     @_as_built
     def save(self, path: Path | str | None = None) -> Path:
-        """Write a checkpoint, by default into the run directory; gives its folder."""
+        """Write a checkpoint, by default into the run directory; returns its folder."""
         return self.store.save(None if path is None else Path(path))
 
     @_as_built
@@ -334,8 +255,8 @@ class Trainer:
 
     def stop(self) -> None:
         """Free workers and files."""
-        if self.camera is not None:
-            self.camera.close()
+        for extension in self.extensions:
+            extension.close()
         close_source(self.source)
         self.workers.stop()
         self.learning.stop()
@@ -346,118 +267,3 @@ class Trainer:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-    # -- policies --------------------------------------------------------------------------------------------------
-
-    @property
-    def policies_to_train(self) -> frozenset[PolicyID]:
-        return frozenset().union(*(learner.trained for learner in self.learners)) if self.learners else frozenset()
-
-    def set_policies_to_train(self, policies: Collection[PolicyID]) -> None:
-        """Train only these from now on; the others stay as they are, bit for bit."""
-        for name in policies:
-            if name not in self.setup.roles:
-                raise ConfigError(
-                    f"policy {name!r} cannot be trained. Trainable: "
-                    f"{', '.join(self.setup.roles)}.{did_you_mean(name, self.setup.roles)}"
-                )
-        self.learning.set_trained(policies)
-
-    def get_policy(self, policy_id: PolicyID = "default_policy") -> Policy:
-        """A policy by its id; where there is only one, the default id finds it."""
-        return find_policy(self.policies, policy_id)
-
-    def get_weights(self, policies: Sequence[PolicyID] | None = None) -> dict[PolicyID, dict[str, Array]]:
-        return weights_of({name: self.get_policy(name) for name in policies or self.policies})
-
-    def set_weights(self, weights: Mapping[PolicyID, dict[str, Array]]) -> None:
-        """Change policies and bring them to the workers."""
-        for name, arrays in weights.items():
-            self.get_policy(name).set_weights(arrays)
-        self.workers.sync_weights()
-
-    def compute_action(
-        self,
-        obs: Obs,
-        *,
-        policy_id: PolicyID = "default_policy",
-        agent: AgentID | None = None,
-        explore: bool = False,
-        state: Array | None = None,
-        prev_action: Action | None = None,
-        prev_reward: float = 0.0,
-        info: Mapping[str, Any] | None = None,
-        full_fetch: bool = False,
-    ) -> Action | tuple[Action, Array, dict[str, float]]:
-        """What the policy does for one observation as the env gives it.
-
-        A recurrent policy also takes the ``state`` that the call before gave, the reward since, and what was really done
-        since, if that is not what the call before gave. ``info`` may hold an ``action_mask``. With ``full_fetch`` the answer
-        is (action, state, {"action_logp": ...}). Preprocessors and filters are applied; filters do not learn from it.
-        """
-        actor = self._actor(policy_id)
-        return actor.compute_action(
-            obs, agent=agent, explore=explore, state=state, prev_action=prev_action, prev_reward=prev_reward, info=info,
-            full_fetch=full_fetch,
-        )  # fmt: skip
-
-    def compute_actions(
-        self,
-        obs: Mapping[AgentID, Obs],
-        *,
-        policy_id: PolicyID | None = None,
-        episode: Episode | None = None,
-        explore: bool = False,
-        state: Mapping[AgentID, Array] | None = None,
-        prev_action: Mapping[AgentID, Action] | None = None,
-        prev_reward: Mapping[AgentID, float] | None = None,
-        info: Mapping[AgentID, Mapping[str, Any]] | None = None,
-        full_fetch: bool = False,
-    ) -> Any:
-        """The same for several agents: dicts by agent in and out; with ``full_fetch`` three of them.
-
-        ``policy_mapping_fn`` says who decides, unless ``policy_id`` does; where it draws, the same ``episode`` keeps the draw.
-        """
-        setup = self.setup
-        mapper = setup.rollout.mapper if setup.stage is None else setup.stage.answers()
-        names = dict.fromkeys(obs, policy_id) if policy_id else policies_of(obs, mapper, list(self.policies), episode)
-        actors = {agent: self._actor(str(name)) for agent, name in names.items()}
-        return ask_all(actors, obs, explore, state, prev_action, prev_reward, info, full_fetch)
-
-    def _actor(self, policy_id: PolicyID) -> Actor:
-        return Actor(self.get_policy(policy_id), self.setup.rollout.config)
-
-    def export_model(self, path: Path | str, policies: Sequence[PolicyID] | None = None) -> list[Path]:
-        """Write policies (all, or these) as safetensors and JSON, each into a folder of its name: see ``load_policy``."""
-        return export_policies(Path(path), self.setup, self.get_weights(), policies)
-
-    def import_model(self, path: Path | str, policies: Sequence[PolicyID] | None = None) -> list[PolicyID]:
-        """Take weights from ``export_model`` (all that are there and here, or these); gives the policies that changed."""
-        weights = read_weights_for(self.policies, Path(path), policies)
-        self.set_weights(weights)
-        self.learning.align()
-        return list(weights)
-
-    def value_function(self, policy_id: PolicyID, batch: MultiAgentBatch) -> Array:
-        """The critic's values of the policy's decisions in a batch, in the order of ``batch.for_policy(policy_id)``."""
-        learner = next((one for one in self.learners if policy_id in one.policies), None)
-        if learner is None:
-            raise ConfigError(f"policy {policy_id!r} does not learn, so it has no critic.")
-        return learner.value_function(policy_id, batch)
-
-
-def _seed(*numbers: int) -> int:
-    return int(np.random.SeedSequence(list(numbers)).generate_state(1)[0] >> 1)
-
-
-def _summed(counters: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """Counts of all learners together; the time of the last target update is the newest one."""
-    total: dict[str, int] = {}
-    for row in counters:
-        for name, value in row.items():
-            total[name] = max(total.get(name, 0), value) if name.startswith("last_") else total.get(name, 0) + value
-    return total
-
-
-def _as_dict(algo: object) -> dict[str, Any]:
-    return dict(algo) if isinstance(algo, Mapping) else {}

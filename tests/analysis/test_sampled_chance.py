@@ -22,7 +22,7 @@ from marl.gametheory.tree.tree import ChanceSample
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.runs.result import reached
 from marl.training.display import plain_line, table_cells
-from marl.training.extensions.exploitability import Examiner
+from marl.training.examiner import Examiner
 from tests.analysis.runs import TINY
 from tests.gametheory.card_games import CARDS, true_gains, true_value
 
@@ -165,10 +165,10 @@ def test_an_env_that_lists_its_chance_wrongly_is_refused_before_training_whateve
 def test_an_env_that_never_repeats_is_measured_by_best_responses_which_is_said() -> None:
     keys = {**KEYS, "env": "tests.gametheory.test_tree_chance:Dice", "exploitability": {"interval": 1}}
     with Trainer("ppo", config=keys) as trainer:
-        assert trainer.examiner is not None
-        assert trainer.examiner.tree is None
-        assert "200 reset seeds gave 200 different starts" in trainer.examiner.why_trained
-        assert trainer.examiner.why_trained in trainer.notes[0]
+        assert trainer.exploitability.examiner is not None
+        assert trainer.exploitability.examiner.tree is None
+        assert "200 reset seeds gave 200 different starts" in trainer.exploitability.examiner.why_trained
+        assert trainer.exploitability.examiner.why_trained in trainer.notes[0]
         with pytest.raises(ConfigError, match="different starts"):
             Examiner(trainer.setup, ExploitabilityConfig(method="exact"))
     with pytest.raises(ValueError, match="chance_samples means nothing to method: best_response"):

@@ -29,7 +29,7 @@ from marl.gametheory.tree.tree import Tree
 from marl.policies.policy import Policy
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.populations.members import build
-from marl.training.extensions.exploitability import EXACT, LOWER, SAMPLED
+from marl.training.examiner import EXACT, LOWER, SAMPLED
 
 SIGNS = {EXACT: "", SAMPLED: "~ ", LOWER: "≥ "}
 

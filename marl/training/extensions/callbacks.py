@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from marl.algos.learner import Metrics
 from marl.callbacks.callbacks import Hooks, make_hooks
 from marl.data.batch import SampleBatch
-from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.errors import CallbackError, ConfigError
 from marl.policies.policy import Policy
-from marl.runs.custom_metrics import pictures
+from marl.runs.result import Result
+from marl.training.extensions.extension import Extension
 
 if TYPE_CHECKING:
     from marl.training.trainer import Trainer
@@ -59,35 +59,22 @@ def _read_only(rows: SampleBatch) -> SampleBatch:
     return SampleBatch(columns)
 
 
-def connect(trainer: Trainer) -> Hooks:
-    """The trainer's hooks; learners tell them of their batches. The driver's own worker, index 0, shares its object."""
-    local = trainer.workers.local_worker()
-    hooks = local.hooks if local.index == 0 else make_hooks(trainer.scenario.callbacks, own=False)
-    if "on_learn_on_batch" in hooks:
-        trainer.learning.listen(BatchListener(hooks, trainer.policies))
-    return hooks
+class UserCallbacks(Extension):
+    """The trainer's side of the user's callbacks. The driver's own worker, index 0, shares its object."""
 
+    name = "callbacks"
 
-def finish_result(trainer: Trainer, result: dict[str, Any]) -> None:
-    """``on_train_result``, after which a stop condition may be met by what it noted."""
-    if "on_train_result" in trainer.hooks:
-        trainer.hooks("on_train_result", trainer=trainer, result=result)
-        result["done"] = bool(result.get("done")) or trainer.should_stop(result)
+    def __init__(self, trainer: Trainer) -> None:
+        local = trainer.workers.local_worker()
+        self.hooks: Hooks = local.hooks if local.index == 0 else make_hooks(trainer.scenario.callbacks, own=False)
+        if "on_learn_on_batch" in self.hooks:
+            trainer.learning.listen(BatchListener(self.hooks, trainer.policies))
 
-
-def finish_evaluation(trainer: Trainer, stats: EpisodeStats, block: dict[str, Any]) -> dict[str, Any]:
-    """The block of an evaluation with its pictures and what ``on_evaluate_end`` noted."""
-    shown = pictures(stats)
-    if shown:
-        block["episode_media"] = shown
-    trainer.hooks("on_evaluate_end", trainer=trainer, evaluation_metrics=block)
-    return block
-
-
-def take_pictures(result: dict[str, Any]) -> None:
-    """Pictures of an evaluation stand beside those of training, so that the run's files keep them."""
-    shown = result["evaluation"].pop("episode_media", {})
-    result["episode_media"] |= {f"evaluation/{name}": given for name, given in shown.items()}
+    def after_result(self, trainer: Trainer, result: Result) -> None:
+        """``on_train_result``, after which a stop condition may be met by what it noted."""
+        if "on_train_result" in self.hooks:
+            self.hooks("on_train_result", trainer=trainer, result=result)
+            result["done"] = bool(result.get("done")) or trainer.should_stop(result)
 
 
 def refuse_idle(hooks: Hooks, evolution: bool, recorded: str | None) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.errors import ConfigError
 from marl.registry import load_object
@@ -19,6 +18,7 @@ from marl.rollout.stages import ChooseTasks
 from marl.runs.result import COUNT_FIELDS, Result, check_field, look_up, reached
 from marl.scenario.config import Scenario, StageConfig
 from marl.scenario.stages import describe_stage, stages_of
+from marl.training.extensions.extension import Extension
 from marl.trust import Sort
 
 if TYPE_CHECKING:
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 TASKS = Sort("env_task_fn", creators=True)
 
 
-class Curriculum:
+class Curriculum(Extension):
     """The stages of a run and the present one. A run without a curriculum has no stages and is always in its last one."""
+
+    name = "curriculum"
 
     def __init__(self, scenario: Scenario) -> None:
         self.stages: tuple[StageConfig, ...] = stages_of(scenario)
@@ -37,7 +39,7 @@ class Curriculum:
         self.since = 0  # env steps of the run at which the present stage began
         self.episodes_cut = 0
 
-    def numbers(self, timesteps_total: int) -> Result:
+    def numbers(self, trainer: Trainer) -> Result:
         """The result's ``curriculum`` block."""
         if not self.stages:
             return {}
@@ -45,7 +47,7 @@ class Curriculum:
             "curriculum": {
                 "stage": self.stage,
                 "num_stages": len(self.stages),
-                "timesteps_this_stage": timesteps_total - self.since,
+                "timesteps_this_stage": trainer.timesteps_total - self.since,
                 "num_episodes_cut": self.episodes_cut,
             }
         }
@@ -58,44 +60,38 @@ class Curriculum:
         """Whether a result comes from the last stage."""
         return not self.stages or look_up(result, "curriculum.stage") == len(self.stages) - 1
 
+    def after_result(self, trainer: Trainer, result: Result) -> None:
+        """Begin the next stage if it is due, and ask ``env_task_fn``."""
+        if self.due(result) and not result["done"]:
+            self._begin_next_stage(trainer)
+        if self.choose_task is not None:
+            trainer.workers.foreach_worker(ChooseTasks(self.choose_task, result))
+
+    def _begin_next_stage(self, trainer: Trainer) -> None:
+        self.stage += 1
+        self.since = trainer.timesteps_total
+        cut = trainer.workers.enter_stage(self.stage)
+        self.episodes_cut += cut
+        trainer.forget_episodes()
+        trainer.notes.append(
+            f"curriculum: stage {self.stage} (the last is {len(self.stages) - 1}) begins after {trainer.timesteps_total} "
+            f"env steps: {describe_stage(self.stages[self.stage])}; {cut} running episodes were broken off"
+        )
+
+    def stops_that_count(self, result: Mapping[str, Any], stop: Mapping[str, float | bool]) -> dict[str, float | bool]:
+        """The stop conditions that a result can meet: before the last stage of a curriculum, budgets alone."""
+        if self.in_last_stage(result):
+            return dict(stop)
+        budgets = {*COUNT_FIELDS} - {"best_evaluation"}
+        return {field: value for field, value in stop.items() if field in budgets or field.startswith("curriculum.")}
+
     def state_dict(self) -> dict[str, Any]:
+        if not self.stages:
+            return {}
         return {"stage": self.stage, "since": self.since, "episodes_cut": self.episodes_cut}
 
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.stage, self.since, self.episodes_cut = state["stage"], state["since"], state["episodes_cut"]
-
-
-def change_envs_if_due(trainer: Trainer, result: Result) -> None:
-    """Called after each iteration: begin the next stage, and ask ``env_task_fn``."""
-    curriculum = trainer.curriculum
-    if curriculum.due(result) and not result["done"]:
-        _begin_next_stage(trainer)
-    if curriculum.choose_task is not None:
-        trainer.workers.foreach_worker(ChooseTasks(curriculum.choose_task, result))
-
-
-def _begin_next_stage(trainer: Trainer) -> None:
-    curriculum = trainer.curriculum
-    curriculum.stage += 1
-    curriculum.since = trainer.timesteps_total
-    cut = trainer.workers.enter_stage(curriculum.stage)
-    curriculum.episodes_cut += cut
-    trainer.recent = EpisodeStats.empty()
-    trainer.last_evaluation = trainer.best_evaluation = None
-    trainer.notes.append(
-        f"curriculum: stage {curriculum.stage} (the last is {len(curriculum.stages) - 1}) begins after "
-        f"{trainer.timesteps_total} env steps: {describe_stage(curriculum.stages[curriculum.stage])}; {cut} running episodes "
-        "were broken off"
-    )
-
-
-def stops_that_count(trainer: Trainer, result: Mapping[str, Any]) -> dict[str, float | bool]:
-    """The stop conditions that a result can meet: before the last stage of a curriculum, budgets alone."""
-    stop = trainer.scenario.stop
-    if trainer.curriculum.in_last_stage(result):
-        return dict(stop)
-    budgets = {*COUNT_FIELDS} - {"best_evaluation"}
-    return {field: value for field, value in stop.items() if field in budgets or field.startswith("curriculum.")}
 
 
 def check_stages(scenario: Scenario, policies: Sequence[PolicyID]) -> None:

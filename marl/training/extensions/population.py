@@ -1,50 +1,59 @@
-"""The game theory of a run: rounds of its population, in which snapshots join and learners begin anew, and its examiner."""
+"""Rounds of a run's population, in which snapshots join and learners begin anew."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 from marl.data.task import PolicyID
 from marl.policies.build import build_policies
 from marl.runs.result import Result
-from marl.scenario.resolve import Setup
+from marl.training.extensions.extension import Extension
 from marl.training.learners import build_learners
 
 if TYPE_CHECKING:
     from marl.populations.loop import PopulationTrainer
-    from marl.training.extensions.exploitability import Examiner
     from marl.training.trainer import Trainer
 
 
-def make_population(trainer: Trainer) -> PopulationTrainer | None:
-    """The population of a run that has one."""
-    setup = trainer.setup
-    if setup.stage is None:
-        return None
-    from marl.populations.loop import PopulationTrainer  # brings the game theory along
+class PopulationRounds(Extension):
+    """Ends the rounds of a run's population between iterations; a run without one has no rounds."""
 
-    return PopulationTrainer(setup.stage, trainer.policies, setup.policies, setup.scenario.seed)
+    name = "population"
 
+    def __init__(self, trainer: Trainer) -> None:
+        self.population: PopulationTrainer | None = None
+        setup = trainer.setup
+        if setup.stage is not None:
+            from marl.populations.loop import PopulationTrainer  # brings the game theory along
 
-def make_examiner(setup: Setup) -> Examiner:
-    """What measures exploitability by the scenario's section of that name."""
-    from marl.training.extensions.exploitability import Examiner
+            self.population = PopulationTrainer(setup.stage, trainer.policies, setup.policies, setup.scenario.seed)
 
-    return Examiner(setup, setup.scenario.exploitability)
+    def after_learning(self, trainer: Trainer) -> None:
+        """A round that is due ends before the result is begun, which tells of the population as it is then."""
+        population = self.population
+        if population is None or not population.due(trainer.timesteps_total):
+            return
+        with trainer.timers("population"):
+            fresh = population.end_round(trainer.workers, trainer.timesteps_total)
+            if fresh:
+                begin_anew(trainer, population, fresh)
+            trainer.workers.sync_weights()
+        trainer.store.write_population(population)
 
+    def numbers(self, trainer: Trainer) -> Result:
+        del trainer
+        return {} if self.population is None else {"population": dict(self.population.numbers)}
 
-def end_round_if_due(trainer: Trainer) -> None:
-    """Called between iterations."""
-    population = trainer.population
-    if population is None or not population.due(trainer.timesteps_total):
-        return
-    with trainer.timers("population"):
-        fresh = population.end_round(trainer.workers, trainer.timesteps_total)
-        if fresh:
-            begin_anew(trainer, population, fresh)
-        trainer.workers.sync_weights()
-    trainer.store.write_population(population)
+    def state_dict(self) -> dict[str, Any]:
+        return {} if self.population is None else self.population.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if self.population is None:
+            return
+        self.population.load_state_dict(state)
+        if self.population.round:
+            self.population.as_json()  # all of it can be told, lineage and payoffs too
 
 
 def begin_anew(trainer: Trainer, population: PopulationTrainer, names: Collection[PolicyID]) -> None:
@@ -70,8 +79,3 @@ def begin_anew(trainer: Trainer, population: PopulationTrainer, names: Collectio
             learner.load_replay_state(new.replay_state())
             learner.counters.update(counters)
     trainer.learning.align()
-
-
-def population_numbers(trainer: Trainer) -> Result:
-    """The result's ``population`` block."""
-    return {} if trainer.population is None else {"population": dict(trainer.population.numbers)}

@@ -28,8 +28,10 @@ from marl.play.return_summary import returns_by_agent
 from marl.play.video import Screen, Video, can_write_mp4, check_screen, picture_by, picture_of
 from marl.rollout.env_runner import EnvRunner
 from marl.rollout.worker import RolloutWorker
+from marl.runs.result import Result
 from marl.scenario.resolve import Setup
 from marl.storage import make_folder, storing, write_atomically
+from marl.training.extensions.extension import Extension
 
 if TYPE_CHECKING:
     from marl.training.trainer import Trainer
@@ -49,12 +51,12 @@ class Film:
     drawing_s: float = 0.0  # seconds that the env took to draw
 
 
-def make_camera(setup: Setup) -> Camera | None:
-    """None where nobody wants to see anything. An env that cannot be drawn is refused before the run starts."""
+def make_camera(setup: Setup) -> Camera:
+    """One that never looks where nothing is to be seen. An env that cannot be drawn is refused before the run starts."""
     config = setup.rollout.config
     film, show = (EVERY if wish is True else int(wish) for wish in (config.record_env, config.render_env))
     if not film and not show:
-        return None
+        return Camera(0, 0)
     recipe = setup.rollout.stage(0).env_recipe
     env = make_batched_env(
         recipe.env, 1, recipe.env_config, with_state=False, wrappers=recipe.wrappers, render_mode="rgb_array"
@@ -70,21 +72,25 @@ def make_camera(setup: Setup) -> Camera | None:
     return Camera(film, show)
 
 
-class Camera:
+class Camera(Extension):
     """Films every ``film`` iterations and shows every ``show``; 0: never. The last iteration is always seen."""
+
+    name = "video"
 
     def __init__(self, film: int, show: int) -> None:
         self.film, self.show = film, show
         self.screen = Screen(lambda text: print(text, file=sys.stderr, flush=True))
         self._told = False
 
-    def after_iteration(self, trainer: Trainer, last: bool) -> None:
-        due = (bool(every) and (last or trainer.iteration % every == 0) for every in (self.film, self.show))
-        film, show = due
-        if film:
+    def after_done(self, trainer: Trainer, result: Result) -> None:
+        if self._due(self.film, trainer, result):
             self._film(trainer)
-        if show:
+        if self._due(self.show, trainer, result):
             self._show(trainer)
+
+    @staticmethod
+    def _due(every: int, trainer: Trainer, result: Result) -> bool:
+        return bool(every) and (bool(result["done"]) or trainer.iteration % every == 0)
 
     def _film(self, trainer: Trainer) -> None:
         directory = trainer.store.directory

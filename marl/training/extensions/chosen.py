@@ -1,0 +1,38 @@
+"""The extensions of a trainer, in the order in which they hear of an iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from marl.scenario.resolve import Setup
+from marl.training.extensions.callbacks import UserCallbacks
+from marl.training.extensions.curriculum import Curriculum
+from marl.training.extensions.evaluation import Evaluation
+from marl.training.extensions.exploitability import Exploitability
+from marl.training.extensions.extension import Extension
+from marl.training.extensions.population import PopulationRounds
+from marl.training.extensions.video import make_camera
+
+if TYPE_CHECKING:
+    from marl.training.trainer import Trainer
+
+
+class Extensions:
+    """Those that need the scenario alone are built at once, before anything large: what they refuse is refused early."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.curriculum = Curriculum(setup.scenario)
+        self.exploitability = Exploitability(setup)
+        self.video = make_camera(setup)
+        self.evaluation = Evaluation(setup.scenario.evaluation.interval)
+        self.callbacks: UserCallbacks
+        self.rounds: PopulationRounds
+
+    def join(self, trainer: Trainer) -> None:
+        """The trainer has its policies, learners and workers: build those that need them."""
+        self.callbacks = UserCallbacks(trainer)
+        self.rounds = PopulationRounds(trainer)
+
+    def __iter__(self) -> Iterator[Extension]:
+        yield from (self.rounds, self.evaluation, self.exploitability, self.video, self.callbacks, self.curriculum)

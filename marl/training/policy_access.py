@@ -1,0 +1,119 @@
+"""What users ask a trainer for besides training: policies, weights, single actions, exports, values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from marl.data.batch import MultiAgentBatch
+from marl.data.episode import Episode
+from marl.data.task import AgentID, Array, PolicyID
+from marl.envs.base import Action, Obs
+from marl.errors import ConfigError
+from marl.play.actor import Actor, ask_all, policies_of
+from marl.play.export import export_policies, read_weights_for
+from marl.policies.build import find_policy, weights_of
+from marl.policies.policy import Policy
+from marl.rollout.pool import WorkerPool
+from marl.scenario.resolve import Setup
+from marl.training.learners import Learners
+
+
+class PolicyAccess:
+    """The half of ``Trainer`` that is about its policies as they are now."""
+
+    setup: Setup
+    policies: dict[PolicyID, Policy]
+    learning: Learners
+    workers: WorkerPool
+
+    @property
+    def policies_to_train(self) -> frozenset[PolicyID]:
+        return self.learning.trained
+
+    def set_policies_to_train(self, policies: Collection[PolicyID]) -> None:
+        """Train only these from now on; the others stay as they are, bit for bit."""
+        self.learning.train_only(policies, self.setup.roles)
+
+    def get_policy(self, policy_id: PolicyID = "default_policy") -> Policy:
+        """A policy by its id; where there is only one, the default id finds it."""
+        return find_policy(self.policies, policy_id)
+
+    def get_weights(self, policies: Sequence[PolicyID] | None = None) -> dict[PolicyID, dict[str, Array]]:
+        return weights_of({name: self.get_policy(name) for name in policies or self.policies})
+
+    def set_weights(self, weights: Mapping[PolicyID, dict[str, Array]]) -> None:
+        """Change policies and bring them to the workers."""
+        for name, arrays in weights.items():
+            self.get_policy(name).set_weights(arrays)
+        self.workers.sync_weights()
+
+    def compute_action(
+        self,
+        obs: Obs,
+        *,
+        policy_id: PolicyID = "default_policy",
+        agent: AgentID | None = None,
+        explore: bool = False,
+        state: Array | None = None,
+        prev_action: Action | None = None,
+        prev_reward: float = 0.0,
+        info: Mapping[str, Any] | None = None,
+        full_fetch: bool = False,
+    ) -> Action | tuple[Action, Array, dict[str, float]]:
+        """What the policy does for one observation as the env gives it.
+
+        A recurrent policy also takes the ``state`` that the call before gave, the reward since, and what was really done
+        since, if that is not what the call before gave. ``info`` may hold an ``action_mask``. With ``full_fetch`` the answer
+        is (action, state, {"action_logp": ...}). Preprocessors and filters are applied; filters do not learn from it.
+        """
+        actor = self._actor(policy_id)
+        return actor.compute_action(
+            obs, agent=agent, explore=explore, state=state, prev_action=prev_action, prev_reward=prev_reward, info=info,
+            full_fetch=full_fetch,
+        )  # fmt: skip
+
+    def compute_actions(
+        self,
+        obs: Mapping[AgentID, Obs],
+        *,
+        policy_id: PolicyID | None = None,
+        episode: Episode | None = None,
+        explore: bool = False,
+        state: Mapping[AgentID, Array] | None = None,
+        prev_action: Mapping[AgentID, Action] | None = None,
+        prev_reward: Mapping[AgentID, float] | None = None,
+        info: Mapping[AgentID, Mapping[str, Any]] | None = None,
+        full_fetch: bool = False,
+    ) -> Any:
+        """The same for several agents: dicts by agent in and out; with ``full_fetch`` three of them.
+
+        ``policy_mapping_fn`` says who decides, unless ``policy_id`` does; where it draws, the same ``episode`` keeps the draw.
+        """
+        setup = self.setup
+        mapper = setup.rollout.mapper if setup.stage is None else setup.stage.answers()
+        names = dict.fromkeys(obs, policy_id) if policy_id else policies_of(obs, mapper, list(self.policies), episode)
+        actors = {agent: self._actor(str(name)) for agent, name in names.items()}
+        return ask_all(actors, obs, explore, state, prev_action, prev_reward, info, full_fetch)
+
+    def _actor(self, policy_id: PolicyID) -> Actor:
+        return Actor(self.get_policy(policy_id), self.setup.rollout.config)
+
+    def export_model(self, path: Path | str, policies: Sequence[PolicyID] | None = None) -> list[Path]:
+        """Write policies (all, or these) as safetensors and JSON, each into a folder of its name: see ``load_policy``."""
+        return export_policies(Path(path), self.setup, self.get_weights(), policies)
+
+    def import_model(self, path: Path | str, policies: Sequence[PolicyID] | None = None) -> list[PolicyID]:
+        """Take weights from ``export_model`` (all that are there and here, or these); gives the policies that changed."""
+        weights = read_weights_for(self.policies, Path(path), policies)
+        self.set_weights(weights)
+        self.learning.align()
+        return list(weights)
+
+    def value_function(self, policy_id: PolicyID, batch: MultiAgentBatch) -> Array:
+        """The critic's values of the policy's decisions in a batch, in the order of ``batch.for_policy(policy_id)``."""
+        learner = next((one for one in self.learning.members if policy_id in one.policies), None)
+        if learner is None:
+            raise ConfigError(f"policy {policy_id!r} does not learn, so it has no critic.")
+        return learner.value_function(policy_id, batch)
