@@ -63,7 +63,7 @@ class Changes:
     env: str | None = None
     env_config: Mapping[str, Any] = field(default_factory=dict)  # with another env all of it, else changes
     sets: Sequence[str] = ()  # key=value
-    policies: Mapping[str, str] = field(default_factory=dict)  # see casting.py
+    policies: Mapping[str, str] = field(default_factory=dict)  # see policy_sources.py
 
     def applied(self, described: Mapping[str, Any]) -> dict[str, Any]:
         raw = {**without_places(described), "num_workers": 0, "pool": "auto"}

@@ -1,6 +1,6 @@
 """Conformance of algorithms: what every learner promises, tried out on a small env within seconds.
 
-``check_learner("my_algo")`` trains the preset on ``signs`` (see ``signs.py``) and looks whether it learns, resumes
+``check_learner("my_algo")`` trains the preset on ``signs`` (see ``sign_env.py``) and looks whether it learns, resumes
 exactly, obeys masks, lives with agents that come and go, with different spaces and with policies that nobody needs,
 leaves frozen policies alone, and does not care for the order of the copies; and whether its updates depend on what they
 should (``update_checks.py``). An algorithm may refuse an env by a ``ConfigError`` before it starts; the report then
