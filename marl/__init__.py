@@ -1,5 +1,18 @@
 """Multi-agent-first reinforcement learning with game theory.
 
+The ten names that most programs need:
+
+    marl.Trainer("qmix", env="two_step_game", config={...})   one run: train(), evaluate(), save(), compute_action()
+    marl.load_scenario("scenarios/two_step_game.yaml")         the same from a file: Trainer(scenario=...)
+    marl.MultiAgentEnv                                         an env of your own, in dicts
+    marl.register_env("mine", MyEnv)                           its name in scenarios
+    marl.check_env(MyEnv)                                      whether it keeps the contract
+    marl.register_pettingzoo("mine", module)                   any PettingZoo env by one line
+    marl.Callbacks                                             your code at the turning points of a run
+    marl.load_policy("exported/default_policy")                a trained policy that acts, without the run
+    marl.tune.run(...)                                         a search over keys
+    marl.games                                                 equilibria, exploitability, cross-play, rankings, reports
+
 Names are loaded when they are first used: ``import marl`` itself imports neither torch nor ray.
 """
 
@@ -59,7 +72,7 @@ _WHERE = {
 }
 
 _RENAMED = {"Frame": "StepOutput", "Kind": "AgentType"}  # old names, for one release
-_ROOMS = ("tune",)  # rooms that are used as `marl.NAME.x`
+_ROOMS = ("tune", "games")  # rooms that are used as `marl.NAME.x`
 
 if TYPE_CHECKING:
     from marl.algos.custom_algorithm import register_algorithm

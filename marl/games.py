@@ -1,0 +1,104 @@
+"""The front door of the game theory: ``from marl import games``.
+
+    >>> from marl import games
+    >>> games.solve(games.matrix([[3, 0], [5, 1]], [[3, 5], [0, 1]])).profile     # a table of payoffs
+    >>> kuhn = games.tree("kuhn_poker")                                           # an env as a tree
+    >>> games.solve(kuhn).values, games.cfr(kuhn, 1000).nash_conv
+    >>> games.exploitability("results/my_run")                                    # a trained run
+    >>> table = games.cross_play(["results/a", "results/b", "random"])            # who beats whom
+    >>> games.rank(table), games.rank(table, "elo")
+    >>> games.report("kuhn_poker", ["results/a"]).text                            # all of it in one page
+
+Everything here is a short way to a function of ``marl.gametheory`` or ``marl.analysis``, where the details are; docs/games
+has a chapter for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from marl.analysis.crossplay import cross_play as cross_play
+from marl.analysis.exploit import exploitability_of
+from marl.analysis.report.build import Report, ReportOptions, build_report
+from marl.errors import ConfigError, UnknownNameError, did_you_mean
+from marl.gametheory.classics import classic_game as classic
+from marl.gametheory.game import MatrixGame, Profile
+from marl.gametheory.game import bimatrix as matrix
+from marl.gametheory.payoffs import PayoffTensor as PayoffTensor
+from marl.gametheory.rank import Ranked, alpha_rank, elo, nash_average
+from marl.gametheory.solve import Solution, nash
+from marl.gametheory.tree.build import build_tree as tree
+from marl.gametheory.tree.cfr import cfr
+from marl.gametheory.tree.response import Solved
+from marl.gametheory.tree.response import nash_conv as tree_nash_conv
+from marl.gametheory.tree.tree import Behaviour, Tree
+from marl.gametheory.tree.value import equilibrium
+from marl.populations.exploit_config import ExploitabilityConfig
+from marl.training.examiner import Exploitability
+
+__all__ = [
+    "MatrixGame", "PayoffTensor", "Tree", "cfr", "classic", "cross_play", "exploitability", "matrix", "nash_conv", "rank",
+    "report", "solve", "tree",
+]  # fmt: skip
+
+Game: TypeAlias = MatrixGame | Tree
+RANKINGS: dict[str, Callable[..., Ranked]] = {"alpha_rank": alpha_rank, "nash_average": nash_average, "elo": elo}
+
+
+def solve(game: Game) -> Solution | Solved:
+    """A Nash equilibrium: of a table of payoffs, or of the tree of a two-player constant-sum game."""
+    return equilibrium(game) if isinstance(game, Tree) else nash(_table(game))
+
+
+def nash_conv(game: Game, strategy: Profile | Behaviour) -> float:
+    """How much all players together could earn more by best responses to ``strategy``; 0: an equilibrium."""
+    if isinstance(game, Tree):
+        return tree_nash_conv(game, strategy)  # type: ignore[arg-type]
+    return _table(game).nash_conv(_table(game).profile(strategy))  # type: ignore[arg-type]
+
+
+def exploitability(
+    checkpoint: Path | str,
+    *,
+    num_workers: int = 0,
+    allow: Collection[str] = (),
+    changes: Mapping[str, Any] | None = None,
+    **keys: Any,
+) -> Exploitability:
+    """NashConv of a trained run or checkpoint; ``keys`` are those of the section ``exploitability:``, method for instance."""
+    return exploitability_of(checkpoint, ExploitabilityConfig(**keys), num_workers, allow, changes=changes)
+
+
+def rank(payoffs: PayoffTensor, method: str = "alpha_rank", **keys: Any) -> Ranked:
+    """Strategies in order of strength by ``alpha_rank``, ``nash_average`` or ``elo``; ``keys`` as the method has them."""
+    if method not in RANKINGS:
+        raise UnknownNameError(
+            f"unknown ranking {method!r}. Known: {', '.join(RANKINGS)}.{did_you_mean(method, RANKINGS)}"
+        )
+    return RANKINGS[method](payoffs, **keys)
+
+
+def report(
+    env: str,
+    checkpoints: Sequence[str | Path] = (),
+    env_config: Mapping[str, Any] | None = None,
+    directory: Path | str | None = None,
+    **options: Any,
+) -> Report:
+    """What ``marl report`` writes, as an object; ``options`` are fields of ``ReportOptions``."""
+    folder = None if directory is None else Path(directory)
+    found = build_report(env, checkpoints, env_config, wishes=ReportOptions(**options), directory=folder)
+    if folder is not None:
+        found.write(folder)
+    return found
+
+
+def _table(game: object) -> MatrixGame:
+    if isinstance(game, MatrixGame):
+        return game
+    raise ConfigError(
+        f"expected a game, got a {type(game).__name__}. Make one by games.matrix(row, column), games.classic(name) or "
+        "games.tree(env)."
+    )
