@@ -5,7 +5,7 @@ SIDE_BY_SIDE := -n 2 --dist loadfile  # two test processes, a file at a time
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo test test-fast lint docs tour proofs siege mutants bench clean
+.PHONY: demo test test-fast lint docs tour proofs siege mutants density bench clean
 
 demo: $(READY)  ## Train the two-step game and show its greedy team reward.
 	$(PY) -m marl.run scenarios/two_step_game.yaml
@@ -36,6 +36,10 @@ siege: $(READY)  ## Kills, damaged and forged files, odd input; ONLY=kills runs 
 
 mutants: $(READY)  ## Break the code on purpose and count what the tests notice; N=300 SEED=0. Goes on where it was stopped.
 	$(PY) -m mutation $(if $(N),--n $(N)) $(if $(SEED),--seed $(SEED))
+
+density: $(READY)  ## Branches, lines and comments of the package, against their limits; what one PPO step runs through.
+	$(PY) -m tools.trace_step
+	$(PY) -m tools.density --check
 
 bench: $(READY)  ## Throughput, as ratios from one run.
 	$(PY) benchmarks/throughput.py
