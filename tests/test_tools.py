@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -180,6 +182,57 @@ def test_the_tracer_counts_each_file_function_and_line_once_and_only_those_of_th
     assert tracer.files == ["first.py", "second.py"]
     assert list(tracer.functions) == [("first.py", "start"), ("second.py", "Second.act")]
     assert sorted(tracer.lines) == [("first.py", n) for n in (7, 8, 9, 11)] + [("second.py", 4)]
+
+
+COVERED = {
+    "pack/__init__.py": "",
+    "pack/code.py": "def quick():\n    return 1\n\n\ndef slow():\n    a = 2\n    return a\n",
+    "pack/room/__init__.py": "",
+    "pack/room/never.py": "a = 1\nb = 2\n",
+    "conftest.py": """
+        from pathlib import Path
+
+        from tools.quick_coverage import QuickCoverage
+
+        def pytest_configure(config):
+            config.addinivalue_line("markers", "slow: slow")
+            plugin = QuickCoverage(Path("seen").resolve(), Path("pack").resolve(), measures=True)
+            config.pluginmanager.register(plugin)
+
+        def pytest_addoption(parser):
+            parser.addoption("--coverage-html", action="store_true")
+    """,
+    "test_both.py": """
+        import pytest
+        from pack.code import quick, slow
+
+        def test_quick():
+            assert quick() == 1
+
+        @pytest.mark.slow
+        def test_slow():
+            assert slow() == 2
+
+        def test_quick_again():
+            assert quick() == 1
+    """,
+}
+
+
+def test_coverage_is_that_of_the_quick_tests_and_of_files_that_nothing_imports(tmp_path: Path) -> None:
+    for name, text in COVERED.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(dedent(text))
+    ours = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ours)}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
+    report = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert "pack/*.py 3 of 5 lines 60.0%" in report  # two `def`, and the line of quick()
+    assert "pack/room 0 of 2 lines 0.0%" in report
+    assert "all 3 of 7 lines 42.9%" in report
 
 
 @pytest.mark.slow
