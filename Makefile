@@ -47,7 +47,7 @@ density: $(READY)  ## Branches, lines and comments of the package, against their
 
 bench: $(READY)  ## Throughput, as ratios from one run.
 	$(PY) benchmarks/throughput.py
-	$(PY) benchmarks/fast_worlds.py
+	$(PY) benchmarks/fast_envs.py
 	$(PY) benchmarks/updates.py
 
 $(READY): pyproject.toml constraints.txt
