@@ -2,19 +2,23 @@
 PY := .venv/bin/python
 READY := .venv/.ready
 SIDE_BY_SIDE := -n 2 --dist loadfile  # two test processes, a file at a time
+COVERAGE ?= -p tools.quick_coverage  # of the quick tests; `make test COVERAGE=` does without
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo test test-fast lint docs tour proofs siege mutants bench clean
+.PHONY: demo test test-fast coverage lint docs tour proofs siege mutants density bench clean
 
 demo: $(READY)  ## Train the two-step game and show its greedy team reward.
 	$(PY) -m marl.run scenarios/two_step_game.yaml
 
 test: lint  ## Lint, types, layers and all tests.
-	$(PY) -m pytest $(SIDE_BY_SIDE) --durations=15
+	$(PY) -m pytest $(SIDE_BY_SIDE) $(COVERAGE) --durations=15
 
 test-fast: lint  ## The same without the slow tests and without Ray.
 	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray"
+
+coverage: $(READY)  ## Which lines the quick tests execute, with pages of all files in build/coverage/html.
+	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray" -p tools.quick_coverage --coverage-html
 
 lint: $(READY)  ## Style, types and the layer rule.
 	$(PY) -m ruff check .
@@ -36,6 +40,10 @@ siege: $(READY)  ## Kills, damaged and forged files, odd input; ONLY=kills runs 
 
 mutants: $(READY)  ## Break the code on purpose and count what the tests notice; N=300 SEED=0. Goes on where it was stopped.
 	$(PY) -m mutation $(if $(N),--n $(N)) $(if $(SEED),--seed $(SEED))
+
+density: $(READY)  ## Branches, lines and comments of the package, against their limits; what one PPO step runs through.
+	$(PY) -m tools.trace_step
+	$(PY) -m tools.density --check
 
 bench: $(READY)  ## Throughput, as ratios from one run.
 	$(PY) benchmarks/throughput.py
