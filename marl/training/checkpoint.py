@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import safetensors.numpy
 from safetensors import SafetensorError
 
+from marl.data.seal import check_seal, sealed
 from marl.data.task import Array
 from marl.data.tree import pack, unpack
 from marl.errors import CheckpointError, CheckpointWriteError, did_you_mean
@@ -32,7 +33,8 @@ from marl.training.restoring import strange_part
 from marl.training.runs import named_run
 
 log = logging.getLogger(__name__)
-FORMAT = 1
+FORMAT = 2
+UNSEALED = 1  # formats up to this one have no seal
 MANIFEST = "manifest.json"
 BEST = "best"
 TO_PLAY = ("run", "policies", "population")  # parts that are enough to play
@@ -251,7 +253,7 @@ def _write_part(folder: Path, part: str, tree: object) -> None:
 
 def _write_manifest(folder: Path, manifest: Manifest) -> None:
     content = {"format": FORMAT, "files": manifest.files, "removed": manifest.removed}
-    write_atomically(folder / MANIFEST, json.dumps(content, indent=2) + "\n")
+    write_atomically(folder / MANIFEST, json.dumps(sealed(content), indent=2) + "\n")
 
 
 def _read_manifest(folder: Path) -> Manifest:
@@ -268,6 +270,10 @@ def _read_manifest(folder: Path) -> Manifest:
     if version > FORMAT:
         reason = f"has format {version}, which a newer marl wrote; this one reads formats up to {FORMAT}"
         raise CheckpointError(f"{file} {reason}. Update marl. {_elsewhere(folder)}", f"{MANIFEST} {reason}")
+    try:
+        check_seal(content, required=version > UNSEALED)
+    except ValueError as error:
+        raise _damaged(file, str(error)) from error
     files, removed = content.get("files"), content.get("removed")
     if not isinstance(files, dict) or not isinstance(removed, list):
         raise _damaged(file, "it has no list of files")

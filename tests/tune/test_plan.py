@@ -14,6 +14,7 @@ from marl.tune.config import TuneConfig, tune_config
 from marl.tune.journal import ERROR, INTERRUPTED, PENDING, RUNNING, STOPPED, TERMINATED, read_journal
 from marl.tune.objective import Halving, Objective, make_halving
 from marl.tune.plan import as_before, new_experiment, plan_functions, plan_scenarios
+from tests.forgeries import write_sealed
 from tests.tune.searches import journal_of, plan_of, small
 
 
@@ -140,11 +141,11 @@ def test_a_folder_without_a_search_and_a_damaged_one_are_told(tmp_path: Path) ->
         read_journal(tmp_path)
     file = inner / "tune.json"
     good = file.read_text()
-    for bad in ("{", "[]", '{"version": 1, "trials": []}', good.replace('"version": 1', '"version": 2')):
+    for bad in ("{", "[]", '{"version": 1, "trials": []}', good.replace('"version": 2', '"version": 3')):
         file.write_text(bad)
         with pytest.raises(CheckpointError, match=r"tune\.json is"):
             read_journal(inner)
-    file.write_text(good.replace("TRIAL_0", "../../elsewhere"))
+    write_sealed(file, json.loads(good.replace("TRIAL_0", "../../elsewhere")))
     with pytest.raises(CheckpointError, match="no name of a run directory"):
         read_journal(inner)
     journal.write()
