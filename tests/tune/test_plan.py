@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from marl.cli_tune import closing_lines
 from marl.errors import CheckpointError, ConfigError, UserError
+from marl.scenario.load import parse_set
+from marl.training.stored import PLACES_OF_NEW_RUNS, check_given_again
 from marl.tune.config import TuneConfig, tune_config
-from marl.tune.journal import ERROR, INTERRUPTED, PENDING, RUNNING, STOPPED, TERMINATED, read_journal
+from marl.tune.journal import ERROR, INTERRUPTED, PENDING, RUNNING, STOPPED, TERMINATED, Journal, read_journal
 from marl.tune.objective import Halving, Objective, make_halving
+from marl.tune.outcome import outcome_of
 from marl.tune.plan import as_before, new_experiment, plan_functions, plan_scenarios
 from tests.forgeries import write_sealed
 from tests.tune.searches import journal_of, plan_of, small
@@ -150,3 +156,27 @@ def test_a_folder_without_a_search_and_a_damaged_one_are_told(tmp_path: Path) ->
         read_journal(inner)
     journal.write()
     assert read_journal(inner)["trials"][0]["params"] == {"lr": 1}
+
+
+def test_the_command_to_go_on_gives_places_again_and_can_be_typed(tmp_path: Path) -> None:
+    keys = {
+        "env": "openspiel:efg_game",
+        "env_config": {"filename": {"grid_search": ["/a b.efg", "/c.efg"]}, "rounds": 3},
+        "load": {"default_policy": "/runs/one"},
+        "output": "/out put",
+    }
+    directory = tmp_path / "my search"
+    directory.mkdir()
+    journal = Journal(directory, {"trainable": "scenario", "keys": keys}, plan_of([{"lr": 1}]))
+    journal.note(0, INTERRUPTED)
+    (line,) = [line for line in closing_lines(outcome_of(journal)) if "Go on with" in line]
+    words = shlex.split(line.partition("Go on with: ")[2])
+    assert words[:4] == ["marl", "tune", "--resume", str(directory)]
+    sets = [word for before, word in pairwise(words) if before == "--set"]
+    given = dict(parse_set(text) for text in sets)
+    check_given_again(keys, given, directory, PLACES_OF_NEW_RUNS)
+    assert given == {
+        "output": "/out put",
+        "load": {"default_policy": "/runs/one"},
+        "env_config.filename": {"grid_search": ["/a b.efg", "/c.efg"]},
+    }
