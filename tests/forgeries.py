@@ -15,7 +15,7 @@ from typing import Any
 
 from marl.data.seal import SEAL, sealed
 from marl.scenario.load import apply
-from marl.training.checkpoint import MANIFEST, find_checkpoint
+from marl.runs.checkpoint import MANIFEST, find_checkpoint
 from marl.training.trainer import Trainer
 
 TINY: dict[str, Any] = {

@@ -13,15 +13,15 @@ from gymnasium import spaces
 
 from marl.analysis.match_log import FILE as MATCHES
 from marl.analysis.match_log import MatchLog
-from marl.data.jsonl import read_traces, to_line
-from marl.data.manifest import MANIFEST, read_manifest, write_manifest
+from marl.offline.json_lines import read_traces, to_line
+from marl.offline.manifest import MANIFEST, read_manifest, write_manifest
 from marl.data.seal import SEAL
 from marl.data.task import Kind, Task
-from marl.data.trajectories import empty_rows
+from marl.offline.trajectories import empty_rows
 from marl.errors import CheckpointError, DataError, UserError
 from marl.populations.matches import Job
-from marl.training.checkpoint import has_part, read_part, write_checkpoint
-from marl.training.export import _about, load_policy
+from marl.runs.checkpoint import has_part, read_part, write_checkpoint
+from marl.play.export import _about, load_policy
 from marl.training.trainer import Trainer
 from marl.tune.journal import read_journal
 from tests.command import marl

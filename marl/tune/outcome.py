@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import TrainingError
-from marl.training.files import RunFiles
-from marl.training.stored import PLACES_OF_NEW_RUNS, command_again, places_again
+from marl.runs.files import RunFiles
+from marl.runs.saved import PLACES_OF_NEW_RUNS, command_again, places_again
 from marl.tune.journal import ERROR, Journal
 from marl.tune.objective import Objective
 from marl.tune.trial import newest_checkpoint

@@ -8,9 +8,9 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
-from marl.analysis.entrants import BUILT_IN, Entrant, World, source_of
+from marl.analysis.participants import BUILT_IN, Entrant, World, source_of
 from marl.errors import CheckpointError, ConfigError
-from marl.training.checkpoint import (
+from marl.runs.checkpoint import (
     TO_PLAY,
     damage_of,
     find_checkpoint,
@@ -19,8 +19,8 @@ from marl.training.checkpoint import (
     numbered,
     read_part,
 )
-from marl.training.damage import tell
-from marl.training.stored import stored_scenario
+from marl.runs.damage import tell
+from marl.runs.saved import stored_scenario
 
 ANSWER = ".answer"
 
