@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from marl.data.seal import SEAL, sealed
-from marl.scenario.load import apply
 from marl.runs.checkpoint import MANIFEST, find_checkpoint
+from marl.scenario.load import apply
 from marl.training.trainer import Trainer
 
 TINY: dict[str, Any] = {

@@ -13,21 +13,21 @@ from gymnasium import spaces
 
 from marl.analysis.match_log import FILE as MATCHES
 from marl.analysis.match_log import MatchLog
+from marl.data.seal import SEAL
+from marl.data.task import AgentType, Task
+from marl.errors import CheckpointError, DataError, UserError
 from marl.offline.json_lines import read_traces, to_line
 from marl.offline.manifest import MANIFEST, read_manifest, write_manifest
-from marl.data.seal import SEAL
-from marl.data.task import Kind, Task
 from marl.offline.trajectories import empty_rows
-from marl.errors import CheckpointError, DataError, UserError
+from marl.play.export import _about, load_policy
 from marl.populations.matches import Job
 from marl.runs.checkpoint import has_part, read_part, write_checkpoint
-from marl.play.export import _about, load_policy
 from marl.training.trainer import Trainer
 from marl.tune.journal import read_journal
 from tests.command import marl
 from tests.tune.searches import journal_of, plan_of
 
-TASK = Task((Kind("walker", ("a_0", "a_1"), spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(2)),), 0)
+TASK = Task((AgentType("walker", ("a_0", "a_1"), spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(2)),), 0)
 JOB = Job((("a", "b"), ("c",)), (7, 8))
 FLIPS = 300  # bits of a file, one at a time
 

@@ -17,8 +17,8 @@ from marl.envs.adapters.permits import places_given
 from marl.errors import CheckpointError, ConfigError, printable
 from marl.inputs import real_path
 from marl.registry import used_packages
-from marl.scenario.load import apply
 from marl.runs.checkpoint import read_part
+from marl.scenario.load import apply
 from marl.trust import current
 
 PLACES = {
@@ -80,10 +80,10 @@ def without_places(described: Mapping[str, Any]) -> dict[str, Any]:
     return {**described, "load": {}, "output_format": "npz", **dict.fromkeys(PLACES)}
 
 
-def with_world_again(described: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """``without_places``, and with what the user says of the world again: ``{"env_config.filename": PATH}``.
+def with_env_again(described: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """``without_places``, and with what the user says of the env again: ``{"env_config.filename": PATH}``.
 
-    The world of evaluations is left out: who looks at policies does not evaluate.
+    The env of evaluations is left out: who looks at policies does not evaluate.
     """
     raw = without_places(described)
     raw["evaluation"] = {**(raw.get("evaluation") or {}), "env": None, "env_config": None}
@@ -120,12 +120,12 @@ def place_option(key: str, value: object) -> str:
 
 
 def places_again(described: Mapping[str, Any], places: Mapping[str, str] = PLACES) -> list[str]:
-    """The options with which the owner of a run or a search goes on with it: its own places, then files of its worlds."""
+    """The options with which the owner of a run or a search goes on with it: its own places, then files of its envs."""
     own = [place_option(key, described[key]) for key in places if described.get(key)]
-    of_worlds = places_given(described.get("env"), described.get("env_config") or {})
+    of_envs = places_given(described.get("env"), described.get("env_config") or {})
     evaluation = described.get("evaluation") or {}
-    of_worlds += places_given(evaluation.get("env"), evaluation.get("env_config") or {}, "evaluation.env_config")
-    return [f"--set {option}" for option in [*own, *of_worlds]]
+    of_envs += places_given(evaluation.get("env"), evaluation.get("env_config") or {}, "evaluation.env_config")
+    return [f"--set {option}" for option in [*own, *of_envs]]
 
 
 def command_again(command: str, directory: Path, places: Iterable[str] = ()) -> str:

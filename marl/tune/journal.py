@@ -13,8 +13,8 @@ from typing import Any
 from marl.data.seal import check_seal, sealed
 from marl.errors import CheckpointError
 from marl.inputs import read_json
-from marl.scenario.describe import to_plain
 from marl.runs.atomic import write_atomically
+from marl.scenario.describe import to_plain
 from marl.tune.plan import Plan, Planned
 
 VERSION = 2

@@ -20,8 +20,8 @@ from marl.analysis.runs import list_runs, runs_table, summarise
 from marl.cli.app import app
 from marl.errors import CheckpointError, ConfigError, TrainingError
 from marl.runs.checkpoint import find_checkpoint
-from marl.runs.resume import find_resumable
 from marl.runs.directories import find_runs, named_run, told_state, trial_id
+from marl.runs.resume import find_resumable
 
 SMALL: dict[str, Any] = {
     "env": "two_step_game", "train_batch_size": 32, "sgd_minibatch_size": 32, "num_sgd_iter": 1, "fcnet_hiddens": [8],

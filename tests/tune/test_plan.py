@@ -13,8 +13,8 @@ import pytest
 
 from marl.cli.tune import closing_lines
 from marl.errors import CheckpointError, ConfigError, UserError
-from marl.scenario.load import parse_set
 from marl.runs.saved import PLACES_OF_NEW_RUNS, check_given_again
+from marl.scenario.load import parse_set
 from marl.tune.config import TuneConfig, tune_config
 from marl.tune.journal import ERROR, INTERRUPTED, PENDING, RUNNING, STOPPED, TERMINATED, Journal, read_journal
 from marl.tune.objective import Halving, Objective, make_halving
