@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import logging
-import shlex
 import shutil
 import signal
 import sys
@@ -321,13 +320,11 @@ def _prepare_last_words(trainer: Any) -> None:
 
 
 def _resume_command(trainer: Any) -> str:
-    """What to type to go on; of a checkpoint the user's own modules, paths and hosts are only used if he says so again."""
-    from marl.registry import used_packages
-    from marl.runs.saved import places_again
+    """What to type to go on."""
+    from marl.runs.saved import command_again, places_again
+    from marl.scenario.describe import describe
 
-    allowed = [f"--allow {package}" for package in used_packages()]
-    places = places_again(vars(trainer.scenario))
-    return " ".join(["marl run --resume", shlex.quote(str(trainer.store.directory)), *allowed, *places])
+    return command_again("marl run", trainer.store.directory, places_again(describe(trainer.scenario)))
 
 
 def guarded(app: Callable[[], Any]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
+from marl.data.seal import SEAL, sealed
 from siege.canary import Canary, home_of
 from siege.child import run
 from siege.ledger import CaseResult
@@ -97,7 +98,7 @@ def _forge_checkpoint(inside: Path, draw: random.Random) -> tuple[str, list[str]
     manifest = json.loads((folder / "manifest.json").read_text())
     if isinstance(manifest, dict) and isinstance(manifest.get("files"), dict) and file.name in manifest["files"]:
         manifest["files"][file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
-        (folder / "manifest.json").write_text(json.dumps(manifest))
+    _write_sealed(folder / "manifest.json", manifest)
     return file.stem, [f"{file.name}: {text}" for text in told]
 
 
@@ -108,9 +109,18 @@ def _forge_export(inside: Path, draw: random.Random) -> list[str]:
         told = _forge_arrays(folder / "weights.safetensors", draw)
         about = json.loads(file.read_text())
         about["sha256"] = hashlib.sha256((folder / "weights.safetensors").read_bytes()).hexdigest()
-        file.write_text(json.dumps(about))
+        _write_sealed(file, about)
         return told
-    return _forge_json(file, draw, ())
+    told = _forge_json(file, draw, ())
+    _write_sealed(file, json.loads(file.read_text()))
+    return told
+
+
+def _write_sealed(file: Path, content: Any) -> None:
+    """With a seal that fits, so that the content itself has to be judged."""
+    if isinstance(content, dict):
+        content = sealed({key: value for key, value in content.items() if key != SEAL})
+    file.write_text(json.dumps(content))
 
 
 def _forge_json(file: Path, draw: random.Random, below: Place) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from marl.data.seal import SEAL, sealed
 from marl.runs.checkpoint import MANIFEST, find_checkpoint
 from marl.scenario.load import apply
 from marl.training.trainer import Trainer
@@ -62,7 +63,12 @@ def rehash(folder: Path) -> None:
     """Write the hashes of the files as they are now into the manifest of a checkpoint."""
     manifest = json.loads((folder / MANIFEST).read_text())
     manifest["files"] = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in manifest["files"]}
-    (folder / MANIFEST).write_text(json.dumps(manifest))
+    write_sealed(folder / MANIFEST, manifest)
+
+
+def write_sealed(file: Path, content: Mapping[str, Any]) -> None:
+    """A small JSON file whose seal fits its content, as a forger would leave it."""
+    file.write_text(json.dumps(sealed({key: value for key, value in content.items() if key != SEAL})))
 
 
 def forge_export(export: Path, copy: Path, changes: Mapping[str, Any]) -> Path:
@@ -71,7 +77,7 @@ def forge_export(export: Path, copy: Path, changes: Mapping[str, Any]) -> Path:
     file = copy / "policy.json"
     about = json.loads(file.read_text())
     about["recipe"] |= changes
-    file.write_text(json.dumps(about))
+    write_sealed(file, about)
     return copy
 
 

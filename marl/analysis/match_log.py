@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from marl.data.seal import check_line, sealed_line
 from marl.errors import DataError
 from marl.inputs import parse_json, read_text
 from marl.populations.matches import Job, Returns
 from marl.storage import append_to, write_atomically
 
 FILE = "crossplay.jsonl"
-FORMAT = 1
+FORMAT = 2
+UNSEALED = 1  # lines of formats up to this one have no seal
 
 
 class MatchLog:
@@ -49,8 +51,9 @@ class MatchLog:
     def _read(self, line: str, where: str) -> None:
         try:
             entry = parse_json(line)
-            if entry["format"] != FORMAT:
-                raise ValueError(f"format {entry['format']!r}, expected {FORMAT}")
+            if entry["format"] not in (UNSEALED, FORMAT):
+                raise ValueError(f"format {entry['format']!r}, expected {UNSEALED} or {FORMAT}")
+            check_line(line, required=entry["format"] > UNSEALED)
             for match in entry["matches"] if entry["setting"] == self.setting else ():
                 pairs = zip(match["seeds"], match["returns"], strict=True)
                 self._rows(match["seating"]).update(pairs)
@@ -76,7 +79,7 @@ class MatchLog:
             return
         matches = [{"seating": job.seating, "seeds": job.seeds, "returns": found.tolist()} for job, found in batch]
         line = json.dumps({"format": FORMAT, "setting": self.setting, "matches": matches})
-        append_to(self.file, line + "\n")
+        append_to(self.file, sealed_line(line))
 
     def returns(self, job: Job) -> Returns:
         """Of the job's episodes, in the order of its seeds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -146,20 +147,17 @@ def _changed(keys: dict[str, Any], options: dict[str, Any], sets: list[str], giv
 
 def closing_lines(found: Tuning) -> list[str]:
     """The best trial, what failed, how to go on, where everything is."""
-    from marl.registry import used_packages
-
     lines = [f"trial {trial.index:05d} failed: {printable(trial.error)}" for trial in found.failed]
     if any(trial.score is not None for trial in found.trials):
         best = found.best_trial
         values = ", ".join(f"{name}={value}" for name, value in best.params.items())
         lines.append(f"best trial: {best.index:05d} ({values}), {found.metric} {best.score:.4g}")
         if best.checkpoint is not None:
-            lines.append(f"play it: marl rollout {best.checkpoint}")
+            lines.append(f"play it: marl rollout {shlex.quote(str(best.checkpoint))}")
     else:
         lines.append(f"no trial has a value of {found.metric} yet")
     if found.interrupted:
-        allowed = "".join(f" --allow {package}" for package in used_packages())
-        lines.append(f"interrupted. Go on with: marl tune --resume {found.directory}{allowed}")
+        lines.append(f"interrupted. Go on with: {found.go_on}")
     return [*lines, f"results: {found.directory}"]
 
 

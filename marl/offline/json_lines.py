@@ -5,6 +5,7 @@
     worker, length        who played it, env steps
     returns, policies     what each agent earned, and who played it
     columns               the columns of ``offline/trajectories.py``, as nested lists with one row per env step
+    seal                  the hash of all that (see ``data/seal.py``); a line without one is read too
 
 Numbers are written as short as they can be without losing anything.
 """
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from marl.data.seal import check_line, sealed_line
 from marl.data.task import AgentID, Array, PolicyID
 from marl.errors import DataError
 from marl.inputs import parse_json, read_text
@@ -58,7 +60,7 @@ def to_line(rows: Mapping[str, Array], agents: Sequence[AgentID], policies: Sequ
         "policies": {agents[seat]: _name(policies, int(rows["policy"][0, seat])) for seat in seats},
         "columns": {name: _plain(column) for name, column in rows.items()},
     }
-    return (json.dumps(about, separators=(",", ":")) + "\n").encode()
+    return sealed_line(json.dumps(about, separators=(",", ":"))).encode()
 
 
 def _name(policies: Sequence[PolicyID], index: int) -> PolicyID | None:
@@ -83,6 +85,7 @@ def read_traces(path: Path) -> list[Trace]:
 
 def _read(path: Path, number: int, line: str) -> Trace:
     try:
+        check_line(line, required=False)  # other programs may write lines too
         about: dict[str, Any] = parse_json(line)
         rows = {name: np.asarray(column) for name, column in about.pop("columns").items()}
         if len({len(column) for column in rows.values()}) != 1 or "rewards" not in rows:

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from marl.data.seal import check_seal, sealed
 from marl.data.task import AgentType, PolicyID, Task
 from marl.errors import DataError
 from marl.inputs import read_json
 from marl.storage import write_atomically
 
 MANIFEST = "trajectories.json"
-VERSION = 1
+VERSION = 2
+UNSEALED = 1  # versions up to this one have no seal
 
 
 def write_manifest(directory: Path, task: Task, env: str, policies: Sequence[PolicyID], normalized: bool) -> None:
@@ -28,7 +30,7 @@ def write_manifest(directory: Path, task: Task, env: str, policies: Sequence[Pol
         "state_size": task.state_size,
         "kinds": [_described(kind) for kind in task.kinds],
     }
-    write_atomically(directory / MANIFEST, json.dumps(described, indent=1) + "\n")
+    write_atomically(directory / MANIFEST, json.dumps(sealed(described), indent=1) + "\n")
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
@@ -37,7 +39,8 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = read_json(path)
         version = manifest["version"]
-        if version == VERSION:
+        if version in (UNSEALED, VERSION):
+            check_seal(manifest, required=version > UNSEALED)
             _check_outline(manifest)
     except FileNotFoundError:
         raise DataError(
@@ -46,8 +49,8 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         ) from None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"{path} cannot be read ({error!r}). Record the episodes again.") from error
-    if version != VERSION:
-        raise DataError(f"{path} has version {version}; this marl reads version {VERSION}.")
+    if version not in (UNSEALED, VERSION):
+        raise DataError(f"{path} has version {version}; this marl reads versions {UNSEALED} and {VERSION}.")
     return manifest
 
 

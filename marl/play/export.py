@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import safetensors.numpy
 
+from marl.data.seal import check_seal, sealed
 from marl.data.space_json import space_from_json, space_to_json
 from marl.data.task import AgentType, Array, PolicyID
 from marl.errors import CheckpointError, ConfigError, DataError, SpaceMismatchError, UserError, did_you_mean
@@ -38,7 +39,8 @@ from marl.storage import write_atomically
 from marl.trust import words_of
 
 ABOUT, WEIGHTS = "policy.json", "weights.safetensors"
-FORMAT = 1
+FORMAT = 2
+UNSEALED = 1  # formats up to this one have no seal
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ def _write(folder: Path, about: Mapping[str, Any], weights: Mapping[str, Array])
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / WEIGHTS, content)
-        write_atomically(folder / ABOUT, json.dumps({**about, "sha256": digest}, indent=1) + "\n")
+        write_atomically(folder / ABOUT, json.dumps(sealed({**about, "sha256": digest}), indent=1) + "\n")
     except OSError as error:
         raise CheckpointError(f"cannot export to {folder}: {error}. Choose a folder that can be written to.") from error
     return folder
@@ -168,13 +170,17 @@ def _about(folder: Path) -> dict[str, Any]:
     try:
         about: dict[str, Any] = read_json(path)
         version = about["format"]
+        if version in (UNSEALED, FORMAT):
+            check_seal(about, required=version > UNSEALED)
         check_texts(about, str(path))
         if not isinstance(about["policy"], str):
             raise ValueError(f"the policy is called {about['policy']!r}")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read ({error!r}). Export the policy again.") from error
-    if version != FORMAT:
-        raise CheckpointError(f"{path} has format {version}; this marl reads format {FORMAT}. Export the policy again.")
+    if version not in (UNSEALED, FORMAT):
+        raise CheckpointError(
+            f"{path} has format {version}; this marl reads formats {UNSEALED} and {FORMAT}. Export the policy again."
+        )
     return about
 
 

@@ -21,18 +21,20 @@ from typing import Any, NamedTuple
 import safetensors.numpy
 from safetensors import SafetensorError
 
+from marl.data.seal import check_seal, sealed
 from marl.data.task import Array
 from marl.data.tree import pack, unpack
 from marl.errors import CheckpointError, CheckpointWriteError, did_you_mean
 from marl.inputs import check_fits, open_input, read_json, real_path
 from marl.runs.atomic import clear_leftovers, put_in_place, remove, sync, temporary_beside, write_atomically
 from marl.runs.damage import tell
-from marl.runs.directories import named_run
+from marl.runs.directories import named_run, runs_called
 from marl.runs.places import default_results
 from marl.runs.restoring import strange_part
 
 log = logging.getLogger(__name__)
-FORMAT = 1
+FORMAT = 2
+UNSEALED = 1  # formats up to this one have no seal
 MANIFEST = "manifest.json"
 BEST = "best"
 TO_PLAY = ("run", "policies", "population")  # parts that are enough to play
@@ -180,17 +182,15 @@ def find_checkpoint(path: Path, parts: Collection[str] | None = None) -> Path:
 
     ``path`` is a checkpoint folder, any file in one, or a run directory (or its ``checkpoints`` folder); of a run the newest
     undamaged numbered checkpoint is taken, and damaged ones that are newer are named (see ``damage``). Every file is
-    compared with its hash, or only those of ``parts``. A single word that is no path may be the name of a run among the
-    results, see ``runs.named_run``.
+    compared with its hash, or only those of ``parts``. What is no path may begin with the name of a run among the
+    results, see ``meant_by``.
     """
     return choose_checkpoint(path, lambda folder: damage_of(folder, parts))
 
 
 def choose_checkpoint(path: Path, fault_of: Callable[[Path], str]) -> Path:
     """The checkpoint that ``path`` names, or the newest one of a run in which ``fault_of`` finds no fault."""
-    path = path.expanduser()
-    if not path.exists():
-        path = _among_results(path)
+    path = meant_by(path)
     folder = path.parent if path.is_file() else path
     if (folder / MANIFEST).is_file():
         return folder
@@ -218,13 +218,27 @@ def damage_of(folder: Path, parts: Collection[str] | None = None) -> str:
     return ""
 
 
-def _among_results(path: Path) -> Path:
-    """What a path means that does not exist here: ``EXPERIMENT/NAME``, or one name (see ``runs.named_run``)."""
+def meant_by(path: Path) -> Path:
+    """The path itself; one that does not exist here is looked for among the results.
+
+    There it is ``EXPERIMENT/NAME``, or the name of a run (see ``runs.named_run``), alone or with a path inside of the run
+    behind it: ``NAME/checkpoints/best``.
+    """
+    path = path.expanduser()
+    if path.exists():
+        return path
     if len(path.parts) == 1 and not path.name.startswith("checkpoint_"):
         return named_run(path.name)
-    if not (default_results() / path).is_dir():
+    there = default_results() / path
+    if there.exists():
+        return there
+    name, *inside = path.parts
+    if not inside or not runs_called(name):
         raise _no_such_path(path)
-    return default_results() / path
+    found = named_run(name).joinpath(*inside)
+    if not found.exists():
+        raise _no_such_path(there if there.parent.is_dir() else found)
+    return found
 
 
 def _write_part(folder: Path, part: str, tree: object) -> None:
@@ -251,7 +265,7 @@ def _write_part(folder: Path, part: str, tree: object) -> None:
 
 def _write_manifest(folder: Path, manifest: Manifest) -> None:
     content = {"format": FORMAT, "files": manifest.files, "removed": manifest.removed}
-    write_atomically(folder / MANIFEST, json.dumps(content, indent=2) + "\n")
+    write_atomically(folder / MANIFEST, json.dumps(sealed(content), indent=2) + "\n")
 
 
 def _read_manifest(folder: Path) -> Manifest:
@@ -268,6 +282,10 @@ def _read_manifest(folder: Path) -> Manifest:
     if version > FORMAT:
         reason = f"has format {version}, which a newer marl wrote; this one reads formats up to {FORMAT}"
         raise CheckpointError(f"{file} {reason}. Update marl. {_elsewhere(folder)}", f"{MANIFEST} {reason}")
+    try:
+        check_seal(content, required=version > UNSEALED)
+    except ValueError as error:
+        raise _damaged(file, str(error)) from error
     files, removed = content.get("files"), content.get("removed")
     if not isinstance(files, dict) or not isinstance(removed, list):
         raise _damaged(file, "it has no list of files")

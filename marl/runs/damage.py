@@ -19,11 +19,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PassedOver:
-    """A checkpoint that could not be used, why, and which one was used instead."""
+    """A checkpoint that could not be used, why, and which one was used instead (None: those beside it, without it)."""
 
     checkpoint: Path
     damage: str
-    used: Path
+    used: Path | None
 
 
 @dataclass
@@ -34,7 +34,9 @@ class Noted:
 
     def as_json(self) -> dict[str, Any]:
         """``{"damaged_checkpoints": [...]}``; empty where nothing was passed over."""
-        told = [{"checkpoint": str(one.checkpoint), "damage": one.damage, "used": str(one.used)} for one in self.found]
+        told = [
+            {"checkpoint": str(one.checkpoint), "damage": one.damage, "used": _name(one.used)} for one in self.found
+        ]
         return {"damaged_checkpoints": told} if told else {}
 
     def lines(self) -> list[str]:
@@ -57,7 +59,7 @@ def noted() -> Iterator[Noted]:
         _notes.reset(token)
 
 
-def tell(damaged: Sequence[tuple[Path, str]], used: Path) -> None:
+def tell(damaged: Sequence[tuple[Path, str]], used: Path | None) -> None:
     """Name the checkpoints that were passed over, newest first, and the one that is used instead."""
     notes = _notes.get()
     for checkpoint, damage in damaged:
@@ -70,4 +72,9 @@ def tell(damaged: Sequence[tuple[Path, str]], used: Path) -> None:
 
 
 def _line(one: PassedOver) -> str:
-    return f"{one.checkpoint} is passed over: {one.damage}. {one.used.name} is used instead."
+    instead = "The others are used." if one.used is None else f"{one.used.name} is used instead."
+    return f"{one.checkpoint} is passed over: {one.damage}. {instead}"
+
+
+def _name(path: Path | None) -> str | None:
+    return None if path is None else str(path)

@@ -108,19 +108,26 @@ def named_run(name: str, root: Path | None = None) -> Path:
     root = root or default_results()
     if (root / name).is_dir() and (root / name / "params.json").is_file():
         return root / name
-    runs = find_runs(root) if root.is_dir() else []
-    meant = [run for run in runs if name in (run.name, trial_id(run), numbered_id(run))]
-    meant = meant or [run for run in runs if run.parent.name == name and run.parent != root]
+    meant = runs_called(name, root)
     if len(meant) == 1:
         return meant[0]
     if meant:
         names = ", ".join(run.name for run in meant[-8:])
         raise CheckpointError(f"{name!r} means {len(meant)} runs in {root}. Name one of them: {names}.")
+    runs = find_runs(root) if root.is_dir() else []
     known = [*(run.name for run in runs), *(run.parent.name for run in runs), *map(trial_id, runs)]
     raise CheckpointError(
         f"there is no run {name!r}: neither a path, nor the name of a run or an experiment in {root}."
         f"{did_you_mean(name, [n for n in known if n])} `marl runs` lists them."
     )
+
+
+def runs_called(name: str, root: Path | None = None) -> list[Path]:
+    """All runs among the results that a name may mean."""
+    root = root or default_results()
+    runs = find_runs(root) if root.is_dir() else []
+    own = [run for run in runs if name and name in (run.name, trial_id(run), numbered_id(run))]
+    return own or [run for run in runs if run.parent.name == name and run.parent != root]
 
 
 def trial_id(run: Path) -> str:

@@ -116,6 +116,14 @@ def check_unlocked(directory: Path) -> None:
         raise _locked(directory, holder)
 
 
+def clear_lock(directory: Path) -> None:
+    """Take away a lock whose process is gone: on this host it counts for nothing, but other hosts cannot see that."""
+    with suppress(OSError, RunLockedError), _one_at_a_time(directory):
+        holder = holder_of(directory)
+        if holder is not None and holder.here and not holder.running:
+            (directory / LOCK).unlink(missing_ok=True)
+
+
 def holder_of(directory: Path) -> Holder | None:
     """Who holds the lock, running or not; None without a lock."""
     file = directory / LOCK

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from marl.envs.adapters.permits import places_given
 from marl.errors import CheckpointError, ConfigError, printable
 from marl.inputs import real_path
+from marl.registry import used_packages
 from marl.runs.checkpoint import read_part
 from marl.scenario.load import apply
 from marl.trust import current
@@ -117,6 +119,16 @@ def place_option(key: str, value: object) -> str:
     return shlex.quote(f"{key}={value if isinstance(value, str) else json.dumps(value)}")
 
 
-def places_again(described: Mapping[str, Any]) -> list[str]:
-    """The options with which the owner of a run goes on with it."""
-    return [f"--set {place_option(key, described[key])}" for key in PLACES if described.get(key)]
+def places_again(described: Mapping[str, Any], places: Mapping[str, str] = PLACES) -> list[str]:
+    """The options with which the owner of a run or a search goes on with it: its own places, then files of its envs."""
+    own = [place_option(key, described[key]) for key in places if described.get(key)]
+    of_envs = places_given(described.get("env"), described.get("env_config") or {})
+    evaluation = described.get("evaluation") or {}
+    of_envs += places_given(evaluation.get("env"), evaluation.get("env_config") or {}, "evaluation.env_config")
+    return [f"--set {option}" for option in [*own, *of_envs]]
+
+
+def command_again(command: str, directory: Path, places: Iterable[str] = ()) -> str:
+    """What the owner types to go on: of a file, his modules, paths and hosts are only used if he says so again."""
+    allowed = [f"--allow {package}" for package in used_packages()]
+    return " ".join([command, "--resume", shlex.quote(str(directory)), *allowed, *places])

@@ -10,13 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from marl.data.seal import check_seal, sealed
 from marl.errors import CheckpointError
 from marl.inputs import read_json
 from marl.runs.atomic import write_atomically
 from marl.scenario.describe import to_plain
 from marl.tune.plan import Plan, Planned
 
-VERSION = 1
+VERSION = 2
+UNSEALED = 1  # versions up to this one have no seal
 FILE = "tune.json"
 
 PENDING, RUNNING, TERMINATED = "PENDING", "RUNNING", "TERMINATED"
@@ -85,7 +87,7 @@ class Journal:
             "tune": to_plain(plan.options),
             "trials": rows,
         }
-        write_atomically(self.directory / FILE, json.dumps(content, indent=1) + "\n")
+        write_atomically(self.directory / FILE, json.dumps(sealed(content), indent=1) + "\n")
 
 
 def read_journal(directory: Path) -> dict[str, Any]:
@@ -99,6 +101,9 @@ def read_journal(directory: Path) -> dict[str, Any]:
         raise CheckpointError(f"{directory} holds no {FILE}, so there is no search to go on with.{hint}")
     try:
         content = read_json(file)
+        version = content.get("version")
+        if version in (UNSEALED, VERSION):
+            check_seal(content, required=version > UNSEALED)
         rows: Sequence[Mapping[str, Any]] = content["trials"]
         complete = bool(rows) and all({"trial_id", "directory", "params", "status"} <= row.keys() for row in rows)
         texts = [row[key] for row in rows for key in ("trial_id", "directory", "status")] if complete else []
@@ -106,7 +111,7 @@ def read_journal(directory: Path) -> dict[str, Any]:
             raise TypeError("a trial's id, directory and status have to be texts")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{file} is damaged ({error}). Start the search anew.") from error
-    if content.get("version") != VERSION or not complete or not isinstance(content.get("stop"), dict):
+    if version not in (UNSEALED, VERSION) or not complete or not isinstance(content.get("stop"), dict):
         raise CheckpointError(f"{file} is of another version, or incomplete. Start the search anew.")
     for row in rows:
         if (

@@ -10,6 +10,7 @@ from typing import Any
 
 from marl.errors import TrainingError
 from marl.runs.files import RunFiles
+from marl.runs.saved import PLACES_OF_NEW_RUNS, command_again, places_again
 from marl.tune.journal import ERROR, Journal
 from marl.tune.objective import Objective
 from marl.tune.trial import newest_checkpoint
@@ -64,6 +65,7 @@ class Tuning:
     objective: Objective
     trials: list[TrialOutcome]
     interrupted: bool
+    go_on: str = ""  # the command to go on with it
 
     @property
     def metric(self) -> str:
@@ -117,4 +119,9 @@ def outcome_of(journal: Journal) -> Tuning:
         )
         for trial in plan.trials
     ]
-    return Tuning(journal.directory, plan.objective, trials, journal.interrupted)
+    return Tuning(journal.directory, plan.objective, trials, journal.interrupted, command_to_go_on(journal))
+
+
+def command_to_go_on(journal: Journal) -> str:
+    """What to type to go on with a search that was interrupted."""
+    return command_again("marl tune", journal.directory, places_again(journal.head["keys"], PLACES_OF_NEW_RUNS))

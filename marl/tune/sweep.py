@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import ConfigError, RayLostError, ResourceError
-from marl.runs.lock import check_unlocked, take_lock
+from marl.runs.lock import check_unlocked, clear_lock, take_lock
 from marl.runs.places import default_results
 from marl.runs.saved import check_stays_inside, check_texts
 from marl.scenario.describe import can_be_replayed, to_plain
 from marl.scenario.load import apply
 from marl.tune.config import TuneConfig, tune_config
 from marl.tune.journal import Journal, read_journal
-from marl.tune.outcome import Tuning, outcome_of
+from marl.tune.outcome import Tuning, command_to_go_on, outcome_of
 from marl.tune.plan import Plan, as_before, function_name, new_experiment, plan_functions, plan_scenarios
 from marl.tune.reporter import check_function
 from marl.tune.resources import check_fits, total
@@ -130,6 +130,8 @@ def search(
                 _play(journal, there, verbose)
         finally:
             lock.release()
+    for trial in journal.plan.trials:  # Ray ends processes of trials without a chance to release their locks
+        clear_lock(journal.directory_of(trial))
     return outcome_of(journal)
 
 
@@ -190,11 +192,9 @@ def _play(journal: Journal, there: Mapping[str, float], verbose: int) -> None:
 @contextmanager
 def _last_words(journal: Journal) -> Iterator[None]:
     """How to go on with a search whose Ray dies, said by this process or, where Ray ends it at once, in its place."""
-    from marl.registry import used_packages
     from marl.rollout.ray_instance import say_if_ray_dies
 
-    allowed = "".join(f" --allow {package}" for package in used_packages())
-    go_on = f"Go on with: marl tune --resume {journal.directory}{allowed}"
+    go_on = f"Go on with: {command_to_go_on(journal)}"
     # Ray Tune may wait for a Ray that has died for as long as it likes: then the search is ended by force.
     say_if_ray_dies(f"error: Ray died (its raylet or GCS process) and ended the search. {go_on}", by_force=True)
     try:

@@ -120,3 +120,20 @@ def test_a_rollout_says_on_the_standard_error_which_weights_it_plays(run: Path) 
 def test_a_damaged_checkpoint_that_is_named_is_refused(run: Path) -> None:
     with pytest.raises(CheckpointError, match=rf"{DAMAGE}.*beside it: checkpoint_000001"):
         play(run / "checkpoints" / "checkpoint_000002", RolloutOptions(1), say=lambda _: None)
+
+
+def test_a_report_on_all_checkpoints_names_the_damaged_one_and_goes_on_with_the_others(run: Path, caplog: Any) -> None:
+    wishes = ReportOptions(episodes=2, with_random=False, all_checkpoints=True)
+    with noted() as damaged:
+        report = build_report("matrix_game", [run], wishes=wishes, directory=run / "report")
+    assert [one["iteration"] for one in report.numbers["entrants"]] == [1]
+    newest = run / "checkpoints" / "checkpoint_000002"
+    (told,) = damaged.as_json()["damaged_checkpoints"]
+    assert (told["checkpoint"], told["used"]) == (str(newest), None)
+    assert f"{newest} is passed over: {DAMAGE}" in caplog.text
+    assert "The others are used." in caplog.text
+    (run / "checkpoints" / "checkpoint_000001" / "manifest.json").unlink()
+    with pytest.raises(
+        CheckpointError, match=r"none .* is complete \(checkpoint_000001: it has no manifest.json; check"
+    ):
+        build_report("matrix_game", [run], wishes=wishes)

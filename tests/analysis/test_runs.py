@@ -21,6 +21,7 @@ from marl.cli.app import app
 from marl.errors import CheckpointError, ConfigError, TrainingError
 from marl.runs.checkpoint import find_checkpoint
 from marl.runs.directories import find_runs, named_run, told_state, trial_id
+from marl.runs.resume import find_resumable
 
 SMALL: dict[str, Any] = {
     "env": "two_step_game", "train_batch_size": 32, "sgd_minibatch_size": 32, "num_sgd_iter": 1, "fcnet_hiddens": [8],
@@ -128,6 +129,22 @@ def test_a_run_is_found_by_its_name_its_id_and_its_experiment(results: Path) -> 
         named_run("on")
     with pytest.raises(CheckpointError, match=r"Did you mean 'two'"):
         named_run("twoo")
+
+
+def test_a_path_inside_of_a_run_may_begin_with_the_runs_name(results: Path) -> None:
+    run = trained("one", stop={"timesteps_total": 64})
+    trained("two", stop={"timesteps_total": 32}), trained("two", stop={"timesteps_total": 32})
+    best = run / "checkpoints" / "best"
+    assert best.is_dir()
+    for name in ("one", run.name, trial_id(run), f"one/{run.name}"):
+        assert find_checkpoint(Path(name, "checkpoints", "best")) == best
+        assert find_resumable(Path(name, "checkpoints", "best", "manifest.json")) == best
+    with pytest.raises(CheckpointError, match=r"there is no checkpoint .*checkpoints/bset\. Did you mean 'best'"):
+        find_checkpoint(Path("one/checkpoints/bset"))
+    with pytest.raises(CheckpointError, match="'two' means 2 runs"):
+        find_checkpoint(Path("two/checkpoints/best"))
+    with pytest.raises(CheckpointError, match="not even the folder three/checkpoints exists"):
+        find_checkpoint(Path("three/checkpoints/best"))
 
 
 def test_trials_of_one_search_share_their_id_and_are_told_apart_by_their_number(results: Path) -> None:

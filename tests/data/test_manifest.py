@@ -38,7 +38,7 @@ def test_the_manifest_tells_agents_spaces_and_policies(tmp_path: Path) -> None:
     plain = json.loads((tmp_path / MANIFEST).read_text(), parse_constant=lambda text: pytest.fail(f"{text} is no JSON"))
     assert plain == read_manifest(tmp_path)
     assert {key: plain[key] for key in ("version", "env", "policies", "normalized_actions", "state_size")} == {
-        "version": 1, "env": "my_env", "policies": ["p", "q"], "normalized_actions": True, "state_size": 4,
+        "version": 2, "env": "my_env", "policies": ["p", "q"], "normalized_actions": True, "state_size": 4,
     }  # fmt: skip
     walker, chooser = plain["kinds"]
     assert walker["agents"] == ["a_0", "a_1"]
@@ -83,7 +83,7 @@ def test_recordings_with_fewer_kinds_or_another_state_are_refused(tmp_path: Path
         (lambda file: file.write_text("{"), "cannot be read"),
         (lambda file: file.write_text("[]"), "cannot be read"),
         (lambda file: file.write_text("{}"), "cannot be read"),
-        (lambda file: file.write_text('{"version": 2}'), "has version 2; this marl reads version 1"),
+        (lambda file: file.write_text('{"version": 3}'), "has version 3; this marl reads versions 1 and 2"),
     ],
 )
 def test_a_manifest_that_is_none_is_named(tmp_path: Path, write: Callable[[Path], object], told: str) -> None:

@@ -241,7 +241,7 @@ def test_damaged_files_and_numbers_are_refused(tmp_path: Path) -> None:
     path.write_bytes(whole)
     manifest = json.loads((tmp_path / MANIFEST).read_text())
     (tmp_path / MANIFEST).write_text(json.dumps({**manifest, "version": 99}))
-    with pytest.raises(DataError, match="has version 99; this marl reads version 1"):
+    with pytest.raises(DataError, match="has version 99; this marl reads versions 1 and 2"):
         read(tmp_path, task)
     (tmp_path / MANIFEST).unlink()
     with pytest.raises(DataError, match=r"has no trajectories.json"):

@@ -27,6 +27,7 @@ from marl.runs.checkpoint import (
     strip,
     write_checkpoint,
 )
+from tests.forgeries import write_sealed
 
 PARTS = {"trainer": {"iteration": 3}, "learners": {"team": {"w": np.arange(6.0)}}, "replay": {"obs": np.ones((4, 2))}}
 
@@ -56,7 +57,7 @@ def forge(folder: Path, file: str, content: bytes) -> None:
     (folder / file).write_bytes(content)
     manifest = json.loads((folder / MANIFEST).read_text())
     manifest["files"][file] = hashlib.sha256(content).hexdigest()
-    (folder / MANIFEST).write_text(json.dumps(manifest))
+    write_sealed(folder / MANIFEST, manifest)
 
 
 # --- round trips -------------------------------------------------------------------------------------------
@@ -285,8 +286,8 @@ def test_a_broken_manifest_is_damage_and_the_checkpoint_is_passed_over(tmp_path:
 
 def test_a_newer_format_asks_for_an_update(tmp_path: Path) -> None:
     folder = checkpoint(tmp_path)
-    (folder / MANIFEST).write_text('{"format": 2, "parts": {}}')
-    with pytest.raises(CheckpointError, match=r"has format 2, which a newer marl wrote; .* Update marl"):
+    (folder / MANIFEST).write_text('{"format": 3, "parts": {}}')
+    with pytest.raises(CheckpointError, match=r"has format 3, which a newer marl wrote; .* Update marl"):
         read_part(folder, "trainer")
 
 

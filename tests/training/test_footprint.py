@@ -26,6 +26,7 @@ from marl.scenario.resolve import resolve
 from marl.training.memory_estimate import COPY, check_memory, needs_of, row_bytes
 from marl.training.trainer import Trainer
 from tests.command import marl
+from tests.forgeries import write_sealed
 
 SMALL = {"fcnet_hiddens": [8], "learning_starts": 10**6, "train_batch_size": 8}
 
@@ -236,10 +237,10 @@ def test_an_export_with_impossible_sizes_is_refused_before_anything_is_made(tmp_
     box = {"type": "Box", "low": 0, "high": 1, "shape": [10**7, 10**7], "dtype": "float32"}
     for change in ({"observation_space": box}, {"observation_space": {"type": "Discrete", "n": 10**30, "start": 0}},
                    {"action_space": {"type": "Discrete", "n": -1, "start": 0}}, {"agents": []}):  # fmt: skip
-        file.write_text(json.dumps({**about, **change}))
+        write_sealed(file, {**about, **change})
         with pytest.raises(CheckpointError, match="damaged"):
             package.load_policy(folder)
     recipe = {**about["recipe"], "model": {**about["recipe"]["model"], "fcnet_hiddens": [10**9, 10**9]}}
-    file.write_text(json.dumps({**about, "recipe": recipe}))
+    write_sealed(file, {**about, "recipe": recipe})
     with pytest.raises(ResourceError, match="Lower fcnet_hiddens"):
         package.load_policy(folder)

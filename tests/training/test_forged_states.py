@@ -20,6 +20,7 @@ from marl.runs.checkpoint import read_part, write_checkpoint
 from marl.training.loop import run_until_stopped
 from marl.training.trainer import Trainer
 from tests.command import marl
+from tests.forgeries import write_sealed
 
 KEYS: dict[str, Any] = {
     "env": "two_step_game", "num_envs_per_worker": 2, "fcnet_hiddens": [8], "learning_starts": 8, "train_batch_size": 8,
@@ -51,7 +52,7 @@ def change(checkpoint: Path, part: str, how: Callable[[Any], object]) -> None:
     file.write_text(json.dumps(plain))
     manifest = json.loads((checkpoint / "manifest.json").read_text())
     manifest["files"][file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
-    (checkpoint / "manifest.json").write_text(json.dumps(manifest))
+    write_sealed(checkpoint / "manifest.json", manifest)
 
 
 def put(path: str, value: object) -> Callable[[Any], None]:
@@ -200,7 +201,7 @@ def test_an_export_that_makes_no_sense_is_refused(how: Any, forged: Path) -> Non
     file = folder / "policy.json"
     about = json.loads(file.read_text())
     how(about)
-    file.write_text(json.dumps(about))
+    write_sealed(file, about)
     with pytest.raises(CheckpointError, match=str(folder)):
         load_policy(folder)
 
@@ -214,8 +215,8 @@ def test_a_recording_that_does_not_say_whose_it_is_is_refused(tmp_path: Path) ->
     honest = json.loads(file.read_text())
     assert read_manifest(tmp_path) == honest
     for missing in ("env", "policies", "state_size", "kinds", "normalized_actions"):
-        file.write_text(json.dumps({key: value for key, value in honest.items() if key != missing}))
-        with pytest.raises(DataError, match=r"trajectories\.json cannot be read"):
+        write_sealed(file, {key: value for key, value in honest.items() if key != missing})
+        with pytest.raises(DataError, match=rf"trajectories\.json cannot be read.*{missing}"):
             read_manifest(tmp_path)
 
 

@@ -23,7 +23,7 @@ import pytest
 from marl.analysis.runs import list_runs
 from marl.errors import ConfigError, RunLockedError, UserError
 from marl.runs.checkpoint import find_checkpoint
-from marl.runs.lock import LOCK, check_unlocked, holder_of, take_lock
+from marl.runs.lock import LOCK, check_unlocked, clear_lock, holder_of, take_lock
 from marl.training.trainer import Trainer
 from marl.tune import trial
 from marl.tune.objective import Objective
@@ -282,3 +282,17 @@ def test_on_the_command_line_a_second_process_gets_code_2_and_the_first_goes_on(
         assert second.stderr.startswith(f"error: {tmp_path} is in use: process {os.getpid()} on host")
         assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
         trainer.train()
+
+
+def test_a_lock_is_cleared_only_when_its_process_is_gone(tmp_path: Path) -> None:
+    with held_by_another_process(tmp_path) as other:
+        clear_lock(tmp_path)
+        assert holder_of(tmp_path) is not None
+        other.send_signal(signal.SIGKILL)
+        other.wait(10)
+        clear_lock(tmp_path)
+        assert list(tmp_path.iterdir()) == []
+    clear_lock(tmp_path / "nowhere")
+    (tmp_path / "run.lock").write_text("nobody knows")
+    clear_lock(tmp_path)
+    assert (tmp_path / "run.lock").exists()

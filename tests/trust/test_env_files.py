@@ -14,6 +14,8 @@ from marl.envs.adapters.copies import GymnasiumCopies
 from marl.envs.adapters.permits import check_gymnasium, check_places
 from marl.errors import ConfigError
 from marl.registry import only_modules
+from marl.run import _resume_command
+from marl.training.trainer import Trainer
 from tests.forgeries import forge, real_run
 from tests.trust.conftest import Command
 
@@ -68,6 +70,23 @@ def test_what_a_refusal_advises_can_be_typed_and_works(
     code, _, said = marl(*words)
     assert (code, "the file sets filename" in said) == (2, True)
     code, _, said = marl(*words, *advised(said))
+    assert code == 0, said
+
+
+@pytest.mark.parametrize("kind", ["by_key", "by_name"])
+def test_the_command_that_a_stopped_run_prints_gives_the_files_of_its_envs_again(
+    kind: str, tmp_path: Path, marl: Command, game: Path, request: pytest.FixtureRequest
+) -> None:
+    path = forge(request.getfixturevalue(kind), tmp_path / "the run")
+    own = {"env_config": {"filename": str(game)}, "evaluation": {"interval": 1, "env_config": {"filename": str(game)}}}
+    with Trainer.from_checkpoint(
+        path, **(own if kind == "by_key" else {"env": f"openspiel:efg_game(filename={game})"})
+    ) as one:
+        one.store.directory = path
+        words = shlex.split(_resume_command(one))
+    assert words[:4] == ["marl", "run", "--resume", str(path)]
+    assert ("evaluation.env_config.filename=" in " ".join(words)) == (kind == "by_key")
+    code, _, said = marl(*words[1:])
     assert code == 0, said
 
 

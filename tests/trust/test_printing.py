@@ -17,7 +17,7 @@ from marl.errors import CheckpointError, printable
 from marl.runs.checkpoint import find_checkpoint
 from marl.runs.curve import draw_rewards
 from marl.runs.saved import stored_scenario
-from tests.forgeries import edit_part, forge, real_run
+from tests.forgeries import edit_part, forge, real_run, write_sealed
 from tests.trust.conftest import Command
 
 ESCAPES = "\x1b]0;owned\x07\x1b[31m"
@@ -63,7 +63,7 @@ def test_texts_of_recordings_are_told_without_control_characters(tmp_path: Path,
     told = json.loads(manifest.read_text())
     told["policies"] = [f"[red]{ESCAPES}"]
     told["env"] = f"env{ESCAPES}"
-    manifest.write_text(json.dumps(told))
+    write_sealed(manifest, told)
     for options in (["--list"], ["--steps", "1"]):
         code, out, said = _plain(marl, "replay", tmp_path / "data", *options)
         assert code == 0, said

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from marl.cli.tune import closing_lines
 from marl.errors import CheckpointError, ConfigError, UserError
+from marl.runs.saved import PLACES_OF_NEW_RUNS, check_given_again
+from marl.scenario.load import parse_set
 from marl.tune.config import TuneConfig, tune_config
-from marl.tune.journal import ERROR, INTERRUPTED, PENDING, RUNNING, STOPPED, TERMINATED, read_journal
+from marl.tune.journal import ERROR, INTERRUPTED, PENDING, RUNNING, STOPPED, TERMINATED, Journal, read_journal
 from marl.tune.objective import Halving, Objective, make_halving
+from marl.tune.outcome import outcome_of
 from marl.tune.plan import as_before, new_experiment, plan_functions, plan_scenarios
+from tests.forgeries import write_sealed
 from tests.tune.searches import journal_of, plan_of, small
 
 
@@ -140,12 +147,36 @@ def test_a_folder_without_a_search_and_a_damaged_one_are_told(tmp_path: Path) ->
         read_journal(tmp_path)
     file = inner / "tune.json"
     good = file.read_text()
-    for bad in ("{", "[]", '{"version": 1, "trials": []}', good.replace('"version": 1', '"version": 2')):
+    for bad in ("{", "[]", '{"version": 1, "trials": []}', good.replace('"version": 2', '"version": 3')):
         file.write_text(bad)
         with pytest.raises(CheckpointError, match=r"tune\.json is"):
             read_journal(inner)
-    file.write_text(good.replace("TRIAL_0", "../../elsewhere"))
+    write_sealed(file, json.loads(good.replace("TRIAL_0", "../../elsewhere")))
     with pytest.raises(CheckpointError, match="no name of a run directory"):
         read_journal(inner)
     journal.write()
     assert read_journal(inner)["trials"][0]["params"] == {"lr": 1}
+
+
+def test_the_command_to_go_on_gives_places_again_and_can_be_typed(tmp_path: Path) -> None:
+    keys = {
+        "env": "openspiel:efg_game",
+        "env_config": {"filename": {"grid_search": ["/a b.efg", "/c.efg"]}, "rounds": 3},
+        "load": {"default_policy": "/runs/one"},
+        "output": "/out put",
+    }
+    directory = tmp_path / "my search"
+    directory.mkdir()
+    journal = Journal(directory, {"trainable": "scenario", "keys": keys}, plan_of([{"lr": 1}]))
+    journal.note(0, INTERRUPTED)
+    (line,) = [line for line in closing_lines(outcome_of(journal)) if "Go on with" in line]
+    words = shlex.split(line.partition("Go on with: ")[2])
+    assert words[:4] == ["marl", "tune", "--resume", str(directory)]
+    sets = [word for before, word in pairwise(words) if before == "--set"]
+    given = dict(parse_set(text) for text in sets)
+    check_given_again(keys, given, directory, PLACES_OF_NEW_RUNS)
+    assert given == {
+        "output": "/out put",
+        "load": {"default_policy": "/runs/one"},
+        "env_config.filename": {"grid_search": ["/a b.efg", "/c.efg"]},
+    }

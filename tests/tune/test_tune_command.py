@@ -117,6 +117,7 @@ def test_ctrl_c_leaves_checkpoints_and_no_process_and_the_search_goes_on(tmp_pat
     (directory,) = tmp_path.glob("search_tune_*")
     assert f"Go on with: marl tune --resume {directory}" in out
     assert psutil.wait_procs(children, timeout=60)[1] == []
+    assert list(directory.rglob("run.lock")) == []
     assert "INTERRUPTED" in statuses(directory)
     iterations = {file.parent: len(file.read_text().splitlines()) for file in directory.glob("*/result.json")}
     for run, count in iterations.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,11 @@ def test_a_failed_trial_is_told_and_does_not_touch_the_others_and_resuming_tries
     assert found.trials[1].error == "ValueError: bad luck"
     assert found.trials[0].score == 2.0
     before = (found.trials[0].directory / "result.json").stat().st_mtime_ns
+    left = found.trials[0].directory / "run.lock"  # of a process that was killed
+    gone = {"pid": 1, "hostname": platform.node(), "process_began": 0.0, "since": 0.0, "token": "gone"}
+    left.write_text(json.dumps(gone))
     again = function_search(functions.stumble, tmp_path, config=config, resume=found.directory)
+    assert not left.exists()
     assert [trial.directory for trial in again.trials] == [trial.directory for trial in found.trials]
     assert [trial.status for trial in again.trials] == ["TERMINATED", "ERROR"]
     assert (again.trials[0].directory / "result.json").stat().st_mtime_ns == before  # it had ended, and was left alone

@@ -10,7 +10,16 @@ from typing import Any
 
 from marl.analysis.participants import BUILT_IN, Env, Participant, source_of
 from marl.errors import CheckpointError, ConfigError
-from marl.runs.checkpoint import MANIFEST, TO_PLAY, find_checkpoint, iteration_of, read_part
+from marl.runs.checkpoint import (
+    TO_PLAY,
+    damage_of,
+    find_checkpoint,
+    iteration_of,
+    meant_by,
+    numbered,
+    read_part,
+)
+from marl.runs.damage import tell
 from marl.runs.saved import stored_scenario
 
 ANSWER = ".answer"
@@ -68,16 +77,20 @@ def spelled_out(given: Sequence[str], all_checkpoints: bool, members: bool, with
 
 def _all_checkpoints(name: str) -> list[str]:
     path, policy = source_of(name)
-    folder = Path(path).expanduser()
-    folder = folder / "checkpoints" if (folder / "checkpoints").is_dir() else folder
-    found = [entry for entry in folder.glob("checkpoint_*") if (entry / MANIFEST).is_file()]
+    folder = meant_by(Path(path))
+    found = numbered(folder / "checkpoints") or numbered(folder)
     if not found:
         raise CheckpointError(
             f"--all-checkpoints: {path} has no numbered checkpoints in it. Expected a run directory; runs keep many "
             "checkpoints by checkpoint_freq: 10 and keep_checkpoints: 100."
         )
-    ordered = sorted(found, key=iteration_of)
-    return [f"{entry}#{policy}" if policy else str(entry) for entry in ordered]
+    faults = [(entry, damage_of(entry, TO_PLAY)) for entry in found]
+    damaged = [(entry, fault) for entry, fault in faults if fault]
+    if len(damaged) == len(found):
+        reasons = "; ".join(f"{entry.name}: {fault}" for entry, fault in damaged)
+        raise CheckpointError(f"--all-checkpoints: none of the checkpoints of {path} is complete ({reasons}).")
+    tell(damaged, None)
+    return [f"{entry}#{policy}" if policy else str(entry) for entry, fault in faults if not fault]
 
 
 def _members(name: str) -> list[str]:

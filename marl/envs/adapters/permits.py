@@ -92,6 +92,28 @@ def check_places(env: str, keys: Mapping[str, Any], where: str = "env_config") -
             )
 
 
+def places_given(env: object, keys: Mapping[str, Any], where: str = "env_config") -> list[str]:
+    """``key=value`` of everything that ``check_places`` would ask for, as it is typed behind ``--set``."""
+    name = where.removesuffix("_config")
+    in_name = isinstance(env, str) and any(_PLACE.search(key) for key, _ in _INNER.findall(env))
+    found = {name: env} if in_name else {}
+    return [shlex.quote(f"{option}={_typed(value)}") for option, value in [*found.items(), *_places_in(keys, where)]]
+
+
+def _places_in(value: object, option: str) -> Iterator[tuple[str, object]]:
+    """Options whose values hold a file or a host, each with all of its value: a list, or values that are searched over."""
+    if not isinstance(value, Mapping):
+        if any(_PLACE.search(place.key) for place in _texts(value, option)):
+            yield option, value
+        return
+    for key, item in value.items():
+        below = f"{option}.{key}"
+        if _PLACE.search(str(key)) and any(_texts(item, below)):
+            yield below, item
+        else:
+            yield from _places_in(item, below)
+
+
 def _texts(value: object, option: str) -> Iterator[_Place]:
     """Texts by their keys, at any depth, also inside of OpenSpiel's ``game(key=value)``."""
     if isinstance(value, Mapping):
@@ -109,7 +131,10 @@ def _again(place: _Place, trust: Trust) -> str:
     """The option with which the owner of a file gives a place again."""
     if trust.options is not None:
         return trust.options
-    typed = place.text if place.inside is None else json.dumps(place.inside)
-    if place.inside is None and not _PLAIN.fullmatch(typed):
-        typed = json.dumps(typed)
+    typed = _typed(place.text if place.inside is None else place.inside)
     return f"--set {shlex.quote(f'{place.option}={typed}')} (in Python: give {place.option.partition('.')[0]} again)"
+
+
+def _typed(value: object) -> str:
+    """As YAML, and so ``--set``, reads it."""
+    return value if isinstance(value, str) and _PLAIN.fullmatch(value) else json.dumps(value)
