@@ -1,0 +1,31 @@
+"""What `marl show` prints of ddpg, td3, maddpg and apex_ddpg."""
+
+from __future__ import annotations
+
+from marl.algos.joint import Follower, QView
+from marl.algos.maddpg.config import MaddpgConfig
+from marl.algos.maddpg.learner import MaddpgLearner
+from marl.algos.maddpg.losses import actor_loss, critic_loss, smoothed, td_target
+from marl.algos.maddpg.pupil import Critics, Pupil
+from marl.algos.optimiser import STEPS, FlatOptimiser
+from marl.algos.pace import Pace
+from marl.algos.reading import Function, Reading
+from marl.data.replay import Priorities, Replay
+
+LEFT_OUT: dict[Function, str] = {
+    MaddpgLearner._summary: "metrics",
+    Pupil.lrs: "schedules of step sizes",
+}
+
+
+def reading(learner: type[MaddpgLearner], config: MaddpgConfig) -> Reading:
+    """From ``learn`` to the slow copies."""
+    priorities: list[Function] = [Priorities.sample, Priorities.raise_to] if config.prioritized_replay else []
+    shown = [
+        learner.learn, Pupil.remember, Pace.due, learner._update, Pupil.sample, Replay.sample, Replay._outcomes, *priorities,
+        learner._improve_critic, learner._next_actions, QView.decided, *([smoothed] if config.target_noise else []),
+        learner._target, QView.forward, td_target, critic_loss,
+        learner._improve_actor, learner._actor_loss, QView.with_own, Critics.first, actor_loss,
+        FlatOptimiser.step, STEPS[config.optimizer.type], Pupil.move_targets, Follower.move,
+    ]  # fmt: skip
+    return Reading(tuple(shown), LEFT_OUT)
