@@ -26,14 +26,15 @@ from torch import nn
 
 @dataclass
 class Config:
-    total_steps: int = 40_000
+    total_steps: int = 60_000  # at most: it stops where ``enough`` is reached
+    enough: float = 195.0  # mean return of 20 greedy episodes
     learning_starts: int = 1_000
     steps_per_update: int = 2
     batch_size: int = 64
-    buffer_size: int = 40_000
+    buffer_size: int = 60_000
     gamma: float = 0.99
-    target_update_every: int = 250  # updates
-    lr: float = 5e-4
+    target_update_every: int = 100  # updates
+    lr: float = 1e-3
     max_grad_norm: float = 10.0
     first_epsilon: float = 1.0
     last_epsilon: float = 0.02
@@ -142,7 +143,7 @@ def greedy_return(online: QNetwork, episodes: int, seed: int) -> float:
 
 
 def main(seed: int = 0, config: Config | None = None) -> float:
-    """Train; returns the mean return of 20 greedy episodes at the end."""
+    """Train; returns the mean return of the last 20 greedy episodes."""
     config = config or Config()
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
@@ -170,11 +171,14 @@ def main(seed: int = 0, config: Config | None = None) -> float:
         if step >= config.learning_starts and step % config.steps_per_update == 0:
             updates += 1
             loss = update(online, target, optimiser, replay.sample(config.batch_size, rng), config, updates)
-        if step % 5_000 == 0:
-            print(f"{step:>7} steps   last 20 episodes {np.mean(returns[-20:]):6.1f}   loss {loss:.3f}", flush=True)
-    final = greedy_return(online, 20, seed)
-    print(f"seed {seed}: {final:.1f} in 20 greedy episodes")
-    return final
+        if step % 2_500 == 0:
+            greedy = greedy_return(online, 20, seed)
+            recent = np.mean(returns[-20:])
+            print(f"{step:>7} steps   last 20 {recent:6.1f}   greedy {greedy:6.1f}   loss {loss:.3f}", flush=True)
+            if greedy >= config.enough:
+                break
+    print(f"seed {seed}: {greedy:.1f} in 20 greedy episodes after {step} steps")
+    return greedy
 
 
 if __name__ == "__main__":

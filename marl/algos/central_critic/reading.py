@@ -46,7 +46,7 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
     if not joint:
         left_out[CriticView.forward] = "critics that see more than one agent"
         views = []
-    shown = [
+    shown: list[Function] = [
         learner.learn, Appraiser.rows, *views,
         *returns.get(config.objective, [Appraiser._appraise, fold_rewards, gae]),
         learner._improve, learner._lesson, normalized,

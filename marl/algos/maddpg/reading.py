@@ -21,7 +21,7 @@ LEFT_OUT: dict[Function, str] = {
 def reading(learner: type[MaddpgLearner], config: MaddpgConfig) -> Reading:
     """From ``learn`` to the slow copies."""
     priorities: list[Function] = [Priorities.sample, Priorities.raise_to] if config.prioritized_replay else []
-    shown = [
+    shown: list[Function] = [
         learner.learn, Pupil.remember, Pace.due, learner._update, Pupil.sample, Replay.sample, Replay._outcomes, *priorities,
         learner._improve_critic, learner._next_actions, QView.decided, *([smoothed] if config.target_noise else []),
         learner._target, QView.forward, td_target, critic_loss,

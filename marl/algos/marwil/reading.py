@@ -20,7 +20,7 @@ def reading(learner: type[MarwilLearner], config: MarwilConfig) -> Reading:
     returns: list[Function] = [learner._returns, learner._judged, returns_to_go, discounted_until]
     weights: list[Function] = [learner._weights, moved_average, advantage_weights]
     critic = config.vf_coeff > 0
-    shown = [
+    shown: list[Function] = [
         learner.learn, learner._rows, *(returns if critic else []), learner._improve, learner._minibatches, learner._update,
         learner._loss, *(weights if critic else []), imitation_loss, *([value_loss] if critic else []),
         FlatOptimiser.step, STEPS[config.optimizer.type],

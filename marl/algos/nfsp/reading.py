@@ -15,7 +15,7 @@ LEFT_OUT: dict[Function, str] = {Reservoir._make_room: "memory that grows"}
 def reading(learner: type[NfspLearner], config: NfspConfig) -> Reading:
     """The average policy's own part around that of the best response, which is dqn."""
     best = QmixLearner.reading(config.best_response())
-    shown = [
+    shown: list[Function] = [
         learner.learn, _responses, Reservoir.add, learner._imitate, Reservoir.sample, imitation_loss, *best.shown,
     ]  # fmt: skip
     return Reading(tuple(shown), {**LEFT_OUT, **best.left_out})

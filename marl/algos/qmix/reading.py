@@ -37,7 +37,7 @@ def reading(learner: type[QmixLearner], config: QmixConfig) -> Reading:
     if config.num_atoms > 1:
         values = [learner._compare, compare_distributions, best_legal, moved_atoms, projected, distribution_loss]
     priorities: list[Function] = [Priorities.sample, Priorities.raise_to] if config.prioritized_replay else []
-    shown = [
+    shown: list[Function] = [
         learner.learn, Team.remember, Pace.due, learner._update, learner._loss,
         learner._draw, Replay.sample, Replay._outcomes, *priorities, *values,
         FlatOptimiser.step, STEPS[config.optimizer.type], learner._after_update,

@@ -34,7 +34,7 @@ def reading(learner: type[SacLearner], config: SacConfig) -> Reading:
         SummedValues.chosen, SummedValues.__call__, SummedValues._all_values, expected_soft_value,
         SummedValues.target_entropy,
     ]  # fmt: skip
-    shown = [
+    shown: list[Function] = [
         learner.learn, Pupil.remember, Pace.due, learner._update, Pupil.sample, Replay.sample, Replay._outcomes, *priorities,
         learner._moment, *others, learner._improve_critics, td_target, critic_loss, learner._improve_actor,
         learner._improve_temperature, temperature_loss, *drawn, *summed,
