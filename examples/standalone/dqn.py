@@ -152,7 +152,7 @@ def main(seed: int = 0, config: Config | None = None) -> float:
     target = copy.deepcopy(online)
     optimiser = torch.optim.Adam(online.parameters(), lr=config.lr, eps=1e-5)
     replay = Replay(config.buffer_size)
-    returns, total, updates = [], 0.0, 0
+    returns, total, updates, loss = [], 0.0, 0, 0.0
     obs, _ = env.reset(seed=seed)
     for step in range(1, config.total_steps + 1):
         action = act(online, obs, epsilon_at(step, config), rng)
@@ -171,7 +171,7 @@ def main(seed: int = 0, config: Config | None = None) -> float:
         if step >= config.learning_starts and step % config.steps_per_update == 0:
             updates += 1
             loss = update(online, target, optimiser, replay.sample(config.batch_size, rng), config, updates)
-        if step % 2_500 == 0:
+        if step % 2_500 == 0 or step == config.total_steps:
             greedy = greedy_return(online, 20, seed)
             recent = np.mean(returns[-20:])
             print(f"{step:>7} steps   last 20 {recent:6.1f}   greedy {greedy:6.1f}   loss {loss:.3f}", flush=True)

@@ -31,11 +31,11 @@ from torch.nn import functional
 
 @dataclass
 class Config:
-    total_steps: int = 40_000  # at most: it stops when all leave
+    total_steps: int = 60_000  # at most: it stops when all leave
     num_envs: int = 8
     learning_starts: int = 1_000
     batch_size: int = 64
-    buffer_size: int = 30_000
+    buffer_size: int = 60_000
     gamma: float = 0.9
     target_update_every: int = 100  # updates
     lr: float = 1e-3
@@ -254,7 +254,7 @@ def main(seed: int = 0, config: Config | None = None) -> float:
     world, team = Exits(config.num_envs, seed), Team(Exits, config)
     target = copy.deepcopy(team)
     optimiser = torch.optim.Adam(team.parameters(), lr=config.lr, eps=1e-5)
-    replay, updates = Replay(config.buffer_size), 0
+    replay, updates, loss = Replay(config.buffer_size), 0, 0.0
     for step in range(config.num_envs, config.total_steps + 1, config.num_envs):
         share = min(1.0, step / config.epsilon_steps)
         epsilon = config.first_epsilon + share * (config.last_epsilon - config.first_epsilon)
@@ -262,7 +262,7 @@ def main(seed: int = 0, config: Config | None = None) -> float:
         if step >= config.learning_starts:
             updates += 1
             loss = update(team, target, optimiser, replay.sample(config.batch_size, rng), config, updates)
-        if step % 2_000 == 0:
+        if step % 2_000 == 0 or step + config.num_envs > config.total_steps:
             left = play_greedily(team, seed)
             print(f"{step:>7} steps   {left:.2f} of 2 agents leave   loss {loss:.3f}", flush=True)
             if left >= 1.99:

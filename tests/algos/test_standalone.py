@@ -7,11 +7,14 @@ in different orders, so 1e-6 is about ten roundings.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -282,3 +285,35 @@ def test_maddpg_moves_actors_critics_and_their_slow_copies_as_the_page_that_stud
         for i, agent in enumerate(agents):
             assert moment_distance(actors[i], learner, agent.actor_optimiser) < CLOSE
             assert moment_distance(critics[i], learner, agent.critic_optimiser) < CLOSE
+
+
+# -- the pages themselves ----------------------------------------------------------------------------------------------
+
+PAGES = [ppo, mappo, dqn, qmix, maddpg]
+TINY: dict[str, Any] = {"total_steps": 128, "num_envs": 2, "hidden": (8,)}
+SHORT: dict[Any, dict[str, Any]] = {
+    ppo: {**TINY, "steps": 16},
+    mappo: {**TINY, "steps": 16},
+    dqn: {"total_steps": 200, "learning_starts": 100, "hidden": (8,)},
+    qmix: {**TINY, "learning_starts": 64},
+    maddpg: {**TINY, "learning_starts": 64},
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.__name__.rpartition(".")[2])
+def test_a_page_has_at_most_300_lines_knows_nothing_of_marl_and_runs(page: Any) -> None:
+    text = Path(page.__file__).read_text("utf-8")
+    assert len(text.splitlines()) <= 300
+    roots = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            roots |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            roots.add(str(node.module).partition(".")[0])
+    assert roots <= {"__future__", "copy", "dataclasses", "gymnasium", "numpy", "sys", "torch"}
+    assert np.isfinite(page.main(0, page.Config(**SHORT[page])))
+
+
+@pytest.mark.slow
+def test_the_page_of_dqn_balances_the_pole() -> None:
+    assert dqn.main(1) >= 195
