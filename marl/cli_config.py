@@ -84,7 +84,7 @@ def show(
 ) -> None:
     """Print the code of an algorithm in reading order: learn, the update, the losses, the returns, the optimiser's step."""
     from rich.console import Console
-    from rich.syntax import Syntax
+    from rich.text import Text
 
     from marl.algos.presets import ALGOS
     from marl.registry import import_module
@@ -106,8 +106,15 @@ def show(
     else:
         console.print(f"{preset.name}: {preset.summary}\n", style="bold", markup=False)
         for passage in passages:
-            console.rule(f"{passage.place}  {passage.name}", align="left")
-            console.print(Syntax(passage.code, "python", line_numbers=True, start_line=passage.line, word_wrap=True))
+            console.rule(Text(f"{passage.place}  {passage.name}"), align="left")
+            console.print(_highlighted(passage.code, passage.line))
+
+
+def _highlighted(code: str, first_line: int) -> Any:
+    """For rich; on the terminal's own background."""
+    from rich.syntax import Syntax
+
+    return Syntax(code, "python", line_numbers=True, start_line=first_line, word_wrap=True, background_color="default")
 
 
 def doctor(

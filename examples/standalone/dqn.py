@@ -2,8 +2,8 @@
 
     python examples/standalone/dqn.py [SEED]
 
-Seeds 0, 1 and 2 reach 250, 238 and 296 in greedy play after 5,000, 2,500 and 5,000 steps, in 3 to 7 seconds on one core. It stops
-there (195 is enough), because DQN on CartPole forgets again what it knew: seed 0 falls to 130 if it goes on.
+Seeds 0, 1 and 2 reach 250, 238 and 296 in greedy play after 5,000, 2,500 and 5,000 steps, in 3 to 7 seconds on one core.
+It stops there (195 is enough), because DQN on CartPole forgets again what it knew: seed 0 falls to 130 if it goes on.
 
     Q(o, a) = V(o) + A(o, a) - mean_a A(o, a)                                                          (dueling)
     best    = argmax_a Q(o', a)                                                                        (double)

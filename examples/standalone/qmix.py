@@ -6,8 +6,8 @@ The world: two agents in a small room with two exits. An exit closes behind the 
 its own. The team is paid for everyone who leaves, and sooner is better only because of the discount: QMIX learns slowly
 where all values are below 0. Whoever has left is gone.
 
-Seeds 0, 1 and 2 bring both agents out of every room in greedy play after 24,000, 12,000 and 12,000 steps, in 6 to 17 seconds on
-one core.
+Seeds 0, 1 and 2 bring both agents out of every room in greedy play after 24,000, 12,000 and 12,000 steps, in 6 to 17 seconds
+on one core.
 
     q_i    = Q(o_i, a_i),   0 where agent i is absent
     Q_tot  = |w2(s)| . elu(|w1(s)| q + b1(s)) + v(s)                weights >= 0: each agent's best action is best for the team
