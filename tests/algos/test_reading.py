@@ -12,13 +12,16 @@ from typing import Any, ClassVar
 
 import pytest
 
+from marl.algos.optimiser import FlatOptimiser
 from marl.algos.presets import ALGOS
 from marl.algos.reading import Function, passage_of, with_relatives
+from marl.data.returns import gae
 from tests.algos.own_learners import Cautious
 from tests.algos.updates import small_run
 from tests.command import marl
 
 ROOT = Path(__file__).parents[2]
+EVERYBODYS = {Path(inspect.getfile(gae)), Path(inspect.getfile(FlatOptimiser))}
 SHORT = 3  # lines; what is shorter explains itself where it is called
 GROUP = {"multiagent": {"groups": {"team": ["agent_0", "agent_1", "agent_2"]}}}
 DISCRETE: dict[str, Any] = {"world": {"agents": 3, "masked": True}, **GROUP}
@@ -63,10 +66,12 @@ def ran_in_updates(algo: str, keys: dict[str, Any], world: dict[str, Any]) -> se
 
 
 def own_code(ran: set[CodeType], folder: Path) -> Iterator[CodeType]:
-    """Functions of an algorithm's folder that are long enough to need a reader."""
+    """Functions of an algorithm's folder, returns and steps of optimisers, as far as they are long enough to need a reader."""
     for code in ran:
+        file = Path(code.co_filename)
         nested = "<" in code.co_qualname  # comprehensions and local functions are part of what they stand in
-        if Path(code.co_filename).parent == folder and not nested and len(inspect.getsource(code).splitlines()) > SHORT:
+        own = file.parent == folder or file in EVERYBODYS
+        if own and not nested and len(inspect.getsource(code).splitlines()) > SHORT:
             yield code
 
 

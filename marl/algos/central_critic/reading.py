@@ -43,6 +43,8 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
     }
     left_out = dict(LEFT_OUT)
     views: list[Function] = [CriticView.forward, CriticView._joint]
+    if not critic:
+        left_out[fold_rewards] = "a column that is not learned from"
     if not joint:
         left_out[CriticView.forward] = "critics that see more than one agent"
         views = []

@@ -11,6 +11,7 @@ from marl.algos.optimiser import STEPS, FlatOptimiser
 from marl.algos.pace import Pace
 from marl.algos.reading import Function, Reading
 from marl.data.replay import Priorities, Replay
+from marl.data.returns import fold_rewards
 
 LEFT_OUT: dict[Function, str] = {
     MaddpgLearner._summary: "metrics",
@@ -22,7 +23,8 @@ def reading(learner: type[MaddpgLearner], config: MaddpgConfig) -> Reading:
     """From ``learn`` to the slow copies."""
     priorities: list[Function] = [Priorities.sample, Priorities.raise_to] if config.prioritized_replay else []
     shown: list[Function] = [
-        learner.learn, Pupil.remember, Pace.due, learner._update, Pupil.sample, Replay.sample, Replay._outcomes, *priorities,
+        learner.learn, Pupil.remember, fold_rewards, Pace.due, learner._update,
+        Pupil.sample, Replay.sample, Replay._outcomes, *priorities,
         learner._improve_critic, learner._next_actions, QView.decided, *([smoothed] if config.target_noise else []),
         learner._target, QView.forward, td_target, critic_loss,
         learner._improve_actor, learner._actor_loss, QView.with_own, Critics.first, actor_loss,

@@ -7,10 +7,11 @@ from marl.algos.marwil.learner import MarwilLearner
 from marl.algos.marwil.losses import advantage_weights, imitation_loss, moved_average, value_loss
 from marl.algos.optimiser import STEPS, FlatOptimiser
 from marl.algos.reading import Function, Reading
-from marl.data.returns import discounted_until, returns_to_go
+from marl.data.returns import discounted_until, fold_rewards, returns_to_go
 
 LEFT_OUT: dict[Function, str] = {
     MarwilLearner._take_gathered: "puts the rounds of a batch together",
+    fold_rewards: "a column that is not learned from",
     MarwilLearner._values: "asks the critic, or the policy where they share layers",
 }
 

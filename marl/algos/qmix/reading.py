@@ -13,6 +13,7 @@ from marl.algos.qmix.teams import Team, _as_learned
 from marl.algos.qmix.values import MemberValues, members_by_kind
 from marl.algos.reading import Function, Reading
 from marl.data.replay import Priorities, Replay
+from marl.data.returns import discounted_until, fold_rewards
 
 LEFT_OUT: dict[Function, str] = {
     QmixLearner._show_team: "callbacks",
@@ -38,8 +39,8 @@ def reading(learner: type[QmixLearner], config: QmixConfig) -> Reading:
         values = [learner._compare, compare_distributions, best_legal, moved_atoms, projected, distribution_loss]
     priorities: list[Function] = [Priorities.sample, Priorities.raise_to] if config.prioritized_replay else []
     shown: list[Function] = [
-        learner.learn, Team.remember, Pace.due, learner._update, learner._loss,
-        learner._draw, Replay.sample, Replay._outcomes, *priorities, *values,
+        learner.learn, Team.remember, discounted_until if config.looks_at_groups else fold_rewards, Pace.due,
+        learner._update, learner._loss, learner._draw, Replay.sample, Replay._outcomes, *priorities, *values,
         FlatOptimiser.step, STEPS[config.optimizer.type], learner._after_update,
     ]  # fmt: skip
     return Reading(tuple(shown), left_out)

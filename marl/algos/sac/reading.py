@@ -13,6 +13,7 @@ from marl.algos.sac.losses import critic_loss, expected_soft_value, soft_value, 
 from marl.algos.sac.pupil import Pupil
 from marl.algos.sac.values import DrawnValues, Moment, SoftValues, SummedValues, nothing
 from marl.data.replay import Priorities, Replay
+from marl.data.returns import fold_rewards
 
 LEFT_OUT: dict[Function, str] = {
     SacLearner._summary: "metrics",
@@ -35,7 +36,8 @@ def reading(learner: type[SacLearner], config: SacConfig) -> Reading:
         SummedValues.target_entropy,
     ]  # fmt: skip
     shown: list[Function] = [
-        learner.learn, Pupil.remember, Pace.due, learner._update, Pupil.sample, Replay.sample, Replay._outcomes, *priorities,
+        learner.learn, Pupil.remember, fold_rewards, Pace.due, learner._update,
+        Pupil.sample, Replay.sample, Replay._outcomes, *priorities,
         learner._moment, *others, learner._improve_critics, td_target, critic_loss, learner._improve_actor,
         learner._improve_temperature, temperature_loss, *drawn, *summed,
         FlatOptimiser.step, STEPS[config.optimizer.type], Follower.move,
