@@ -5,8 +5,8 @@
 The world: two agents and two landmarks on a plane. Both agents are paid the less, the farther each landmark is from the agent
 that is nearest to it, so they have to share the landmarks out between them. They choose their velocity.
 
-Seeds 0, 1 and 2 begin with a distance of 0.76, 0.78 and 0.76 between a landmark and the agent nearest to it, and end with 0.20,
-0.25 and 0.14, after 40,000 steps and about 50 seconds on one core. The landmarks lie in a square of width 2.
+Seeds 0, 1 and 2 begin with a distance of 0.76, 0.78 and 0.76 between a landmark and the agent nearest to it, and end with
+0.20, 0.25 and 0.14, after 40,000 steps and about 50 seconds on one core. The landmarks lie in a square of width 2.
 
     x        = (o_1, u_1, ..., o_n, u_n)                                            u_j = mu_j(o_j), tanh: -1..1
     target   = r_i + gamma Q_i'(x'),   u'_j = mu_j'(o'_j) for everybody             ' = slow copies
