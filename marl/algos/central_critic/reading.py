@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from marl.algos.central_critic.config import CentralCriticConfig
 from marl.algos.central_critic.critic import Critic, CriticView
-from marl.algos.central_critic.experience import Appraiser
+from marl.algos.central_critic.advantages import Appraiser
 from marl.algos.central_critic.learner import CentralCriticLearner
-from marl.algos.central_critic.lesson import Lesson, Part, prepare
+from marl.algos.central_critic.train_batch import Lesson, Part, prepare
 from marl.algos.central_critic.losses import (
     clipped_loss,
     explained_variance,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from marl.algos.joint import Follower, QView
+from marl.algos.joint_view import Follower, QView
 from marl.algos.maddpg.config import MaddpgConfig
 from marl.algos.maddpg.learner import MaddpgLearner
 from marl.algos.maddpg.losses import actor_loss, critic_loss, smoothed, td_target
-from marl.algos.maddpg.pupil import Critics, Pupil
+from marl.algos.maddpg.actor_critic import Critics, Pupil
 from marl.algos.optimiser import STEPS, FlatOptimiser
-from marl.algos.pace import Pace
+from marl.algos.update_ratio import Pace
 from marl.algos.reading import Function, Reading
 from marl.data.replay import Priorities, Replay
 from marl.data.returns import fold_rewards

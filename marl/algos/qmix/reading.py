@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from marl.algos.optimiser import STEPS, FlatOptimiser
-from marl.algos.pace import Pace
-from marl.algos.qmix.atoms import compare_distributions
+from marl.algos.update_ratio import Pace
+from marl.algos.qmix.distributional import compare_distributions
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.learner import QmixLearner, _per_draw
 from marl.algos.qmix.losses import best_legal, distribution_loss, moved_atoms, projected, td_loss, td_target

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from marl.algos.joint import Follower, QView
+from marl.algos.joint_view import Follower, QView
 from marl.algos.optimiser import STEPS, FlatOptimiser
-from marl.algos.pace import Pace
+from marl.algos.update_ratio import Pace
 from marl.algos.qmix.losses import td_target
 from marl.algos.reading import Function, Reading
 from marl.algos.sac.config import SacConfig
 from marl.algos.sac.learner import SacLearner
 from marl.algos.sac.losses import critic_loss, expected_soft_value, soft_value, temperature_loss
-from marl.algos.sac.pupil import Pupil
+from marl.algos.sac.actor_critic import Pupil
 from marl.algos.sac.values import DrawnValues, Moment, SoftValues, SummedValues, nothing
 from marl.data.replay import Priorities, Replay
 from marl.data.returns import fold_rewards
