@@ -2,7 +2,7 @@
 
     python examples/standalone/maddpg.py [SEED]
 
-The world: two agents and two landmarks on a plane. Both agents are paid the less, the farther each landmark is from the agent
+The env: two agents and two landmarks on a plane. Both agents are paid the less, the farther each landmark is from the agent
 that is nearest to it, so they have to share the landmarks out between them. They choose their velocity.
 
 Seeds 0, 1 and 2 begin with a distance of 0.76, 0.78 and 0.76 between a landmark and the agent nearest to it, and end with
@@ -44,7 +44,7 @@ class Config:
     hidden: tuple[int, ...] = (64, 64)
 
 
-# -- the world ---------------------------------------------------------------------------------------------------------
+# -- the env ---------------------------------------------------------------------------------------------------------
 
 
 class Spread:
@@ -185,27 +185,27 @@ def act(agents: list[Agent], obs: np.ndarray, noise: float, rng: np.random.Gener
     return np.clip(stacked + noise * rng.standard_normal(stacked.shape, np.float32), -1, 1)
 
 
-def step_all(world: Spread, agents: list[Agent], noise: float, rng: np.random.Generator) -> None:
+def step_all(env: Spread, agents: list[Agent], noise: float, rng: np.random.Generator) -> None:
     """One step of every copy into the replays."""
-    obs = world.view()
+    obs = env.view()
     actions = act(agents, obs, noise, rng)
-    rewards, truncated = world.step(actions)
-    next_obs = world.view()
-    for e in range(world.num_envs):
+    rewards, truncated = env.step(actions)
+    next_obs = env.view()
+    for e in range(env.num_envs):
         for i, agent in enumerate(agents):
             agent.replay.add(
                 obs=obs[e], actions=actions[e], rewards=rewards[e, i], next_obs=next_obs[e], terminated=np.bool_(False)
             )
     if truncated:
-        world.reset()
+        env.reset()
 
 
 def play_greedily(agents: list[Agent], seed: int, copies: int = 200) -> float:
     """Mean distance that is left between landmarks and the agents nearest to them at the end of an episode."""
-    world, rng = Spread(copies, 10_000 + seed), np.random.default_rng(seed)
-    for _ in range(world.limit):
-        rewards, _ = world.step(act(agents, world.view(), 0.0, rng))
-    return -float(rewards.mean()) / world.num_agents
+    env, rng = Spread(copies, 10_000 + seed), np.random.default_rng(seed)
+    for _ in range(env.limit):
+        rewards, _ = env.step(act(agents, env.view(), 0.0, rng))
+    return -float(rewards.mean()) / env.num_agents
 
 
 def main(seed: int = 0, config: Config | None = None) -> float:
@@ -213,11 +213,11 @@ def main(seed: int = 0, config: Config | None = None) -> float:
     config = config or Config()
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    world = Spread(config.num_envs, seed)
-    agents = [Agent(i, world.num_agents, world.obs_size, world.action_size, config) for i in range(world.num_agents)]
+    env = Spread(config.num_envs, seed)
+    agents = [Agent(i, env.num_agents, env.obs_size, env.action_size, config) for i in range(env.num_agents)]
     print(f"before: {play_greedily(agents, seed):.3f} from each landmark to the nearest agent")
     for number in range(config.num_envs, config.total_steps + 1, config.num_envs):
-        step_all(world, agents, config.noise, rng)
+        step_all(env, agents, config.noise, rng)
         if number < config.learning_starts:
             continue
         for agent in agents:

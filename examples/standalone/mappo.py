@@ -2,7 +2,7 @@
 
     python examples/standalone/mappo.py [SEED]
 
-The world: three agents in a small room with three exits. An exit closes behind the agent that takes it, so each has to take
+The env: three agents in a small room with three exits. An exit closes behind the agent that takes it, so each has to take
 one of its own. Agents are paid for leaving and pay for every step; whoever has left is gone while the others go on.
 
 Seeds 0, 1 and 2 bring 3.00, 2.96 and 3.00 of 3 agents out in greedy play, after 40,960 steps and 10 seconds on one core.
@@ -45,7 +45,7 @@ class Config:
     hidden: tuple[int, ...] = (64, 64)
 
 
-# -- the world ---------------------------------------------------------------------------------------------------------
+# -- the env ---------------------------------------------------------------------------------------------------------
 
 
 class Exits:
@@ -209,35 +209,35 @@ def update(
 # -- playing -----------------------------------------------------------------------------------------------------------
 
 
-def collect(world: Exits, team: Team, steps: int) -> dict[str, np.ndarray]:
+def collect(env: Exits, team: Team, steps: int) -> dict[str, np.ndarray]:
     """``steps`` of every copy, stacked to [T, E, A, ...]."""
     rows = []
-    obs, legal, there = world.view()
+    obs, legal, there = env.view()
     for _ in range(steps):
         with torch.no_grad():
             policy = team.policy(torch.as_tensor(obs), torch.as_tensor(legal))
             actions = policy.sample()
             logp = policy.log_prob(actions)
         row = {"obs": obs, "legal": legal, "there": there, "actions": actions.numpy(), "logp": logp.numpy()}
-        rewards, terminated, truncated = world.step(actions.numpy())
-        next_obs, _, next_there = world.view()
+        rewards, terminated, truncated = env.step(actions.numpy())
+        next_obs, _, next_there = env.view()
         row |= {"rewards": rewards, "terminated": terminated, "truncated": truncated}
         rows.append(row | {"next_obs": next_obs, "next_there": next_there})
         over = ~next_there.any(axis=1) | truncated.any(axis=1)
-        world.reset(np.flatnonzero(over))
-        obs, legal, there = world.view()
+        env.reset(np.flatnonzero(over))
+        obs, legal, there = env.view()
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
 def play_greedily(team: Team, seed: int, copies: int = 200) -> tuple[float, float]:
     """Means over one episode of each copy: how many agents have left in time, and the sum of all rewards."""
-    world, rewards = Exits(copies, 10_000 + seed), 0.0
-    for _ in range(world.limit):
-        obs, legal, _ = world.view()
+    env, rewards = Exits(copies, 10_000 + seed), 0.0
+    for _ in range(env.limit):
+        obs, legal, _ = env.view()
         with torch.no_grad():
             actions = team.policy(torch.as_tensor(obs), torch.as_tensor(legal)).probs.argmax(dim=-1).numpy()
-        rewards += float(world.step(actions)[0].sum()) / copies
-    return float((~world.inside).sum(axis=1).mean()), rewards
+        rewards += float(env.step(actions)[0].sum()) / copies
+    return float((~env.inside).sum(axis=1).mean()), rewards
 
 
 def main(seed: int = 0, config: Config | None = None) -> float:
@@ -245,12 +245,12 @@ def main(seed: int = 0, config: Config | None = None) -> float:
     config = config or Config()
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    world = Exits(config.num_envs, seed)
-    team = Team(world.num_agents, world.obs_size, world.num_actions, config.hidden)
+    env = Exits(config.num_envs, seed)
+    team = Team(env.num_agents, env.obs_size, env.num_actions, config.hidden)
     optimiser = torch.optim.Adam(team.parameters(), lr=config.lr, eps=1e-5)
     per_batch = config.num_envs * config.steps
     for i in range(config.total_steps // per_batch):
-        loss = update(team, optimiser, collect(world, team, config.steps), config, rng)
+        loss = update(team, optimiser, collect(env, team, config.steps), config, rng)
         if (i + 1) % 20 == 0:
             left, _ = play_greedily(team, seed)
             print(f"{(i + 1) * per_batch:>7} steps   {left:.2f} of 3 agents leave   loss {loss:.3f}", flush=True)

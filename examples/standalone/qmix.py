@@ -2,7 +2,7 @@
 
     python examples/standalone/qmix.py [SEED]
 
-The world: two agents in a small room with two exits. An exit closes behind the agent that takes it, so each has to take one of
+The env: two agents in a small room with two exits. An exit closes behind the agent that takes it, so each has to take one of
 its own. The team is paid for everyone who leaves, and sooner is better only because of the discount: QMIX learns slowly
 where all values are below 0. Whoever has left is gone.
 
@@ -48,7 +48,7 @@ class Config:
     mixing: int = 32  # hidden units of the mixer
 
 
-# -- the world ---------------------------------------------------------------------------------------------------------
+# -- the env ---------------------------------------------------------------------------------------------------------
 
 
 class Exits:
@@ -150,10 +150,10 @@ class Mixer(nn.Module):
 class Team(nn.Module):
     """Both of them; the target is a copy of it."""
 
-    def __init__(self, world: type[Exits], config: Config) -> None:
+    def __init__(self, env: type[Exits], config: Config) -> None:
         super().__init__()
-        self.agents = AgentValues(world.num_agents, world.obs_size, world.num_actions, config.hidden)
-        self.mixer = Mixer(world.num_agents, world.state_size, config.mixing)
+        self.agents = AgentValues(env.num_agents, env.obs_size, env.num_actions, config.hidden)
+        self.mixer = Mixer(env.num_agents, env.state_size, config.mixing)
 
 
 # -- learning ----------------------------------------------------------------------------------------------------------
@@ -227,24 +227,24 @@ def act(team: Team, view: dict[str, np.ndarray], epsilon: float, rng: np.random.
     return np.where(rng.random(best.shape) < epsilon, drawn, best)
 
 
-def step_all(world: Exits, team: Team, replay: Replay, epsilon: float, rng: np.random.Generator) -> None:
+def step_all(env: Exits, team: Team, replay: Replay, epsilon: float, rng: np.random.Generator) -> None:
     """One step of every copy into the replay."""
-    view = world.view()
+    view = env.view()
     actions = act(team, view, epsilon, rng)
-    rewards, terminated, truncated = world.step(actions)
-    after = {f"next_{name}": column for name, column in world.view().items()}
+    rewards, terminated, truncated = env.step(actions)
+    after = {f"next_{name}": column for name, column in env.view().items()}
     columns = {**view, "actions": actions, "rewards": rewards, "terminated": terminated, **after}
     for e in range(len(rewards)):
         replay.add(**{name: column[e] for name, column in columns.items()})
-    world.reset(np.flatnonzero(terminated | truncated))
+    env.reset(np.flatnonzero(terminated | truncated))
 
 
 def play_greedily(team: Team, seed: int, copies: int = 200) -> float:
     """How many agents have left in time: mean over one episode of each copy."""
-    world, rng = Exits(copies, 10_000 + seed), np.random.default_rng(seed)
-    for _ in range(world.limit):
-        world.step(act(team, world.view(), 0.0, rng))
-    return float((~world.inside).sum(axis=1).mean())
+    env, rng = Exits(copies, 10_000 + seed), np.random.default_rng(seed)
+    for _ in range(env.limit):
+        env.step(act(team, env.view(), 0.0, rng))
+    return float((~env.inside).sum(axis=1).mean())
 
 
 def main(seed: int = 0, config: Config | None = None) -> float:
@@ -252,14 +252,14 @@ def main(seed: int = 0, config: Config | None = None) -> float:
     config = config or Config()
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    world, team = Exits(config.num_envs, seed), Team(Exits, config)
+    env, team = Exits(config.num_envs, seed), Team(Exits, config)
     target = copy.deepcopy(team)
     optimiser = torch.optim.Adam(team.parameters(), lr=config.lr, eps=1e-5)
     replay, updates, loss = Replay(config.buffer_size), 0, 0.0
     for step in range(config.num_envs, config.total_steps + 1, config.num_envs):
         share = min(1.0, step / config.epsilon_steps)
         epsilon = config.first_epsilon + share * (config.last_epsilon - config.first_epsilon)
-        step_all(world, team, replay, epsilon, rng)
+        step_all(env, team, replay, epsilon, rng)
         if step >= config.learning_starts:
             updates += 1
             loss = update(team, target, optimiser, replay.sample(config.batch_size, rng), config, updates)

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from marl.algos.config import LearnerConfig
-from marl.algos.learner import Brief, Learner
+from marl.algos.learner import Learner, LearnerSpec
 from marl.algos.reading import Passage, passage_of, with_relatives
 from marl.config import explain
 from marl.errors import ConfigError, UnknownNameError
@@ -43,7 +43,7 @@ class Family:
         found: type[Learner] = getattr(importlib.import_module(module), name)
         return found
 
-    def build(self, brief: Brief) -> Learner:
+    def build(self, brief: LearnerSpec) -> Learner:
         """A learner of this family."""
         return self.learner_class().build(brief)
 

@@ -26,7 +26,7 @@ SHORT = 3  # lines; what is shorter explains itself where it is called
 GROUP = {"multiagent": {"groups": {"team": ["agent_0", "agent_1", "agent_2"]}}}
 DISCRETE: dict[str, Any] = {"world": {"agents": 3, "masked": True}, **GROUP}
 BOX: dict[str, Any] = {"world": {"agents": 2, "box": True}}
-WORLDS: dict[str, list[dict[str, Any]]] = {"sac": [DISCRETE, BOX]}  # its values differ by the kind of actions
+ENVS: dict[str, list[dict[str, Any]]] = {"sac": [DISCRETE, BOX]}  # its values differ by the kind of actions
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{algo: (algo, {}) for algo in ALGOS},
     "dqn with atoms": ("dqn", {"num_atoms": 5}),
@@ -40,7 +40,7 @@ def code_of(function: Function) -> CodeType:
     return found
 
 
-def ran_in_updates(algo: str, keys: dict[str, Any], world: dict[str, Any]) -> set[CodeType]:
+def ran_in_updates(algo: str, keys: dict[str, Any], env: dict[str, Any]) -> set[CodeType]:
     """Every function of the package that one call of ``learn`` with an update came through."""
     ran: set[CodeType] = set()
 
@@ -48,7 +48,7 @@ def ran_in_updates(algo: str, keys: dict[str, Any], world: dict[str, Any]) -> se
         if event == "call" and frame.f_code.co_filename.startswith(str(ROOT / "marl")):
             ran.add(frame.f_code)
 
-    with small_run(algo, env="tests.algos.witnessed:Witnessed", **world, **keys) as trainer:
+    with small_run(algo, env="tests.algos.witnessed:Witnessed", **env, **keys) as trainer:
         (learner,) = trainer.learners
         learn = learner.learn
 
@@ -83,8 +83,8 @@ def test_a_reading_has_what_runs_in_an_update_and_nothing_that_does_not(case: st
     shown = {code_of(function): function for function in reading.shown}
     left_out = {code_of(function) for function in reading.left_out}
     ran: set[CodeType] = set()
-    for world in WORLDS.get(algo, [DISCRETE]):
-        ran |= ran_in_updates(algo, keys, world)
+    for env in ENVS.get(algo, [DISCRETE]):
+        ran |= ran_in_updates(algo, keys, env)
     assert [function.__qualname__ for code, function in shown.items() if code not in ran] == []
     folder = Path(inspect.getfile(learner)).parent
     unsaid = [code.co_qualname for code in own_code(ran, folder) if code not in shown.keys() | left_out]

@@ -1,6 +1,6 @@
 """The first twenty updates of our learners and of ``examples/standalone``, which share no code, on the same experience.
 
-Both begin with the same weights and draw minibatches by the same generator. The experience comes from the world's own log, so
+Both begin with the same weights and draw minibatches by the same generator. The experience comes from the env's own log, so
 grids, replays and views are part of what is compared. All is float32, whose last digit is 1e-7 of a weight; both sides add up
 in different orders, so 1e-6 is about ten roundings.
 """
@@ -35,7 +35,7 @@ CLOSE = 1e-6
 Pair = tuple[nn.Parameter, nn.Parameter]
 
 
-def run_of(algo: str, world: Mapping[str, Any], keys: Mapping[str, Any], **scenario: Any) -> Trainer:
+def run_of(algo: str, env: Mapping[str, Any], keys: Mapping[str, Any], **scenario: Any) -> Trainer:
     """A run whose iterations play ``STEPS`` steps of ``COPIES`` copies, with weights that prefer some actions clearly."""
     Witnessed.logs.clear()
     trainer = Trainer(
@@ -44,7 +44,7 @@ def run_of(algo: str, world: Mapping[str, Any], keys: Mapping[str, Any], **scena
         config={
             "fcnet_hiddens": list(HIDDEN), "num_envs_per_worker": COPIES, "rollout_fragment_length": STEPS,
             "timesteps_per_iteration": STEPS * COPIES, "seed": 3, "evaluation": {"interval": 0},
-            "env_config": dict(world), "algo": dict(keys), **scenario,
+            "env_config": dict(env), "algo": dict(keys), **scenario,
         },
     )  # fmt: skip
     rng = np.random.default_rng(11)
@@ -144,8 +144,8 @@ def test_ppo_moves_every_weight_as_the_page_that_students_read() -> None:
 
 def test_mappo_moves_every_weight_as_the_page_that_students_read() -> None:
     config = mappo.Config(**SAME, minibatch=40)
-    world = {"agents": AGENTS, "masked": True}
-    with run_of("mappo", world, {**CLIPPED, "sgd_minibatch_size": 40}, **GROUP) as trainer:
+    env = {"agents": AGENTS, "masked": True}
+    with run_of("mappo", env, {**CLIPPED, "sgd_minibatch_size": 40}, **GROUP) as trainer:
         learner = trainer.learners[0]
         assert isinstance(learner, CentralCriticLearner)
         team = mappo.Team(AGENTS, WIDTH, OPTIONS, HIDDEN)
@@ -239,7 +239,7 @@ def test_qmix_moves_agents_mixer_and_their_slow_copies_as_the_page_that_students
 
 
 class _Sizes(qmix.Exits):
-    """The sizes of the world that is played here."""
+    """The sizes of the env that is played here."""
 
     num_agents, obs_size, num_actions, state_size = AGENTS, WIDTH, OPTIONS, AGENTS * WIDTH + 1
 
@@ -256,8 +256,8 @@ def test_maddpg_moves_actors_critics_and_their_slow_copies_as_the_page_that_stud
     config = maddpg.Config(**SAME_REPLAY, tau=0.1, actor_reg=0.05)
     names = ["first", "second"]
     who = {"policies": {name: {} for name in names}, "policy_mapping_fn": {"agent_0": "first", "agent_1": "second"}}
-    world = {"agents": 2, "box": True, "together": True}
-    with run_of("maddpg", world, {**REPLAYED, "tau": 0.1, "actor_reg": 0.05}, multiagent=who) as trainer:
+    env = {"agents": 2, "box": True, "together": True}
+    with run_of("maddpg", env, {**REPLAYED, "tau": 0.1, "actor_reg": 0.05}, multiagent=who) as trainer:
         learner = trainer.learners[0]
         assert isinstance(learner, MaddpgLearner)
         agents = [maddpg.Agent(i, 2, WIDTH, 2, config) for i in range(2)]

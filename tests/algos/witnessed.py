@@ -1,4 +1,4 @@
-"""A world that writes down all it showed, was told and paid, so that a second implementation can learn from the same experience
+"""An env that writes down all it showed, was told and paid, so that a second implementation can learn from the same experience
 without our grids, batches and replays.
 
 Nothing in it makes sense; everything that is hard for an update happens in it: agents end one by one while others go on, some

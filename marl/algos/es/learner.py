@@ -27,7 +27,7 @@ from marl.algos.config import LearnerConfig, scheduled
 from marl.algos.es.config import EsConfig
 from marl.algos.es.estimate import centred_ranks, search_gradient
 from marl.algos.es.noise import moved_parameters
-from marl.algos.learner import Brief, Learner, Metrics
+from marl.algos.learner import Learner, LearnerSpec, Metrics
 from marl.algos.optimiser import FlatOptimiser
 from marl.algos.reading import Reading
 from marl.data.batch import MultiAgentBatch
@@ -74,7 +74,7 @@ class EsLearner(Learner):
         return reading(cls, config)
 
     @classmethod
-    def build(cls, brief: Brief) -> EsLearner:
+    def build(cls, brief: LearnerSpec) -> EsLearner:
         configs = {name: c for name, c in brief.configs.items() if isinstance(c, EsConfig)}
         for name, model in brief.models.items():
             if model.vf_share_layers:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from marl.algos.config import LearnerConfig
-from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
+from marl.algos.learner import Learner, LearnerSpec, Metrics, mean_metrics
 from marl.algos.marwil.losses import imitation_loss
 from marl.algos.nfsp.config import NfspConfig
 from marl.algos.nfsp.reservoir import Reservoir
@@ -59,7 +59,7 @@ class NfspLearner(Learner):
         return reading(cls, config)
 
     @classmethod
-    def build(cls, brief: Brief) -> NfspLearner:
+    def build(cls, brief: LearnerSpec) -> NfspLearner:
         ((name, policy),) = brief.policies.items()
         config = brief.configs[name]
         assert isinstance(policy, NfspPolicy)

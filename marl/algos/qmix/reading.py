@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from marl.algos.optimiser import STEPS, FlatOptimiser
-from marl.algos.update_ratio import Pace
-from marl.algos.qmix.distributional import compare_distributions
 from marl.algos.qmix.config import QmixConfig
+from marl.algos.qmix.distributional import compare_distributions
 from marl.algos.qmix.learner import QmixLearner, _per_draw
 from marl.algos.qmix.losses import best_legal, distribution_loss, moved_atoms, projected, td_loss, td_target
 from marl.algos.qmix.mixers import MIXERS
 from marl.algos.qmix.teams import Team, _as_learned
 from marl.algos.qmix.values import MemberValues, members_by_kind
 from marl.algos.reading import Function, Reading
+from marl.algos.update_ratio import UpdateRatio
 from marl.data.replay import Priorities, Replay
 from marl.data.returns import discounted_until, fold_rewards
 
@@ -39,7 +39,7 @@ def reading(learner: type[QmixLearner], config: QmixConfig) -> Reading:
         values = [learner._compare, compare_distributions, best_legal, moved_atoms, projected, distribution_loss]
     priorities: list[Function] = [Priorities.sample, Priorities.raise_to] if config.prioritized_replay else []
     shown: list[Function] = [
-        learner.learn, Team.remember, discounted_until if config.looks_at_groups else fold_rewards, Pace.due,
+        learner.learn, Team.remember, discounted_until if config.looks_at_groups else fold_rewards, UpdateRatio.due,
         learner._update, learner._loss, learner._draw, Replay.sample, Replay._outcomes, *priorities, *values,
         FlatOptimiser.step, STEPS[config.optimizer.type], learner._after_update,
     ]  # fmt: skip
