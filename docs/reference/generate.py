@@ -39,6 +39,7 @@ def pages() -> dict[str, str]:
         "reference/python.md": python_page(),
         "reference/games.md": games_page(),
         "reference/examples.md": files_page("Examples", "examples", "py", "python"),
+        "reference/standalone.md": files_page("Algorithms on one page", "examples/standalone", "py", "python"),
         "reference/scenarios.md": files_page("Scenarios", "scenarios", "yaml", "yaml"),
     }
 
@@ -225,6 +226,10 @@ def inside(markdown: str, page: str) -> str:
             return found[0]
         *folder, name = target.split("../")[-1].rstrip("/").split("/")
         up = "../" * depth
+        if folder == ["examples", "standalone"]:
+            return f"[{text}]({up}reference/standalone.md#{name.partition('.')[0]})"
+        if folder == ["examples"] and name == "standalone":
+            return f"[{text}]({up}reference/standalone.md)"
         if folder in (["examples"], ["scenarios"]):
             return f"[{text}]({up}reference/{folder[0]}.md#{name.partition('.')[0]})"
         if not folder and name in ("examples", "scenarios"):

@@ -7,8 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from marl.algos.config import LearnerConfig
 from marl.algos.learner import Learner, LearnerSpec
+from marl.algos.reading import Passage, passage_of, with_relatives
+from marl.config import explain
 from marl.errors import ConfigError, UnknownNameError
 from marl.registry import Registry, load_object
 from marl.trust import Sort
@@ -31,13 +35,17 @@ class Family:
     explorations: tuple[str, ...]
     on_policy: bool
 
+    def learner_class(self) -> type[Learner]:
+        """The class of its learners, imported now if it was not before."""
+        if not isinstance(self.learner, str):
+            return self.learner
+        module, _, name = self.learner.partition(":")
+        found: type[Learner] = getattr(importlib.import_module(module), name)
+        return found
+
     def build(self, brief: LearnerSpec) -> Learner:
         """A learner of this family."""
-        if not isinstance(self.learner, str):
-            return self.learner.build(brief)
-        module, _, name = self.learner.partition(":")
-        built: Learner = getattr(importlib.import_module(module), name).build(brief)
-        return built
+        return self.learner_class().build(brief)
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,16 @@ class Preset:
                 remedy = f" Use algo {', '.join(same or free)}, or drop {key}." if same or free else f" Drop {key}."
                 raise ConfigError(f"{self.name} has {key} {self.defaults[key]!r}, not {keys[key]!r}.{remedy}")
         return self.family.config(**{**self.defaults, **keys})
+
+    def reading(self) -> list[Passage]:
+        """The code that runs in an update, in reading order."""
+        learner = self.family.learner_class()
+        try:
+            config = self.configure()
+        except ValidationError as error:  # defaults of a user's own algorithm
+            raise explain(error, f"algorithm {self.name!r}: defaults") from None
+        shown = learner.reading(config).shown
+        return [passage_of(function) for function in with_relatives(learner, shown)]
 
 
 class Algorithms(Registry[Preset]):

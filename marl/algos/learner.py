@@ -12,6 +12,7 @@ import torch
 
 from marl.algos.config import LearnerConfig
 from marl.algos.learner_group import ALONE, LearnerGroup
+from marl.algos.reading import Reading, own_functions
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.clock import Clock
 from marl.data.task import Array, Floats, PolicyID, Task
@@ -79,6 +80,12 @@ class Learner(ABC):
     @abstractmethod
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         """Take one round's batch; metrics of the policies that were updated, empty when it was not yet time."""
+
+    @classmethod
+    def reading(cls, config: LearnerConfig) -> Reading:
+        """What ``marl show`` prints of an algorithm with these keys; unless declared, all that the class defines."""
+        del config
+        return Reading(own_functions(cls))
 
     def value_function(self, policy: PolicyID, batch: MultiAgentBatch) -> Array:
         """Values ``[N]`` of a policy's decisions in a batch."""

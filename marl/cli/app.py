@@ -10,7 +10,7 @@ import typer
 
 from marl import __version__
 from marl.cli.bench import bench
-from marl.cli.config import debug, doctor, init, schema, tune_throughput
+from marl.cli.config import debug, doctor, init, schema, show, tune_throughput
 from marl.cli.games import crossplay, exploit, report
 from marl.cli.options import (
     AsJson,
@@ -106,7 +106,7 @@ for command in (rollout, replay, export, crossplay, exploit, report, tune, compa
     app.command()(command)
 
 
-for about_config in (init, schema, doctor, debug, tune_throughput):
+for about_config in (init, schema, show, doctor, debug, tune_throughput):
     app.command()(about_config)
 
 

@@ -1,4 +1,4 @@
-"""The commands around configuration: ``marl init``, ``schema``, ``doctor``, ``debug``, ``tune-throughput``."""
+"""The commands around configuration: ``marl init``, ``schema``, ``show``, ``doctor``, ``debug``, ``tune-throughput``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import pdb
 import sys
 import traceback
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Optional
@@ -71,6 +72,49 @@ def schema(
         print(text)
     else:
         _write(out, text + "\n")
+
+
+def show(
+    algo: Annotated[str, typer.Argument(metavar="ALGO", help="An algorithm, or package.module:Class.")],
+    imports: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--import", metavar="MODULE", help="A module that registers it; repeatable."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print name, file, line and code of each function.")] = False,
+) -> None:
+    """Print the code of an algorithm in reading order: learn, the update, the losses, the returns, the optimiser's step."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from marl.algos.presets import ALGOS
+    from marl.registry import import_module
+
+    for module in imports or []:
+        import_module(module, "--import")
+    preset = ALGOS[algo]
+    passages = preset.reading()
+    console = Console(emoji=False, highlight=False)
+    if as_json:
+        print(
+            json.dumps(
+                {"algo": preset.name, "summary": preset.summary, "code": [asdict(p) for p in passages]}, indent=1
+            )
+        )
+    elif not console.is_terminal:
+        parts = [f"# {passage.place}  {passage.name}\n{passage.code}\n" for passage in passages]
+        print("\n".join([f"# {preset.name}: {preset.summary}\n", *parts]), end="")
+    else:
+        console.print(f"{preset.name}: {preset.summary}\n", style="bold", markup=False)
+        for passage in passages:
+            console.rule(Text(f"{passage.place}  {passage.name}"), align="left")
+            console.print(_highlighted(passage.code, passage.line))
+
+
+def _highlighted(code: str, first_line: int) -> Any:
+    """For rich; on the terminal's own background."""
+    from rich.syntax import Syntax
+
+    return Syntax(code, "python", line_numbers=True, start_line=first_line, word_wrap=True, background_color="default")
 
 
 def doctor(

@@ -77,6 +77,8 @@ def test_two_headings_of_the_same_name_are_told_apart() -> None:
         ("howto/a.md", "[x](../../scenarios/traffic.yaml)", "[x](../reference/scenarios.md#traffic)"),
         ("howto/a.md", "[x](../groups.md#sharing-layers)", "[x](../groups.md#sharing-layers)"),
         ("a.md", "[all](../examples)", "[all](reference/examples.md)"),
+        ("a.md", "[x](../examples/standalone/ppo.py)", "[x](reference/standalone.md#ppo)"),
+        ("howto/a.md", "[x](../../examples/standalone)", "[x](../reference/standalone.md)"),
         ("a.md", "[x](../CHANGELOG.md)", "x"),
         ("a.md", "[x](../README.md)", "[x](index.md)"),
     ],

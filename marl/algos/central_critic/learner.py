@@ -32,10 +32,11 @@ from marl.algos.central_critic.losses import (
 )
 from marl.algos.central_critic.magnet import Magnet
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, prepare
-from marl.algos.config import scheduled
+from marl.algos.config import LearnerConfig, scheduled
 from marl.algos.custom_loss import build_losses, with_custom
 from marl.algos.learner import Learner, LearnerSpec, Metrics, load_numpy, mean_metrics, to_numpy
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
+from marl.algos.reading import Reading
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.task import Array, PolicyID, Task
 from marl.errors import ConfigError, TrainingError
@@ -84,6 +85,13 @@ class CentralCriticLearner(Learner):
         self.critics[name] = critic
         self.appraisers[name] = AdvantageEstimator(name, actor, critic, view, config)
         self.optimisers[name] = FlatOptimiser(parameters, config.optimizer, config.lr, f"policy {name!r}")
+
+    @classmethod
+    def reading(cls, config: LearnerConfig) -> Reading:
+        from marl.algos.central_critic.reading import reading  # knows this class itself
+
+        assert isinstance(config, CentralCriticConfig)
+        return reading(cls, config)
 
     @classmethod
     def build(cls, brief: LearnerSpec) -> CentralCriticLearner:

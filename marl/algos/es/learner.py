@@ -23,12 +23,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from marl.algos.config import scheduled
+from marl.algos.config import LearnerConfig, scheduled
 from marl.algos.es.config import EsConfig
 from marl.algos.es.estimate import centred_ranks, search_gradient
 from marl.algos.es.noise import moved_parameters
 from marl.algos.learner import Learner, LearnerSpec, Metrics
 from marl.algos.optimiser import FlatOptimiser
+from marl.algos.reading import Reading
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import Array, Bools, Floats, Ints, PolicyID
 from marl.errors import ConfigError
@@ -64,6 +65,13 @@ class EsLearner(Learner):
             )
         self.rounds = 0  # populations that have been played; decides the seeds of their episodes
         self.told: dict[PolicyID, Scores] = {}
+
+    @classmethod
+    def reading(cls, config: LearnerConfig) -> Reading:
+        from marl.algos.es.reading import reading  # knows this class itself
+
+        assert isinstance(config, EsConfig)
+        return reading(cls, config)
 
     @classmethod
     def build(cls, brief: LearnerSpec) -> EsLearner:

@@ -23,11 +23,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from marl.algos.config import LearnerConfig
 from marl.algos.custom_loss import with_custom
 from marl.algos.joint_view import ActionFn, Actions, columns_of_loss, greedy_decider, joint_rows
 from marl.algos.learner import Learner, LearnerSpec, Metrics, mean_metrics
 from marl.algos.maddpg.actor_critic import ActorCritic
+from marl.algos.maddpg.config import MaddpgConfig
 from marl.algos.maddpg.losses import actor_loss, critic_loss, smoothed, td_target
+from marl.algos.reading import Reading
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.task import Array, PolicyID
 from marl.policies.deterministic import DeterministicPolicy
@@ -53,6 +56,13 @@ class MaddpgLearner(Learner):
             for name, policy in brief.everybody.items()
         }
         self.counters |= {"num_actor_updates": 0, "num_target_updates": 0, "last_target_update_ts": 0}
+
+    @classmethod
+    def reading(cls, config: LearnerConfig) -> Reading:
+        from marl.algos.maddpg.reading import reading  # knows this class itself
+
+        assert isinstance(config, MaddpgConfig)
+        return reading(cls, config)
 
     @classmethod
     def build(cls, brief: LearnerSpec) -> MaddpgLearner:

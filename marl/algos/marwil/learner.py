@@ -21,12 +21,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marl.algos.config import scheduled
+from marl.algos.config import LearnerConfig, scheduled
 from marl.algos.custom_loss import build_losses, with_custom
 from marl.algos.learner import Learner, LearnerSpec, Metrics, load_numpy, mean_metrics, to_numpy
 from marl.algos.marwil.config import MarwilConfig
 from marl.algos.marwil.losses import advantage_weights, imitation_loss, moved_average, value_loss
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
+from marl.algos.reading import Reading
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.returns import returns_to_go
 from marl.data.task import Array, Floats, PolicyID, Task
@@ -72,6 +73,13 @@ class MarwilLearner(Learner):
         self.squared_norm = dict.fromkeys(policies, config.moving_average_sqd_adv_norm_start)
         self.gathered: dict[PolicyID, list[SampleBatch]] = {name: [] for name in policies}
         self.steps_gathered = 0
+
+    @classmethod
+    def reading(cls, config: LearnerConfig) -> Reading:
+        from marl.algos.marwil.reading import reading  # knows this class itself
+
+        assert isinstance(config, MarwilConfig)
+        return reading(cls, config)
 
     @classmethod
     def build(cls, brief: LearnerSpec) -> MarwilLearner:

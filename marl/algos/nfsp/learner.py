@@ -22,12 +22,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from marl.algos.config import LearnerConfig
 from marl.algos.learner import Learner, LearnerSpec, Metrics, mean_metrics
 from marl.algos.marwil.losses import imitation_loss
 from marl.algos.nfsp.config import NfspConfig
 from marl.algos.nfsp.reservoir import Reservoir
 from marl.algos.optimiser import FlatOptimiser
 from marl.algos.qmix.learner import QmixLearner
+from marl.algos.reading import Reading
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.task import PolicyID
 from marl.policies.nfsp import NfspPolicy
@@ -48,6 +50,13 @@ class NfspLearner(Learner):
         )
         self.timesteps, self.counters = best.timesteps, best.counters  # it counts for both
         self.clock, self.td_errors = best.clock, best.td_errors
+
+    @classmethod
+    def reading(cls, config: LearnerConfig) -> Reading:
+        from marl.algos.nfsp.reading import reading  # knows this class itself
+
+        assert isinstance(config, NfspConfig)
+        return reading(cls, config)
 
     @classmethod
     def build(cls, brief: LearnerSpec) -> NfspLearner:

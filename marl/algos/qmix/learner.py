@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from marl.algos.config import scheduled
+from marl.algos.config import LearnerConfig, scheduled
 from marl.algos.custom_loss import build_losses, with_custom
 from marl.algos.learner import Learner, LearnerSpec, Metrics, mean_metrics
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
@@ -29,6 +29,7 @@ from marl.algos.qmix.distributional import compare_distributions
 from marl.algos.qmix.losses import best_legal, td_loss, td_target
 from marl.algos.qmix.teams import Team, build_teams
 from marl.algos.qmix.values import MemberValues, Networks, Values
+from marl.algos.reading import Reading
 from marl.algos.update_ratio import UpdateRatio
 from marl.algos.views import columns_of_one
 from marl.data.batch import MultiAgentBatch, SampleBatch
@@ -64,6 +65,13 @@ class QmixLearner(Learner):
         self.teams = build_teams(brief, config, self._device)
         self.pace = UpdateRatio(config)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
+
+    @classmethod
+    def reading(cls, config: LearnerConfig) -> Reading:
+        from marl.algos.qmix.reading import reading  # knows this class itself
+
+        assert isinstance(config, QmixConfig)
+        return reading(cls, config)
 
     @classmethod
     def build(cls, brief: LearnerSpec) -> QmixLearner:

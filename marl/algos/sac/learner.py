@@ -24,11 +24,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from marl.algos.config import LearnerConfig
 from marl.algos.custom_loss import with_custom
 from marl.algos.joint_view import ActionFn, columns_of_loss, greedy_decider, joint_rows
 from marl.algos.learner import Learner, LearnerSpec, Metrics, mean_metrics
 from marl.algos.qmix.losses import td_target
+from marl.algos.reading import Reading
 from marl.algos.sac.actor_critic import ActorCritic
+from marl.algos.sac.config import SacConfig
 from marl.algos.sac.losses import critic_loss, temperature_loss
 from marl.algos.sac.values import Moment, noise_for, nothing
 from marl.data.batch import MultiAgentBatch, SampleBatch
@@ -51,6 +54,13 @@ class SacLearner(Learner):
             for index, policy in enumerate(brief.everybody.values())
         }
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
+
+    @classmethod
+    def reading(cls, config: LearnerConfig) -> Reading:
+        from marl.algos.sac.reading import reading  # knows this class itself
+
+        assert isinstance(config, SacConfig)
+        return reading(cls, config)
 
     @classmethod
     def build(cls, brief: LearnerSpec) -> SacLearner:
