@@ -22,7 +22,7 @@ from marl.populations.exploit_config import ExploitabilityConfig
 from marl.training.damage import noted
 from marl.training.export import export_checkpoint
 from marl.training.playback import Changes, Wishes, play
-from tests.test_command_line import marl
+from tests.processes import run as marl
 
 TINY: dict[str, Any] = {
     "env": "matrix_game", "train_batch_size": 64, "fcnet_hiddens": [8], "evaluation": {"interval": 0}, "checkpoint_freq": 1,
