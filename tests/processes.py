@@ -10,6 +10,7 @@ the process. Whoever dies takes those below along.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import gc
@@ -23,9 +24,12 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
+
+from tests.warm_ray import start_server, use_warm_workers
 
 ROOT = Path(__file__).parents[1]
 _PR_SET_PDEATHSIG = 1  # Linux: <sys/prctl.h>
@@ -36,7 +40,12 @@ class Process:
     """``python -m MODULE ARGUMENTS``, or ``python -c CODE ARGUMENTS``; used like ``subprocess.Popen`` with pipes of text."""
 
     def __init__(
-        self, what: list[str], arguments: tuple[object, ...], cwd: Path, env: Mapping[str, str] | None
+        self,
+        what: list[str],
+        arguments: tuple[object, ...],
+        cwd: Path = ROOT,
+        env: Mapping[str, str] | None = None,
+        warm_ray: bool = False,  # a Ray that it starts has warm workers, too
     ) -> None:
         ends = [os.pipe() for _ in range(3)]
         request = {
@@ -44,6 +53,7 @@ class Process:
             "arguments": [str(argument) for argument in arguments],
             "cwd": str(cwd),
             "env": {**(os.environ if env is None else env), "OMP_NUM_THREADS": "1"},
+            "warm_ray": start_server() if warm_ray else None,
         }
         words = json.dumps(request).encode()
         assert len(words) < _LARGEST_REQUEST
@@ -98,34 +108,26 @@ class Process:
         return said["out"], said["err"]
 
 
-def start(
-    *arguments: object, module: str = "marl.cli", cwd: Path = ROOT, env: Mapping[str, str] | None = None
-) -> Process:
-    """``python -m MODULE ARGUMENTS`` in a folder; the module has a function ``main``."""
-    return Process(["-m", module], arguments, cwd, env)
+def start(*arguments: object, module: str = "marl.cli", **where: Any) -> Process:
+    """``python -m MODULE ARGUMENTS``, ``where``: cwd, env, warm_ray; the module has a function ``main``."""
+    return Process(["-m", module], arguments, **where)
 
 
 def run(
-    *arguments: object,
-    module: str = "marl.cli",
-    cwd: Path = ROOT,
-    env: Mapping[str, str] | None = None,
-    timeout: float = 120,
+    *arguments: object, module: str = "marl.cli", timeout: float = 120, **where: Any
 ) -> subprocess.CompletedProcess[str]:
     """The same, to its end."""
-    return _to_its_end(start(*arguments, module=module, cwd=cwd, env=env), timeout)
+    return _to_its_end(start(*arguments, module=module, **where), timeout)
 
 
-def start_code(code: str, *arguments: object, cwd: Path = ROOT, env: Mapping[str, str] | None = None) -> Process:
-    """``python -c CODE ARGUMENTS`` in a folder."""
-    return Process(["-c", code], arguments, cwd, env)
+def start_code(code: str, *arguments: object, **where: Any) -> Process:
+    """``python -c CODE ARGUMENTS``."""
+    return Process(["-c", code], arguments, **where)
 
 
-def run_code(
-    code: str, *arguments: object, cwd: Path = ROOT, env: Mapping[str, str] | None = None, timeout: float = 120
-) -> subprocess.CompletedProcess[str]:
+def run_code(code: str, *arguments: object, timeout: float = 120, **where: Any) -> subprocess.CompletedProcess[str]:
     """The same, to its end."""
-    return _to_its_end(start_code(code, *arguments, cwd=cwd, env=env), timeout)
+    return _to_its_end(start_code(code, *arguments, **where), timeout)
 
 
 def _to_its_end(process: Process, timeout: float) -> subprocess.CompletedProcess[str]:
@@ -162,9 +164,9 @@ def serve() -> Callable[[], object] | None:
     warm_up()
     gc.freeze()  # a collection would touch, and so copy, all pages that the processes share
     requests = socket.socket(fileno=os.dup(0))
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
     while True:
         words, descriptors, _, _ = socket.recv_fds(requests, _LARGEST_REQUEST, 3)
+        _bury_keepers()
         if not words:
             return None
         if os.fork() == 0:
@@ -174,10 +176,15 @@ def serve() -> Callable[[], object] | None:
             os.close(descriptor)
 
 
+def _bury_keepers() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 def _keep(request: dict[str, Any], out: int, err: int, status: int) -> Callable[[], object]:
     """The keeper tells pid and exit status of the process, in which alone this function returns."""
     _die_with_the_parent()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     pid = os.fork()
     if pid == 0:
         os.close(status)
@@ -203,12 +210,13 @@ def _settle(request: dict[str, Any], out: int, err: int) -> Callable[[], object]
     sys.path[0] = request["cwd"]
     random.seed()  # whoever draws without a seed of its own gets other numbers in every process
     np.random.seed()  # noqa: NPY002
+    if request["warm_ray"]:
+        use_warm_workers(request["warm_ray"])
     flag, what = request["what"]
     sys.argv = [what if flag == "-m" else "-c", *request["arguments"]]
     if flag == "-m":
         return importlib.import_module(what).main  # type: ignore[no-any-return]
-    main = sys.modules["__main__"]
-    main.__dict__.update(__file__=None)
+    sys.modules["__main__"] = main = types.ModuleType("__main__")
     return functools.partial(exec, compile(what, "<string>", "exec"), main.__dict__)
 
 

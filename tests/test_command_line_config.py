@@ -142,7 +142,7 @@ def test_verbose_logs_to_stderr_also_what_workers_say(scenario: Path, tmp_path: 
     said = []
     for options in ([], ["-v"], ["-vv"]):
         arguments = ["run", scenario, *options, "--local-dir", tmp_path / "out", "--num-workers", workers]
-        done = in_a_process(*arguments, timeout=300)
+        done = in_a_process(*arguments, timeout=300, warm_ray=workers > 0)
         assert done.returncode == 0, done.stderr
         assert "marl.rollout" not in done.stdout
         said.append(re.findall(rf"(INFO|DEBUG) marl\.rollout\.worker: worker {workers}: ", done.stderr))

@@ -106,7 +106,7 @@ trainer.stop()
 
 
 def start(algo: str, world: str, directory: Path, how: str, workers: int) -> Process:
-    return start_code(SCRIPT, algo, world, directory, how, workers)
+    return start_code(SCRIPT, algo, world, directory, how, workers, warm_ray=workers > 0)
 
 
 def read_everything(directory: Path) -> dict[str, Any]:

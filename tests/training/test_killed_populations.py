@@ -50,7 +50,7 @@ def scenario(world: str, kind: str, workers: int) -> dict[str, Any]:
 
 
 def start(*arguments: object) -> Process:
-    return processes.start(*arguments, "--quiet", module="marl.run")
+    return processes.start(*arguments, "--quiet", module="marl.run", warm_ray=True)
 
 
 def newest(place: Path) -> int:
