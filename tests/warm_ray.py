@@ -141,6 +141,7 @@ def settle(request: dict[str, Any], descriptors: list[int]) -> None:
     """Make this process what a new interpreter would be."""
     import numpy as np
 
+    os.setsid()  # Ray ends a worker together with its process group, which must not be that of the tests
     for place, descriptor in enumerate(descriptors):
         os.dup2(descriptor, place)
         os.close(descriptor)
