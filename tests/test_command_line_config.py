@@ -17,10 +17,10 @@ from typer.main import get_command
 
 import marl
 from marl.cli.app import app, main
+from marl.diagnostics.env_speed import Setting, Speed, advice, rate
 from marl.scenario.config import ALL_ALGO_KEYS
 from marl.scenario.load import load_scenario
 from marl.testing import check_learning_achieved
-from marl.diagnostics.env_speed import Setting, Speed, advice, rate
 from tests.processes import run as in_a_process
 
 ROOT = Path(__file__).parents[1]
