@@ -8,10 +8,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.processes import run as marl
+from tests.processes import start
 
 pytestmark = pytest.mark.slow  # whole runs or processes
 
@@ -25,15 +27,6 @@ evaluation: {interval: 2, episodes: 2}
 goal: {evaluation.episode_reward_mean: 99.0}
 stop: {training_iteration: 4}
 """
-
-
-def marl(
-    *arguments: object, module: str = "marl.cli", timeout: float = 120, cwd: Path = ROOT
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", module, *map(str, arguments)],
-        capture_output=True, text=True, timeout=timeout, cwd=cwd, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
 
 
 @pytest.fixture
@@ -106,11 +99,9 @@ def test_resume_alone_goes_on_with_other_stop_options(scenario: Path, tmp_path: 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_ctrl_c_saves_a_checkpoint_and_says_how_to_go_on(scenario: Path, tmp_path: Path, workers: int) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "marl.run", str(scenario), "--local-dir", str(tmp_path), "--stop-iters", "100000", "--num-workers", str(workers)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True,
-    )  # fmt: skip
-    assert process.stdout is not None
+    process = start(
+        scenario, "--local-dir", tmp_path, "--stop-iters", 100_000, "--num-workers", workers, module="marl.run"
+    )
     for line in process.stdout:
         if line.startswith("iter "):
             break
@@ -125,20 +116,20 @@ def test_ctrl_c_saves_a_checkpoint_and_says_how_to_go_on(scenario: Path, tmp_pat
 
 
 def test_sigusr1_prints_all_stacks(scenario: Path, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "marl.run", str(scenario), "--local-dir", str(tmp_path), "--stop-iters", "100000"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
-    )  # fmt: skip
-    assert process.stdout is not None
+    process = start(scenario, "--local-dir", tmp_path, "--stop-iters", 100_000, module="marl.run")
     for line in process.stdout:
         if line.startswith("iter "):
             break
     process.send_signal(signal.SIGUSR1)
-    time.sleep(0.5)
+    stacks = ""
+    for line in process.stderr:
+        stacks += line
+        if "marl/run.py" in line:
+            break
+    assert "Current thread" in stacks
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert "Current thread" in err
-    assert "marl/run.py" in err
+    process.communicate(timeout=60)
+    assert process.returncode == 130  # it had gone on
 
 
 def test_train_needs_no_file(tmp_path: Path) -> None:
@@ -233,10 +224,8 @@ def test_an_env_that_fails_at_its_first_reset_leaves_nothing_behind(scenario: Pa
         "    def reset(self, *, seed=None, options=None):\n"
         "        raise RuntimeError('no road')\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "marl.run", str(scenario), "--set", "env=broken_world:Broken", "--local-dir", str(tmp_path / "out")],
-        capture_output=True, text=True, timeout=120, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    out = tmp_path / "out"
+    done = marl(scenario, "--set", "env=broken_world:Broken", "--local-dir", out, module="marl.run", cwd=tmp_path)
     assert done.returncode == 2
     assert "no road" in done.stderr
     assert not (tmp_path / "out").exists()

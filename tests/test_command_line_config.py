@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from marl.diagnostics.env_speed import Setting, Speed, advice, rate
 from marl.scenario.config import ALL_ALGO_KEYS
 from marl.scenario.load import load_scenario
 from marl.testing import check_learning_achieved
+from tests.processes import run as in_a_process
 
 ROOT = Path(__file__).parents[1]
 SMALL = """
@@ -142,13 +142,7 @@ def test_verbose_logs_to_stderr_also_what_workers_say(scenario: Path, tmp_path: 
     said = []
     for options in ([], ["-v"], ["-vv"]):
         arguments = ["run", scenario, *options, "--local-dir", tmp_path / "out", "--num-workers", workers]
-        done = subprocess.run(
-            [sys.executable, "-m", "marl.cli", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            timeout=300,
-        )
+        done = in_a_process(*arguments, timeout=300, warm_ray=workers > 0)
         assert done.returncode == 0, done.stderr
         assert "marl.rollout" not in done.stdout
         said.append(re.findall(rf"(INFO|DEBUG) marl\.rollout\.worker: worker {workers}: ", done.stderr))

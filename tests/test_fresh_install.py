@@ -80,7 +80,8 @@ class Installation:
 
 def surroundings(desk: Path) -> dict[str, str]:
     """What this process was started with, so that settings of pip hold, but no way back to the tree of the tests."""
-    kept = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    left = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
+    kept = {key: value for key, value in os.environ.items() if key not in left}
     return {**kept, "MARL_RESULTS_DIR": str(desk / "results"), "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
@@ -95,7 +96,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation
     subprocess.run([sys.executable, "-m", "venv", str(place / "venv")], check=True, timeout=300)
     found = Installation(place / "venv", place / "desk")
     source = place / "source"
-    done = found("pip", "install", "-c", str(source / "constraints.txt"), str(source), timeout=PATIENCE_S)
+    # Of a gigabyte of packages few modules are imported here: Python compiles these, so that pip need not compile all.
+    command = ["install", "--no-compile", "-c", str(source / "constraints.txt"), str(source)]
+    done = found("pip", *command, timeout=PATIENCE_S)
     if done.returncode and no_registry(done.stdout + done.stderr):
         pytest.skip("pip reaches no registry, so nothing can be installed")
     assert done.returncode == 0, done.stdout + done.stderr

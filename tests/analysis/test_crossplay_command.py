@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from io import StringIO
 from pathlib import Path
@@ -17,7 +15,8 @@ from rich.console import Console
 from marl.analysis.payoff_table import caption, payoff_table
 from marl.gametheory.payoffs import PayoffTensor
 from tests.analysis.runs import DILEMMA, RPS, checkpoint, with_fixed
-from tests.test_command_line import ROOT, marl
+from tests.processes import run as marl
+from tests.processes import start
 
 pytestmark = pytest.mark.slow  # whole runs or processes
 
@@ -80,19 +79,8 @@ def test_a_mistake_ends_with_one_message_and_code_2(arguments: list[str], messag
 def test_ctrl_c_keeps_what_was_played_and_the_same_command_plays_only_the_rest(tmp_path: Path) -> None:
     path = checkpoint(tmp_path / "rps", {**RPS, "env_config": {**RPS["env_config"], "repetitions": 200}})
     log = tmp_path / "out" / "crossplay.jsonl"
-    command = [
-        sys.executable,
-        "-m",
-        "marl.cli",
-        "crossplay",
-        str(path),
-        "random",
-        "--episodes",
-        "8000",
-        "--out",
-        str(tmp_path / "out"),
-    ]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    command = ["crossplay", path, "random", "--episodes", 8_000, "--out", tmp_path / "out"]
+    process = start(*command)
     while not log.exists() or log.stat().st_size == 0:
         assert process.poll() is None
         time.sleep(0.05)
@@ -101,7 +89,7 @@ def test_ctrl_c_keeps_what_was_played_and_the_same_command_plays_only_the_rest(t
     assert process.returncode == 130
     assert "The same command goes on" in errors
     kept = log.read_text()
-    assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=300).returncode == 0
+    assert marl(*command, timeout=300).returncode == 0
     assert log.read_text().startswith(kept[: kept.rindex("\n") + 1])
     seeds = [
         (json.dumps(match["seating"]), seed)

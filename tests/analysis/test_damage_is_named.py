@@ -21,7 +21,7 @@ from marl.play.export import export_checkpoint
 from marl.play.playback import Changes, RolloutOptions, play
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.runs.damage import noted
-from tests.test_command_line import marl
+from tests.processes import run as marl
 
 TINY: dict[str, Any] = {
     "env": "matrix_game", "train_batch_size": 64, "fcnet_hiddens": [8], "evaluation": {"interval": 0}, "checkpoint_freq": 1,

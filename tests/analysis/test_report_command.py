@@ -6,7 +6,6 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -21,7 +20,8 @@ from marl.errors import CheckpointError, ConfigError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.runs.checkpoint import read_part
 from tests.analysis.runs import RPS, TINY, checkpoint, with_fixed
-from tests.test_command_line import ROOT, marl
+from tests.processes import run as marl
+from tests.processes import start
 
 pytestmark = pytest.mark.slow  # whole runs or processes
 
@@ -185,8 +185,7 @@ def test_a_mistake_ends_with_one_message_and_code_2(tmp_path: Path, arguments: l
 def test_ctrl_c_keeps_what_was_played(tmp_path: Path) -> None:
     path = checkpoint(tmp_path / "rps", {**RPS, "env_config": {**RPS["env_config"], "repetitions": 200}})
     log = tmp_path / "out" / "crossplay.jsonl"
-    command = [sys.executable, "-m", "marl.cli", "report", "matrix_game", str(path), "--episodes", "40000"]
-    process = subprocess.Popen([*command, "--out", str(log.parent)], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    process = start("report", "matrix_game", path, "--episodes", 40_000, "--out", log.parent)
     while not log.exists() or log.stat().st_size == 0:
         assert process.poll() is None
         time.sleep(0.05)

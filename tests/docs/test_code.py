@@ -22,6 +22,7 @@ from marl.tune.config import tune_config
 from marl.tune.plan import plan_scenarios
 from tests.docs.commands import commands_in, problem_of
 from tests.docs.pages import ROOT, Block, blocks_in, blocks_of, name_of, page_files
+from tests.processes import run_code
 
 BLOCKS = [block for page in page_files() for block in blocks_of(page)]
 CHECKED = [block for block in BLOCKS if block.note != "not run"]
@@ -62,11 +63,10 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def shell(command: list[str], desk: Path) -> subprocess.CompletedProcess[str]:
+def surroundings(desk: Path) -> dict[str, str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "MARL_RESULTS_DIR": str(desk / "results")}
-    environment |= {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
-    return subprocess.run(command, cwd=desk, env=environment, capture_output=True, text=True, timeout=550)
+    return environment | {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
 
 
 @pytest.mark.parametrize("page", QUICK)
@@ -80,7 +80,8 @@ def test_the_python_of_a_page_runs(page: str, desk: Path) -> None:
 def test_the_python_of_a_page_that_trains_runs(page: str, desk: Path) -> None:
     script = desk / "page.py"
     script.write_text(script_of(page), encoding="utf-8")
-    done = shell([sys.executable, str(script)], desk)
+    as_a_script = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
+    done = run_code(as_a_script, script, cwd=desk, env=surroundings(desk), timeout=550, warm_ray=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
 
@@ -127,7 +128,8 @@ def test_commands_that_a_page_runs_succeed_one_after_the_other(page: str, desk: 
         if block.page == page and block.note == "file":
             (desk / block.about).write_text(block.text, encoding="utf-8")
     commands = "\n".join(block.text for block in of("bash") if block.page == page and block.note == "run")
-    done = shell(["bash", "-euo", "pipefail", "-c", commands], desk)
+    shell = ["bash", "-euo", "pipefail", "-c", commands]
+    done = subprocess.run(shell, cwd=desk, env=surroundings(desk), capture_output=True, text=True, timeout=550)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
 

@@ -19,6 +19,7 @@ from marl.errors import ResourceError
 from marl.rollout.ray_instance import _knock, _temporary
 from marl.runs.files import RunFiles
 from marl.runs.result import without_wall_clock
+from tests.processes import Process, start
 from tests.training.trees import differences
 
 ROOT = Path(__file__).parents[2]
@@ -153,11 +154,8 @@ def test_the_death_of_ray_ends_a_run_with_the_command_to_go_on_and_loses_nothing
     assert differences(numbers(place), numbers(other.parent)) == []
 
 
-def marl(*words: str, cwd: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "marl.cli", *words], cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+def marl(*words: str, cwd: Path) -> Process:
+    return start(*words, cwd=cwd, env=os.environ | {"PYTHONPATH": str(ROOT)})
 
 
 def numbers(place: Path) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from marl.runs.checkpoint import find_checkpoint, read_part
 from marl.runs.result import without_wall_clock
 from marl.scenario.describe import can_be_replayed, describe
 from marl.training.trainer import Trainer
-from tests.test_command_line import marl as command
+from tests.processes import run as command
 from tests.training.own_callbacks import Angles
 from tests.training.trees import differences
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ from marl.runs.checkpoint import find_checkpoint, read_part
 from marl.runs.files import RunFiles
 from marl.runs.result import without_wall_clock
 from marl.training.trainer import Trainer
+from tests.processes import Process, start_code
 from tests.training.trees import differences
 
 TWO_STEP = {"env": "two_step_game", "num_envs_per_worker": 3}
@@ -107,14 +105,8 @@ trainer.stop()
 """
 
 
-def start(algo: str, env: str, directory: Path, how: str, workers: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, algo, env, str(directory), how, str(workers)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+def start(algo: str, env: str, directory: Path, how: str, workers: int) -> Process:
+    return start_code(SCRIPT, algo, env, directory, how, workers, warm_ray=workers > 0)
 
 
 def read_everything(directory: Path) -> dict[str, Any]:
@@ -134,7 +126,6 @@ def test_a_run_killed_by_signal_9_and_resumed_in_a_new_process_equals_one_that_w
 ) -> None:
     assert start(algo, env, tmp_path / "straight", "new", workers).wait(300) == 0
     victim = start(algo, env, tmp_path / "killed", "new", workers)
-    assert victim.stdout is not None
     while int(victim.stdout.readline()) < 7:
         time.sleep(0.01)
     victim.send_signal(signal.SIGKILL)

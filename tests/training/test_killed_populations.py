@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from itertools import product
 from pathlib import Path
@@ -24,6 +21,8 @@ from marl.runs.files import RunFiles
 from marl.runs.result import without_wall_clock
 from marl.scenario.load import load_scenario
 from marl.training.trainer import Trainer
+from tests import processes
+from tests.processes import Process
 from tests.training.trees import differences
 
 ENVS: dict[str, dict[str, Any]] = {
@@ -50,13 +49,8 @@ def scenario(env: str, kind: str, workers: int) -> dict[str, Any]:
     return {**keys, "algo": PPO, "population": {"kind": kind, "round_timesteps": steps, "matches": 8}}
 
 
-def start(*arguments: object) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "marl.run", *map(str, arguments)],
-        stdout=subprocess.DEVNULL,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+def start(*arguments: object) -> Process:
+    return processes.start(*arguments, "--quiet", module="marl.run", warm_ray=True)
 
 
 def newest(place: Path) -> int:
@@ -67,7 +61,7 @@ def newest(place: Path) -> int:
         return -1
 
 
-def kill_after(process: subprocess.Popen[bytes], place: Path, iteration: int) -> None:
+def kill_after(process: Process, place: Path, iteration: int) -> None:
     """Signal 9 at any moment after this iteration's checkpoint."""
     while newest(place) < iteration:
         assert process.poll() is None, "the run ended by itself"

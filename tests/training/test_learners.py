@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +21,7 @@ from marl.scenario.resolve import resolve
 from marl.training.ray_learners import RayLearners, digest
 from marl.training.trainer import Trainer
 from tests.algos.test_shared_minibatches import distance
+from tests.processes import start_code
 from tests.training.test_exact_resume import CARTPOLE, TWO_STEP, config
 from tests.training.trees import differences
 
@@ -196,11 +194,7 @@ with trainer:
 
 @pytest.mark.slow
 def test_ctrl_c_ends_a_run_with_its_own_ray_in_the_regular_way_and_leaves_no_process(tmp_path: Path) -> None:
-    run = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)],
-        stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2], env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert run.stdout is not None
+    run = start_code(SCRIPT, tmp_path)
     children = [int(pid) for pid in run.stdout.readline().split()]
     assert children
     while not (tmp_path / "result.json").exists():

@@ -10,6 +10,7 @@ from typing import Any
 from gymnasium import spaces
 
 from marl.envs.base import EnvContext, MultiAgentEnv, StepResult
+from marl.storage import write_atomically
 from marl.training.trainer import Trainer
 from marl.tune import Reporter
 
@@ -25,13 +26,17 @@ def statuses(directory: Path) -> list[str]:
 
 
 def look_around(config: dict[str, Any], reporter: Reporter) -> None:
-    """Wait until another trial runs too and all trials are known, then tell how many run and how many wait."""
-    first = config["number"] < config["together"]
-    for _ in range(1_200 if first else 1):
-        seen = statuses(reporter.directory.parent)
-        if seen.count("RUNNING") >= config["together"] and len(seen) >= config.get("trials", 0):
-            break
-        time.sleep(0.1)
+    """Tell how many trials run and how many wait. The first ones stay until one of them has seen that all of them run
+    together, and tell what it saw: so nobody has left before, whoever is faster."""
+    directory = reporter.directory.parent
+    seen, photo = statuses(directory), directory / "together.json"
+    if config["number"] < config["together"]:
+        while not photo.exists():  # so when `seen` was read, nobody had left
+            if seen.count("RUNNING") >= config["together"]:
+                write_atomically(photo, json.dumps(seen))
+            time.sleep(0.05)
+            seen = statuses(directory)
+        seen = json.loads(photo.read_text())
     reporter(running=seen.count("RUNNING"), pending=seen.count("PENDING"))
 
 

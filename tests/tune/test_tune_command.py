@@ -16,10 +16,11 @@ import psutil
 import pytest
 import yaml
 
+from tests import processes
+from tests.processes import ROOT, Process, run_code
 from tests.tune.functions import statuses
 from tests.tune.searches import SMALL
 
-ROOT = Path(__file__).parents[2]
 FILE = {**SMALL, "checkpoint_freq": 1, "lr": {"grid_search": [0.001, 0.01]}, "stop": {"training_iteration": 1}}
 
 
@@ -29,23 +30,16 @@ def scenario(directory: Path, **changes: Any) -> str:
     return str(file)
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "marl.cli", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "HOME": os.environ.get("HOME", "/"), "COLUMNS": "100"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def start(*arguments: str) -> Process:
+    return processes.start(*arguments, env={**os.environ, "HOME": os.environ.get("HOME", "/"), "COLUMNS": "100"})
 
 
-def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+def finish(process: Process) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=400)
-    return process.returncode, out, err
+    return process.wait(), out, err
 
 
-def wait_for(what: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+def wait_for(what: Callable[[], bool], process: Process) -> None:
     while not what():
         assert process.poll() is None, process.communicate()
         time.sleep(0.2)
@@ -166,15 +160,14 @@ found = marl.tune.run(
     metric="running", local_dir=sys.argv[1], verbose=0,
 )
 assert ray.is_initialized()  # somebody else's Ray stays
-print([trial.last_result["running"] for trial in found.trials][0], [trial.status for trial in found.trials])
+first = found.trials[0].last_result
+print(first["running"], first["pending"], [trial.status for trial in found.trials])
 """
 
 
 @pytest.mark.slow
 @pytest.mark.ray
 def test_five_trials_of_a_fifth_share_one_gpu_and_the_sixth_waits(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", GPUS, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=400
-    )
+    done = run_code(GPUS, tmp_path, timeout=400)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == f"5 {['TERMINATED'] * 6}"
+    assert done.stdout.splitlines()[-1] == f"5 1 {['TERMINATED'] * 6}"

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from examples import custom_train_fn, tune_grid_search
-from tests.test_command_line import ROOT, marl
+from tests.processes import ROOT
+from tests.processes import run as marl
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.usefixtures("ray_session")]
 

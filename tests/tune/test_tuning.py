@@ -61,7 +61,7 @@ def test_a_trial_has_ray_workers_of_its_own(tmp_path: Path) -> None:
 def test_four_trials_on_two_cpus_leave_two_pending(tmp_path: Path) -> None:
     found = marl.tune.run(
         functions.look_around,
-        config={"number": grid_search([0, 1, 2, 3]), "together": 2, "trials": 4},
+        config={"number": grid_search([0, 1, 2, 3]), "together": 2},
         metric="running",
         local_dir=tmp_path,
         verbose=0,
