@@ -1,0 +1,120 @@
+"""A policy's own decisions as teams of one, and when a team's decision is closed, row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from marl.algos.team_rows import _closing_rows, _newest, _Play
+from marl.algos.views import columns_of_one, single_rows
+from tests.worlds import Scripted, Step, worker_for
+
+PAIR = ("a_0", "a_1")
+# a_0 decides in the steps 0 and 3, a_1 in all of them; a_1 is cut off, a_0 ends.
+SLOW = [
+    Step(("a_1",), {"a_0": 1.0, "a_1": 1.0}),
+    Step(("a_1",), {"a_0": 2.0, "a_1": 1.0}),
+    Step(PAIR, {"a_0": 4.0, "a_1": 1.0}),
+    Step(("a_1",), {"a_0": 8.0, "a_1": 1.0}),
+    Step((), {"a_0": 16.0, "a_1": 1.0}, terminated=["a_0"], truncated=["a_1"]),
+]
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0])
+def test_rows_of_one_hold_discounted_rewards_and_memories_see_all_that_was_paid(gamma: float) -> None:
+    batch = worker_for(lambda _: Scripted(PAIR, SLOW, PAIR), policies=("p",)).collect(5).batch
+    assert "member_rewards" not in single_rows(batch, "p", 0, gamma)
+    batch.carry = [np.arange(20, dtype=np.float32).reshape(5, 1, 2, 2)]
+    rows = single_rows(batch, "p", 0, gamma)
+    order = np.lexsort((rows["t"], rows["seat"]))
+    expected = [  # seat, t, steps, discounted, all that was paid, its life ended, its value goes on
+        (0, 0, 3, 1 + 2 * gamma + 4 * gamma**2, 7.0, False, True),
+        (0, 3, 2, 8 + 16 * gamma, 24.0, True, False),
+        *[(1, t, 1, 1.0, 1.0, t == 4, True) for t in range(5)],
+    ]
+    names = ("seat", "t", "elapsed", "rewards", "member_rewards", "fell", "new_present")
+    columns = [rows[name].reshape(-1)[order].tolist() for name in names]
+    assert list(zip(*columns, strict=True)) == expected
+    assert rows["ended"][order].tolist() == [False, True, False, False, False, False, True]
+    assert rows["present"].all()
+    assert rows["policy"].tolist() == rows["new_policy"].tolist() == [[0]] * 7
+    carried = rows["carry.0"][order, 0].tolist()
+    assert carried == [batch.carry[0][t, 0, seat].tolist() for seat, t, *_ in expected]
+    assert rows["obs.0"][order, 0].tolist() == [[seat, t] for seat, t, *_ in expected]
+    assert rows["new_obs.0"][order, 0].tolist() == [[seat, t + steps] for seat, t, steps, *_ in expected]
+    assert rows["agent_index.0"][order, 0].tolist() == [seat for seat, *_ in expected]
+    assert rows["actions.0"][order, 0].tolist() == [int(batch.actions[0][t, 0, seat]) for seat, t, *_ in expected]
+
+
+def test_a_custom_loss_sees_plain_columns_of_the_same_rows() -> None:
+    batch = worker_for(lambda _: Scripted(PAIR, SLOW, PAIR)).collect(5).batch
+    rows = single_rows(batch, "p", 0, 0.5).with_columns(weights=np.arange(7.0))
+    seen = columns_of_one(rows, 0)
+    assert seen["obs"].shape == seen["new_obs"].shape == (7, 2)
+    assert seen["actions"].shape == seen["agent_index"].shape == (7,)
+    for name in ("obs", "actions", "new_obs"):
+        assert np.array_equal(seen[name], rows[f"{name}.0"][:, 0])
+    for name in ("rewards", "elapsed", "terminateds", "weights", "t", "eps_id"):
+        assert np.array_equal(seen[name], rows[name])
+
+
+def random_play(rng: np.random.Generator) -> _Play:
+    """Flags of two members in three lanes, drawn at random but possible: who was asked decides in the next row."""
+    batch = worker_for(lambda _: Scripted(PAIR, SLOW, PAIR), copies=3).collect(5).batch
+    shape = (6, 3, 2)
+    ended = rng.random(shape) < 0.3
+    asked = (rng.random(shape) < 0.4) & ~ended
+    present = np.concatenate([rng.random((1, 3, 2)) < 0.6, asked[:-1]])
+    batch.over = rng.random((6, 3)) < 0.15
+    valued = ended & (rng.random(shape) < 0.3)
+    return _Play(batch, [0, 1], 0.5, present, asked, ended, valued, np.zeros((6, 3), bool), np.zeros((6, 3)))
+
+
+def closed_one_by_one(play: _Play, lane: int) -> tuple[list[int], int]:
+    """The rule for one lane, row by row."""
+    closing, waiting, open_ = [-1] * 6, -1, set()
+    for row in range(6):
+        for member in range(2):
+            if play.present[row, lane, member]:
+                waiting = row
+                open_.add(member)
+            if play.asked[row, lane, member] or play.ended[row, lane, member] or play.batch.over[row, lane]:
+                open_.discard(member)
+        goes_on_elsewhere = play.valued[row, lane].any() and not open_
+        if waiting >= 0 and (play.asked[row, lane].any() or play.batch.over[row, lane] or goes_on_elsewhere):
+            closing[waiting], waiting = row, -1
+    return closing, waiting if not open_ else -1
+
+
+def test_a_teams_decisions_close_in_the_rows_that_a_loop_over_one_lane_finds() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        play = random_play(rng)
+        closing, stranded = _closing_rows(play)
+        for lane in range(3):
+            assert (closing[:, lane].tolist(), int(stranded[lane])) == closed_one_by_one(play, lane)
+
+
+def test_a_team_that_is_asked_in_every_row_closes_every_decision_in_its_own_row() -> None:
+    play = random_play(np.random.default_rng(1))
+    everybody = np.ones((6, 3, 2), bool)
+    present = everybody.copy()
+    present[2, 1] = False  # nobody decides in this row
+    closing, stranded = _closing_rows(
+        _Play(play.batch, [0, 1], 0.5, present, everybody, ~everybody, ~everybody, play.left_blind, play.paid)
+    )
+    assert closing.tolist() == [[row, -1 if row == 2 else row, row] for row in range(6)]
+    assert stranded.tolist() == [-1, -1, -1]
+
+
+def test_the_newest_end_of_a_member_is_looked_at_lane_by_lane() -> None:
+    rng = np.random.default_rng(2)
+    happens = rng.random((7, 3, 2)) < 0.25
+    what = happens & (rng.random((7, 3, 2)) < 0.5)
+    found = _newest(happens, what)
+    for lane in range(3):
+        newest = False
+        for row in range(7):
+            if happens[row, lane].any():
+                newest = bool(what[row, lane].any())
+            assert found[row, lane] == newest
