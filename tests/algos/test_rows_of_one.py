@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from marl.algos.team_rows import _closing_rows, _newest, _Play
+from marl.algos.team_rows import Gaps, _closing_rows, _newest, _Play, team_rows
 from marl.algos.views import columns_of_one, single_rows
 from tests.worlds import Scripted, Step, worker_for
 
@@ -118,3 +120,38 @@ def test_the_newest_end_of_a_member_is_looked_at_lane_by_lane() -> None:
             if happens[row, lane].any():
                 newest = bool(what[row, lane].any())
             assert found[row, lane] == newest
+
+
+class Open(Scripted):
+    """Says with every step whether the episode is over, so it may go on without anybody."""
+
+    def step(self, actions: Any) -> Any:
+        result = super().step(actions)
+        return result._replace(terminated={"__all__": False, **result.terminated})
+
+
+GAP = [
+    Step(["a_1"], {"a_0": 1.0}, ["a_0"]),
+    Step([], {"a_0": 2.0, "a_1": 3.0}, ["a_1"]),
+    Step([], {"a_1": 4.0}),
+    Step(["a_0"], {"a_0": 5.0}),
+    Step([], {"a_1": 6.0}, ["__all__"]),
+]
+
+
+@pytest.mark.parametrize("cuts", [[10], [1] * 10, [2, 1, 3, 4], [3, 7], [4, 4, 2]])
+def test_memories_are_told_what_each_member_was_paid_while_the_team_was_empty(cuts: list[int]) -> None:
+    worker, gaps, found = worker_for(lambda _: Open(["a_0"], GAP, PAIR)), Gaps(), []
+    for steps in cuts:
+        batch = worker.collect(steps).batch
+        batch.carry = [np.stack([batch.t, batch.t + 0.5], axis=2)[..., None].astype(np.float32)]
+        rows = team_rows(batch, [0, 1], 0.5, gaps)
+        names = ("eps_id", "t", "rewards", "elapsed", "member_rewards", "fell", "carry.0")
+        found += [tuple(rows[name][i].tolist() for name in names) for i in range(len(rows))]
+    expected = [
+        (0, 1.0, 1, [1.0, 0.0], [True, False], [[0.0], [0.5]]),
+        (1, 5.0 + 0.5 * 4.0 + 0.25 * 5.0, 3, [2.0 + 5.0, 3.0 + 4.0], [False, True], [[1.0], [1.5]]),
+        (4, 6.0, 1, [0.0, 6.0], [True, False], [[4.0], [4.5]]),
+    ]
+    assert [row[1:] for row in sorted(found)] == expected * 2
+    assert [row[0] for row in sorted(found)] == [0, 0, 0, 1, 1, 1]

@@ -24,9 +24,7 @@ PATHS = [[(0, 2), (0, 3, 4), (1,)], [(2,), (3, 4)]]
 
 
 def network(delays: list[list[float]]) -> dict[str, Any]:
-    edges = [
-        {"from": start, "to": end, "delay": delay} for (start, end), delay in zip(ROADS, delays, strict=True)
-    ]
+    edges = [{"from": start, "to": end, "delay": delay} for (start, end), delay in zip(ROADS, delays, strict=True)]
     demands = [{"from": "a", "to": "c", "agents": 2}, {"from": "b", "to": "c", "agents": 2}]
     return {"network": edges, "demands": demands, "flow_per_agent": WEIGHT}
 

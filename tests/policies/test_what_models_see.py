@@ -11,6 +11,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 import marl
+from marl.data.batch import SampleBatch
 from marl.data.task import Kind
 from marl.policies.body import Body, Sequences, action_width, encode_actions
 from marl.policies.config import ModelConfig
@@ -117,3 +118,26 @@ def test_a_critic_looks_at_one_moment_whatever_the_model_remembers() -> None:
     custom = Body(KIND, ModelConfig(fcnet_hiddens=[4], custom_model=f"{__name__}:Echo"), 2, seeded(0), memory=False)
     assert custom.carry_size == 0
     assert not isinstance(custom.network, Echo)
+
+
+def test_rows_of_a_batch_are_judged_with_the_carry_they_were_played_with() -> None:
+    model = echo(lstm_use_prev_reward=True)
+    obs = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
+    carry = np.array([[0.0, 0.0, 5.0, 99.0], [0.0, 0.0, 6.0, 99.0]], np.float32)  # another policy remembers more
+    batch = SampleBatch({"obs": obs, "agent_index": np.zeros(2, np.int64), "carry": carry})
+    assert model.from_batch(batch)[:, :3].tolist() == [[1.0, 2.0, 5.0], [3.0, 4.0, 6.0]]
+    plain = Body(KIND, ModelConfig(fcnet_hiddens=[4]), 2, seeded(0))
+    torch.testing.assert_close(plain.from_batch(batch), plain(torch.from_numpy(obs), torch.zeros(2, dtype=torch.long)))
+
+
+def test_a_filter_learns_from_features_and_leaves_the_seat_alone() -> None:
+    model = Body(
+        KIND, ModelConfig(fcnet_hiddens=[4], observation_filter="MeanStdFilter"), 2, seeded(0), agent_id=True
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    obs = rng.normal(3.0, 2.0, (400, 2)).astype(np.float32)
+    model.observe(obs, np.zeros(400, np.int64))
+    seen = model.encode(torch.from_numpy(obs), torch.ones(400, dtype=torch.long)).detach().numpy()
+    assert seen[:, :2].mean(axis=0) == pytest.approx([0.0, 0.0], abs=1e-2)
+    assert seen[:, :2].std(axis=0) == pytest.approx([1.0, 1.0], abs=1e-2)
+    assert (seen[:, 2:] == [0.0, 1.0]).all()
