@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from marl.data.tree import pack, unpack
 from marl.envs.base import EnvContext
+from marl.envs.wrappers import Wrapping
 from marl.errors import CallbackError
 from marl.rollout.config import RolloutConfig, StageWorld, WorldRecipe
 from marl.rollout.stages import ChooseTasks, needs_new_worlds, tell_alike
@@ -181,3 +183,31 @@ def test_the_drivers_worker_beside_others_has_a_world_only_if_it_was_asked_to(
     assert one.ping() == index
     if not has:
         ChooseTasks(lambda result, env, ctx: 1 / 0, {})(one)  # there is nothing to choose for
+
+
+def paying(env: Any, factor: float) -> Any:
+    """Pays ``factor`` times as much."""
+    before = env.step
+
+    def step(actions: Any) -> Any:
+        result = before(actions)
+        return result._replace(rewards={agent: factor * reward for agent, reward in result.rewards.items()})
+
+    env.step = step
+    return env
+
+
+def test_a_worker_in_another_process_knows_the_names_that_the_driver_knows() -> None:
+    sys.modules.pop("colorsys", None)
+    spec = replace(
+        worker().spec,
+        env="world_of_the_driver",
+        env_config={"bonus": 3.0},
+        wrappers=(Wrapping("twice_of_the_driver", {"factor": 2.0}),),
+        registered={"world_of_the_driver": Taught},
+        registered_wrappers={"twice_of_the_driver": paying},
+        imports=("colorsys",),
+        stages=(),
+    )
+    assert paid(RolloutWorker(spec, 0)) == [6.0]
+    assert "colorsys" in sys.modules
