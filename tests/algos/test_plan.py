@@ -74,6 +74,9 @@ def test_policies_that_share_layers_learn_together_if_they_agree_on_their_steps(
         (("b",), "ppo", ""),
         (("d",), "ppo", "shared layers ears"),
     ]
-    for other, named in ((role("ppo", 1, layers="eyes", lr=0.5), "lr"), (role("dqn", 1, layers="eyes"), "the algorithm")):
+    for other, named in (
+        (role("ppo", 1, layers="eyes", lr=0.5), "lr"),
+        (role("dqn", 1, layers="eyes"), "the algorithm"),
+    ):
         with pytest.raises(ConfigError, match=f"'a' and 'b' share the layers 'eyes'.*differ in {named}"):
             planned({"a": role("ppo", 0, layers="eyes"), "b": other})
