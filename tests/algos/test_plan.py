@@ -12,7 +12,9 @@ from marl.algos.plan import Role, plan_learners
 from marl.algos.presets import ALGOS
 from marl.data.task import Kind, Task, number_seats
 from marl.errors import ConfigError
-from marl.policies.config import ModelConfig
+from marl.policies.build import build_policies
+from marl.policies.config import ModelConfig, PolicySpec
+from marl.policies.stochastic import StochasticPolicy
 
 KINDS = number_seats(
     [Kind("k", tuple(f"a_{i}" for i in range(6)), spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(2))]
@@ -80,3 +82,67 @@ def test_policies_that_share_layers_learn_together_if_they_agree_on_their_steps(
     ):
         with pytest.raises(ConfigError, match=f"'a' and 'b' share the layers 'eyes'.*differ in {named}"):
             planned({"a": role("ppo", 0, layers="eyes"), "b": other})
+
+
+SEES = {"own": {"critic_sees": "own"}, "group": {"critic_sees": "group"}, "all": {"critic_sees": "all"}}
+# Looks at groups, at everybody, needs the state, needs whole episodes, learns from recordings.
+NEEDS: list[tuple[str, dict[str, Any], str]] = [
+    ("ppo", {}, "-----"),
+    ("ppo", {"share_reward": True}, "g----"),
+    ("ppo", SEES["group"], "g----"),
+    ("mappo", {"critic_sees": "state"}, "g-s--"),
+    ("mappo", SEES["all"], "g----"),
+    ("a2c", {}, "-----"),
+    ("pg", {}, "---w-"),
+    ("dqn", {}, "-----"),
+    ("vdn", {}, "g----"),
+    ("qmix", {}, "g-s--"),
+    ("ddpg", {}, "-----"),
+    ("ddpg", {"share_reward": True}, "g----"),
+    ("maddpg", {}, "ge---"),
+    ("maddpg", SEES["group"], "g----"),
+    ("sac", {}, "-----"),
+    ("sac", SEES["group"], "g----"),
+    ("sac", {"share_reward": True}, "g----"),
+    ("es", {}, "-----"),
+    ("marwil", {}, "---wr"),
+    ("nfsp", {}, "-----"),
+]
+
+
+@pytest.mark.parametrize(("algo", "keys", "expected"), NEEDS)
+def test_what_an_algorithm_looks_at_and_needs_follows_from_its_keys(
+    algo: str, keys: dict[str, Any], expected: str
+) -> None:
+    config = ALGOS[algo].configure(**keys)
+    flags = {
+        "g": config.looks_at_groups, "e": config.looks_at_everybody, "s": config.needs_state,
+        "w": config.needs_whole_episodes, "r": config.learns_from_recordings,
+    }  # fmt: skip
+    assert "".join(letter if flag else "-" for letter, flag in flags.items()) == expected
+
+
+@pytest.mark.parametrize(
+    ("algo", "keys", "shares"),
+    [
+        ("ppo", {}, True), ("a2c", {}, True), ("ppo", SEES["all"], False), ("mappo", SEES["group"], False),
+        ("pg", {}, False),
+    ],
+)  # fmt: skip
+def test_values_come_from_the_memory_that_acts_only_where_a_critic_sees_its_own_agent_alone(
+    algo: str, keys: dict[str, Any], shares: bool
+) -> None:
+    options = ALGOS[algo].configure(**keys).acting
+    for memory in (True, False):
+        model = ModelConfig(fcnet_hiddens=[4], use_lstm=memory)
+        policy = build_policies({"p": PolicySpec("stochastic", 0, model, options=options)}, KINDS)["p"]
+        assert isinstance(policy, StochasticPolicy)
+        assert policy.shares_value is (shares and memory)
+
+
+def test_what_policies_of_values_have_to_know_is_told_by_their_keys() -> None:
+    assert ALGOS["dqn"].configure(dueling=True).acting == {"dueling": True}
+    assert ALGOS["dqn"].configure(dueling=False).acting == {"dueling": False}
+    atoms = ALGOS["dqn"].configure(num_atoms=5, v_min=-2.0, v_max=3.0).acting
+    assert {key: atoms[key] for key in ("num_atoms", "v_min", "v_max")} == {"num_atoms": 5, "v_min": -2.0, "v_max": 3.0}
+    assert ALGOS["nfsp"].configure(anticipatory=0.3, dueling=True).acting == {"dueling": True, "anticipatory": 0.3}
