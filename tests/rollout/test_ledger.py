@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from marl.data.callbacks import Callbacks
+from marl.rollout.worker import RolloutWorker
 from tests.worlds import Scripted, Step, worker_for
 
 
@@ -77,3 +78,10 @@ def test_hooks_of_an_evaluation_are_called_for_the_episodes_that_count_alone(
         counted = [env_index for called, env_index in calls if called == kind]
         assert sorted(counted) == sorted(np.repeat(copy_of, times).tolist())
     assert len(stats) == episodes
+
+
+def test_episodes_of_different_workers_never_have_the_same_number() -> None:
+    spec = worker_for(relay, copies=3).spec
+    numbers = [np.unique(RolloutWorker(spec, index).collect(50).batch.eps_id).tolist() for index in range(4)]
+    for index, found in enumerate(numbers):
+        assert found == [index * 2**40 + i for i in range(33)]  # ten whole episodes and one under way in three copies
