@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 
 from marl.algos.team_rows import Gaps, _closing_rows, _newest, _Play, team_rows
 from marl.algos.views import columns_of_one, single_rows
-from tests.worlds import Scripted, Step, worker_for
+from marl.data.batch import MultiAgentBatch
+from marl.data.task import Kind, Task, number_seats
+from tests.worlds import ACT, OBS, Scripted, Step, worker_for
 
 PAIR = ("a_0", "a_1")
 # a_0 decides in the steps 0 and 3, a_1 in all of them; a_1 is cut off, a_0 ends.
@@ -155,3 +158,29 @@ def test_memories_are_told_what_each_member_was_paid_while_the_team_was_empty(cu
     ]
     assert [row[1:] for row in sorted(found)] == expected * 2
     assert [row[0] for row in sorted(found)] == [0, 0, 0, 1, 1, 1]
+
+
+def in_two_kinds(batch: MultiAgentBatch) -> MultiAgentBatch:
+    """The same play, but the agents are of different kinds, and only the second remembers something."""
+    kinds = number_seats([Kind(name, (name,), OBS, ACT) for name in PAIR])
+    parts = {
+        name: [getattr(batch, name)[0][:, :, :1], getattr(batch, name)[0][:, :, 1:]]
+        for name in ("obs", "new_obs", "actions", "legal", "new_legal")
+    }
+    steps, copies = batch.t.shape
+    carry = [np.zeros((steps, copies, 1, 0), np.float32), np.arange(steps * copies * 1.0).reshape(steps, copies, 1, 1)]
+    return replace(batch, task=Task(kinds), carry=carry, **parts)
+
+
+def test_a_team_of_several_kinds_keeps_the_memories_of_those_that_have_one() -> None:
+    batch = in_two_kinds(worker_for(lambda _: Scripted(PAIR, SLOW, PAIR)).collect(5).batch)
+    rows = team_rows(batch, [1, 0], 0.5)
+    assert rows["carry.0"].shape == (5, 1, 0)
+    assert rows["carry.1"].reshape(-1).tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert rows["member_rewards"].tolist() == [[1.0, 1.0], [2.0, 1.0], [4.0, 1.0], [8.0, 1.0], [16.0, 1.0]]
+    assert rows["fell"].tolist() == [[False, False]] * 4 + [[True, True]]
+    for k in range(2):
+        assert rows[f"obs.{k}"][:, 0].tolist() == batch.obs[k][:, 0, 0].tolist()
+        assert rows[f"actions.{k}"][:, 0].tolist() == batch.actions[k][:, 0, 0].tolist()
+        assert rows[f"agent_index.{k}"].tolist() == [[0]] * 5
+    assert rows["present"].tolist() == [[True, True], [False, True], [False, True], [True, True], [False, True]]
