@@ -147,3 +147,12 @@ def test_a_game_that_shows_observations_alone_becomes_a_tree() -> None:
     for piles, first_wins in (("1;2", True), ("1;1", False), ("2;2", False), ("1;2;3", False), ("1;1;2", True)):
         tree = tree_from_openspiel(f"nim(pile_sizes={piles},is_misere=False)")
         assert equilibrium(tree).values.tolist() == pytest.approx([1.0, -1.0] if first_wins else [-1.0, 1.0])
+
+
+def test_a_tree_in_which_one_player_knows_more_than_one_thing_is_no_table() -> None:
+    tree = tree_from_openspiel("nim(pile_sizes=1;1,is_misere=False)")
+    assert [form.num_sets for form in tree.form.players] == [1, 2]
+    assert one_shot(tree) is None
+    table = one_shot(build_tree("matrix_game", {"game": "prisoners_dilemma"}))
+    assert table is not None
+    assert np.array_equal(table.payoffs, classic_game("prisoners_dilemma").payoffs)
