@@ -141,3 +141,21 @@ def test_a_filter_learns_from_features_and_leaves_the_seat_alone() -> None:
     assert seen[:, :2].mean(axis=0) == pytest.approx([0.0, 0.0], abs=1e-2)
     assert seen[:, :2].std(axis=0) == pytest.approx([1.0, 1.0], abs=1e-2)
     assert (seen[:, 2:] == [0.0, 1.0]).all()
+
+
+def test_the_stages_of_a_model_are_told_in_their_order() -> None:
+    image = Kind("i", ("a",), spaces.Box(0, 255, (42, 42, 1), np.uint8), spaces.Discrete(3))
+    model = Body(
+        image, ModelConfig(fcnet_hiddens=[8, 6], use_gru=True, lstm_cell_size=5, post_fcnet_hiddens=[4],
+                           observation_filter="MeanStdFilter"),
+        3, seeded(0),
+    )  # fmt: skip
+    assert model.vision is not None
+    told = f"1764 features -> filter -> vision net of {model.vision.size} -> 8 x 6 tanh -> GRU of 5 -> 4 "
+    first = model.summary().splitlines()[0]
+    assert first.startswith(told)
+    assert first.endswith(" -> 3 outputs; remembers 5 numbers")
+    plain = Body(KIND, ModelConfig(fcnet_hiddens=[]), 2, seeded(0), agent_id=True)
+    assert plain.summary().splitlines()[0] == "4 features -> 2 outputs"
+    assert plain.summary().splitlines()[-1].split() == ["total", str(4 * 2 + 2)]
+    assert echo().summary().splitlines()[0] == "2 features -> Echo -> 12 outputs; remembers 2 numbers"
