@@ -86,3 +86,10 @@ def test_parts_of_a_recurrent_policy_hold_whole_sequences(size: int, parts: int)
             at += length
         assert at == len(rows)
     assert sorted(seen) == sorted(SEQUENCES)
+
+
+def test_long_sequences_are_cut_by_ends_of_lives_alone() -> None:
+    found = lesson(carry_size=2, longest=9)
+    assert found.lengths.tolist() == [2, 2, 1, 3, 2, 2]
+    assert found.data["obs"].tolist() == [0, 2, 3, 6, 8, 9, 10, 11, 1, 4, 5, 7]
+    assert found.carry[:, 0].tolist() == [0, 3, 8, 9, 1, 5]
