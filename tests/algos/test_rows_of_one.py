@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from marl.algos.central_critic.critic import CriticView
 from marl.algos.team_rows import Gaps, _closing_rows, _newest, _Play, team_rows
 from marl.algos.views import columns_of_one, single_rows
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import Kind, Task, number_seats
+from marl.policies.build import build_policies
+from marl.policies.config import PolicySpec
 from tests.worlds import ACT, OBS, Scripted, Step, worker_for
 
 PAIR = ("a_0", "a_1")
@@ -184,3 +187,15 @@ def test_a_team_of_several_kinds_keeps_the_memories_of_those_that_have_one() -> 
         assert rows[f"actions.{k}"][:, 0].tolist() == batch.actions[k][:, 0, 0].tolist()
         assert rows[f"agent_index.{k}"].tolist() == [[0]] * 5
     assert rows["present"].tolist() == [[True, True], [False, True], [False, True], [True, True], [False, True]]
+
+
+def test_a_critic_of_the_state_sees_the_state_before_a_decision_or_after_it_and_whose_decision_it_is() -> None:
+    batch = worker_for(lambda _: Scripted(PAIR, SLOW, PAIR)).collect(5).batch
+    states = np.arange(15, dtype=np.float32).reshape(5, 1, 3)
+    batch = replace(batch, task=Task(batch.task.kinds, 3), state=states, new_state=states + 100)
+    policy = build_policies({"p": PolicySpec("stochastic", 0)}, batch.task.kinds)["p"]
+    view = CriticView(batch.task, "state", policy)
+    assert view.size == 3 + 2
+    t, e, a = np.array([0, 3]), np.array([0, 0]), np.array([1, 0])
+    assert view(batch, t, e, a, False).tolist() == [[0, 1, 2, 0, 1], [9, 10, 11, 1, 0]]
+    assert view(batch, t, e, a, True).tolist() == [[100, 101, 102, 0, 1], [109, 110, 111, 1, 0]]

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from marl.gametheory.classics import classic_game, random_game
+from marl.gametheory.game import bimatrix
+from marl.gametheory.solve import logit_qre
 from marl.gametheory.solve.qre import _Curve, branch, unit_game
 
 
@@ -83,3 +85,13 @@ def test_a_step_that_leaves_the_branch_is_taken_back() -> None:
     stays, steps = curve.follow(z, -tangent, 1.0)  # before the beginning there is no branch
     assert steps == 0
     assert stays is z or np.isfinite(stays).all()
+
+
+def test_where_all_payoffs_are_alike_everybody_plays_evenly_however_rational() -> None:
+    spread, scaled = unit_game(bimatrix([[7.0, 7.0], [7.0, 7.0]], [[-2.0, -2.0], [-2.0, -2.0]]))
+    assert spread == 1.0
+    assert scaled.payoffs.tolist() == np.zeros((2, 2, 2)).tolist()
+    found = logit_qre(bimatrix([[7.0, 7.0], [7.0, 7.0]], [[-2.0, -2.0], [-2.0, -2.0]]), 5.0)
+    assert [strategy.tolist() for strategy in found.profile] == [[0.5, 0.5], [0.5, 0.5]]
+    assert found.converged
+    assert found.rationality == pytest.approx(5.0)
