@@ -148,6 +148,8 @@ def test_tasks_go_round_over_the_copies_and_are_noted() -> None:
     assert [copy.task for copy in map(player.world.lane, range(5))] == [1.0, 2.0, 1.0, 2.0, 1.0]  # type: ignore[attr-defined]
     assert [told["set_task"] for told in player.world.told] == [1.0, 2.0, 1.0, 2.0, 1.0]
     tell_alike(player.world, [])
+    player.tell([{"set_task": 3.0}, {}])
+    assert [told["set_task"] for told in player.world.told] == [3.0, 2.0, 3.0, 2.0, 3.0]
     assert player.world.lane(1).task == 2.0  # type: ignore[attr-defined]
 
 
