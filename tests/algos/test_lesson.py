@@ -10,6 +10,7 @@ import torch
 
 from marl.algos.central_critic.lesson import COLUMNS, Lesson, prepare
 from marl.data.batch import SampleBatch
+from marl.data.sequences import in_sequences
 
 # stream, episode, t, elapsed, terminated, truncated; in the order of time
 LIVES = [
@@ -93,3 +94,8 @@ def test_long_sequences_are_cut_by_ends_of_lives_alone() -> None:
     assert found.lengths.tolist() == [2, 2, 1, 3, 2, 2]
     assert found.data["obs"].tolist() == [0, 2, 3, 6, 8, 9, 10, 11, 1, 4, 5, 7]
     assert found.carry[:, 0].tolist() == [0, 3, 8, 9, 1, 5]
+
+
+def test_no_rows_make_no_sequences() -> None:
+    order, lengths = in_sequences(batch().rows(slice(0, 0)), np.zeros(0, bool), 3)
+    assert order.shape == lengths.shape == (0,)

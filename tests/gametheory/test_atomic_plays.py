@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from marl.errors import ConfigError
+from marl.gametheory.game import bimatrix
 from marl.gametheory.networks import (
     atomic_prices,
     congestion_equilibrium,
@@ -109,3 +111,11 @@ def test_what_drivers_could_save_and_the_potential_are_those_of_a_loop(seed: int
                 moved = (*play[:driver], other, *play[driver + 1 :])
                 change = rosenthal_potential(game, counts(game, moved)) - rosenthal_potential(game, here)
                 assert change == pytest.approx(by_hand.spent(moved)[driver] - by_hand.spent(play)[driver], abs=1e-9)
+
+
+@pytest.mark.parametrize("wrong", [[0.5, 0.4], [0.6, 0.5], [1.5, -0.5]])
+def test_a_strategy_that_sums_to_less_or_more_than_one_is_refused(wrong: list[float]) -> None:
+    game = bimatrix([[1, -1], [-1, 1]])
+    with pytest.raises(ConfigError):
+        game.profile([wrong, [0.5, 0.5]])
+    assert [strategy.tolist() for strategy in game.profile([[0.5, 0.5], [1.0, 0.0]])] == [[0.5, 0.5], [1.0, 0.0]]

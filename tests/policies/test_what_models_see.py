@@ -14,8 +14,9 @@ import marl
 from marl.data.batch import SampleBatch
 from marl.data.task import Kind
 from marl.policies.body import Body, Sequences, action_width, encode_actions
-from marl.policies.config import ModelConfig
+from marl.policies.config import ModelConfig, PolicySpec
 from marl.policies.networks import seeded
+from marl.policies.size import parameter_count
 
 KIND = Kind("k", ("a", "b"), spaces.Box(-9, 9, (2,), np.float32), spaces.Discrete(3))
 MIXED = Kind(
@@ -159,3 +160,11 @@ def test_the_stages_of_a_model_are_told_in_their_order() -> None:
     assert plain.summary().splitlines()[0] == "4 features -> 2 outputs"
     assert plain.summary().splitlines()[-1].split() == ["total", str(4 * 2 + 2)]
     assert echo().summary().splitlines()[0] == "2 features -> Echo -> 12 outputs; remembers 2 numbers"
+
+
+@pytest.mark.parametrize("keys", [{"use_lstm": True}, {"use_gru": True}, {}])
+def test_the_size_that_is_expected_is_the_size_that_is_built(keys: dict[str, Any]) -> None:
+    model = ModelConfig(fcnet_hiddens=[6, 4], **({**keys, "lstm_cell_size": 5} if keys else {}))
+    spec = PolicySpec("value", 0, model)
+    built = Body(KIND, model, KIND.columns.options, seeded(0))
+    assert parameter_count(spec, KIND) == sum(parameter.numel() for parameter in built.parameters())
