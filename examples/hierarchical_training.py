@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import marl
-from marl.envs.hierarchy.world import HierarchicalEnv
+from marl.envs.hierarchy.env import HierarchicalEnv
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 

@@ -23,59 +23,59 @@ _WHERE = {
     "register_env": "marl.envs.registry",
     "make_env": "marl.envs.registry",
     "register_pettingzoo": "marl.envs.registry",
-    "make_multi_agent": "marl.envs.foreign.copies",
+    "make_multi_agent": "marl.envs.adapters.copies",
     "register_wrapper": "marl.envs.wrappers",
-    "to_pettingzoo": "marl.envs.foreign.export",
-    "HierarchicalEnv": "marl.envs.hierarchy.world",
+    "to_pettingzoo": "marl.envs.adapters.export",
+    "HierarchicalEnv": "marl.envs.hierarchy.env",
     "Goals": "marl.envs.hierarchy.goals",
     "check_env": "marl.envs.check",
-    "check_learner": "marl.training.check_learner",
+    "check_learner": "marl.testing.check_learner",
     "Policy": "marl.policies.policy",
     "Inputs": "marl.policies.policy",
     "Decision": "marl.policies.policy",
     "Kind": "marl.data.task",
     "number_seats": "marl.data.task",
-    "Callbacks": "marl.data.callbacks",
-    "RunningEpisode": "marl.data.running",
+    "Callbacks": "marl.callbacks.callbacks",
+    "RunningEpisode": "marl.callbacks.running_episode",
     "SampleBatch": "marl.data.batch",
     "MultiAgentBatch": "marl.data.batch",
     "Learner": "marl.algos.learner",
     "Model": "marl.policies.custom",
     "Preprocessor": "marl.policies.custom",
     "Distribution": "marl.policies.distributions",
-    "Loss": "marl.algos.custom",
+    "Loss": "marl.algos.custom_loss",
     "register_model": "marl.policies.custom",
     "register_preprocessor": "marl.policies.custom",
     "register_action_dist": "marl.policies.custom",
-    "register_loss": "marl.algos.custom",
-    "register_algorithm": "marl.algos.own",
+    "register_loss": "marl.algos.custom_loss",
+    "register_algorithm": "marl.algos.custom_algorithm",
     "Preset": "marl.algos.family",
     "RolloutWorker": "marl.rollout.worker",
-    "write_trajectories": "marl.training.own_data",
-    "load_policy": "marl.training.export",
+    "write_trajectories": "marl.offline.write",
+    "load_policy": "marl.play.export",
     "load_scenario": "marl.scenario.load",
-    "pretty_print": "marl.training.result",
+    "pretty_print": "marl.runs.result",
 }
 
 _ROOMS = ("tune",)  # rooms that are used as `marl.NAME.x`
 
 if TYPE_CHECKING:
-    from marl.algos.custom import Loss, register_loss
+    from marl.algos.custom_loss import Loss, register_loss
     from marl.algos.family import Preset
     from marl.algos.learner import Learner
-    from marl.algos.own import register_algorithm
+    from marl.algos.custom_algorithm import register_algorithm
     from marl.data.batch import MultiAgentBatch, SampleBatch
-    from marl.data.callbacks import Callbacks
-    from marl.data.running import RunningEpisode
+    from marl.callbacks.callbacks import Callbacks
+    from marl.callbacks.running_episode import RunningEpisode
     from marl.data.task import Kind, number_seats
     from marl.envs.base import ENV_STATE, EnvContext, MultiAgentEnv, StepResult
     from marl.envs.batched import BatchedEnv, Frame, NativeEnv
     from marl.envs.check import check_env
-    from marl.envs.foreign.copies import make_multi_agent
-    from marl.envs.foreign.export import to_pettingzoo
+    from marl.envs.adapters.copies import make_multi_agent
+    from marl.envs.adapters.export import to_pettingzoo
     from marl.envs.groups import AgentGroups
     from marl.envs.hierarchy.goals import Goals
-    from marl.envs.hierarchy.world import HierarchicalEnv
+    from marl.envs.hierarchy.env import HierarchicalEnv
     from marl.envs.registry import make_env, register_env, register_pettingzoo
     from marl.envs.wrappers import register_wrapper
     from marl.policies.custom import Model, Preprocessor, register_action_dist, register_model, register_preprocessor
@@ -83,10 +83,10 @@ if TYPE_CHECKING:
     from marl.policies.policy import Decision, Inputs, Policy
     from marl.rollout.worker import RolloutWorker
     from marl.scenario.load import load_scenario
-    from marl.training.check_learner import check_learner
-    from marl.training.export import load_policy
-    from marl.training.own_data import write_trajectories
-    from marl.training.result import pretty_print
+    from marl.testing.check_learner import check_learner
+    from marl.play.export import load_policy
+    from marl.offline.write import write_trajectories
+    from marl.runs.result import pretty_print
     from marl.training.trainer import Trainer
 
 __all__ = [

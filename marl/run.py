@@ -15,7 +15,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from marl.cli_options import (
+from marl.cli.options import (
     Allow,
     AsJson,
     AsTest,
@@ -109,7 +109,7 @@ def _checkpoint_of(resume: Path | None) -> Path | None:
     """The checkpoint to go on from; looked for once, as every file is compared with its hash."""
     if resume is None:
         return None
-    from marl.training.going_back import find_resumable
+    from marl.runs.resume import find_resumable
 
     return find_resumable(resume)
 
@@ -130,7 +130,7 @@ def raw_scenario(
         raw = read_yaml(file)
         raw.setdefault("name", file.stem)
     elif resume is not None:
-        from marl.training.stored import check_given_again, stored_scenario
+        from marl.runs.saved import check_given_again, stored_scenario
 
         raw = stored_scenario(resume)
         check_given_again(raw, [key for key, _ in given_values(sets, config)], resume)
@@ -177,8 +177,8 @@ def execute(
 def _train(
     scenario: Any, local_dir: Path | None, folder: Path | None, as_test: bool, index: int, output: Output
 ) -> int:
-    from marl.training.run_lock import check_unlocked
-    from marl.training.session import run_to_the_end
+    from marl.runs.lock import check_unlocked
+    from marl.training.loop import run_to_the_end
     from marl.training.trainer import Trainer
 
     if folder is not None and _goes_on_there(folder, local_dir):
@@ -213,8 +213,8 @@ def _train(
 
 def _open(trainer: Any, folder: Path | None, local_dir: Path | None, index: int) -> None:
     """Workers and a run directory, ready for the first iteration: a new run, or one that goes on from a checkpoint."""
-    from marl.training.places import default_results
-    from marl.training.stored import check_stays_inside
+    from marl.runs.places import default_results
+    from marl.runs.saved import check_stays_inside
 
     if folder is None:
         trainer.workers.start()
@@ -275,7 +275,7 @@ def _displayed(output: Output) -> Iterator[Any]:
 
 
 def _closing_lines(trainer: Any, outcome: Any) -> list[str]:
-    from marl.training.result import look_up, unsure_of
+    from marl.runs.result import look_up, unsure_of
 
     lines = []
     if trainer.scenario.goal:
@@ -323,7 +323,7 @@ def _prepare_last_words(trainer: Any) -> None:
 def _resume_command(trainer: Any) -> str:
     """What to type to go on; of a checkpoint the user's own modules, paths and hosts are only used if he says so again."""
     from marl.registry import used_packages
-    from marl.training.stored import places_again
+    from marl.runs.saved import places_again
 
     allowed = [f"--allow {package}" for package in used_packages()]
     places = places_again(vars(trainer.scenario))

@@ -14,7 +14,7 @@ from marl.config import Config, explain
 from marl.errors import ConfigError, did_you_mean
 from marl.scenario.config import Scenario
 from marl.scenario.load import load_scenario, read_yaml
-from marl.training.result import SMALLER_IS_BETTER
+from marl.runs.result import SMALLER_IS_BETTER
 from proofs.matches import MatchGoal
 
 Table: TypeAlias = list[list[float]]

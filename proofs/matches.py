@@ -17,7 +17,7 @@ from pydantic import Field, PositiveInt, model_validator
 from marl.config import Config
 from marl.data.task import AgentID, PolicyID
 from marl.errors import ConfigError
-from marl.training.acting import act_once
+from marl.play.actor import act_once
 from marl.training.trainer import Trainer
 
 Choice: TypeAlias = Callable[[Any, AgentID], int]

@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from marl.training.atomic import write_atomically
+from marl.runs.atomic import write_atomically
 from proofs.declaration import Places, Proof, Table
 from proofs.results import Results, SeedResult, fingerprint_of, read_results
 from proofs.sources import Sources

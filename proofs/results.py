@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from marl.errors import ConfigError
-from marl.training.atomic import write_atomically
-from marl.training.result import SMALLER_IS_BETTER
+from marl.runs.atomic import write_atomically
+from marl.runs.result import SMALLER_IS_BETTER
 from proofs.declaration import EXACT, Places, Proof, Table
 from proofs.matches import Tally
 from proofs.sources import Sources, changed

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from marl.errors import ConfigError, TrainingError, UserError
 from marl.registry import load_object
 from marl.scenario.config import Scenario
-from marl.training.result import Result, look_up
+from marl.runs.result import Result, look_up
 from marl.training.trainer import Trainer
 from marl.trust import Sort
 from proofs.declaration import Places, Proof

@@ -20,7 +20,7 @@ import numpy as np
 from marl.envs.check import examine
 from marl.envs.check.examine import STEPS
 from marl.errors import UserError
-from marl.training.playback import Wishes, play
+from marl.play.playback import Wishes, play
 from marl.training.trainer import Trainer
 from proofs.declaration import Places
 from proofs.sources import loaded, package_sources

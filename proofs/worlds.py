@@ -16,7 +16,7 @@ from marl.config import Config, explain
 from marl.errors import ConfigError
 from marl.scenario.config import Scenario
 from marl.scenario.load import compose, read_yaml
-from marl.training.atomic import write_atomically
+from marl.runs.atomic import write_atomically
 from proofs.declaration import Places
 from proofs.sources import Sources, changed
 

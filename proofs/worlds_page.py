@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import ConfigError
-from marl.training.atomic import write_atomically
+from marl.runs.atomic import write_atomically
 from proofs.declaration import Places
 from proofs.worlds import Case, CaseResult, Sweep, read_case
 

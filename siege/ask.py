@@ -9,7 +9,7 @@ import numpy as np
 
 import marl
 from marl.errors import UserError
-from marl.training.export import exported_folders
+from marl.play.export import exported_folders
 
 
 def main(folder: str) -> int:

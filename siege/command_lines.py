@@ -9,7 +9,7 @@ from typing import Any
 
 import typer.main
 
-from marl.cli import app
+from marl.cli.app import app
 from siege.canary import home_of
 from siege.child import Command, Limits, run
 from siege.ledger import CaseResult

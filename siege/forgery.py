@@ -25,11 +25,11 @@ from siege.verdict import complaint
 
 # Things that can be imported and called: of marl itself, of the standard library, of what marl depends on.
 CALLABLES = (
-    "marl.training.machine:git", "marl.training.machine:_git", "marl:Trainer", "marl.run:execute", "marl.run:shutil.rmtree",
-    "marl.training.atomic:remove", "marl.training.atomic:write_atomically", "marl.training.files:RunFiles",
-    "marl.training.files:new_run_directory", "marl.training.checkpoint:write_checkpoint", "marl.registry:load_object",
-    "marl.registry:import_module", "marl.registry:importlib.import_module", "marl.training.machine:subprocess.run",
-    "marl.training.machine:os.system", "marl.data.manifest:replace", "marl.cli:main", "marl.training.store:Store.__init__",
+    "marl.runs.system_info:git", "marl.runs.system_info:_git", "marl:Trainer", "marl.run:execute", "marl.run:shutil.rmtree",
+    "marl.runs.atomic:remove", "marl.runs.atomic:write_atomically", "marl.runs.files:RunFiles",
+    "marl.runs.files:new_run_directory", "marl.runs.checkpoint:write_checkpoint", "marl.registry:load_object",
+    "marl.registry:import_module", "marl.registry:importlib.import_module", "marl.runs.system_info:subprocess.run",
+    "marl.runs.system_info:os.system", "marl.offline.manifest:replace", "marl.cli:main", "marl.training.store:Store.__init__",
     "marl.envs.registry:make", "os:system", "os:mkdir", "subprocess:run", "subprocess:check_output", "builtins:exec",
     "builtins:open", "shutil:rmtree", "pathlib:Path.write_text", "pickle:loads", "numpy:load", "torch:load", "runpy:run_path",
     "webbrowser:open",
@@ -158,12 +158,12 @@ _ARGUMENTS: tuple[dict[str, Any], ...] = (
 
 
 _CALLS: tuple[tuple[str, dict[str, Any]], ...] = (  # that would do harm, if they were made
-    ("marl.training.machine:git", {"directory": "../outside"}),
+    ("marl.runs.system_info:git", {"directory": "../outside"}),
     ("marl:Trainer", {"config": {"env": "CartPole-v1"}, "directory": "../outside/t"}),
-    ("marl.training.atomic:write_atomically", {"path": "../outside/x", "content": "x"}),
-    ("marl.training.files:new_run_directory", {"local_dir": "../outside", "experiment": "x", "name": "y"}),
+    ("marl.runs.atomic:write_atomically", {"path": "../outside/x", "content": "x"}),
+    ("marl.runs.files:new_run_directory", {"local_dir": "../outside", "experiment": "x", "name": "y"}),
     ("marl.registry:import_module", {"module_name": "antigravity", "what": "x"}),
-    ("marl.training.export:export_checkpoint", {"path": "run", "folder": "../outside/e"}),
+    ("marl.play.export:export_checkpoint", {"path": "run", "folder": "../outside/e"}),
     ("os:makedirs", {"name": "../outside/d"}),
 )
 

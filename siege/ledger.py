@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from marl.training.atomic import write_atomically
+from marl.runs.atomic import write_atomically
 
 
 @dataclass(frozen=True)

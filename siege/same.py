@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from marl.training.checkpoint import find_checkpoint, has_part, read_part
-from marl.training.files import RunFiles
-from marl.training.result import without_wall_clock
+from marl.runs.checkpoint import find_checkpoint, has_part, read_part
+from marl.runs.files import RunFiles
+from marl.runs.result import without_wall_clock
 
 PARTS = ("run", "policies", "learners", "workers", "replay", "population", "source")
 OWN = ("time_total_s", "trial_id", "experiment_id")  # counters that belong to one run alone

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from marl.scenario.load import apply
-from marl.training.checkpoint import MANIFEST, find_checkpoint
+from marl.runs.checkpoint import MANIFEST, find_checkpoint
 from marl.training.trainer import Trainer
 
 TINY: dict[str, Any] = {

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from marl.algos.presets import ALGOS
-from marl.cli import app, main
-from marl.training.crew_speed import CASES, HEADINGS, Timing, advice, as_json, doubts, rows, scenario_of, timing
+from marl.cli.app import app, main
+from marl.diagnostics.bench_learners import CASES, HEADINGS, Timing, advice, as_json, doubts, rows, scenario_of, timing
 
 TINY = {
     "fcnet_hiddens": [4], "num_envs_per_worker": 4, "timesteps_per_iteration": 16, "train_batch_size": 16,

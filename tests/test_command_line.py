@@ -274,7 +274,7 @@ def test_importing_marl_imports_nothing_heavy() -> None:
 
 def test_the_command_to_go_on_works_for_a_world_of_the_users_own(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "from pathlib import Path\n\nfrom marl.envs.foreign.copies import GymnasiumCopies\n\n\n"
+        "from pathlib import Path\n\nfrom marl.envs.adapters.copies import GymnasiumCopies\n\n\n"
         "class Mine(GymnasiumCopies):\n"
         "    steps = 0\n\n"
         "    def step(self, actions):\n"

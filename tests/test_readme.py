@@ -10,7 +10,7 @@ import yaml
 
 import marl
 from marl.scenario.load import compose
-from marl.scenario.setup import set_up
+from marl.scenario.resolve import set_up
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

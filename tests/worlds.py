@@ -11,7 +11,7 @@ from gymnasium import spaces
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import AgentID, AnySpace
 from marl.envs.base import Action, MultiAgentEnv, StepResult
-from marl.envs.lifting.vector import DictVector
+from marl.envs.vector.vector_env import DictVector
 from marl.mappers.mapper import Mapper, Patterns
 from marl.policies.config import PolicySpec, ScriptedConfig
 from marl.rollout.config import RolloutConfig, RolloutSpec

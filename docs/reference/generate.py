@@ -55,7 +55,7 @@ def command_names() -> list[str]:
     """Every command, and after a group of commands each of its own: ``bench``, ``bench learners``."""
     from typer.main import get_command
 
-    from marl.cli import app
+    from marl.cli.app import app
 
     return _names_in(get_command(app))
 
@@ -72,7 +72,7 @@ def help_of(*command: str) -> str:
     """What ``marl COMMAND --help`` prints."""
     from typer.testing import CliRunner
 
-    from marl.cli import app
+    from marl.cli.app import app
 
     # A terminal leaves two columns free, a runner of tests does not.
     shown = CliRunner().invoke(app, [*command, "--help"], prog_name="marl", terminal_width=WIDTH - 2)
@@ -123,7 +123,7 @@ def _cell(text: str) -> str:
 
 def old_keys_page() -> str:
     """Keys of other frameworks, and what to say instead."""
-    from marl.scenario.old_keys import OLD_KEYS
+    from marl.scenario.rllib_keys import OLD_KEYS
 
     intro = "Keys that are refused, and what is said instead. See [Coming from RLlib](../coming_from_rllib.md)."
     rows = [f"| `{key}` | {_cell(advice)} |" for key, advice in sorted(OLD_KEYS.items())]
@@ -132,7 +132,7 @@ def old_keys_page() -> str:
 
 def results_page() -> str:
     """Every field of a result."""
-    from marl.training.fields import table as fields
+    from marl.runs.fields import table as fields
 
     intro = (
         "What a line of `result.json` holds; `marl explain FIELD` says the same. Words in capitals stand for names that a run "

@@ -71,7 +71,7 @@ class Algorithms(Registry[Preset]):
         return super().__contains__(name) or (isinstance(name, str) and ":" in name)
 
     def __getitem__(self, name: str) -> Preset:
-        from marl.algos.own import preset_of  # knows this register itself
+        from marl.algos.custom_algorithm import preset_of  # knows this register itself
 
         if ":" in name:
             return preset_of(load_object(name, Sort("algorithm", (Learner,), (Preset,), rooms=("marl.algos",))), name)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from marl.algos.config import LearnerConfig
-from marl.algos.crew import ALONE, Crew
+from marl.algos.learner_group import ALONE, Crew
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.clock import Clock
 from marl.data.task import Array, Floats, PolicyID, Task

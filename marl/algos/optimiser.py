@@ -17,7 +17,7 @@ from torch.optim.rmsprop import rmsprop
 from torch.optim.sgd import sgd
 
 from marl.algos.config import LearnerConfig, OptimizerConfig
-from marl.algos.crew import ALONE, Crew
+from marl.algos.learner_group import ALONE, Crew
 from marl.data.task import PolicyID
 from marl.errors import TrainingError
 from marl.policies.policy import Policy

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from marl.analysis.entrants import PLAY_KEYS, Entrant, Strategy, World, check_members, read_entrants, world_facts
+from marl.analysis.participants import PLAY_KEYS, Entrant, Strategy, World, check_members, read_entrants, world_facts
 from marl.analysis.match_log import MatchLog
 from marl.data.task import AgentID, Task
 from marl.envs.registry import EnvCreator
@@ -27,11 +27,11 @@ from marl.policies.build import build_policies
 from marl.policies.custom import classes_used
 from marl.populations.matches import Job, PlayerID, Players, Returns, play, seats_of_players
 from marl.populations.members import Member
-from marl.populations.samples import Cell, all_cells, over_seatings, payoff_tensor, seatings, standard_error
+from marl.populations.payoff_estimates import Cell, all_cells, over_seatings, payoff_tensor, seatings, standard_error
 from marl.rollout.config import RolloutConfig
 from marl.rollout.pool import WorkerPool
 from marl.scenario.population import players_of
-from marl.scenario.setup import Setup
+from marl.scenario.resolve import Setup
 from marl.training.build import make_pool
 from marl.trust import given_by_user, words_of
 

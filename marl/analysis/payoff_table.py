@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from marl.gametheory.payoffs import PayoffTensor
-from marl.populations.samples import Cell, all_cells
+from marl.populations.payoff_estimates import Cell, all_cells
 
 
 def payoff_table(tensor: PayoffTensor) -> Table:

@@ -126,7 +126,7 @@ class MultiAgentEnv(ABC):
         Its Tuple spaces are inferred; given ones are compared. Algorithms that mix a group's values or show a critic more
         than one agent see the members all the same.
         """
-        from marl.envs.joint import GroupedWorld  # a MultiAgentEnv itself
+        from marl.envs.wrappers.joint import GroupedWorld  # a MultiAgentEnv itself
 
         return GroupedWorld(self, groups, obs_space, act_space)
 

@@ -1,7 +1,7 @@
 """The array API: many copies of one world, stepped together.
 
 ``E`` copies (*lanes*), ``A`` seats over all kinds of agents, ``A_k`` seats of one kind. Built-in games implement it
-directly; dict worlds are lifted to it by ``envs/lifting/vector.py``. Users may write natively batched worlds as well.
+directly; dict worlds are lifted to it by ``envs/vector/vector_env.py``. Users may write natively batched worlds as well.
 """
 
 from __future__ import annotations

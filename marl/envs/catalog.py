@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marl.envs.foreign.copies import GymnasiumCopies
+from marl.envs.adapters.copies import GymnasiumCopies
 from marl.envs.games.cards.kuhn import KuhnGames
 from marl.envs.games.cards.leduc import LeducGames
 from marl.envs.games.cards.liars_dice import LiarsDiceGames

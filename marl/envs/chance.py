@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from marl.envs.lifting.answers import line_of_code
+from marl.envs.vector.env_errors import line_of_code
 from marl.envs.tasks import method_behind
 from marl.errors import ChanceError
 

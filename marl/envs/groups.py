@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from marl.data.task import AgentID, GroupID, Kind
-from marl.envs.lifting.layout import pattern_of
+from marl.envs.vector.layout import pattern_of
 from marl.errors import ConfigError, did_you_mean
 
 

@@ -15,13 +15,13 @@ from marl.config import Config, explain
 from marl.data.task import number_seats
 from marl.envs.base import EnvContext, MultiAgentEnv
 from marl.envs.batched import BatchedEnv
-from marl.envs.foreign.drawing import build as build_drawing
-from marl.envs.foreign.extras import EXTRAS, optional_creator
-from marl.envs.foreign.permits import check_gymnasium, check_places
-from marl.envs.foreign.pettingzoo import from_pettingzoo, make_pettingzoo, pettingzoo_creator
-from marl.envs.lifting.answers import line_of_code
-from marl.envs.lifting.single_lane import SingleLane
-from marl.envs.lifting.vector import DictVector
+from marl.envs.adapters.drawing import build as build_drawing
+from marl.envs.adapters.optional import EXTRAS, optional_creator
+from marl.envs.adapters.permits import check_gymnasium, check_places
+from marl.envs.adapters.pettingzoo import from_pettingzoo, make_pettingzoo, pettingzoo_creator
+from marl.envs.vector.env_errors import line_of_code
+from marl.envs.vector.unbatched import SingleLane
+from marl.envs.vector.vector_env import DictVector
 from marl.envs.wrappers import Wrapping, read_wrappers, wrap
 from marl.errors import ConfigError, EnvError, UnknownNameError, UserError, did_you_mean, let_through
 from marl.registry import Registry, import_module, load_object
@@ -32,7 +32,7 @@ EnvCreator: TypeAlias = Callable[..., Any]
 or a ``BatchedEnv`` class, which takes the number of copies first."""
 
 ENVS: Registry[EnvCreator] = Registry("env")
-ENV = Sort("env", (MultiAgentEnv, BatchedEnv, gym.Env), creators=True, rooms=("marl.envs", "marl.training.signs"))
+ENV = Sort("env", (MultiAgentEnv, BatchedEnv, gym.Env), creators=True, rooms=("marl.envs", "marl.testing.sign_env"))
 
 
 def register_env(name: str, creator: EnvCreator | str) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from marl.errors import ConfigError
 from marl.gametheory.game import EXACT, MatrixGame, Payoffs, numbers
-from marl.gametheory.redraw import drawn_errors
+from marl.gametheory.resampling import drawn_errors
 from marl.inputs import read_json
 from marl.storage import write_atomically
 
@@ -131,7 +131,7 @@ class PayoffTensor:
         What is tied stays tied, for any number of players. Payoffs that add up to a constant still do: errors within a pairing
         are drawn so that they cancel, each of the size of its standard error where that is possible. Players who are paid
         alike stay so. In one population whose seats tell of the same matches, all seatings of a pairing get one draw. Cells
-        without a payoff stay empty. The drawn table has no errors of its own. How: `marl.gametheory.redraw`.
+        without a payoff stay empty. The drawn table has no errors of its own. How: `marl.gametheory.resampling`.
         """
         errors = drawn_errors(self.mean, self.stderr, self.is_mirrored, rng)
         return replace(self, mean=self.mean + errors, stderr=np.zeros_like(self.stderr))

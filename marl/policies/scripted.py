@@ -18,7 +18,7 @@ from marl.policies.policy import Decision, Inputs, Policy
 from marl.registry import load_object
 from marl.trust import Sort
 
-RULES = ("marl.envs.games.particles.fleeing:flee",)
+RULES = ("marl.envs.games.particles.scripted_prey:flee",)
 """Rules that come with marl."""
 SCRIPTED = Sort("scripted policy", (Policy,), creators=True, rooms=("marl.policies",), ours=RULES)
 

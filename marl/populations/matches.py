@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 from marl.data.episode import Episode, EpisodeStats
 from marl.data.task import AgentID, Kind, PolicyID
 from marl.envs.groups import AgentGroups
-from marl.envs.lifting.layout import pattern_of
+from marl.envs.vector.layout import pattern_of
 from marl.errors import ConfigError
 from marl.mappers.mapper import Mapper
-from marl.populations.arena import MemberKey, arena_of, episodes_per_batch
+from marl.populations.match_envs import MemberKey, arena_of, episodes_per_batch
 from marl.populations.members import Member
 from marl.rollout.episodes import ended_episodes
-from marl.rollout.player import Player
+from marl.rollout.env_runner import Player
 from marl.rollout.pool import WorkerPool
 from marl.rollout.worker import RolloutWorker
 

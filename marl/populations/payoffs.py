@@ -13,8 +13,8 @@ from marl.errors import ConfigError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.populations.matches import Job, Returns, play_all
 from marl.populations.members import Member
-from marl.populations.samples import over_seatings, seatings, standard_error
-from marl.populations.stage import Stage
+from marl.populations.payoff_estimates import over_seatings, seatings, standard_error
+from marl.populations.layout import Stage
 from marl.rollout.pool import WorkerPool
 
 MOST_PAIRINGS = 20_000  # new ones of one round

@@ -9,7 +9,7 @@ import numpy as np
 
 from marl.data.episode import EpisodeStats
 from marl.data.task import Bools, Ints
-from marl.rollout.player import Player
+from marl.rollout.env_runner import Player
 
 
 def play_episodes(player: Player, seeds: Sequence[int], explore: bool) -> EpisodeStats:

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 
 from marl.data.batch import MultiAgentBatch
-from marl.data.callbacks import make_hooks
+from marl.callbacks.callbacks import make_hooks
 from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Ints, PolicyID
 from marl.envs.base import EnvContext
 from marl.envs.batched import BatchedEnv, State
-from marl.envs.lifting.answers import close_all
-from marl.envs.lifting.grids import GridCheck
-from marl.envs.lifting.vector import DictVector
+from marl.envs.vector.env_errors import close_all
+from marl.envs.vector.rollout_checks import GridCheck
+from marl.envs.vector.vector_env import DictVector
 from marl.envs.registry import make_world, register_env
 from marl.envs.tasks import Told, same_tasks
 from marl.envs.wrappers import register_wrapper
@@ -31,11 +31,11 @@ from marl.policies.policy import Policy
 from marl.registry import import_module
 from marl.rollout.config import RolloutSpec, WorldRecipe
 from marl.rollout.episodes import play_episodes
-from marl.rollout.grid import Grid
-from marl.rollout.player import Player, carry_sizes
-from marl.rollout.rewriting import rewrite
+from marl.rollout.rollout_buffer import Grid
+from marl.rollout.env_runner import Player, carry_sizes
+from marl.rollout.postprocess import rewrite
 from marl.rollout.stages import needs_new_worlds, tell_alike
-from marl.rollout.watch import Watch
+from marl.rollout.episode_callbacks import Watch
 from marl.trust import as_built, under
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from marl.data.callbacks import Callbacks
+from marl.callbacks.callbacks import Callbacks
 from marl.scenario.config import Scenario
 
 CANNOT_REPLAY = "<python object>"

@@ -14,8 +14,8 @@ from marl.errors import ConfigError, did_you_mean
 from marl.inputs import read_text
 from marl.registry import import_module
 from marl.scenario.config import ALGO_KEYS, ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP_KEYS, Scenario
-from marl.scenario.old_keys import OLD_KEYS
-from marl.scenario.searching import refuse_marks
+from marl.scenario.rllib_keys import OLD_KEYS
+from marl.scenario.search_marks import refuse_marks
 from marl.scenario.yaml_text import parse_yaml
 
 LARGEST_FILE = 1_000_000  # bytes

@@ -11,7 +11,7 @@ from marl.envs.groups import AgentGroups
 from marl.errors import ConfigError, did_you_mean
 from marl.mappers.mapper import Mapper
 from marl.policies.config import PolicySpec
-from marl.populations.stage import Stage, find_players, set_stage
+from marl.populations.layout import Stage, find_players, set_stage
 from marl.scenario.config import Scenario
 from marl.scenario.routing import choose
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from marl.algos.presets import ALGOS, Preset
 from marl.policies.config import ExplorationConfig, ModelConfig, ScriptedConfig
 from marl.scenario.config import ALGO_KEYS, ALL_ALGO_KEYS, MultiAgentConfig, Scenario
-from marl.scenario.searching import KINDS
+from marl.scenario.search_marks import KINDS
 
 Schema: TypeAlias = dict[str, Any]
 

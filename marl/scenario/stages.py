@@ -7,14 +7,14 @@ from typing import Any
 
 from marl.data.task import Task
 from marl.envs.batched import BatchedEnv
-from marl.envs.lifting.answers import close_all
-from marl.envs.lifting.vector import DictVector
+from marl.envs.vector.env_errors import close_all
+from marl.envs.vector.vector_env import DictVector
 from marl.envs.registry import make_world
 from marl.envs.tasks import verbs_of
 from marl.errors import ConfigError, SpaceMismatchError, UserError, let_through
 from marl.rollout.config import StageWorld, WorldRecipe
 from marl.scenario.config import Scenario, StageConfig
-from marl.scenario.world import Look, describe_players, env_name, who_plays
+from marl.scenario.env import Look, describe_players, env_name, who_plays
 
 
 def stages_of(scenario: Scenario) -> tuple[StageConfig, ...]:

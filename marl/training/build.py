@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from marl.data.callbacks import make_hooks
+from marl.callbacks.callbacks import make_hooks
 from marl.data.task import PolicyID
 from marl.errors import ConfigError
 from marl.policies.policy import Policy
 from marl.rollout.pool import InProcessPool, WorkerPool
 from marl.scenario.config import Scenario
-from marl.scenario.setup import Setup
-from marl.training.curriculum import check_stages
-from marl.training.result import check_field
+from marl.scenario.resolve import Setup
+from marl.training.extensions.curriculum import check_stages
+from marl.runs.result import check_field
 
 
 def check_fields(scenario: Scenario, policies: Sequence[PolicyID]) -> None:

@@ -16,8 +16,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from marl.training.files import to_plain
-from marl.training.result import look_up
+from marl.runs.files import to_plain
+from marl.runs.result import look_up
 
 Result: TypeAlias = Mapping[str, Any]
 

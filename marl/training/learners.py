@@ -9,8 +9,8 @@ from marl.algos.plan import LearnerPlan, Role, build_learner
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import PolicyID, Task
 from marl.policies.policy import Policy
-from marl.scenario.setup import Setup
-from marl.training.hooks import BatchListener
+from marl.scenario.resolve import Setup
+from marl.training.extensions.callbacks import BatchListener
 
 
 class Learners:

@@ -1,6 +1,6 @@
 """Learners that share every minibatch with copies of themselves on Ray actors (``num_learners``).
 
-The learners of this process are member 0 of a crew (``marl.algos.crew``): their policies are the run's policies, and only
+The learners of this process are member 0 of a crew (``marl.algos.learner_group``): their policies are the run's policies, and only
 their state is saved. Each actor holds the same learners. A round's batch goes to all of them through the object store;
 then all learn in step and meet at every gradient. Ray carries batches and commands, torch's gloo the gradients.
 """
@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from marl.algos.crew import CrewError, GlooCrew, join_store, open_store
-from marl.algos.custom import LOSSES, Loss, register_loss
+from marl.algos.learner_group import CrewError, GlooCrew, join_store, open_store
+from marl.algos.custom_loss import LOSSES, Loss, register_loss
 from marl.algos.learner import Learner, Metrics
 from marl.algos.plan import LearnerPlan, Role
 from marl.data.batch import MultiAgentBatch
@@ -25,7 +25,7 @@ from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
 from marl.rollout.ray_instance import first_line, get, put, ray_is_lost, start_ray, stop_ray
 from marl.rollout.worker import RolloutWorker, Weights
-from marl.scenario.setup import Setup
+from marl.scenario.resolve import Setup
 from marl.training.learners import Learners, build_learners, learn
 from marl.trust import under
 

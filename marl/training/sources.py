@@ -9,13 +9,13 @@ from typing import Any, Protocol, runtime_checkable
 from marl.algos.learner import Learner
 from marl.errors import ConfigError, UserError
 from marl.rollout.pool import Round, WorkerPool
-from marl.scenario.setup import Setup
-from marl.scenario.world import env_name
-from marl.training.evolution import EvolutionSource, evolves, evolving
-from marl.training.hooks import refuse_idle
-from marl.training.offline import RecordedEpisodes, check_learners
-from marl.training.recording import RecordedPlay, Recorder
-from marl.training.traces import text_files
+from marl.scenario.resolve import Setup
+from marl.scenario.env import env_name
+from marl.training.es_source import EvolutionSource, evolves, evolving
+from marl.training.extensions.callbacks import refuse_idle
+from marl.offline.source import RecordedEpisodes, check_learners
+from marl.offline.recording import RecordedPlay, Recorder
+from marl.offline.json_traces import text_files
 
 
 @runtime_checkable

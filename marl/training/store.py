@@ -19,7 +19,7 @@ from marl.registry import only_modules
 from marl.scenario.describe import can_be_replayed, describe
 from marl.scenario.load import compose
 from marl.storage import make_folder
-from marl.training.checkpoint import (
+from marl.runs.checkpoint import (
     BEST,
     TO_PLAY,
     checkpoint_name,
@@ -31,18 +31,18 @@ from marl.training.checkpoint import (
     read_part,
     write_checkpoint,
 )
-from marl.training.files import RunFiles, new_run_directory, run_name, to_plain
-from marl.training.going_back import find_resumable, holds_a_run, keep_as_numbered, leave_future, strip_older
-from marl.training.restoring import COUNTERS, put_to_use
-from marl.training.result import without_wall_clock
-from marl.training.run_lock import RunLock, take_lock
-from marl.training.same_run import check_same
+from marl.runs.files import RunFiles, new_run_directory, run_name, to_plain
+from marl.runs.resume import find_resumable, holds_a_run, keep_as_numbered, leave_future, strip_older
+from marl.runs.restoring import COUNTERS, put_to_use
+from marl.runs.result import without_wall_clock
+from marl.runs.lock import RunLock, take_lock
+from marl.runs.resume_check import check_same
 from marl.training.sources import load_source_state, source_state
-from marl.training.stored import check_given_again, stored_scenario
+from marl.runs.saved import check_given_again, stored_scenario
 from marl.trust import words_of
 
 if TYPE_CHECKING:
-    from marl.populations.population import Population
+    from marl.populations.loop import Population
     from marl.training.trainer import Trainer
 
 MORE_PARTS = ("policies", "learners", "workers", "replay", "source", "population")  # of a checkpoint, besides `run`
@@ -207,7 +207,7 @@ class Store:
         if path is not None:
             return write_checkpoint(path, self._parts())
         if self.directory is None:
-            from marl.training.places import default_results
+            from marl.runs.places import default_results
 
             self.create(default_results())
         assert self.directory is not None

@@ -25,20 +25,20 @@ from marl.rollout.pool import Round, WorkerPool
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import compose
-from marl.scenario.setup import Setup, set_up
-from marl.training.acting import Actor, ask_all, policies_of
+from marl.scenario.resolve import Setup, set_up
+from marl.play.actor import Actor, ask_all, policies_of
 from marl.training.build import check_fields, choose_device, make_pool
-from marl.training.curriculum import Curriculum, change_worlds_if_due, stops_that_count
-from marl.training.export import export_policies, import_weights
-from marl.training.filming import Camera, make_camera
-from marl.training.footprint import check_memory
-from marl.training.hooks import connect, finish_evaluation, finish_result, take_pictures
+from marl.training.extensions.curriculum import Curriculum, change_worlds_if_due, stops_that_count
+from marl.play.export import export_policies, import_weights
+from marl.training.extensions.video import Camera, make_camera
+from marl.training.memory_estimate import check_memory
+from marl.training.extensions.callbacks import connect, finish_evaluation, finish_result, take_pictures
 from marl.training.learners import Learners, make_learners
-from marl.training.machine import Usage, experiment_id, whereabouts
-from marl.training.remarks import pictures, without_pictures
-from marl.training.result import Result, episode_numbers, look_up, reached
-from marl.training.rounds import end_round_if_due, make_examiner, make_population, population_numbers
-from marl.training.run_lock import check_unlocked
+from marl.runs.system_info import Usage, experiment_id, whereabouts
+from marl.runs.custom_metrics import pictures, without_pictures
+from marl.runs.result import Result, episode_numbers, look_up, reached
+from marl.training.extensions.population import end_round_if_due, make_examiner, make_population, population_numbers
+from marl.runs.lock import check_unlocked
 from marl.training.sources import Source, choose_source, close_source
 from marl.training.store import Store, check_loaded, load_policy
 from marl.training.timers import Timers
@@ -305,8 +305,8 @@ class Trainer:
 
     def run(self) -> Result:
         """Train until a stop condition is met, into a run directory; gives the last result."""
-        from marl.training.places import default_results
-        from marl.training.session import run_to_the_end
+        from marl.runs.places import default_results
+        from marl.training.loop import run_to_the_end
 
         if not self.scenario.stop:
             raise ConfigError("run() needs a stop condition, for instance stop: {timesteps_total: 100000}.")

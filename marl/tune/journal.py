@@ -13,7 +13,7 @@ from typing import Any
 from marl.errors import CheckpointError
 from marl.inputs import read_json
 from marl.scenario.describe import to_plain
-from marl.training.atomic import write_atomically
+from marl.runs.atomic import write_atomically
 from marl.tune.plan import Plan, Planned
 
 VERSION = 1

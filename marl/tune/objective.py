@@ -8,7 +8,7 @@ from typing import Any
 
 from marl.errors import ConfigError
 from marl.scenario.config import Scenario
-from marl.training.result import SMALLER_IS_BETTER, look_up
+from marl.runs.result import SMALLER_IS_BETTER, look_up
 from marl.tune.config import TuneConfig
 
 CLOCKS = ("timesteps_total", "training_iteration", "episodes_total", "time_total_s")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import TrainingError
-from marl.training.files import RunFiles
+from marl.runs.files import RunFiles
 from marl.tune.journal import ERROR, Journal
 from marl.tune.objective import Objective
 from marl.tune.trial import newest_checkpoint

@@ -15,10 +15,10 @@ from marl.errors import CheckpointError, ConfigError
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import compose
-from marl.scenario.setup import set_up
+from marl.scenario.resolve import set_up
 from marl.training.build import check_fields
-from marl.training.files import run_name, safe_name, to_plain
-from marl.training.result import check_field
+from marl.runs.files import run_name, safe_name, to_plain
+from marl.runs.result import check_field
 from marl.trust import Trust, current
 from marl.tune.config import TuneConfig
 from marl.tune.objective import Halving, Objective, dotted, make_halving, make_objective

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from marl.training.files import RunFiles
+from marl.runs.files import RunFiles
 from marl.trust import as_built
 from marl.tune.journal import ENDED, ERROR, PENDING, RUNNING, STOPPED, TERMINATED, Journal
 from marl.tune.plan import Plan
@@ -123,8 +123,8 @@ def make_scheduler(journal: Journal) -> Any:
 
 def past(journal: Journal, index: int) -> list[dict[str, float]]:
     """Scores that a trial had reached before; of one that goes on those up to its checkpoint, as later ones come again."""
-    from marl.training.checkpoint import iteration_of
-    from marl.training.result import look_up
+    from marl.runs.checkpoint import iteration_of
+    from marl.runs.result import look_up
 
     plan, place = journal.plan, journal.directory_of(journal.plan.trials[index])
     checkpoint = newest_checkpoint(place)

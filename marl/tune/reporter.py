@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marl.errors import ConfigError
-from marl.training.checkpoint import checkpoint_name, iteration_of
-from marl.training.files import RunFiles, to_plain
-from marl.training.going_back import resumable_in
-from marl.training.result import reached
+from marl.runs.checkpoint import checkpoint_name, iteration_of
+from marl.runs.files import RunFiles, to_plain
+from marl.runs.resume import resumable_in
+from marl.runs.result import reached
 from marl.tune.objective import Objective
 from marl.tune.trial import report
 

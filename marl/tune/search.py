@@ -17,7 +17,7 @@ from zlib import crc32
 import numpy as np
 
 from marl.errors import ConfigError
-from marl.scenario.searching import Mark, Path, find_marks
+from marl.scenario.search_marks import Mark, Path, find_marks
 
 Search: TypeAlias = dict[str, list[Any]]
 """A search as it stands in a config: its kind and what it is given."""

@@ -25,8 +25,8 @@ class RunningTrial:
         self, keys: Mapping[str, Any], directory: Path, trial_id: str, objective: Objective, clock: str
     ) -> None:
         from marl.scenario.load import compose
-        from marl.training.damage import noted
-        from marl.training.going_back import resumable_in
+        from marl.runs.damage import noted
+        from marl.runs.resume import resumable_in
         from marl.training.trainer import Trainer
 
         self.directory, self.objective, self.clock = directory, objective, clock
@@ -72,7 +72,7 @@ class RunningTrial:
 
 def report(result: Mapping[str, Any], score: float | None, clock: str, notes: list[str]) -> dict[str, Any]:
     """What Ray Tune hears of a result. Its own words would be overwritten, so ours are kept apart under ``shown``."""
-    from marl.training.result import look_up
+    from marl.runs.result import look_up
 
     told: dict[str, Any] = {"done": bool(result.get("done")), "notes": notes}
     told["shown"] = {key: value for key, value in result.items() if key not in NOT_SENT}
@@ -84,7 +84,7 @@ def report(result: Mapping[str, Any], score: float | None, clock: str, notes: li
 
 def newest_checkpoint(directory: Path) -> Path | None:
     """The newest undamaged checkpoint of a run directory; None if there is none, or no directory."""
-    from marl.training.checkpoint import find_checkpoint
+    from marl.runs.checkpoint import find_checkpoint
 
     try:
         return find_checkpoint(directory) if directory.is_dir() else None

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from marl.algos.crew import GlooCrew, join_store, open_store
+from marl.algos.learner_group import GlooCrew, join_store, open_store
 
 T = TypeVar("T")
 HOME = "127.0.0.1"

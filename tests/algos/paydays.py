@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from marl import Trainer
 from marl.algos.sac.learner import SacLearner
-from marl.algos.sac.pupil import Pupil
+from marl.algos.sac.actor_critic import Pupil
 from marl.data.task import AgentID, AnySpace
 from marl.envs.base import Action, MultiAgentEnv, StepResult
 

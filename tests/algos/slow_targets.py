@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from marl.algos.maddpg.pupil import Pupil as Deterministic
-from marl.algos.sac.pupil import Pupil as Soft
+from marl.algos.maddpg.actor_critic import Pupil as Deterministic
+from marl.algos.sac.actor_critic import Pupil as Soft
 from marl.data.batch import MultiAgentBatch
 from marl.policies.value import ValuePolicy
-from marl.training.signs import Signs
+from marl.testing.sign_env import Signs
 
 GAMMA = 0.9
 Cell = tuple[int, int, int]

@@ -12,7 +12,7 @@ import torch
 from gymnasium import spaces
 
 import marl
-from marl.algos.qmix.atoms import compare_distributions
+from marl.algos.qmix.distributional import compare_distributions
 from marl.algos.qmix.learner import QmixLearner
 from marl.algos.qmix.losses import distribution_loss, moved_atoms, projected
 from marl.data.batch import SampleBatch

@@ -11,8 +11,8 @@ from marl.algos.presets import ALGOS
 from marl.envs.check import check_env
 from marl.errors import ConfigError
 from marl.policies.build import ACTS
-from marl.training.check_learner import WORLD, check_learner
-from marl.training.signs import Signs, right_choice, right_coordinates
+from marl.testing.check_learner import WORLD, check_learner
+from marl.testing.sign_env import Signs, right_choice, right_coordinates
 from tests.algos.broken_learners import Careless, preset
 
 CHOICES_ONLY = {"apex", "dqn", "nfsp", "qmix", "vdn"}

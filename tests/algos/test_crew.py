@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from marl.algos.config import OptimizerConfig
-from marl.algos.crew import Crew, CrewError
+from marl.algos.learner_group import Crew, CrewError
 from marl.algos.optimiser import FlatOptimiser
 from tests.algos.crews import together
 

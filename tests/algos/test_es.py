@@ -24,8 +24,8 @@ from marl.policies.config import ModelConfig, PolicySpec
 from marl.policies.custom import Model
 from marl.policies.policy import Policy
 from marl.policies.stochastic import StochasticPolicy
-from marl.training.evolution import EvolutionSource
-from marl.training.result import without_wall_clock
+from marl.training.es_source import EvolutionSource
+from marl.runs.result import without_wall_clock
 from marl.training.trainer import Trainer
 from tests.training.trees import differences
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from marl.algos.central_critic.lesson import COLUMNS, Lesson, prepare
+from marl.algos.central_critic.train_batch import COLUMNS, Lesson, prepare
 from marl.data.batch import SampleBatch
 from marl.data.sequences import in_sequences
 

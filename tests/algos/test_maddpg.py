@@ -10,10 +10,10 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from marl.algos.joint import Follower, QView, Sight, joint_rows
+from marl.algos.joint_view import Follower, QView, Sight, joint_rows
 from marl.algos.maddpg.learner import MaddpgLearner
 from marl.algos.maddpg.losses import actor_loss, critic_loss, smoothed, td_target
-from marl.algos.maddpg.pupil import Pupil
+from marl.algos.maddpg.actor_critic import Pupil
 from marl.data.task import Kind, Task, number_seats
 from marl.errors import UnknownPolicyError
 from tests.algos.zoo import TURNS, Zoo, filled, learner_of, t

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from marl.algos.custom import Loss
+from marl.algos.custom_loss import Loss
 from marl.envs.base import StepResult
 from marl.errors import ConfigError
 from marl.training.trainer import Trainer

@@ -16,7 +16,7 @@ from marl.data.batch import SampleBatch
 from marl.data.task import Array, Kind
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.gametheory.tree.build import build_tree
-from marl.gametheory.tree.readback import strategy_of
+from marl.gametheory.tree.policy_conversion import strategy_of
 from marl.gametheory.tree.response import nash_conv
 from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec
@@ -24,7 +24,7 @@ from marl.policies.nfsp import NfspPolicy
 from marl.policies.policy import Inputs
 from marl.populations.members import Member
 from marl.scenario.load import load_scenario
-from marl.training.check_learner import check_learner
+from marl.testing.check_learner import check_learner
 from marl.training.trainer import Trainer
 
 SMALL: dict[str, Any] = {

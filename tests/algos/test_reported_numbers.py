@@ -13,7 +13,7 @@ from marl.algos.maddpg.learner import MaddpgLearner
 from marl.algos.qmix.learner import QmixLearner
 from marl.algos.sac.learner import SacLearner
 from marl.data.batch import MultiAgentBatch
-from marl.training.evidence import NoLuck
+from marl.testing.state_compare import NoLuck
 from tests.algos.slow_targets import (
     GAMMA,
     ActionValues,

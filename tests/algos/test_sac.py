@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marl import Trainer
 from marl.algos.sac.losses import critic_loss, expected_soft_value, soft_value, temperature_loss
-from marl.algos.sac.pupil import Pupil
+from marl.algos.sac.actor_critic import Pupil
 from marl.algos.sac.values import Moment, SummedValues
 from tests.algos.paydays import LEARN, Payday, learner_of, pupil_of, trainer
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from marl import Trainer
-from marl.algos.custom import Loss, register_loss
+from marl.algos.custom_loss import Loss, register_loss
 from marl.errors import ConfigError
 from tests.algos.paydays import LEARN, SMALL, Payday, learner_of, pupil_of, trainer
 from tests.training.test_exact_resume import assert_resume_is_exact

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marl.algos.crew import Crew
+from marl.algos.learner_group import Crew
 from marl.algos.learner import Metrics
 from marl.data.batch import MultiAgentBatch
 from marl.policies.build import build_policies, weights_of
-from marl.scenario.setup import Setup
+from marl.scenario.resolve import Setup
 from marl.training.learners import build_learners, learn
 from marl.training.trainer import Trainer
 from tests.algos.crews import together

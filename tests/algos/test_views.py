@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from marl.algos.joint import greedy_decider
+from marl.algos.joint_view import greedy_decider
 from marl.algos.team_rows import _between
 from marl.algos.views import JointFeatures, columns_by_kind, seats_in_order
 from marl.data.task import Kind, Task, number_seats

@@ -12,11 +12,11 @@ from marl.algos.family import Preset
 from marl.algos.presets import ALGOS
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import Task
-from marl.training.evidence import known
+from marl.testing.state_compare import known
 from marl.training.trainer import Trainer
 
 Found = TypeVar("Found")
-WORLD = "marl.training.signs:Signs"
+WORLD = "marl.testing.sign_env:Signs"
 SMALL: Mapping[str, Any] = {  # each preset takes those of them that it knows
     "learning_starts": 16, "updates_per_step": 0.125, "buffer_size": 512, "num_sgd_iter": 2, "sgd_minibatch_size": 32,
     "num_perturbations": 2, "lr": 0.01, "average_lr": 0.01, "target_update_every": 3, "tau": 0.1,

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from marl.analysis.compare import Entrant, Run, compare
-from marl.analysis.compare_keys import differences, told
-from marl.analysis.compare_place import choose_place
-from marl.analysis.compare_runs import check_plan, gather, plan_comparison, read_entrant
-from marl.cli import app
-from marl.cli_options import count_or_seeds
+from marl.analysis.compare.compare import Entrant, Run, compare
+from marl.analysis.compare.keys import differences, told
+from marl.analysis.compare.directory import choose_place
+from marl.analysis.compare.runs import check_plan, gather, plan_comparison, read_entrant
+from marl.cli.app import app
+from marl.cli.options import count_or_seeds
 from marl.errors import ConfigError
 
 PARAMS: dict[str, Any] = {

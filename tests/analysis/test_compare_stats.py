@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from marl.analysis.compare_stats import holm, improvement, interval, iqm, rank_test, resampled, smallest_p
+from marl.analysis.compare.statistics import holm, improvement, interval, iqm, rank_test, resampled, smallest_p
 
 
 def test_the_interquartile_mean_is_the_mean_of_the_middle_half() -> None:

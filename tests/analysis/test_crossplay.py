@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from marl.analysis.crossplay import Effort, cross_play, decided
-from marl.analysis.entrants import short_labels
+from marl.analysis.participants import short_labels
 from marl.envs.games.matrix import classic
 from marl.errors import CheckpointError, ConfigError, DataError, SpaceMismatchError
-from marl.training.playback import load_player
+from marl.play.playback import load_player
 from tests.analysis.runs import DILEMMA, RPS, checkpoint, with_fixed
 
 

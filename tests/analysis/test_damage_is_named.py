@@ -16,12 +16,12 @@ from marl.analysis.crossplay import cross_play
 from marl.analysis.exploit import exploitability_of
 from marl.analysis.report.build import Wishes as ReportWishes
 from marl.analysis.report.build import build_report
-from marl.cli import app
+from marl.cli.app import app
 from marl.errors import CheckpointError
 from marl.populations.exploit_config import ExploitabilityConfig
-from marl.training.damage import noted
-from marl.training.export import export_checkpoint
-from marl.training.playback import Changes, Wishes, play
+from marl.runs.damage import noted
+from marl.play.export import export_checkpoint
+from marl.play.playback import Changes, Wishes, play
 from tests.test_command_line import marl
 
 TINY: dict[str, Any] = {

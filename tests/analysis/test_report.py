@@ -24,7 +24,7 @@ from marl.errors import ConfigError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.rank import responses
 from marl.gametheory.rank.result import Row
-from marl.training.curve import drawn
+from marl.runs.curve import drawn
 from tests.analysis.runs import RPS, with_fixed
 
 pytestmark = pytest.mark.slow

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from marl import Trainer
-from marl.analysis.entrants import World, read_entrants
+from marl.analysis.participants import World, read_entrants
 from marl.analysis.report.build import Wishes, build_report
 from marl.analysis.report.names import spelled_out
 from marl.errors import CheckpointError, ConfigError
 from marl.gametheory.payoffs import PayoffTensor
-from marl.training.checkpoint import read_part
+from marl.runs.checkpoint import read_part
 from tests.analysis.runs import RPS, TINY, checkpoint, with_fixed
 from tests.test_command_line import ROOT, marl
 

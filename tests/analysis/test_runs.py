@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 
 from marl import Trainer
 from marl.analysis.runs import list_runs, runs_table, summarise
-from marl.cli import app
+from marl.cli.app import app
 from marl.errors import CheckpointError, ConfigError, TrainingError
-from marl.training.checkpoint import find_checkpoint
-from marl.training.runs import find_runs, named_run, told_state, trial_id
+from marl.runs.checkpoint import find_checkpoint
+from marl.runs.directories import find_runs, named_run, told_state, trial_id
 
 SMALL: dict[str, Any] = {
     "env": "two_step_game", "train_batch_size": 32, "sgd_minibatch_size": 32, "num_sgd_iter": 1, "fcnet_hiddens": [8],

@@ -16,13 +16,13 @@ from typer.testing import CliRunner
 
 from marl import Trainer
 from marl.analysis.exploit import sampled_in_words
-from marl.cli import app
+from marl.cli.app import app
 from marl.errors import ChanceError, ConfigError
 from marl.gametheory.tree.tree import ChanceSample
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.training.display import plain_line, table_cells
-from marl.training.exploit import Examiner
-from marl.training.result import reached
+from marl.training.examiner import Examiner
+from marl.runs.result import reached
 from tests.analysis.runs import TINY
 from tests.gametheory.card_games import CARDS, true_gains, true_value
 

@@ -15,7 +15,7 @@ from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, Scr
 from marl.policies.distributions import Mixed, distribution_for
 from marl.policies.policy import Inputs
 from marl.rollout.config import RolloutConfig
-from marl.rollout.player import to_env
+from marl.rollout.env_runner import to_env
 
 LEAVES = st.one_of(
     st.builds(lambda n, start: spaces.Discrete(n, start=start), st.integers(1, 5), st.integers(-2, 3)),

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marl.data.callbacks import Callbacks, Hooks, make_hooks
+from marl.callbacks.callbacks import Callbacks, Hooks, make_hooks
 from marl.data.episode import EpisodeStats, Remarks
-from marl.data.running import RunningEpisode, restored, storable
+from marl.callbacks.running_episode import RunningEpisode, restored, storable
 from marl.data.tree import pack, unpack
 from marl.errors import CallbackError, ConfigError
 

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from marl.data.jsonl import to_line
+from marl.offline.json_lines import to_line
 
 
 def test_a_line_tells_of_everybody_who_was_there_or_was_paid() -> None:

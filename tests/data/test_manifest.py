@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from marl.data.manifest import MANIFEST, check_fits, read_manifest, write_manifest
+from marl.offline.manifest import MANIFEST, check_fits, read_manifest, write_manifest
 from marl.data.task import Kind, Task
 from marl.errors import DataError
 

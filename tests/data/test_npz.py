@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marl.data.npz import read_npz
-from marl.data.trajectories import read_episodes
+from marl.offline.npz import read_npz
+from marl.offline.trajectories import read_episodes
 from marl.errors import DataError
 from marl.inputs import TooLargeError
 from marl.memory import free_memory

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marl.data.trajectories import read_episodes
+from marl.offline.trajectories import read_episodes
 from marl.errors import DataError
 
 

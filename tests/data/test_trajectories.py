@@ -12,12 +12,12 @@ from gymnasium import spaces
 
 import marl
 from marl.data.batch import MultiAgentBatch
-from marl.data.manifest import MANIFEST
+from marl.offline.manifest import MANIFEST
 from marl.data.task import Kind, Task
-from marl.data.trajectories import Trajectories, _check_numbers, _shapes, all_legal, read_episodes, read_trajectories
+from marl.offline.trajectories import Trajectories, _check_numbers, _shapes, all_legal, read_episodes, read_trajectories
 from marl.envs.registry import make_world
 from marl.errors import DataError
-from marl.training.recording import Recorder
+from marl.offline.recording import Recorder
 from tests.worlds import Scripted, Step, decisions, worker_for
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from typer.main import get_command
 
-from marl.cli import app
+from marl.cli.app import app
 from marl.errors import UserError
 from marl.run import raw_scenario
 from marl.scenario.load import compose
-from marl.scenario.searching import find_marks
+from marl.scenario.search_marks import find_marks
 from tests.docs.pages import ROOT
 
 OF_OTHERS = {"cat", "cd", "cp", "export", "head", "ls", "mkdir", "ray", "tail", "tensorboard"}

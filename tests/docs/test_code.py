@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from marl.scenario.load import compose
-from marl.scenario.searching import find_marks
-from marl.scenario.setup import set_up
+from marl.scenario.search_marks import find_marks
+from marl.scenario.resolve import set_up
 from marl.tune.config import tune_config
 from marl.tune.plan import plan_scenarios
 from tests.docs.commands import commands_in, problem_of

@@ -19,7 +19,7 @@ from marl.algos.presets import ALGOS
 from marl.scenario.config import ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP_KEYS
 from marl.scenario.reference import SECTIONS, everything
 from marl.training.display import table_cells
-from marl.training.fields import table as fields
+from marl.runs.fields import table as fields
 from tests.docs.pages import DOCS, ROOT, blocks_of
 
 FIRST_PAGES = ("index.md", "index.ko.md", "index.zh.md")

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from marl.data.task import AgentID, AnySpace
 from marl.envs.base import Action, MultiAgentEnv, StepResult
 from marl.envs.games.windy_maze import WindyMaze
-from marl.envs.hierarchy.world import HierarchicalEnv
+from marl.envs.hierarchy.env import HierarchicalEnv
 
 STAY, EAST, WEST = 0, 2, 4
 FORWARD, BACK = 0, 1

@@ -12,10 +12,10 @@ from pettingzoo import AECEnv, ParallelEnv
 
 import marl
 from marl.data.task import Array
-from marl.envs.foreign.copies import GymnasiumCopies
-from marl.envs.foreign.gymnasium import AGENT, GymnasiumWorld
-from marl.envs.foreign.pettingzoo import ParallelWorld, TurnBasedWorld
-from marl.envs.lifting.vector import DictVector
+from marl.envs.adapters.copies import GymnasiumCopies
+from marl.envs.adapters.gymnasium import AGENT, GymnasiumWorld
+from marl.envs.adapters.pettingzoo import ParallelWorld, TurnBasedWorld
+from marl.envs.vector.vector_env import DictVector
 from marl.errors import ConfigError, EnvError
 from marl.training.trainer import Trainer
 

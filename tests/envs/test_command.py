@@ -10,8 +10,8 @@ import networkx as nx
 import pytest
 
 from marl.envs.games.windy_maze import WindyMaze
-from marl.envs.hierarchy.command import command_graph
-from marl.envs.hierarchy.world import HierarchicalEnv
+from marl.envs.hierarchy.command_graph import command_graph
+from marl.envs.hierarchy.env import HierarchicalEnv
 from marl.errors import ConfigError
 
 TWO = ["top_level", "low_level"]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import marl
-from marl.envs.foreign.copies import GymnasiumCopies
+from marl.envs.adapters.copies import GymnasiumCopies
 from marl.errors import ConfigError
 
 

@@ -9,7 +9,7 @@ import pytest
 from mpe2 import simple_tag_v3
 
 from marl.envs.base import EnvContext, MultiAgentEnv
-from marl.envs.foreign.pettingzoo import ParallelWorld, TurnBasedWorld
+from marl.envs.adapters.pettingzoo import ParallelWorld, TurnBasedWorld
 from marl.envs.registry import make_env, make_world, resolve_env
 from marl.errors import ConfigError, UnknownNameError
 from marl.training.trainer import Trainer

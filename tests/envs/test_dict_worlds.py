@@ -13,8 +13,8 @@ import marl
 from marl.envs.base import ENV_STATE, EnvContext
 from marl.envs.games.traffic import TrafficGames
 from marl.envs.games.two_step import TwoStepGames
-from marl.envs.lifting.single_lane import SingleLane
-from marl.envs.lifting.vector import DictVector
+from marl.envs.vector.unbatched import SingleLane
+from marl.envs.vector.vector_env import DictVector
 from marl.envs.registry import make_env, make_world, register_env
 from marl.errors import ConfigError, EnvError, UnknownNameError
 from tests.worlds import ACT, OBS, Scripted, Step

@@ -15,7 +15,7 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 from pettingzoo.test.state_test import state_test
 
-from marl.envs.foreign.export import to_pettingzoo
+from marl.envs.adapters.export import to_pettingzoo
 from marl.envs.games.matrix import CLASSICS
 from marl.envs.games.two_step import TwoStepGames
 from marl.envs.registry import ENVS, make_env, resolve_env

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pettingzoo.test import api_test, parallel_api_test, seed_test
 
 from marl.envs.base import ALL, MultiAgentEnv
-from marl.envs.foreign.export import to_pettingzoo
-from marl.envs.foreign.pettingzoo import from_pettingzoo
+from marl.envs.adapters.export import to_pettingzoo
+from marl.envs.adapters.pettingzoo import from_pettingzoo
 from marl.envs.registry import make_env
 from tests.envs.test_export import TIC_TAC_TOE, on_every_game
 

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from marl.data.task import Array
 from marl.envs.games.windy_maze import WindyMaze
 from marl.envs.hierarchy.goals import Changes, Goals, build_goals
-from marl.envs.hierarchy.world import HierarchicalEnv
+from marl.envs.hierarchy.env import HierarchicalEnv
 from marl.errors import ConfigError
 
 OPTIONS = {"features": [0, 2], "changes": [[3.0, 4.0], [0.0, 0.0]], "tolerance": 0.5}

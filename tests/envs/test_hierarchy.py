@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from marl.data.task import AgentID
 from marl.envs.base import Action, StepResult
-from marl.envs.hierarchy.world import HierarchicalEnv
+from marl.envs.hierarchy.env import HierarchicalEnv
 from tests.envs.small_hierarchies import (
     ALL,
     BACK,

@@ -11,7 +11,7 @@ from marl.data.task import Task
 from marl.envs.base import MultiAgentEnv
 from marl.envs.check import check_env
 from marl.envs.games.windy_maze import WindyMaze
-from marl.envs.hierarchy.world import HierarchicalEnv
+from marl.envs.hierarchy.env import HierarchicalEnv
 from marl.envs.registry import make_env, make_world
 from marl.errors import EnvError
 from marl.mappers.mapper import ByTable, level_of

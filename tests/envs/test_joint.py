@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 import marl
 from marl.envs.base import ALL, MultiAgentEnv, StepResult
-from marl.envs.joint import GroupedWorld
+from marl.envs.wrappers.joint import GroupedWorld
 from marl.envs.registry import make_world
 from marl.envs.wrappers import Wrapping
 from marl.errors import ConfigError, SpaceMismatchError

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import marl
-from marl.envs.foreign.lbforaging import ForagingWorld
+from marl.envs.adapters.lbforaging import ForagingWorld
 from marl.envs.registry import make_world
 from marl.errors import ConfigError, UnknownNameError
 from marl.training.trainer import Trainer

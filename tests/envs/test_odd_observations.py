@@ -11,9 +11,9 @@ from gymnasium import spaces
 
 from marl.data.task import Kind
 from marl.envs.base import ENV_STATE
-from marl.envs.lifting.layout import encoder
-from marl.envs.lifting.single_lane import SingleLane
-from marl.envs.lifting.vector import DictVector
+from marl.envs.vector.layout import encoder
+from marl.envs.vector.unbatched import SingleLane
+from marl.envs.vector.vector_env import DictVector
 from marl.errors import ConfigError, EnvError, SpaceMismatchError
 from marl.policies.build import build_policy
 from marl.policies.config import PolicySpec
@@ -21,7 +21,7 @@ from marl.policies.networks import Features
 from marl.policies.policy import Inputs
 from marl.policies.scripted import RulePolicy
 from marl.rollout.config import RolloutConfig
-from marl.training.acting import act_once
+from marl.play.actor import act_once
 from tests.worlds import ACT, OBS, Scripted, Step
 
 BYTES = spaces.Box(0, 255, (2,), np.uint8)

@@ -12,7 +12,7 @@ from open_spiel.python.algorithms.expected_game_score import policy_value
 from open_spiel.python.policy import UniformRandomPolicy
 
 import marl
-from marl.envs.foreign.openspiel import OpenSpielWorld
+from marl.envs.adapters.openspiel import OpenSpielWorld
 from marl.errors import ConfigError, EnvError, UnknownNameError
 from marl.training.trainer import Trainer
 

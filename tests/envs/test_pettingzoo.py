@@ -11,7 +11,7 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.classic import tictactoe_v3
 
 import marl
-from marl.envs.foreign.pettingzoo import ParallelWorld, TurnBasedWorld, from_pettingzoo
+from marl.envs.adapters.pettingzoo import ParallelWorld, TurnBasedWorld, from_pettingzoo
 from marl.envs.registry import make_world
 from marl.errors import ConfigError
 from marl.training.trainer import Trainer

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import marl
-from marl.envs.foreign.pettingzoo import ParallelWorld, TurnBasedWorld
+from marl.envs.adapters.pettingzoo import ParallelWorld, TurnBasedWorld
 from marl.errors import ConfigError
 from marl.training.trainer import Trainer
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from marl.envs.foreign.adapt import as_world
-from marl.envs.pixels import GreyFrames
+from marl.envs.adapters.adapt import as_world
+from marl.envs.wrappers.pixels import GreyFrames
 from marl.errors import ConfigError
 from marl.scenario.load import compose
-from marl.scenario.setup import set_up
+from marl.scenario.resolve import set_up
 
 
 class Screen(gym.Env[Any, Any]):

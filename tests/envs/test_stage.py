@@ -10,8 +10,8 @@ import pytest
 from gymnasium import spaces
 
 from marl.envs.base import MultiAgentEnv, StepResult
-from marl.envs.foreign.exchange import as_played, as_shown, blank, shown_space
-from marl.envs.foreign.export import to_pettingzoo
+from marl.envs.adapters.pettingzoo_spaces import as_played, as_shown, blank, shown_space
+from marl.envs.adapters.export import to_pettingzoo
 from marl.errors import ConfigError, EnvError
 from tests.worlds import Scripted, Step
 

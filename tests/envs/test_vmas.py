@@ -13,7 +13,7 @@ import vmas
 
 import marl
 from marl.envs.batched import Frame
-from marl.envs.foreign.vmas import VmasWorld, vmas_world
+from marl.envs.adapters.vmas import VmasWorld, vmas_world
 from marl.envs.registry import make_world
 from marl.errors import ConfigError, EnvError, UnknownNameError
 from marl.training.trainer import Trainer

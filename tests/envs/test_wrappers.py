@@ -94,7 +94,7 @@ def test_wrappers_are_kept_in_checkpoints(tmp_path):
     trainer.train()
     path = trainer.save(str(tmp_path / "checkpoint"))
     trainer.stop()
-    from marl.training.playback import load_player
+    from marl.play.playback import load_player
 
     player = load_player(path, frozenset())
     player.begin(np.array([0]), np.array([1]))

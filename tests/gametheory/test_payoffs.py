@@ -12,7 +12,7 @@ from marl.gametheory.classics import random_game
 from marl.gametheory.game import MatrixGame, bimatrix
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.rank import elo
-from marl.gametheory.redraw import tied
+from marl.gametheory.resampling import tied
 
 PENNIES = bimatrix([[1, -1], [-1, 1]])
 DILEMMA = bimatrix([[3, 0], [5, 1]], [[3, 5], [0, 1]])

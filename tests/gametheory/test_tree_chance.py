@@ -22,7 +22,7 @@ from marl.gametheory.tree.chance import enough
 from marl.gametheory.tree.repeats import REPLAYED, courses, parts_at
 from marl.gametheory.tree.response import expected_values, nash_conv
 from marl.gametheory.tree.sampled import gains_with_errors, value_errors
-from marl.gametheory.tree.stages import Start
+from marl.gametheory.tree.env_walker import Start
 from marl.gametheory.tree.tree import Behaviour, ChanceSample, Tree
 from marl.gametheory.tree.value import equilibrium
 
@@ -537,7 +537,7 @@ class Coin(gym.Env[int, int]):
 
 def test_chance_is_listed_through_adapters_and_wrappers() -> None:
     from marl import to_pettingzoo
-    from marl.envs.hierarchy.world import HierarchicalEnv
+    from marl.envs.hierarchy.env import HierarchicalEnv
     from marl.envs.registry import make_env
 
     tree = build_tree(lambda config: gym.wrappers.TimeLimit(Coin(), 5))

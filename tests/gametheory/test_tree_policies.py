@@ -15,7 +15,7 @@ from marl.envs.registry import make_world
 from marl.errors import ConfigError, PolicyError, SpaceMismatchError
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.cfr import cfr
-from marl.gametheory.tree.readback import policies_of, strategy_of
+from marl.gametheory.tree.policy_conversion import policies_of, strategy_of
 from marl.gametheory.tree.response import expected_values, nash_conv
 from marl.gametheory.tree.tree import Tree
 from marl.gametheory.tree.value import equilibrium

@@ -27,7 +27,7 @@ from marl.envs.games.networks.graphical import GraphicalGames
 from marl.envs.games.traffic import TrafficGames
 from marl.envs.games.two_step import TwoStepGames
 from marl.envs.games.windy_maze import WindyMaze
-from marl.envs.lifting.vector import DictVector
+from marl.envs.vector.vector_env import DictVector
 
 FOLDER = Path(__file__).parent
 LANES, STEPS, DIGITS = 2, 14, 4

@@ -11,7 +11,7 @@ import yaml
 import proofs.runner
 from marl.errors import ConfigError
 from marl.scenario.load import load_scenario
-from marl.scenario.setup import set_up
+from marl.scenario.resolve import set_up
 from proofs.__main__ import ROOT, main
 from proofs.declaration import Places, Proof, choose, read_proofs
 from proofs.results import Results, SeedResult, fingerprint_of, read_results
@@ -229,7 +229,7 @@ def test_a_proof_runs_once_is_skipped_afterwards_and_runs_again_when_it_is_stale
     assert (project.results / "easy.json").read_bytes() == first
     loaded = read_bytes(project, first).sources
     assert {"marl", "marl.training.trainer", "marl.algos.qmix.learner", "marl.envs.games.two_step"} <= loaded.keys()
-    assert not {"marl.cli", "marl.run", "marl.envs.check.examine", "marl.envs.foreign.vmas"} & loaded.keys()
+    assert not {"marl.cli", "marl.run", "marl.envs.check.examine", "marl.envs.adapters.vmas"} & loaded.keys()
     assert changed(loaded, package_sources()) == []
 
     scenario = project.root / "scenarios" / "tiny.yaml"

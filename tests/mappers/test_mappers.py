@@ -10,7 +10,7 @@ from marl.data.episode import Episode
 from marl.errors import ConfigError, SpaceMismatchError, UnknownPolicyError
 from marl.mappers.mapper import Patterns, UserFunction
 from marl.scenario.load import compose
-from marl.scenario.setup import set_up
+from marl.scenario.resolve import set_up
 
 TRAFFIC = {"env": "traffic", "algo": "ppo"}
 

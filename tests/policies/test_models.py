@@ -11,7 +11,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 import marl
-from marl.algos.joint import joint_rows
+from marl.algos.joint_view import joint_rows
 from marl.data.task import Kind
 from marl.errors import ConfigError, UserError
 from marl.policies.body import Body, Sequences, _still_going

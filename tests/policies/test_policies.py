@@ -19,7 +19,7 @@ from marl.policies.exploration import epsilon_greedy, sampling
 from marl.policies.policy import Decision, Inputs, Policy
 from marl.policies.stochastic import Chances
 from marl.rollout.config import RolloutConfig
-from marl.rollout.player import to_env
+from marl.rollout.env_runner import to_env
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from marl.data.task import Kind, number_seats
-from marl.envs.lifting.vector import DictVector
+from marl.envs.vector.vector_env import DictVector
 from marl.errors import ConfigError
 from marl.mappers.mapper import Patterns
 from marl.policies.build import build_policies, weights_of
@@ -16,7 +16,7 @@ from marl.policies.config import ModelConfig, PolicySpec
 from marl.policies.mixture import Mixture
 from marl.policies.policy import Inputs
 from marl.rollout.config import RolloutConfig
-from marl.rollout.player import Player, lots
+from marl.rollout.env_runner import Player, lots
 from tests.worlds import ACT, OBS, Scripted, Step
 
 KINDS = number_seats([Kind("agent", ("a_0", "a_1"), OBS, ACT)])

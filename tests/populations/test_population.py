@@ -21,8 +21,8 @@ from marl.populations.members import Member
 from marl.populations.payoffs import PayoffTable
 from marl.populations.solvers import facing, meta_strategy, priorities, shares
 from marl.scenario.load import compose
-from marl.training.playback import Wishes, play
-from marl.training.result import without_wall_clock
+from marl.play.playback import Wishes, play
+from marl.runs.result import without_wall_clock
 from marl.training.trainer import Trainer
 from tests.training.trees import differences
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marl.populations.samples import over_seatings, payoff_tensor, seatings, standard_error
+from marl.populations.payoff_estimates import over_seatings, payoff_tensor, seatings, standard_error
 
 NAMES = [["a", "b"], ["a", "b"]]
 PLAYERS = ["first", "second"]

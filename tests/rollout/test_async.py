@@ -19,7 +19,7 @@ from marl.rollout.async_pool import AsyncRayPool
 from marl.rollout.pool import InProcessPool
 from marl.rollout.ray_pool import RayPool
 from marl.scenario.load import compose
-from marl.scenario.setup import set_up
+from marl.scenario.resolve import set_up
 from marl.training.trainer import Trainer
 from tests.rollout.test_ray_pool import broken_world
 from tests.training.trees import differences

@@ -12,8 +12,8 @@ from marl import check_env, to_pettingzoo
 from marl.data.task import Kind, number_seats
 from marl.envs.base import MultiAgentEnv, ending
 from marl.envs.batched import NativeEnv
-from marl.envs.hierarchy.world import HierarchicalEnv
-from marl.envs.lifting.single_lane import SingleLane
+from marl.envs.hierarchy.env import HierarchicalEnv
+from marl.envs.vector.unbatched import SingleLane
 from tests.worlds import Scripted, Step, decisions, worker_for
 
 ALL = "__all__"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from marl.data.batch import MultiAgentBatch
-from marl.data.callbacks import Callbacks
+from marl.callbacks.callbacks import Callbacks
 from marl.data.tree import pack, unpack
 from marl.errors import CallbackError
 from marl.rollout.worker import RolloutWorker

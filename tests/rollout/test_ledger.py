@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marl.data.callbacks import Callbacks
+from marl.callbacks.callbacks import Callbacks
 from marl.rollout.worker import RolloutWorker
 from tests.worlds import Scripted, Step, worker_for
 

@@ -17,8 +17,8 @@ import yaml
 
 from marl.errors import ResourceError
 from marl.rollout.ray_instance import _knock, _temporary
-from marl.training.files import RunFiles
-from marl.training.result import without_wall_clock
+from marl.runs.files import RunFiles
+from marl.runs.result import without_wall_clock
 from tests.training.trees import differences
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pytest
 
 from marl.errors import EnvError, ResourceError
 from marl.rollout.ray_pool import RayPool
-from marl.training.result import without_wall_clock
+from marl.runs.result import without_wall_clock
 from marl.training.trainer import Trainer
 from tests.training.test_exact_resume import CARTPOLE, TRAFFIC, TWO_STEP, config
 from tests.training.trees import differences

@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 from marl.data.task import Kind
 from marl.rollout.config import RolloutConfig
-from marl.rollout.player import clipped, from_env, to_env
+from marl.rollout.env_runner import clipped, from_env, to_env
 
 ACTS = Kind("k", ("a",), spaces.Discrete(2), spaces.Box(np.array([-3, 0], np.float32), np.array([1, 10], np.float32)))
 CHOICE = Kind("c", ("a",), spaces.Discrete(2), spaces.Discrete(4))

@@ -10,7 +10,7 @@ import pytest
 
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.scenario.load import compose
-from marl.scenario.setup import set_up
+from marl.scenario.resolve import set_up
 from marl.training.trainer import Trainer
 from tests.training.trees import differences
 

@@ -12,7 +12,7 @@ import pytest
 from marl.envs.registry import register_env
 from marl.errors import ConfigError, SpaceMismatchError, UnknownNameError
 from marl.scenario.load import compose
-from marl.scenario.setup import set_up
+from marl.scenario.resolve import set_up
 from marl.training.trainer import Trainer
 
 SPREAD: dict[str, Any] = {

@@ -10,7 +10,7 @@ from marl import Trainer
 from marl.envs.registry import register_env, register_pettingzoo, resolve_env
 from marl.errors import ConfigError, EnvError
 from marl.scenario.load import compose
-from marl.scenario.setup import set_up
+from marl.scenario.resolve import set_up
 
 
 def header(**keys: Any) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from marl.cli_options import read_json
+from marl.cli.options import read_json
 from marl.config import LIMITS
 from marl.errors import ConfigError
 from marl.scenario.config import Scenario

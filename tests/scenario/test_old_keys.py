@@ -11,8 +11,8 @@ from marl.policies.config import ExplorationConfig
 from marl.rollout.config import EvaluationConfig
 from marl.scenario.config import ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP_KEYS
 from marl.scenario.load import compose
-from marl.scenario.old_keys import OLD_KEYS
-from marl.scenario.setup import set_up
+from marl.scenario.rllib_keys import OLD_KEYS
+from marl.scenario.resolve import set_up
 
 OURS = {*TOP_KEYS, *ALL_ALGO_KEYS, *MODEL_KEYS, *MULTIAGENT_KEYS, *ExplorationConfig.model_fields}
 

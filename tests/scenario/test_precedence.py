@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from marl.cli_options import given, log_level_of, read_json
+from marl.cli.options import given, log_level_of, read_json
 from marl.errors import ConfigError
 from marl.run import raw_scenario
 from marl.scenario.load import compose
-from marl.scenario.setup import set_up
+from marl.scenario.resolve import set_up
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import yaml
 
 from marl.errors import UserError
 from marl.scenario.load import compose, load_scenario
-from marl.scenario.setup import set_up
-from marl.scenario.template import file_name, scenario_text
+from marl.scenario.resolve import set_up
+from marl.scenario.init_template import file_name, scenario_text
 from marl.training.trainer import Trainer
 
 

@@ -12,8 +12,8 @@ import pytest
 import marl
 from marl.errors import CallbackError, CheckpointError, ConfigError
 from marl.scenario.describe import can_be_replayed, describe
-from marl.training.checkpoint import find_checkpoint, read_part
-from marl.training.result import without_wall_clock
+from marl.runs.checkpoint import find_checkpoint, read_part
+from marl.runs.result import without_wall_clock
 from marl.training.trainer import Trainer
 from tests.test_command_line import marl as command
 from tests.training.own_callbacks import Angles

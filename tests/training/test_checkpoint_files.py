@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from marl.errors import CheckpointError
-from marl.training import atomic
-from marl.training.checkpoint import (
+from marl.runs import atomic
+from marl.runs.checkpoint import (
     MANIFEST,
     checkpoint_name,
     find_checkpoint,
@@ -181,7 +181,7 @@ def test_writing_again_replaces_the_checkpoint(tmp_path: Path, can_exchange: boo
 CRASH = """
 import os, sys
 from pathlib import Path
-import marl.training.checkpoint as checkpoint
+import marl.runs.checkpoint as checkpoint
 checkpoint.put_in_place = lambda *_: os._exit(9)
 checkpoint.write_checkpoint(Path(sys.argv[1]), {"trainer": {"iteration": 99}})
 """

@@ -13,9 +13,9 @@ from marl.data.batch import MultiAgentBatch
 from marl.errors import CallbackError, ConfigError, SpaceMismatchError
 from marl.rollout.ray_pool import RayPool
 from marl.training.display import PlainDisplay, results_table, table_cells
-from marl.training.fields import fields_of, meaning_of
-from marl.training.result import without_wall_clock
-from marl.training.session import run_to_the_end
+from marl.runs.fields import fields_of, meaning_of
+from marl.runs.result import without_wall_clock
+from marl.training.loop import run_to_the_end
 from tests.envs.taught import LENGTH, Taught
 from tests.training.trees import differences
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from marl.training.doctor import _results, packages
+from marl.diagnostics.doctor import _results, packages
 
 
 def test_a_part_of_a_package_that_only_an_extra_asks_for_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:

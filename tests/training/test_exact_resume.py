@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from marl.training.checkpoint import find_checkpoint, read_part
-from marl.training.files import RunFiles
-from marl.training.result import without_wall_clock
+from marl.runs.checkpoint import find_checkpoint, read_part
+from marl.runs.files import RunFiles
+from marl.runs.result import without_wall_clock
 from marl.training.trainer import Trainer
 from tests.training.trees import differences
 

@@ -15,12 +15,12 @@ from gymnasium import spaces
 
 import marl
 from marl import Trainer
-from marl.cli_play import export
+from marl.cli.play import export
 from marl.data.episode import Episode
 from marl.data.space_json import space_from_json, space_to_json
 from marl.errors import CheckpointError, ConfigError, SpaceMismatchError
-from marl.training.acting import Actor
-from marl.training.export import ABOUT, WEIGHTS
+from marl.play.actor import Actor
+from marl.play.export import ABOUT, WEIGHTS
 from tests.training.trees import differences
 
 ROOT = Path(__file__).parents[2]

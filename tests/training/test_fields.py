@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from marl import Trainer
 from marl.algos.presets import ALGOS
-from marl.cli import app
+from marl.cli.app import app
 from marl.errors import ConfigError
 from marl.scenario.load import compose, read_yaml
-from marl.training.fields import explain, fields_of, meaning_of, table
-from marl.training.result import check_field
+from marl.runs.fields import explain, fields_of, meaning_of, table
+from marl.runs.result import check_field
 
 SMALL: dict[str, Any] = {"env": "two_step_game", "fcnet_hiddens": [8], "evaluation": {"interval": 1, "episodes": 2}}
 ON_POLICY: dict[str, Any] = {"train_batch_size": 32}

@@ -22,8 +22,8 @@ from marl.memory import free_memory, in_words
 from marl.policies.build import build_policies
 from marl.policies.size import parameter_count
 from marl.scenario.load import compose, load_scenario
-from marl.scenario.setup import set_up
-from marl.training.footprint import COPY, check_memory, needs_of, row_bytes
+from marl.scenario.resolve import set_up
+from marl.training.memory_estimate import COPY, check_memory, needs_of, row_bytes
 from marl.training.trainer import Trainer
 from tests.command import marl
 
@@ -144,7 +144,7 @@ def test_the_command_refuses_with_exit_code_2_and_leaves_nothing(tmp_path: Path)
 
 
 def test_a_large_replay_that_a_short_run_never_fills_is_sound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("marl.training.footprint.free_memory", lambda: 10**9)
+    monkeypatch.setattr("marl.training.memory_estimate.free_memory", lambda: 10**9)
     keys = {"env": "two_step_game", "algo": "dqn", "buffer_size": 10**7}
     with pytest.raises(ResourceError, match="buffer_size"):
         check_memory(set_up(compose(keys)))
@@ -155,7 +155,7 @@ def test_a_large_replay_that_a_short_run_never_fills_is_sound(monkeypatch: pytes
 @pytest.mark.parametrize("stop", [{"time_total_s": 60}, {"episode_reward_mean": 8.0}])
 def test_rows_that_may_never_come_are_not_counted(stop: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {"env": "two_step_game", "algo": "dqn", "buffer_size": 10**7}
-    monkeypatch.setattr("marl.training.footprint.free_memory", lambda: 10**9)
+    monkeypatch.setattr("marl.training.memory_estimate.free_memory", lambda: 10**9)
     check_memory(set_up(compose({**keys, "stop": stop})))
     with pytest.raises(ResourceError, match="buffer_size"):  # its steps are known
         check_memory(set_up(compose({**keys, "stop": {**stop, "timesteps_total": 10**9}})))

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from marl.data.manifest import read_manifest
+from marl.offline.manifest import read_manifest
 from marl.errors import CheckpointError, DataError
 from marl.run import guarded
-from marl.training.checkpoint import read_part, write_checkpoint
-from marl.training.export import exported_folders, load_policy
-from marl.training.playback import load_player
-from marl.training.session import run_to_the_end
+from marl.runs.checkpoint import read_part, write_checkpoint
+from marl.play.export import exported_folders, load_policy
+from marl.play.playback import load_player
+from marl.training.loop import run_to_the_end
 from marl.training.trainer import Trainer
 from tests.command import marl
 

@@ -14,7 +14,7 @@ import pytest
 from marl.errors import CheckpointError, ConfigError
 from marl.run import _open
 from marl.scenario.load import compose
-from marl.training.checkpoint import (
+from marl.runs.checkpoint import (
     checkpoint_name,
     damage_of,
     find_checkpoint,
@@ -25,9 +25,9 @@ from marl.training.checkpoint import (
     strip,
     write_checkpoint,
 )
-from marl.training.files import RunFiles
-from marl.training.going_back import find_resumable, resumable_in
-from marl.training.result import without_wall_clock
+from marl.runs.files import RunFiles
+from marl.runs.resume import find_resumable, resumable_in
+from marl.runs.result import without_wall_clock
 from marl.training.trainer import Trainer
 from marl.tune.objective import Objective
 from marl.tune.trial import RunningTrial

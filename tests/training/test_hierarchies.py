@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from marl.envs.games.windy_maze import WindyMaze
-from marl.training.checkpoint import read_part
+from marl.runs.checkpoint import read_part
 from marl.training.trainer import Trainer
 from tests.training.test_exact_resume import ON_POLICY, assert_resume_is_exact
 from tests.worlds import Scripted, Step

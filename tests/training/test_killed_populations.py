@@ -20,9 +20,9 @@ import yaml
 from marl.errors import CheckpointError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.scenario.load import load_scenario
-from marl.training.checkpoint import find_checkpoint, iteration_of, read_part
-from marl.training.files import RunFiles
-from marl.training.result import without_wall_clock
+from marl.runs.checkpoint import find_checkpoint, iteration_of, read_part
+from marl.runs.files import RunFiles
+from marl.runs.result import without_wall_clock
 from marl.training.trainer import Trainer
 from tests.training.trees import differences
 

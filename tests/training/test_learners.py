@@ -16,12 +16,12 @@ import psutil
 import pytest
 from torch import Tensor
 
-from marl.algos.custom import Loss, register_loss
+from marl.algos.custom_loss import Loss, register_loss
 from marl.errors import ConfigError, ResourceError, TrainingError
 from marl.scenario.load import compose
-from marl.scenario.setup import set_up
+from marl.scenario.resolve import set_up
 from marl.training.ray_learners import RayLearners, digest
-from marl.training.result import without_wall_clock
+from marl.runs.result import without_wall_clock
 from marl.training.trainer import Trainer
 from tests.algos.test_shared_minibatches import distance
 from tests.training.test_exact_resume import CARTPOLE, TWO_STEP, config
@@ -186,7 +186,7 @@ SCRIPT = """
 import sys
 from marl.training.trainer import Trainer
 from tests.training.test_learners import keys
-from marl.training.session import run_to_the_end
+from marl.training.loop import run_to_the_end
 trainer = Trainer("ppo", config={**keys("ppo", 2), "checkpoint_freq": 0}, directory=sys.argv[1])
 with trainer:
     print(*[p.pid for p in __import__("psutil").Process().children(recursive=True)], flush=True)

@@ -17,8 +17,8 @@ import pytest
 from marl import Trainer, pretty_print
 from marl.data.clock import Clock
 from marl.errors import ConfigError
-from marl.training import machine
-from marl.training.result import without_wall_clock
+from marl.runs import system_info as machine
+from marl.runs.result import without_wall_clock
 from marl.training.timers import Timers
 from tests.worlds import Scripted, Step
 

@@ -15,8 +15,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from marl import Callbacks, Trainer
 from marl.errors import ConfigError
 from marl.training.display import JsonLines
-from marl.training.files import RunFiles
-from marl.training.session import run_to_the_end
+from marl.runs.files import RunFiles
+from marl.training.loop import run_to_the_end
 
 GREY = np.array([[0, 255], [128, 1]], np.uint8)
 RED = np.zeros((4, 6, 3), np.uint8)

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from marl.algos.team_rows import team_rows
 from marl.data.returns import gae, returns_to_go
 from marl.envs.games.two_step import TwoStepGames
-from marl.envs.lifting.vector import DictVector
+from marl.envs.vector.vector_env import DictVector
 from marl.errors import ConfigError, EnvError, SpaceMismatchError, UserError
 from marl.training.trainer import Trainer
 from tests.training.trees import differences
@@ -65,7 +65,7 @@ def test_returns_hold_what_was_paid_for_a_decision_that_cannot_be_trained_on() -
 
 @pytest.mark.parametrize("algo", ["pg", "marwil"])
 def test_policy_gradients_weigh_decisions_by_the_whole_return(algo: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import marl.algos.central_critic.experience as experience
+    import marl.algos.central_critic.advantages as experience
     import marl.algos.marwil.learner as marwil
 
     seen: list[float] = []

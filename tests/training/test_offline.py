@@ -10,10 +10,10 @@ import pytest
 
 import marl
 from marl.data.task import Task
-from marl.data.trajectories import Trajectories, numbered_files, read_episodes, read_trajectories
+from marl.offline.trajectories import Trajectories, numbered_files, read_episodes, read_trajectories
 from marl.errors import CheckpointError, ConfigError, DataError
-from marl.training.playback import Wishes, play
-from marl.training.result import without_wall_clock
+from marl.play.playback import Wishes, play
+from marl.runs.result import without_wall_clock
 from marl.training.trainer import Trainer
 from tests.training.test_exact_resume import everything
 from tests.training.trees import differences

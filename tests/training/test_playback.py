@@ -13,13 +13,13 @@ import pytest
 
 from marl import Trainer
 from marl.algos.presets import ALGOS
-from marl.cli_play import rollout
+from marl.cli.play import rollout
 from marl.data.episode import EpisodeStats
 from marl.envs.games.matrix import MatrixGames
 from marl.errors import CheckpointError, ConfigError, SpaceMismatchError
-from marl.training.casting import read_sources
-from marl.training.playback import ACTING, Changes, Wishes, play
-from marl.training.tally import Tally, estimate, returns_by_agent, table
+from marl.play.policy_sources import read_sources
+from marl.play.playback import ACTING, Changes, Wishes, play
+from marl.play.return_summary import Tally, estimate, returns_by_agent, table
 from tests.worlds import Scripted, Step
 
 TINY = {"train_batch_size": 64, "sgd_minibatch_size": 64, "fcnet_hiddens": [8], "evaluation": {"interval": 0}}

@@ -18,7 +18,7 @@ import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from marl.errors import ConfigError, UserError
-from marl.training.files import RunFiles, new_run_directory, run_name, to_plain
+from marl.runs.files import RunFiles, new_run_directory, run_name, to_plain
 
 NOW = datetime(2026, 11, 16, 2, 30, 0)
 
@@ -216,13 +216,13 @@ def test_the_curve_is_a_png_for_nothing_nulls_one_point_and_many_policies(tmp_pa
 
 
 def test_importing_the_module_loads_neither_matplotlib_nor_tensorboard_nor_torch() -> None:
-    code = "import sys, marl.training.files; print({'matplotlib', 'tensorboard', 'torch'} & set(sys.modules))"
+    code = "import sys, marl.runs.files; print({'matplotlib', 'tensorboard', 'torch'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 
 
 def test_drawing_leaves_pyplot_alone(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from marl.training.files import RunFiles;"
+        "import sys; from pathlib import Path; from marl.runs.files import RunFiles;"
         f"RunFiles(Path({str(tmp_path)!r})).draw_curve(); print('matplotlib.pyplot' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

@@ -22,8 +22,8 @@ import pytest
 
 from marl.analysis.runs import list_runs
 from marl.errors import ConfigError, RunLockedError, UserError
-from marl.training.checkpoint import find_checkpoint
-from marl.training.run_lock import LOCK, check_unlocked, holder_of, take_lock
+from marl.runs.checkpoint import find_checkpoint
+from marl.runs.lock import LOCK, check_unlocked, holder_of, take_lock
 from marl.training.trainer import Trainer
 from marl.tune import trial
 from marl.tune.objective import Objective
@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 HOLD = """
 import sys
 from pathlib import Path
-from marl.training.run_lock import take_lock
+from marl.runs.lock import take_lock
 lock = take_lock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.readline()

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marl.cli_play import replay
-from marl.data.jsonl import read_traces, to_line, trace_files
-from marl.data.trajectories import read_trajectories, recorded_files
+from marl.cli.play import replay
+from marl.offline.json_lines import read_traces, to_line, trace_files
+from marl.offline.trajectories import read_trajectories, recorded_files
 from marl.errors import ConfigError, DataError
-from marl.training.playback import Wishes, play
-from marl.training.recording import Recorder
-from marl.training.replaying import open_recording
-from marl.training.traces import TextFiles
+from marl.play.playback import Wishes, play
+from marl.offline.recording import Recorder
+from marl.offline.view import open_recording
+from marl.offline.json_traces import TextFiles
 from marl.training.trainer import Trainer
 from tests.data.test_trajectories import turns
 from tests.training.trees import differences

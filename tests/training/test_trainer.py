@@ -13,8 +13,8 @@ from marl.algos.central_critic.learner import CentralCriticLearner
 from marl.algos.qmix.learner import QmixLearner
 from marl.errors import CheckpointError, ConfigError, EnvTimeoutError, TrainingError
 from marl.scenario.load import compose
-from marl.training.checkpoint import find_checkpoint, has_part
-from marl.training.result import look_up
+from marl.runs.checkpoint import find_checkpoint, has_part
+from marl.runs.result import look_up
 from marl.training.trainer import Trainer
 from tests.training.trees import differences
 from tests.worlds import Scripted, Step

@@ -13,10 +13,11 @@ import pytest
 from marl import Trainer
 from marl.envs.registry import make_world
 from marl.errors import ConfigError
-from marl.training import filming, video
-from marl.training.playback import Wishes, play
-from marl.training.result import without_wall_clock
-from marl.training.video import Video, fitted, picture_of, text_picture
+from marl.training.extensions import video as filming
+from marl.play import video
+from marl.play.playback import Wishes, play
+from marl.runs.result import without_wall_clock
+from marl.play.video import Video, fitted, picture_of, text_picture
 
 TINY = {"train_batch_size": 64, "sgd_minibatch_size": 64, "fcnet_hiddens": [8], "evaluation": {"interval": 0}}
 GREY = np.full((32, 48, 3), 100, np.uint8)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from marl.training import machine
+from marl.runs import system_info as machine
 
 Git = Callable[..., str]
 

@@ -15,7 +15,7 @@ import marl as package
 from marl import Trainer
 from marl.errors import ConfigError
 from marl.registry import load_object, only_modules
-from marl.training.curriculum import TASKS
+from marl.training.extensions.curriculum import TASKS
 from marl.trust import Sort
 from tests.forgeries import forge, forge_export, real_run, trap
 from tests.trust.conftest import Command
@@ -30,12 +30,12 @@ def hierarchy(goals: str) -> list[Any]:
 
 FORGED: dict[str, dict[str, Any]] = {
     "a class that writes files as the world": {"env": "marl:Trainer", "env_config": {"directory": "CANARY"}},
-    "a function of marl as the world": {"env": "marl.training.machine:git"},
+    "a function of marl as the world": {"env": "marl.runs.system_info:git"},
     "a module of the working folder as the world": {"env": "trap:Env"},
     "a module whose name begins with marl": {"env": "marl_trap:Env"},
     "Python's own function": {"env": "os:system", "env_config": {"command": "touch CANARY"}},
-    "what a module of marl imports": {"env": "marl.training.atomic:os"},
-    "a walk through attributes": {"env": "marl.training.atomic:os.system"},
+    "what a module of marl imports": {"env": "marl.runs.atomic:os"},
+    "a walk through attributes": {"env": "marl.runs.atomic:os.system"},
     "a walk inside of the worlds": {"env": "marl.envs.registry:gym.make", "env_config": {"id": "trap:Env-v0"}},
     "what a module of worlds imports": {"env": "marl.envs.registry:load_object"},
     "a function among the worlds": {"env": "marl.envs.registry:make_env", "env_config": {"env": "trap:Env"}},
@@ -46,7 +46,7 @@ FORGED: dict[str, dict[str, Any]] = {
     "a module of PettingZoo that is no world": {"env": "pettingzoo:utils/all_modules"},
     "a game file of OpenSpiel": {"env": "openspiel:efg_game(filename=CANARY)"},
     "a game file as a key": {"env": "openspiel:efg_game", "env_config": {"filename": "CANARY"}},
-    "a wrapper that is a function of marl": {"wrappers": [{"marl.training.atomic:remove": {}}]},
+    "a wrapper that is a function of marl": {"wrappers": [{"marl.runs.atomic:remove": {}}]},
     "a wrapper of the working folder": {"wrappers": [{"trap:call": {}}]},
     "goals": {"wrappers": hierarchy("marl:Trainer")},
     "goals of the working folder": {"wrappers": hierarchy("trap:Env")},
@@ -54,16 +54,16 @@ FORGED: dict[str, dict[str, Any]] = {
     "imports of a program": {"imports": ["marl.run"]},
     "callbacks": {"callbacks": "marl:Trainer"},
     "callbacks of the working folder": {"callbacks": "trap:Env"},
-    "a hook": {"callbacks": {"on_train_result": "marl.training.atomic:remove"}},
-    "a mapping function": {"multiagent.policy_mapping_fn": "marl.training.atomic:remove", "policies": ["p"]},
-    "who is trained": {"multiagent.policies_to_train": "marl.training.atomic:remove"},
+    "a hook": {"callbacks": {"on_train_result": "marl.runs.atomic:remove"}},
+    "a mapping function": {"multiagent.policy_mapping_fn": "marl.runs.atomic:remove", "policies": ["p"]},
+    "who is trained": {"multiagent.policies_to_train": "marl.runs.atomic:remove"},
     "a model": {"model.custom_model": "marl.training.store:Store"},
     "a model of the working folder": {"model.custom_model": "trap:Env"},
     "a preprocessor": {"model.custom_preprocessor": "marl:Trainer"},
     "a distribution": {"model.custom_action_dist": "marl:Trainer"},
     "a loss": {"algo.custom_loss": "marl:Trainer"},
     "a loss of the working folder": {"algo.custom_loss": "trap:Env"},
-    "a rule": {"policies": {"default_policy": {"scripted": "marl.training.atomic:remove"}}},
+    "a rule": {"policies": {"default_policy": {"scripted": "marl.runs.atomic:remove"}}},
     "a rule of the working folder": {"policies": {"default_policy": {"scripted": "trap:call"}}},
     "an algorithm": {"algo": {"name": "marl:Trainer"}},
     "an algorithm of the working folder": {"algo": {"name": "trap:Env"}},
@@ -159,7 +159,7 @@ def test_an_exported_policy_names_no_function_of_marl_and_no_module_beside_it(
     with Trainer.from_checkpoint(run) as trainer:
         (good,) = trainer.export_model(tmp_path / "good")
     assert package.load_policy(good).compute_action(np.zeros(1, np.float32)) in range(2)
-    for number, name in enumerate(("marl.training.atomic:remove", "trap:call", "os:system")):
+    for number, name in enumerate(("marl.runs.atomic:remove", "trap:call", "os:system")):
         changes = {"acts": "scripted", "scripted": {"name": name}}
         bad = forge_export(good, tmp_path / f"bad{number}", changes)
         with pytest.raises(ConfigError, match="comes from a"):
@@ -220,7 +220,7 @@ def test_a_run_with_functions_of_the_user_goes_on_once_their_module_is_allowed(t
 
 def test_the_function_that_chooses_tasks_is_none_of_marl() -> None:
     with only_modules(frozenset()), pytest.raises(ConfigError, match="nothing of marl itself"):
-        load_object("marl.training.atomic:remove", TASKS)
+        load_object("marl.runs.atomic:remove", TASKS)
 
 
 def test_worlds_and_rules_of_marl_are_found_by_their_places() -> None:
@@ -229,10 +229,10 @@ def test_worlds_and_rules_of_marl_are_found_by_their_places() -> None:
 
     with only_modules(frozenset()):
         assert load_object("marl.envs.games.two_step:TwoStepGames", ENV)
-        assert load_object("marl.envs.games.particles.fleeing:flee", SCRIPTED)
+        assert load_object("marl.envs.games.particles.scripted_prey:flee", SCRIPTED)
         assert load_object("marl.policies.scripted:RandomPolicy", SCRIPTED)
         with pytest.raises(ConfigError, match="may name of marl only"):
-            load_object("marl.envs.games.particles.fleeing:np", SCRIPTED)
+            load_object("marl.envs.games.particles.scripted_prey:np", SCRIPTED)
 
 
 def test_a_name_that_the_user_types_in_the_same_command_is_his_own() -> None:

@@ -14,8 +14,8 @@ import pytest
 from marl import Trainer
 from marl.errors import ConfigError
 from marl.run import _resume_command
-from marl.training.checkpoint import find_checkpoint, read_part
-from marl.training.stored import without_places
+from marl.runs.checkpoint import find_checkpoint, read_part
+from marl.runs.saved import without_places
 from tests.forgeries import TINY, edit_part, forge, real_run
 from tests.trust.conftest import Command
 

@@ -14,9 +14,9 @@ from marl.analysis.report.content import Grid, Section, Words
 from marl.analysis.report.page import as_page
 from marl.analysis.report.text import as_text
 from marl.errors import CheckpointError, printable
-from marl.training.checkpoint import find_checkpoint
-from marl.training.curve import draw_rewards
-from marl.training.stored import stored_scenario
+from marl.runs.checkpoint import find_checkpoint
+from marl.runs.curve import draw_rewards
+from marl.runs.saved import stored_scenario
 from tests.forgeries import edit_part, forge, real_run
 from tests.trust.conftest import Command
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from marl.envs.foreign.copies import GymnasiumCopies
-from marl.envs.foreign.permits import check_gymnasium, check_places
+from marl.envs.adapters.copies import GymnasiumCopies
+from marl.envs.adapters.permits import check_gymnasium, check_places
 from marl.errors import ConfigError
 from marl.registry import only_modules
 from tests.forgeries import forge, real_run

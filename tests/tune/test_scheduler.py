@@ -8,7 +8,7 @@ from typing import Any
 
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
-from marl.training.files import RunFiles
+from marl.runs.files import RunFiles
 from marl.tune.journal import RUNNING, STOPPED, TERMINATED, Journal
 from marl.tune.objective import Halving, Objective
 from marl.tune.ray_trials import make_scheduler, past
@@ -39,7 +39,7 @@ def played(directory: Path, rewards: list[float], checkpoint: int | None = None)
         )
     files.close()
     if checkpoint is not None:
-        from marl.training.checkpoint import checkpoint_name, write_checkpoint
+        from marl.runs.checkpoint import checkpoint_name, write_checkpoint
 
         write_checkpoint(directory / "checkpoints" / checkpoint_name(checkpoint), {"run": {}})
 

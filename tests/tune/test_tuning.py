@@ -10,9 +10,9 @@ import pytest
 
 import marl
 from marl.errors import CheckpointError, ConfigError, ResourceError
-from marl.training.checkpoint import find_checkpoint
-from marl.training.files import RunFiles
-from marl.training.result import without_wall_clock
+from marl.runs.checkpoint import find_checkpoint
+from marl.runs.files import RunFiles
+from marl.runs.result import without_wall_clock
 from marl.tune import grid_search
 from tests.tune import functions
 from tests.tune.searches import LRS, SMALL

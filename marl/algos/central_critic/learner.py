@@ -21,8 +21,8 @@ from torch import Tensor
 
 from marl.algos.central_critic.config import CentralCriticConfig
 from marl.algos.central_critic.critic import Critic, CriticView
-from marl.algos.central_critic.experience import Appraiser
-from marl.algos.central_critic.lesson import Lesson, Part, prepare
+from marl.algos.central_critic.advantages import Appraiser
+from marl.algos.central_critic.train_batch import Lesson, Part, prepare
 from marl.algos.central_critic.losses import (
     adapted_kl_coeff,
     clipped_loss,
@@ -33,7 +33,7 @@ from marl.algos.central_critic.losses import (
 )
 from marl.algos.central_critic.magnet import Magnet
 from marl.algos.config import scheduled
-from marl.algos.custom import build_losses, with_custom
+from marl.algos.custom_loss import build_losses, with_custom
 from marl.algos.learner import Brief, Learner, Metrics, load_numpy, mean_metrics, to_numpy
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.data.batch import MultiAgentBatch, SampleBatch

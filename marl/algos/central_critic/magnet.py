@@ -14,7 +14,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor
 
-from marl.algos.central_critic.lesson import Part
+from marl.algos.central_critic.train_batch import Part
 from marl.data.task import Array
 from marl.policies.stochastic import StochasticPolicy
 

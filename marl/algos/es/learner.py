@@ -1,6 +1,6 @@
 """Evolution strategies (Salimans et al., 2017): no values, no gradients, only what whole episodes paid.
 
-    for i = 1..n:  draw a seed, play theta + sigma epsilon_i and theta - sigma epsilon_i      (``training/trials.py``)
+    for i = 1..n:  draw a seed, play theta + sigma epsilon_i and theta - sigma epsilon_i      (``training/es_episodes.py``)
     u  = centred ranks of the 2 n scores
     g  = 1 / (2 n sigma) sum_i (u_i+ - u_i-) epsilon_i
     theta <- optimiser step along g, with weight decay if the optimiser has it

@@ -23,11 +23,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marl.algos.custom import with_custom
-from marl.algos.joint import Actions, Decider, columns_of_loss, greedy_decider, joint_rows
+from marl.algos.custom_loss import with_custom
+from marl.algos.joint_view import Actions, Decider, columns_of_loss, greedy_decider, joint_rows
 from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
 from marl.algos.maddpg.losses import actor_loss, critic_loss, smoothed, td_target
-from marl.algos.maddpg.pupil import Pupil
+from marl.algos.maddpg.actor_critic import Pupil
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.task import Array, PolicyID
 from marl.policies.deterministic import DeterministicPolicy

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from marl.algos.config import scheduled
-from marl.algos.custom import build_losses, with_custom
+from marl.algos.custom_loss import build_losses, with_custom
 from marl.algos.learner import Brief, Learner, Metrics, load_numpy, mean_metrics, to_numpy
 from marl.algos.marwil.config import MarwilConfig
 from marl.algos.marwil.losses import advantage_weights, imitation_loss, moved_average, value_loss

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from marl.algos.config import scheduled
-from marl.algos.custom import build_losses, with_custom
+from marl.algos.custom_loss import build_losses, with_custom
 from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
-from marl.algos.pace import Pace
-from marl.algos.qmix.atoms import compare_distributions
+from marl.algos.update_ratio import Pace
+from marl.algos.qmix.distributional import compare_distributions
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.losses import best_legal, td_loss, td_target
 from marl.algos.qmix.teams import Team, build_teams

@@ -24,12 +24,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from marl.algos.custom import with_custom
-from marl.algos.joint import Decider, columns_of_loss, greedy_decider, joint_rows
+from marl.algos.custom_loss import with_custom
+from marl.algos.joint_view import Decider, columns_of_loss, greedy_decider, joint_rows
 from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
 from marl.algos.qmix.losses import td_target
 from marl.algos.sac.losses import critic_loss, temperature_loss
-from marl.algos.sac.pupil import Pupil
+from marl.algos.sac.actor_critic import Pupil
 from marl.algos.sac.values import Moment, noise_for, nothing
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.task import Array, PolicyID

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from marl.algos.joint import Actions, QView
+from marl.algos.joint_view import Actions, QView
 from marl.algos.sac.config import SacConfig
 from marl.algos.sac.losses import expected_soft_value, soft_value
 from marl.data.batch import SampleBatch

@@ -23,13 +23,13 @@ from marl.analysis.report.names import Contestant
 from marl.data.task import Kind
 from marl.errors import UserError
 from marl.gametheory.payoffs import PayoffTensor
-from marl.gametheory.tree.readback import strategy_of
+from marl.gametheory.tree.policy_conversion import strategy_of
 from marl.gametheory.tree.sampled import gains_with_errors
 from marl.gametheory.tree.tree import Tree
 from marl.policies.policy import Policy
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.populations.members import build
-from marl.training.exploit import EXACT, LOWER, SAMPLED
+from marl.training.examiner import EXACT, LOWER, SAMPLED
 
 SIGNS = {EXACT: "", SAMPLED: "~ ", LOWER: "≥ "}
 

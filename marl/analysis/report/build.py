@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from marl.analysis.crossplay import Effort, Field, Progress, cross_play
-from marl.analysis.entrants import World, check_members, read_entrants
+from marl.analysis.participants import World, check_members, read_entrants
 from marl.analysis.payoff_table import caption
 from marl.analysis.report.bounds import Bound, exact_bounds, exploitability_section, table_bounds, trained_bounds
 from marl.analysis.report.content import Section, plural
@@ -28,10 +28,10 @@ from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.tree.tree import Tree
 from marl.populations.matches import Players
 from marl.registry import only_modules
-from marl.scenario.setup import Setup
+from marl.scenario.resolve import Setup
 from marl.storage import make_folder
-from marl.training.atomic import write_atomically
-from marl.training.files import safe_name
+from marl.runs.atomic import write_atomically
+from marl.runs.files import safe_name
 from marl.trust import given_by_user, words_of
 
 FORMAT = 1

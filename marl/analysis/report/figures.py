@@ -12,7 +12,7 @@ import networkx as nx
 from marl.gametheory.rank import Responses
 from marl.gametheory.rank.response import Node, node_name
 from marl.gametheory.rank.result import Row
-from marl.training.curve import drawn
+from marl.runs.curve import drawn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -25,9 +25,9 @@ from marl.gametheory.tree.sampled import gains_with_errors, value_errors
 from marl.gametheory.tree.tree import Tree
 from marl.gametheory.tree.value import equilibrium
 from marl.populations.matches import PlayerID
-from marl.populations.samples import standard_error
-from marl.scenario.setup import Setup
-from marl.scenario.world import env_name
+from marl.populations.payoff_estimates import standard_error
+from marl.scenario.resolve import Setup
+from marl.scenario.env import env_name
 
 ROUNDING = 1e-5  # of the world's float32, relative to the largest payoff
 ERRORS_APART = 3.0

@@ -8,10 +8,10 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
-from marl.analysis.entrants import BUILT_IN, Entrant, World, source_of
+from marl.analysis.participants import BUILT_IN, Entrant, World, source_of
 from marl.errors import CheckpointError, ConfigError
-from marl.training.checkpoint import MANIFEST, TO_PLAY, find_checkpoint, iteration_of, read_part
-from marl.training.stored import stored_scenario
+from marl.runs.checkpoint import MANIFEST, TO_PLAY, find_checkpoint, iteration_of, read_part
+from marl.runs.saved import stored_scenario
 
 ANSWER = ".answer"
 

@@ -10,7 +10,7 @@ from marl.analysis.payoff_table import caption, is_zero_sum
 from marl.analysis.report.content import Block, Grid, Section, Shades, Words, meaning, with_error
 from marl.analysis.report.names import Contestant
 from marl.gametheory.payoffs import PayoffTensor
-from marl.populations.samples import all_cells
+from marl.populations.payoff_estimates import all_cells
 
 MOST_LISTED = 200
 

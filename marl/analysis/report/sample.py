@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from marl.analysis.crossplay import match_pool
-from marl.analysis.entrants import Entrant
+from marl.analysis.participants import Entrant
 from marl.data.task import AgentID
-from marl.envs.lifting.answers import close_all
+from marl.envs.vector.env_errors import close_all
 from marl.gametheory.tree.size import WALKS, Walks, walk
 from marl.populations.matches import Job, PlayerID, Returns, play_all
 from marl.populations.members import Member
-from marl.scenario.setup import Setup
+from marl.scenario.resolve import Setup
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,10 @@ from marl.envs.batched import BatchedEnv, Frame
 from marl.envs.check.dict_play import Clock
 from marl.envs.check.findings import Broken, Findings
 from marl.envs.check.traces import REPEATED, Trace, View, differs, digest, draw
-from marl.envs.lifting.answers import line_of_code
-from marl.envs.lifting.bounds import stored_bounds
-from marl.envs.lifting.frames import largest_choices, misshapen
-from marl.envs.lifting.reader import can_act
+from marl.envs.vector.env_errors import line_of_code
+from marl.envs.vector.bounds import stored_bounds
+from marl.envs.vector.checks import largest_choices, misshapen
+from marl.envs.vector.encoding import can_act
 from marl.errors import let_through
 
 

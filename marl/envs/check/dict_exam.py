@@ -15,10 +15,10 @@ from marl.envs.check.dict_play import PATIENCE, Clock, DictPlay
 from marl.envs.check.dict_rules import DictRules
 from marl.envs.check.findings import Broken, Findings
 from marl.envs.check.traces import REPEATED, Trace, digest, draw
-from marl.envs.lifting.answers import line_of_code
-from marl.envs.lifting.frames import FrameCheck
-from marl.envs.lifting.layout import kinds_of
-from marl.envs.lifting.vector import DictVector
+from marl.envs.vector.env_errors import line_of_code
+from marl.envs.vector.checks import FrameCheck
+from marl.envs.vector.layout import kinds_of
+from marl.envs.vector.vector_env import DictVector
 from marl.errors import EnvError, let_through
 
 ODD = 7  # more steps before that, so that a counter which goes on over resets does not stand at a round number

@@ -13,8 +13,8 @@ from marl.envs.base import ALL, MultiAgentEnv, Obs, StepResult
 from marl.envs.check.findings import Findings
 from marl.envs.check.space_rules import mismatches, not_finite
 from marl.envs.check.traces import arrays_in
-from marl.envs.lifting.layout import MASK, obs_key, pattern_of
-from marl.envs.lifting.reader import can_act
+from marl.envs.vector.layout import MASK, obs_key, pattern_of
+from marl.envs.vector.encoding import can_act
 from marl.errors import did_you_mean
 
 

@@ -14,7 +14,7 @@ from marl.envs.check.array_exam import ArrayExam
 from marl.envs.check.dict_exam import DictExam
 from marl.envs.check.findings import Findings, Problem
 from marl.envs.check.report import Report
-from marl.envs.lifting.vector import DictVector
+from marl.envs.vector.vector_env import DictVector
 from marl.envs.registry import ENVS, EnvCreator, make_world
 from marl.envs.wrappers import read_wrappers
 from marl.errors import EnvError, SpaceMismatchError

@@ -21,15 +21,15 @@ import numpy as np
 from marl.data.task import Kind
 from marl.envs.batched import BatchedEnv, NativeEnv
 from marl.envs.chance import listed_chance
-from marl.envs.foreign.openspiel import OpenSpielWorld
+from marl.envs.adapters.openspiel import OpenSpielWorld
 from marl.envs.games.cards.dealt import DealtEnv
-from marl.envs.lifting.vector import DictVector
+from marl.envs.vector.vector_env import DictVector
 from marl.envs.registry import EnvCreator, make_world
 from marl.errors import ConfigError
 from marl.gametheory.tree.chance import Grown, grow_certain, grow_deals, grow_listed, grow_seeds
-from marl.gametheory.tree.growth import Growth
+from marl.gametheory.tree.builder import Growth
 from marl.gametheory.tree.openspiel import MAX_NODES, tree_from_openspiel
-from marl.gametheory.tree.stages import MakeWorld
+from marl.gametheory.tree.env_walker import MakeWorld
 from marl.gametheory.tree.tree import Tree
 
 

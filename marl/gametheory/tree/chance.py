@@ -25,9 +25,9 @@ from marl.envs.chance import ROUNDING, Outcomes, is_no_luck
 from marl.envs.games.cards.dealt import DealtEnv
 from marl.errors import ChanceError, ConfigError, EnvError
 from marl.gametheory.tree.expand import grow
-from marl.gametheory.tree.growth import Growth, Mark, TooLargeError
+from marl.gametheory.tree.builder import Growth, Mark, TooLargeError
 from marl.gametheory.tree.repeats import COURSES, courses, parts_at
-from marl.gametheory.tree.stages import MakeWorld, ManyLanes, Stage, Start, begin, stage_for
+from marl.gametheory.tree.env_walker import MakeWorld, ManyLanes, Stage, Start, begin, stage_for
 from marl.gametheory.tree.tree import ChanceMode, ChanceSample
 
 UNSEEN, DOUBT = 0.01, 0.05

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from marl.data.task import Array, Bools, Ints, Kind
-from marl.gametheory.tree.growth import Asked, Growth
-from marl.gametheory.tree.stages import Sight, Stage, States
+from marl.gametheory.tree.builder import Asked, Growth
+from marl.gametheory.tree.env_walker import Sight, Stage, States
 from marl.gametheory.tree.tree import Reals
 
 

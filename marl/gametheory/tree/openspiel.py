@@ -14,9 +14,9 @@ import numpy as np
 from gymnasium import spaces
 
 from marl.data.task import Array, Kind, number_seats
-from marl.envs.foreign.extras import need
+from marl.envs.adapters.optional import need
 from marl.errors import ConfigError
-from marl.gametheory.tree.growth import Asked, Growth
+from marl.gametheory.tree.builder import Asked, Growth
 from marl.gametheory.tree.tree import Tree
 
 MAX_NODES = 2_000_000

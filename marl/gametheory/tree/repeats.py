@@ -15,7 +15,7 @@ import numpy as np
 
 from marl.data.task import Array, Kind
 from marl.envs.batched import BatchedEnv
-from marl.gametheory.tree.stages import Sight, Start, begin, sight_of
+from marl.gametheory.tree.env_walker import Sight, Start, begin, sight_of
 
 COURSES = 16
 LONGEST = 1_000  # env steps of a course at most

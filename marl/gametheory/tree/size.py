@@ -14,7 +14,7 @@ import numpy as np
 
 from marl.data.task import Array, Floats, Kind
 from marl.envs.batched import BatchedEnv, Frame
-from marl.envs.lifting.answers import close_all
+from marl.envs.vector.env_errors import close_all
 from marl.envs.registry import EnvCreator, make_world
 from marl.gametheory.game import Payoffs
 from marl.policies.policy import Inputs, Policy

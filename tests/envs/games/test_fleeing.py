@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from marl.data.task import Array, Floats
-from marl.envs.games.particles.fleeing import WIDTH, flee
+from marl.envs.games.particles.scripted_prey import WIDTH, flee
 from marl.envs.games.particles.tag import TagGames
 from marl.errors import ConfigError
 

@@ -10,9 +10,9 @@ import pytest
 import marl
 from marl.data.task import Array
 from marl.envs.batched import Frame
-from marl.envs.games.particles.bodies import Bodies, Body
+from marl.envs.games.particles.physics import Bodies, Body
 from marl.envs.games.particles.drawing import Disc, camera_range, draw
-from marl.envs.games.particles.luck import uniform
+from marl.envs.games.particles.seeding import uniform
 from marl.envs.games.particles.speaker_listener import SpeakerListenerGames
 from marl.envs.games.particles.spread import SpreadGames
 from marl.envs.games.particles.tag import TagGames

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from marl.data.task import Array, Bools, Floats, Ints
 from marl.envs.batched import Frame, NativeEnv
-from marl.envs.games.particles.luck import uniform
+from marl.envs.games.particles.seeding import uniform
 from marl.errors import EnvError
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from marl.envs.games.particles.luck import Doubles
+from marl.envs.games.particles.seeding import Doubles
 
 Colour: TypeAlias = tuple[float, float, float]
 """Red, green, blue from 0 to 1."""

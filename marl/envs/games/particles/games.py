@@ -13,9 +13,9 @@ from pydantic import Field, PositiveInt
 from marl.config import Config
 from marl.data.task import AgentID, AnySpace, Array, Bools, Floats, Ints, Kind, number_seats
 from marl.envs.batched import Frame, NativeEnv, State
-from marl.envs.games.particles.bodies import Bodies
+from marl.envs.games.particles.physics import Bodies
 from marl.envs.games.particles.drawing import MARGIN, Colour, Disc, camera_range, draw
-from marl.envs.games.particles.luck import Doubles, uniform
+from marl.envs.games.particles.seeding import Doubles, uniform
 from marl.errors import ConfigError, EnvError
 
 # Moves: nothing, left, right, down, up.

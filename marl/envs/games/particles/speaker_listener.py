@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 
 from marl.data.task import Array, Floats, Ints, Kind
 from marl.envs.batched import Frame
-from marl.envs.games.particles.bodies import Bodies, Body
+from marl.envs.games.particles.physics import Bodies, Body
 from marl.envs.games.particles.drawing import Colour, Disc
 from marl.envs.games.particles.games import NUM_MOVES, ParticleConfig, ParticleGames, chooses, sees
-from marl.envs.games.particles.luck import Doubles
+from marl.envs.games.particles.seeding import Doubles
 from marl.errors import EnvError
 
 SPEAKER, LISTENER = 0, 1

@@ -14,10 +14,10 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from marl.data.task import Bools, Floats, Kind
-from marl.envs.games.particles.bodies import Bodies, Body
+from marl.envs.games.particles.physics import Bodies, Body
 from marl.envs.games.particles.drawing import Colour
 from marl.envs.games.particles.games import NUM_MOVES, ParticleConfig, ParticleGames, chooses, ids, sees
-from marl.envs.games.particles.sight import Sight, others, write_slots
+from marl.envs.games.particles.observations import Sight, others, write_slots
 
 BLUE, GREY = (0.35, 0.35, 0.85), (0.25, 0.25, 0.25)
 COVERED_WITHIN = 0.1

@@ -14,11 +14,11 @@ import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from marl.data.task import Bools, Floats, Ints, Kind
-from marl.envs.games.particles.bodies import Bodies, Body
+from marl.envs.games.particles.physics import Bodies, Body
 from marl.envs.games.particles.drawing import Colour
 from marl.envs.games.particles.games import NUM_MOVES, ParticleConfig, ParticleGames, chooses, ids, sees
-from marl.envs.games.particles.luck import Doubles
-from marl.envs.games.particles.sight import Sight, others, write_slots
+from marl.envs.games.particles.seeding import Doubles
+from marl.envs.games.particles.observations import Sight, others, write_slots
 
 RED, GREEN, GREY = (0.85, 0.35, 0.35), (0.35, 0.85, 0.35), (0.25, 0.25, 0.25)
 ADVERSARY = Body(0.075, solid=True, acceleration=3.0, top_speed=1.0)

@@ -1,0 +1,38 @@
+"""What can be known of a comparison before anything is trained for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from marl.data.task import PolicyID
+from marl.errors import ConfigError
+from marl.scenario.config import Scenario
+from marl.scenario.resolve import set_up
+from marl.training.build import check_fields
+from marl.runs.fields import meaning_of
+from marl.runs.result import check_field
+
+
+def check_scenario(name: str, scenario: Scenario, metric: str) -> None:
+    """Refuse a scenario that cannot be trained, or whose results will never have the field."""
+    policies = list(set_up(scenario).policies)
+    check_fields(scenario, policies)
+    check_metric(name, scenario, policies, metric)
+
+
+def check_metric(name: str, scenario: Scenario, policies: Sequence[PolicyID], metric: str) -> None:
+    """Whether results of the scenario can have the field; what callbacks add to results nobody knows before."""
+    needs = {
+        "evaluation": (bool(scenario.evaluation.interval), "evaluations: set evaluation.interval to 1 or more"),
+        "best_evaluation": (bool(scenario.evaluation.interval), "evaluations: set evaluation.interval to 1 or more"),
+        "exploitability": (bool(scenario.exploitability.interval), "measurements: set exploitability.interval to 1 or more"),
+        "population": (scenario.population is not None, "a population: add `population:` to the scenario"),
+        "curriculum": (bool(scenario.curriculum), "a curriculum: add `curriculum:` to the scenario"),
+    }  # fmt: skip
+    there, what = needs.get(metric.partition(".")[0], (True, ""))
+    if not there:
+        raise ConfigError(f"--metric {metric}: {name} will never have it, because it needs {what}.")
+    known = meaning_of(metric)
+    exactly = known is not None and known.is_number and known.name == metric
+    if not exactly and scenario.callbacks is None:
+        check_field(metric, policies, f"--metric, {name}")

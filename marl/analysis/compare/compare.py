@@ -1,0 +1,240 @@
+"""``marl compare``: is one better than the other, or is it chance?
+
+Learning curves of several seeds per entrant are laid over each other by env steps. At a step a run counts with its newest
+measurement until then, so nothing looks ahead. The comparison is made at the last step that all runs have reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from marl.analysis.compare.keys import differences, told
+from marl.analysis.compare.statistics import Scores, holm, improvement, interval, iqm, rank_test, resampled, smallest_p
+from marl.errors import ConfigError, did_you_mean
+from marl.runs.fields import fields_of
+from marl.runs.result import SMALLER_IS_BETTER, look_up
+
+POINTS = 60  # of a drawn curve, at most
+SAME_WORLD = ("env", "env_config", "wrappers", "horizon", "multiagent.joint")
+SAME_EXAM = ("evaluation.env", "evaluation.env_config", "evaluation.explore")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One seed of an entrant: its scenario and its results."""
+
+    name: str
+    params: Mapping[str, Any]
+    results: Sequence[Mapping[str, Any]]
+
+    def points(self, metric: str) -> list[tuple[float, float]]:
+        """Env steps and value wherever the metric was measured."""
+        found = ((float(result["timesteps_total"]), look_up(result, metric)) for result in self.results)
+        return [(steps, value) for steps, value in found if value is not None]
+
+
+@dataclass(frozen=True)
+class Entrant:
+    name: str
+    runs: Sequence[Run]
+    notes: Sequence[str] = ()  # what a reader of the comparison should know about these runs
+
+
+@dataclass(frozen=True)
+class Curve:
+    """An entrant over env steps: the runs' values ``[runs, points]`` and their IQM with its interval."""
+
+    name: str
+    values: Scores
+    middle: Scores
+    low: Scores
+    high: Scores
+
+
+@dataclass(frozen=True)
+class Pair:
+    """``first`` against ``second``: the probability that a run of the first is better, and whether it is chance."""
+
+    first: str
+    second: str
+    probability: float
+    low: float
+    high: float
+    p_value: float  # corrected for the number of pairs
+    better: str | None  # None: not distinguishable
+    why: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    metric: str
+    confidence: float
+    steps: Scores
+    curves: Sequence[Curve]
+    pairs: Sequence[Pair]
+    notes: Sequence[str]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric, "confidence": self.confidence, "timesteps": float(self.steps[-1]),
+            "entrants": [
+                {
+                    "name": c.name, "runs": len(c.values), "iqm": float(c.middle[-1]), "low": float(c.low[-1]),
+                    "high": float(c.high[-1]), "mean": float(c.values[:, -1].mean()), "scores": c.values[:, -1].tolist(),
+                    "curve": {"timesteps": self.steps.tolist(), "iqm": c.middle.tolist(), "low": c.low.tolist(),
+                              "high": c.high.tolist()},
+                }
+                for c in self.curves
+            ],
+            "pairs": [vars(pair) for pair in self.pairs],
+            "notes": list(self.notes),
+        }  # fmt: skip
+
+
+def compare(
+    entrants: Sequence[Entrant], metric: str | None = None, *, at: int | None = None, confidence: float = 0.95,
+    resamples: int = 2_000, seed: int = 0,
+) -> Comparison:  # fmt: skip
+    """Compare entrants of the same world by a field of their results; ``at`` env steps instead of the last common one."""
+    metric = agreed_metric(entrants, metric)
+    points = {entrant.name: [measured(entrant, run, metric) for run in entrant.runs] for entrant in entrants}
+    steps, notes = common_steps(points, at)
+    notes = [*(note for entrant in entrants for note in entrant.notes), *notes]
+    rng = np.random.default_rng(seed)
+    curves, drawn = [], []
+    for name, lines in points.items():
+        values = np.array([_held(line, steps) for line in lines])
+        again = resampled(values, resamples, rng)
+        low, high = interval(iqm(again, axis=1), confidence)
+        curves.append(Curve(name, values, iqm(values), low, high))
+        drawn.append(again[:, :, -1])
+    pairs = _pairs(curves, drawn, -1.0 if metric in SMALLER_IS_BETTER else 1.0, confidence)
+    return Comparison(metric, confidence, steps, curves, pairs, notes)
+
+
+def agreed_metric(entrants: Sequence[Entrant], metric: str | None = None) -> str:
+    """The field to compare. Refuses what cannot be compared, as far as scenarios tell: runs need not be trained yet."""
+    if len(entrants) < 2:
+        raise ConfigError(
+            "marl compare needs at least two to compare: scenario files, run directories, or folders of runs."
+        )
+    _check_same(entrants, SAME_WORLD, "different worlds")
+    metric = metric or common_metric(entrants)
+    if metric.startswith("evaluation."):
+        _check_same(entrants, SAME_EXAM, "different evaluations")
+    return metric
+
+
+def common_metric(entrants: Sequence[Entrant]) -> str:
+    """The field by which all runs judge their evaluations; without evaluations the reward in training."""
+    runs = [run for entrant in entrants for run in entrant.runs]
+    asked = {f"evaluation.{run.params['evaluation']['metric']}" for run in runs}
+    if len(asked) > 1:
+        raise ConfigError(
+            f"the runs judge themselves by different fields ({', '.join(sorted(asked))}). Say by --metric which one to "
+            "compare."
+        )
+    (metric,) = asked
+    return metric if all(_evaluated(run, metric) for run in runs) else "episode_reward_mean"
+
+
+def _evaluated(run: Run, metric: str) -> bool:
+    """Whether the run has evaluations; one that is still to be trained will have them if its scenario says so."""
+    return bool(run.points(metric) if run.results else run.params["evaluation"].get("interval"))
+
+
+def measured(entrant: Entrant, run: Run, metric: str) -> list[tuple[float, float]]:
+    found = run.points(metric)
+    if not found:
+        there = (
+            [name for name in fields_of(run.results[-1]) if look_up(run.results[-1], name) is not None]
+            if run.results
+            else []
+        )
+        raise ConfigError(
+            f"{entrant.name}, run {run.name}: no result has a number {metric!r}.{did_you_mean(metric, there)} Choose a field "
+            "that all runs have, by --metric; `marl explain` lists them."
+        )
+    return found
+
+
+def _check_same(entrants: Sequence[Entrant], keys: Sequence[str], what: str) -> None:
+    first = entrants[0].runs[0]
+    for entrant in entrants:
+        for run in entrant.runs:
+            found = [d for key in keys for d in differences(_at(first.params, key), _at(run.params, key), key)]
+            if found:
+                raise ConfigError(
+                    f"{entrants[0].name} and {entrant.name} cannot be compared, because they have {what}: "
+                    f"{told(found, 'there', 'here')}. Compare runs that play the same."
+                )
+
+
+def _at(params: Mapping[str, Any], key: str) -> Any:
+    value: Any = params
+    for word in key.split("."):
+        value = value.get(word) if isinstance(value, Mapping) else None
+    return value or None  # an empty section says as much as none
+
+
+def common_steps(points: Mapping[str, list[list[tuple[float, float]]]], at: int | None) -> tuple[Scores, list[str]]:
+    """Steps at which every run has a value, and a note where a run that ended early cuts the others short."""
+    lines = [(name, line) for name, found in points.items() for line in found]
+    first = max(line[0][0] for _, line in lines)
+    ends = {name: min(line[-1][0] for line in found) for name, found in points.items()}
+    last = min(ends.values())
+    furthest = max(line[-1][0] for _, line in lines)
+    if at is not None:
+        if not first <= at <= last:
+            raise ConfigError(f"--at {at}: all runs have a value from {first:.0f} to {last:.0f} env steps only.")
+        last = float(at)
+    if last < first:
+        raise ConfigError(
+            f"the runs do not overlap: one ended after {last:.0f} env steps, another was first measured after {first:.0f}."
+        )
+    shortest = min(ends, key=lambda name: ends[name])
+    notes = [
+        f"compared at {last:,.0f} env steps, where a run of {shortest} ends; other runs go on to {furthest:,.0f}"
+    ] if at is None and furthest > 1.05 * last else []  # fmt: skip
+    known = np.unique([step for _, line in lines for step, _ in line if first <= step <= last] + [last])
+    if len(known) > POINTS:
+        known = np.linspace(first, last, POINTS)
+    return known, notes
+
+
+def _held(line: Sequence[tuple[float, float]], steps: Scores) -> Scores:
+    """The newest value at or before each step."""
+    at, values = np.array(line).T
+    found: Scores = values[np.searchsorted(at, steps, side="right") - 1]
+    return found
+
+
+def _pairs(curves: Sequence[Curve], drawn: Sequence[Scores], sign: float, confidence: float) -> list[Pair]:
+    numbers = list(combinations(range(len(curves)), 2))
+    finals = [sign * curve.values[:, -1] for curve in curves]
+    p_values = holm([rank_test(finals[i], finals[j]) for i, j in numbers])
+    found = []
+    for (i, j), p in zip(numbers, p_values, strict=True):
+        probability = float(improvement(finals[i], finals[j]))
+        low, high = interval(improvement(sign * drawn[i], sign * drawn[j]), confidence)
+        names = curves[i].name, curves[j].name
+        better = None if p > 1.0 - confidence else names[0] if probability > 0.5 else names[1]
+        why = _why(better, len(finals[i]), len(finals[j]), len(numbers), confidence)
+        found.append(Pair(*names, probability, float(low), float(high), p, better, why))
+    return found
+
+
+def _why(better: str | None, n: int, m: int, pairs: int, confidence: float) -> str:
+    """The verdict in a sentence; says so where the runs are too few to show any difference."""
+    sure = f"at {confidence:.0%}"
+    if better is not None:
+        return f"{better} is better ({sure})."
+    if pairs * smallest_p(n, m) > 1.0 - confidence:
+        enough = next(k for k in range(1, 1_000) if pairs * smallest_p(k, k) <= 1.0 - confidence)
+        return f"not distinguishable: {n} and {m} runs can never show a difference {sure}; take at least {enough} seeds each."
+    return f"not distinguishable ({sure}): chance may explain the difference. More seeds may tell."

@@ -1,0 +1,283 @@
+"""Who takes part in a cross-play: policies of checkpoints and built-in opponents, all checked before anything is played.
+
+An entrant gives each player that it can play one *strategy*: a member for each of the player's agents. ``PATH`` plays every
+player as its own run's mapping says; ``PATH#policy`` plays, with this one policy, every player whose agents have the spaces
+that the policy knows; ``PATH#SIDE.answer/3`` is member 3 of a population's mixture and plays the players of its side;
+``random`` plays anybody.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from marl.data.task import AgentID, Kind, PolicyID, Task
+from marl.envs.registry import EnvCreator
+from marl.errors import CheckpointError, ConfigError, SpaceMismatchError, UserError, did_you_mean
+from marl.inputs import real_path
+from marl.mappers.mapper import Mapper
+from marl.policies.mixture import MEMBER
+from marl.populations.members import Member, build
+from marl.registry import only_modules
+from marl.scenario.describe import can_be_replayed, to_plain
+from marl.scenario.load import compose
+from marl.scenario.routing import candidates, example_agent
+from marl.scenario.resolve import Setup, set_up
+from marl.scenario.env import env_name
+from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
+from marl.runs.saved import stored_scenario, without_places
+from marl.trust import words_of
+
+BUILT_IN = ("random",)
+WORLD_KEYS = ("env", "env_config", "wrappers")
+PLAY_KEYS = ("horizon", "fresh_env_per_episode", "normalize_actions", "clip_actions")
+
+Strategy: TypeAlias = tuple[Member, ...]
+"""A member for each agent (or pattern of agents) of a player."""
+
+
+@dataclass(frozen=True)
+class World:
+    """What is played on: the env and its keys; None: that of the checkpoints."""
+
+    env: str | EnvCreator | None = None
+    env_config: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A built-in opponent, or a checkpoint with the setup of its run on the world of the cross-play."""
+
+    label: str
+    setup: Setup | None = None
+    weights: Mapping[PolicyID, Mapping[str, Any]] | None = None
+    policy: PolicyID | None = None  # the one after '#'
+    member: int | None = None  # of the mixture that this policy is
+
+    def strategy(self, agents: Sequence[AgentID], task: Task) -> Strategy | None:
+        """Its way to play the player with these agents; None: it cannot."""
+        if self.setup is None or self.weights is None:
+            return tuple(Member.scripted(self.label, _kind_of(agent, task)) for agent in agents)
+        if self.policy is not None:
+            kind = self.setup.policies[self.policy].kind
+            if any(_kind_of(agent, task) != kind for agent in agents):
+                return None
+            if self.member is not None:
+                return self._one_member(self.setup, self.policy, self.member, agents)
+        chosen = [self.policy or _policy_of(self.setup, agent, self.label) for agent in agents]
+        return tuple(Member(self.label, self.setup.policies[name], self.weights[name]) for name in chosen)
+
+    def _one_member(self, setup: Setup, mixture: PolicyID, number: int, agents: Sequence[AgentID]) -> Strategy | None:
+        """A member of a population for all agents of a player; None where the player is not of its side."""
+        assert setup.stage is not None
+        assert self.weights is not None
+        side, answers = setup.stage.mixtures[mixture], setup.stage.answers()
+        if any(side.answer not in answers.candidates(example_agent(agent)) for agent in agents):
+            return None
+        start = f"{MEMBER}{number}."
+        weights = {k.removeprefix(start): array for k, array in self.weights[mixture].items() if k.startswith(start)}
+        return (Member(self.label, replace(setup.policies[mixture], population=None), weights),) * len(agents)
+
+
+def _kind_of(agent: AgentID, task: Task) -> int:
+    """The kind of an agent, or of the agents of a pattern."""
+    return next(k for k, kind in enumerate(task.kinds) if any(name.split("[")[0] == agent for name in kind.agents))
+
+
+def _policy_of(setup: Setup, agent: AgentID, label: str) -> PolicyID:
+    """Who plays the agent in the run; where training draws among several, whom evaluation takes."""
+    mappers: list[Mapper | None] = [setup.rollout.mapper, setup.rollout.evaluation_mapper]
+    found: Sequence[PolicyID] = []
+    for mapper in mappers:
+        found = candidates(mapper, example_agent(agent)) if mapper is not None else found
+        if len(found) == 1:
+            return found[0]
+    raise ConfigError(
+        f"{label}: in its run {agent!r} is played by one of {', '.join(found)}, so nobody knows who is meant. Name one "
+        f"policy: {label}#{found[0]}."
+    )
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+def read_entrants(names: Sequence[str | Path], world: World, allow: frozenset[str]) -> tuple[list[Entrant], Setup]:
+    """All entrants, and the setup whose world is played; names in checkpoints may only point to allowed modules."""
+    given = [str(name) for name in names]
+    if not given:
+        raise ConfigError(
+            f"cross-play needs somebody who plays: checkpoints, run directories, or {', '.join(BUILT_IN)}."
+        )
+    sources = {name: source_of(name) for name in given if name not in BUILT_IN}
+    folders = {name: find_checkpoint(Path(path), TO_PLAY) for name, (path, _) in sources.items()}
+    _check_once(
+        [(str(real_path(folders[name])), sources[name][1]) if name in folders else (name, None) for name in given]
+    )
+    labels = dict(zip(folders, short_labels([str(folder) for folder in folders.values()]), strict=True))
+    described = {name: stored_scenario(folder) for name, folder in folders.items()}
+    _check_same_world(described, world)
+    entrants: list[Entrant] = []
+    with only_modules(allow, words_of([world.env, dict(world.env_config or {})])):
+        setups = {name: _set_up(described[name], world, folders[name]) for name in folders}
+        base = next(iter(setups.values())) if setups else _bare(world)
+        for name in given:
+            if name in BUILT_IN:
+                entrants.append(Entrant(name))
+                continue
+            policy = sources[name][1]
+            _check_agents(name, setups[name].task.kinds, base.task.kinds)
+            weights = read_part(folders[name], "policies")
+            label = f"{labels[name]}#{policy}" if policy else labels[name]
+            policy, member = _member_of(folders[name], policy, weights)
+            entrants.append(Entrant(label, setups[name], weights, policy, member))
+    return entrants, base
+
+
+def source_of(name: str) -> tuple[str, PolicyID | None]:
+    """The path and the policy that ``PATH#policy`` names."""
+    path, _, policy = name.partition("#")
+    if os.sep not in path and not Path(path).exists():
+        raise CheckpointError(
+            f"there is no checkpoint {path!r}.{did_you_mean(path, BUILT_IN)} Expected a run directory, a checkpoint, "
+            f"PATH#policy, or {', '.join(BUILT_IN)}."
+        )
+    return path, policy or None
+
+
+def _set_up(described: Mapping[str, Any], world: World, folder: Path) -> Setup:
+    """The run of a checkpoint on the world of the cross-play."""
+    evaluation = {**described.get("evaluation", {}), "env": None, "env_config": None}
+    plain = {**without_places(described), "num_workers": 0, "pool": "auto", "evaluation": evaluation}
+    if world.env is None:
+        if not can_be_replayed(described):
+            raise CheckpointError(
+                f"{folder} comes from a run that was given Python objects which cannot be found by name. Give the world "
+                "again: cross_play(..., env=...)."
+            )
+        return set_up(compose(plain, str(folder)))
+    changed: dict[str, Any] = {"env": world.env, "env_config": dict(world.env_config or {}), "wrappers": []}
+    setup = set_up(compose({**plain, **changed}, str(folder)))
+    _check_trained_spaces(plain, setup, folder)
+    return setup
+
+
+def _bare(world: World) -> Setup:
+    if world.env is None:
+        raise ConfigError(
+            f"only {', '.join(BUILT_IN)} takes part, so there is no world. Add a checkpoint, or give --env."
+        )
+    return set_up(compose({"env": world.env, "env_config": dict(world.env_config or {}), "algo": "ppo"}, "cross-play"))
+
+
+# -- checks --------------------------------------------------------------------------------------------------------
+
+
+def _check_once(meant: Sequence[tuple[str, PolicyID | None]]) -> None:
+    for number, (what, policy) in enumerate(meant):
+        if (what, policy) in meant[:number]:
+            raise ConfigError(
+                f"{what}{f'#{policy}' if policy else ''} was given twice. Give every entrant once; each also meets itself."
+            )
+
+
+def _check_same_world(described: Mapping[str, Mapping[str, Any]], world: World) -> None:
+    """Policies of different worlds cannot meet unless the user says where."""
+    if world.env is None and world.env_config is not None:
+        raise ConfigError(
+            "env_config was given without env. Give both, or neither to play on the checkpoints' own world."
+        )
+    first, *others = described or [""]
+    for name in others:
+        for key in (*WORLD_KEYS, *PLAY_KEYS) if world.env is None else PLAY_KEYS:
+            mine, theirs = described[name].get(key), described[first].get(key)
+            if mine != theirs:
+                remedy = " Give the world to play on by --env (env=...)." if key in WORLD_KEYS else ""
+                raise ConfigError(
+                    f"{name} and {first} were not trained on the same world: {key} is {mine!r} there and {theirs!r} here."
+                    f"{remedy or ' Such policies cannot meet: train them with the same key.'}"
+                )
+
+
+def _check_agents(name: str, mine: Sequence[Kind], theirs: Sequence[Kind]) -> None:
+    """The same agents with the same spaces, however groups were joined in the runs."""
+    a, b = (
+        [(kind.agents, kind.observation_space, kind.action_space, kind.masked) for kind in k] for k in (mine, theirs)
+    )
+    if a != b:
+        raise SpaceMismatchError(
+            f"{name} is not played by the agents of the first checkpoint: it has {_told(mine)}; the first has "
+            f"{_told(theirs)}. Expected equal agents with equal spaces."
+        )
+
+
+def _told(kinds: Sequence[Kind]) -> str:
+    return "; ".join(f"{', '.join(kind.agents)} ({kind.observation_space}, {kind.action_space})" for kind in kinds)
+
+
+def _check_trained_spaces(plain: Mapping[str, Any], setup: Setup, folder: Path) -> None:
+    """On another world the spaces have to be those of training, as far as that world can still be built."""
+    try:
+        trained = set_up(compose(plain, str(folder)))
+    except UserError:
+        return  # its world is gone; the shapes of the weights are checked anyway
+    for name, spec in trained.policies.items():
+        mine, theirs = trained.task.kinds[spec.kind], setup.task.kinds[setup.policies[name].kind]
+        if (mine.observation_space, mine.action_space) != (theirs.observation_space, theirs.action_space):
+            raise SpaceMismatchError(
+                f"{folder}: policy {name!r} was trained on {mine.observation_space}, {mine.action_space}, but "
+                f"{env_name(setup.rollout.env)!r} has {theirs.observation_space}, {theirs.action_space} there. Choose a world "
+                "with equal spaces."
+            )
+
+
+def _check_policy(folder: Path, policy: PolicyID | None, weights: Mapping[PolicyID, Any]) -> None:
+    if policy is not None and policy not in weights:
+        raise CheckpointError(
+            f"{folder} has no policy {policy!r}. It has {', '.join(weights)}.{did_you_mean(policy, weights)}"
+        )
+
+
+def _member_of(
+    folder: Path, policy: PolicyID | None, weights: Mapping[PolicyID, Any]
+) -> tuple[PolicyID | None, int | None]:
+    """The policy after '#' and, for ``main.answer/3``, the number of a mixture's member."""
+    mixture, slash, number = (policy or "").rpartition("/")
+    if policy in weights or not slash:
+        _check_policy(folder, policy, weights)
+        return policy, None
+    _check_policy(folder, mixture, weights)
+    count = len(weights[mixture].get("chances", ()))
+    if not number.isdecimal() or int(number) >= count:
+        has = f"It has the members 0 to {count - 1}." if count else "It is one policy, not a mixture."
+        raise CheckpointError(f"{folder}: policy {mixture!r} has no member {number!r}. {has}")
+    return mixture, int(number)
+
+
+def check_members(members: Sequence[Member], task: Task, allow: frozenset[str]) -> None:
+    """Build everybody once: weights that do not fit their agents are told before any play."""
+    with only_modules(allow):
+        for member in members:
+            build(member, task.kinds)
+
+
+def short_labels(paths: Sequence[str]) -> list[str]:
+    """The shortest ends of the paths that tell them apart: ``checkpoint_000010``, or with the run before it."""
+    parts = [[part for part in Path(path).parts if part != "checkpoints"] for path in paths]
+    for length in range(1, max(map(len, parts), default=0) + 1):
+        labels = ["/".join(part[-length:]) for part in parts]
+        if len(set(labels)) == len(set(paths)):
+            return labels
+    return list(paths)
+
+
+def world_facts(setup: Setup) -> dict[str, Any]:
+    """What decides an episode besides who plays: part of the key under which results are kept."""
+    rollout = setup.rollout
+    played = {key: getattr(rollout.config, key) for key in PLAY_KEYS}
+    facts: dict[str, Any] = to_plain(
+        {"env": rollout.env, "env_config": rollout.env_config, "wrappers": rollout.wrappers, **played}
+    )
+    return facts

@@ -1,0 +1,172 @@
+"""The ``marl`` command. Every sub-command is a few lines that call the package."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from marl import __version__
+from marl.cli.bench import bench
+from marl.cli.config import debug, doctor, init, schema, tune_throughput
+from marl.cli.games import crossplay, exploit, report
+from marl.cli.options import (
+    AsJson,
+    AsTest,
+    CheckpointFreq,
+    ConfigJson,
+    KeepCheckpoints,
+    LocalDir,
+    NumCpus,
+    NumWorkers,
+    QuietOption,
+    Seed,
+    Sets,
+    StopIters,
+    StopReward,
+    StopTimesteps,
+    Verbose,
+    given,
+    log_level_of,
+    output_of,
+    read_json,
+    stop_changes,
+)
+from marl.cli.play import export, replay, rollout
+from marl.cli.runs import compare, explain, runs
+from marl.cli.tune import tune
+from marl.errors import ConfigError
+from marl.run import execute, guarded, raw_scenario, run
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.command()(run)
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        print(f"marl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Multi-agent reinforcement learning with game theory."""
+
+
+@app.command()
+def train(
+    algo: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--run", metavar="ALGO", help="The algorithm, e.g. DQN, or package.module:Class. Default: PPO."),
+    ] = None,
+    env: Annotated[Optional[str], typer.Option(help="The world, e.g. CartPole-v1.")] = None,  # noqa: UP045
+    file: Annotated[Optional[Path], typer.Option("-f", "--file", help="A scenario file to start from.")] = None,  # noqa: UP045
+    config: ConfigJson = None,
+    sets: Sets = None,
+    local_dir: LocalDir = None,
+    num_workers: NumWorkers = None,
+    num_cpus: NumCpus = None,
+    seed: Seed = None,
+    stop_iters: StopIters = None,
+    stop_timesteps: StopTimesteps = None,
+    stop_reward: StopReward = None,
+    checkpoint_freq: CheckpointFreq = None,
+    keep_checkpoints: KeepCheckpoints = None,
+    as_test: AsTest = False,
+    as_json: AsJson = False,
+    quiet: QuietOption = False,
+    verbose: Verbose = 0,
+) -> None:
+    """Train an algorithm on a world without a scenario file: marl train --run PPO --env CartPole-v1."""
+    options = given(
+        algo=algo, env=env, num_workers=num_workers, ray_num_cpus=num_cpus, seed=seed, checkpoint_freq=checkpoint_freq,
+        keep_checkpoints=keep_checkpoints, log_level=log_level_of(verbose),
+    )  # fmt: skip
+    raw: dict[str, Any] = raw_scenario(file, None, sets or [], read_json(config), options)
+    if "env" not in raw:
+        raise ConfigError("no world was given. Add --env, for instance --env CartPole-v1, or -f FILE.")
+    stops = stop_changes(stop_iters, stop_timesteps, stop_reward)
+    if not stops and not raw.get("stop"):
+        raise ConfigError("when should it stop? Add --stop-timesteps, --stop-iters or --stop-reward.")
+    output = output_of(as_json, quiet)
+    raise typer.Exit(execute(raw, stops, local_dir, None, as_test, None, output=output))
+
+
+for command in (rollout, replay, export, crossplay, exploit, report, tune, compare, explain, runs):
+    app.command()(command)
+
+
+for about_config in (init, schema, doctor, debug, tune_throughput):
+    app.command()(about_config)
+
+
+app.add_typer(bench, name="bench")
+
+
+@app.command()
+def config(
+    algo: Annotated[Optional[str], typer.Argument(help="An algorithm; without one, the keys of a scenario.")] = None,  # noqa: UP045
+    all_keys: Annotated[bool, typer.Option("--all", help="The keys of everything.")] = False,
+) -> None:
+    """Print every key with its type, default and meaning."""
+    from marl.scenario.reference import algorithm_keys, everything, scenario_keys
+
+    if algo and all_keys:
+        raise ConfigError("give an algorithm, or --all, not both.")
+    print(everything() if all_keys else algorithm_keys(algo) if algo else scenario_keys())
+
+
+@app.command(name="list")
+def list_() -> None:
+    """Show algorithms, worlds, mappers and scenarios."""
+    from marl.scenario.reference import overview
+
+    print(overview(Path("scenarios")))
+
+
+@app.command()
+def check(
+    env: Annotated[str, typer.Argument(help="The world, as behind `env:` in a scenario.")],
+    config_: Annotated[Optional[str], typer.Option("--config", help="env_config as JSON, or @file.json.")] = None,  # noqa: UP045
+    wrappers: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--wrapper", help="A wrapper by name, or as JSON with its keys; repeatable, innermost first."),
+    ] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes to play at most.")] = 10,
+    steps: Annotated[int, typer.Option(min=1, help="Env steps to play at most.")] = 1_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
+) -> None:
+    """Look whether a world keeps its contract before training on it, and how fast it is.
+
+    Exit codes: 0 when there are no errors (warnings may be), 2 otherwise.
+    """
+    from rich.console import Console
+
+    from marl.envs.check import examine
+
+    chosen = [read_json(text, "--wrapper") if text.startswith("{") else text for text in wrappers or []]
+    report = examine(env, read_json(config_), steps, episodes=episodes, seed=seed, wrappers=chosen)
+    if as_json:
+        print(json.dumps(report.as_json(), indent=2))
+    else:
+        report.print(Console(soft_wrap=True, emoji=False))
+    raise typer.Exit(0 if report.passed else 2)
+
+
+def main() -> None:
+    guarded(app)
+
+
+if __name__ == "__main__":
+    main()

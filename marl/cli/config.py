@@ -1,0 +1,180 @@
+"""The commands around configuration: ``marl init``, ``schema``, ``doctor``, ``debug``, ``tune-throughput``."""
+
+from __future__ import annotations
+
+import json
+import pdb
+import sys
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any, Optional
+
+import typer
+
+from marl.cli.options import ConfigJson, Seed, Sets, StopIters, given, read_json, stop_changes
+from marl.errors import ConfigError, UserError
+from marl.inputs import real_path
+from marl.storage import storing, write_atomically
+
+EnvConfig = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--config", metavar="JSON|@FILE", help="env_config of the world as JSON, or @file.json."),
+]
+Algo = Annotated[str, typer.Option("--run", metavar="ALGO", help="The algorithm.")]
+
+
+def init(
+    env: Annotated[str, typer.Argument(help="The world, as behind `env:` in a scenario.")],
+    config: EnvConfig = None,
+    algo: Algo = "ppo",
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Where to write it; - prints it. Default: the world's name with .yaml."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there already.")] = False,
+) -> None:
+    """Write a commented scenario for a world, which runs as it is."""
+    from marl.scenario.init_template import file_name, scenario_text
+
+    path = out or Path(file_name(env))
+    if str(path) != "-" and path.exists() and not force:
+        raise ConfigError(f"{path} is there already. Choose another --out, or write over it with --force.")
+    text = scenario_text(env, read_json(config), algo)
+    if str(path) == "-":
+        print(text, end="")
+        return
+    _write(path, text)
+    print(f"wrote {path}. Run it: marl run {path}")
+
+
+def _write(path: Path, text: str) -> None:
+    if path.exists() and not path.is_file():  # /dev/stdout, for instance
+        with storing(path):
+            path.write_text(text, encoding="utf-8")
+    else:
+        write_atomically(real_path(path), text)  # what a link means, not the link
+
+
+def schema(
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Write it there instead."),
+    ] = None,
+) -> None:
+    """Print the JSON schema of a scenario, for completion and checks in editors (see docs/configuration.md)."""
+    from marl.scenario.schema import scenario_schema
+    from marl.tune.config import TuneConfig
+
+    text = json.dumps(scenario_schema({"tune": TuneConfig}), indent=1)
+    if out is None:
+        print(text)
+    else:
+        _write(out, text + "\n")
+
+
+def doctor(
+    without_ray: Annotated[bool, typer.Option("--without-ray", help="Do not start Ray, which takes seconds.")] = False,
+) -> None:
+    """Look whether this installation works: packages, torch, a place for results, a short run, a run on Ray.
+
+    Exit codes: 0 when it does (warnings may be), 2 otherwise.
+    """
+    from marl.diagnostics.doctor import examine
+
+    bad = 0
+    for finding in examine(with_ray=not without_ray):
+        print(finding, flush=True)
+        bad += finding.verdict == "error"
+    print(f"{bad} thing(s) to mend" if bad else "everything works")
+    raise typer.Exit(2 if bad else 0)
+
+
+def debug(
+    file: Annotated[Path, typer.Argument(help="A scenario file.")],
+    config: ConfigJson = None,
+    sets: Sets = None,
+    seed: Seed = None,
+    stop_iters: StopIters = None,
+) -> None:
+    """Run a scenario in one process and open Python's debugger where it fails.
+
+    Nothing is written to disk. Workers and learners are in this process, whatever the scenario says, so breakpoint() in a
+    world, a model or a callback works; so does Ctrl-C. Exit codes: 0 without an error, 2 after one.
+    """
+    from marl.run import raw_scenario
+    from marl.scenario.load import compose
+    from marl.diagnostics.debug import run_here
+
+    alone = {"num_workers": 0, "num_learners": 1, "pool": "auto", "collection": "auto", **given(seed=seed)}
+    raw: dict[str, Any] = raw_scenario(file, None, sets or [], read_json(config), alone)
+    stops = stop_changes(stop_iters, None, None)
+    scenario = compose({**raw, "stop": {**(raw.get("stop") or {}), **stops}}, str(file))
+    try:
+        run_here(scenario)
+    except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, ConfigError) and error.__cause__ is None:  # a mistake in the file: nothing to look at
+            raise
+        _open_debugger(error)
+        raise typer.Exit(2) from None
+
+
+def _open_debugger(error: BaseException) -> None:
+    """In the frame that raised first: errors of ours are raised from those of a world or a model."""
+    traceback.print_exception(error)
+    if isinstance(error, UserError):
+        print(f"\nerror: {error}", file=sys.stderr)
+    first: BaseException = error
+    while first.__cause__ is not None:
+        first = first.__cause__
+    place: TracebackType | None = first.__traceback__ or error.__traceback__
+    print("\nPython's debugger: w shows where, p NAME a variable, u and d move, q leaves.", file=sys.stderr)
+    pdb.post_mortem(place)
+
+
+def tune_throughput(
+    env: Annotated[str, typer.Argument(help="The world, as behind `env:` in a scenario.")],
+    config: ConfigJson = None,
+    algo: Algo = "ppo",
+    workers: Annotated[str, typer.Option(help="Numbers of Ray workers to try; 0: in this process.")] = "0,1,2",
+    copies: Annotated[str, typer.Option(help="Copies of the world per worker to try.")] = "1,4,16,64",
+    seconds: Annotated[float, typer.Option(min=0.0, help="How long each measurement takes at least.")] = 2.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure how many workers and copies of a world are fastest here, and say it.
+
+    The table shows env steps per second: collecting alone, and with learning. --config are more keys of the scenario.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from marl.diagnostics.env_speed import advice, measure, settings
+
+    table = Table("workers", "copies", "device", title=f"{env} by {algo}: env steps per second")
+    for heading in ("collecting", "with learning"):
+        table.add_column(heading, justify="right")
+    speeds = []
+    keys = {**read_json(config), "env": env, "algo": algo}
+    for speed in measure(keys, settings(numbers(workers, "--workers", 0), numbers(copies, "--copies", 1)), seconds):
+        speeds.append(speed)
+        if not as_json:
+            print(f"{speed.setting}: {speed.collecting:,.0f}, with learning {speed.training:,.0f}", flush=True)
+        where = speed.setting
+        rates = f"{speed.collecting:,.0f}", f"{speed.training:,.0f}"
+        table.add_row(str(where.num_workers), str(where.num_envs_per_worker), where.device, *rates)
+    if as_json:
+        print(json.dumps({"env": env, "speeds": [s.as_json() for s in speeds], "advice": advice(speeds)}))
+        return
+    Console(emoji=False).print(table)
+    print("\n".join(advice(speeds)))
+
+
+def numbers(text: str, option: str, least: int) -> list[int]:
+    """``0,1,2``."""
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < least:
+        raise ConfigError(f"{option} {text!r}: expected whole numbers of at least {least}, such as {least},4,16.")
+    return found

@@ -1,0 +1,204 @@
+"""The commands of the game theory: ``marl crossplay``, ``marl exploit``, ``marl report``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from marl.cli.options import Allow, WorldAgain, read_json
+
+EnvConfig = Annotated[Optional[str], typer.Option(help="env_config of the world as JSON, or @file.json.")]  # noqa: UP045
+PlayersOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(help='Players as JSON, e.g. {"red": ["red_*"], "blue": ["blue_*"]}. Default: groups, then agents.'),
+]
+UntilDecided = Annotated[bool, typer.Option("--until-decided", help="More episodes where it is open who earns more.")]
+BySeat = Annotated[
+    bool, typer.Option("--by-seat", help="Do not average over seats where one population plays them all.")
+]
+Explore = Annotated[
+    Optional[bool],  # noqa: UP045
+    typer.Option("--explore/--greedy", help="Default: distributions are drawn from, others play their best guess."),
+]
+Workers = Annotated[int, typer.Option(min=0, help="Ray workers; 0: in this process.")]
+ChanceSamples = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(
+        min=1,
+        help="Reset seeds that stand for chance in a tree. Default: as the world lists it, else until nothing is new.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+FirstSeed = Annotated[int, typer.Option(min=0, help="Seed of the first episode of each pairing.")]
+
+
+def crossplay(
+    checkpoints: Annotated[
+        list[str], typer.Argument(metavar="CHECKPOINT...", help="Run directories, checkpoints, PATH#policy, or random.")
+    ],
+    env: Annotated[Optional[str], typer.Option(help="Another world to play on, with equal spaces.")] = None,  # noqa: UP045
+    env_config: EnvConfig = None,
+    players: PlayersOption = None,
+    episodes: Annotated[int, typer.Option(help="Episodes per pairing, at least 2.")] = 100,
+    until_decided: UntilDecided = False,
+    max_episodes: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="--until-decided: episodes per pairing at most. Default: ten times --episodes."),
+    ] = None,
+    by_seat: BySeat = False,
+    explore: Explore = None,
+    workers: Workers = 0,
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="DIR", help="Keep the matches and payoffs.json here; the same command goes on from them."),
+    ] = None,
+    seed: FirstSeed = 0,
+    as_json: AsJson = False,
+    allow: Allow = None,
+) -> None:
+    """Let trained policies play each other and print what each earns against each.
+
+    Exit codes: 0 when all was played, 2 for bad input, 130 after Ctrl-C (with --out, what was played is kept).
+    """
+    from rich.console import Console
+
+    from marl.analysis.crossplay import cross_play
+    from marl.analysis.payoff_table import caption, payoff_table
+    from marl.analysis.progress import progress_bar
+    from marl.runs.damage import noted
+
+    try:
+        with noted() as damaged, progress_bar("episodes") as progress:
+            tensor = cross_play(
+                checkpoints, env, given(env_config, "--env-config"), given(players, "--players"), episodes=episodes,
+                until_decided=until_decided, max_episodes=max_episodes, symmetric=False if by_seat else "auto",
+                explore=explore, num_workers=workers, directory=out, seed=seed, allow=allow or [], progress=progress,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        print("stopped." + (f" The same command goes on with what is in {out}." if out else ""), file=sys.stderr)
+        raise typer.Exit(130) from None
+    if out is not None:
+        tensor.save(out.expanduser() / "payoffs.json")
+    if as_json:
+        print(json.dumps({**tensor.as_json(), **damaged.as_json()}))
+        return
+    Console(width=100_000, emoji=False).print(payoff_table(tensor))  # a cell in two lines cannot be read
+    print(caption(tensor))
+    if out is not None:
+        print(f"payoffs: {out / 'payoffs.json'}")
+
+
+def exploit(
+    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint, or a run directory (its newest one is measured).")],
+    method: Annotated[str, typer.Option(help="exact, best_response, or auto: exact on small games.")] = "auto",
+    algo: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Algorithm of trained best responses; default: the run's."),
+    ] = None,
+    timesteps: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="Env steps of training per player, rounded up to whole batches. Default: 20000."),
+    ] = None,
+    episodes: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=2, help="Episodes that show what a best response earns. Default: 400."),
+    ] = None,
+    max_nodes: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="exact: the largest tree, in nodes. Default: 200000."),
+    ] = None,
+    chance_samples: ChanceSamples = None,
+    workers: Workers = 0,
+    as_json: AsJson = False,
+    sets: WorldAgain = None,
+    allow: Allow = None,
+) -> None:
+    """Measure how far a trained run is from equilibrium: NashConv, exact or as a lower bound."""
+    from pydantic import ValidationError
+
+    from marl.analysis.exploit import exploitability_of, told
+    from marl.analysis.progress import progress_bar
+    from marl.config import explain
+    from marl.populations.exploit_config import ExploitabilityConfig
+    from marl.scenario.load import parse_set
+    from marl.runs.damage import noted
+
+    given = {"best_response_algo": algo, "best_response_timesteps": timesteps, "best_response_episodes": episodes}
+    given |= {"max_nodes": max_nodes, "chance_samples": chance_samples, "method": method}
+    try:
+        config = ExploitabilityConfig(**{key: value for key, value in given.items() if value is not None})
+    except ValidationError as error:
+        raise explain(error, "marl exploit", ExploitabilityConfig.model_fields) from None
+    with noted() as damaged, progress_bar("env steps") as progress:
+        found = exploitability_of(checkpoint, config, workers, allow or [], progress, dict(map(parse_set, sets or [])))
+    print(json.dumps({**found.as_json(), **damaged.as_json()}, indent=2) if as_json else "\n".join(told(found)))
+
+
+def report(
+    env: Annotated[str, typer.Argument(help="The world, as behind `env:` in a scenario.")],
+    checkpoints: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(
+            metavar="[CHECKPOINT...]", help="As in crossplay, also PATH#SIDE.answer/3. None: only the game."
+        ),
+    ] = None,
+    all_checkpoints: Annotated[
+        bool, typer.Option("--all-checkpoints", help="All checkpoints of the run directories, not only the newest.")
+    ] = False,
+    members: Annotated[bool, typer.Option("--members", help="Also all members of the runs' populations.")] = False,
+    no_random: Annotated[bool, typer.Option("--no-random", help="Without the random player.")] = False,
+    env_config: EnvConfig = None,
+    players: PlayersOption = None,
+    episodes: Annotated[int, typer.Option(help="Episodes per pairing, and of random play; at least 2.")] = 100,
+    until_decided: UntilDecided = False,
+    by_seat: BySeat = False,
+    explore: Explore = None,
+    best_response: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, metavar="TIMESTEPS", help="Also train best responses, for so many env steps per player."),
+    ] = None,
+    max_nodes: Annotated[int, typer.Option(min=1, help="The largest tree that is solved exactly, in nodes.")] = 50_000,
+    chance_samples: ChanceSamples = None,
+    workers: Workers = 0,
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="DIR", help="Where the report goes. Default: report_ENV."),
+    ] = None,
+    seed: FirstSeed = 0,
+    as_json: AsJson = False,
+    allow: Allow = None,
+) -> None:
+    """Report on a game and on those trained for it: payoffs, ranking, exploitability, equilibria, curves; text, JSON, HTML.
+
+    Exit codes: 0 when the report is written, 2 for bad input, 130 after Ctrl-C (what was played is kept).
+    """
+    from marl.analysis.progress import progress_bar
+    from marl.analysis.report.build import Wishes, build_report, checked_place, default_directory
+    from marl.runs.damage import noted
+
+    wishes = Wishes(
+        all_checkpoints, members, not no_random, episodes, until_decided, by_seat, explore, workers, seed, best_response,
+        max_nodes, chance_samples, allow or [],
+    )  # fmt: skip
+    directory = checked_place(out or default_directory(env))
+    try:
+        with noted() as damaged, progress_bar("report") as progress:
+            found = build_report(
+                env, checkpoints or [], given(env_config, "--env-config"), given(players, "--players"), wishes, directory,
+                progress,
+            )  # fmt: skip
+            found.numbers.update(damaged.as_json())
+            found.write(directory)
+    except KeyboardInterrupt:
+        print(f"stopped. The same command goes on with what is in {directory}.", file=sys.stderr)
+        raise typer.Exit(130) from None
+    print(json.dumps(found.as_json()) if as_json else f"{found.text}\nreport: {directory / 'report.html'}")
+
+
+def given(text: str | None, option: str) -> dict[str, Any] | None:
+    """What an option holds as JSON; None where it was not given."""
+    return read_json(text, option) if text else None

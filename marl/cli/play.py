@@ -1,0 +1,164 @@
+"""The commands that show what was learned: ``marl rollout``, ``marl replay``, ``marl export``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from marl.cli.options import Allow, WorldAgain, read_json
+from marl.errors import ConfigError, printable
+
+
+def rollout(
+    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint, or a run directory (its newest one is played).")],
+    episodes: Annotated[Optional[int], typer.Option(min=1, help="Episodes to play. Default: 10.")] = None,  # noqa: UP045
+    steps: Annotated[Optional[int], typer.Option(min=1, help="Env steps to play instead.")] = None,  # noqa: UP045
+    policy: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            metavar="ID=PATH",
+            help="Let a policy of another run play: ID is a policy or an agent, PATH a run, a checkpoint, an export, "
+            "PATH#policy, or random; repeatable.",
+        ),
+    ] = None,
+    explore: Annotated[bool, typer.Option("--explore", help="Play with exploration instead of greedily.")] = False,
+    both: Annotated[bool, typer.Option("--both", help="Play greedily, then the same seeds with exploration.")] = False,
+    env: Annotated[Optional[str], typer.Option(help="Another world with equal spaces.")] = None,  # noqa: UP045
+    env_config: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Changes to env_config as JSON, or @file.json; all of it with --env."),
+    ] = None,
+    sets: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a key of the world or of who plays, e.g. --set horizon=200; repeatable.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode.")] = 0,
+    render: Annotated[
+        bool, typer.Option("--render", help="Show each step: texts are printed, pictures open a window.")
+    ] = False,
+    video: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Film it: NAME.gif or NAME.mp4."),
+    ] = None,
+    fps: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(
+            min=0.1, max=100, help="Frames per second of --video or --render. Default: 2 for texts, 15 for pictures."
+        ),
+    ] = None,
+    save: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="DIR", help="Keep the episodes here, to learn from them by `input: DIR`."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object; what happens goes to stderr.")
+    ] = False,
+    allow: Allow = None,
+) -> None:
+    """Play a trained run and print what each episode brought, by policy and agent; needs nothing but the path.
+
+    Exit codes: 0 when all was played, 2 for bad input, 130 after Ctrl-C (a video is kept as far as it has come).
+    """
+    from marl.play.policy_sources import read_sources
+    from marl.runs.damage import noted
+    from marl.play.playback import Changes, Wishes, play
+
+    if episodes is not None and steps is not None:
+        raise ConfigError("--episodes and --steps cannot be given together.")
+    if explore and both:
+        raise ConfigError("--explore and --both cannot be given together.")
+    if fps is not None and video is None and not render:
+        raise ConfigError(
+            "--fps is the speed of --video FILE or --render, and neither is given. Add one, or drop --fps."
+        )
+    ways = (False, True) if both else (explore,)
+    wishes = Wishes(episodes or 10, steps, ways, seed, render, video, fps, save)
+    changes = Changes(env, read_json(env_config, "--env-config"), sets or (), read_sources(policy or []))
+    try:
+        with noted() as damaged:
+            tallies = play(checkpoint, wishes, frozenset(allow or []), changes, _beside if as_json else _print)
+    except KeyboardInterrupt:
+        print("stopped.", file=sys.stderr)
+        raise typer.Exit(130) from None
+    files = {name: str(path) for name, path in (("video", video), ("saved", save)) if path is not None}
+    if as_json:
+        played = [tally.as_json() for tally in tallies]
+        about = {"checkpoint": str(checkpoint), "seed": seed, "play": played}
+        print(json.dumps({**about, **files, **damaged.as_json()}))
+        return
+    _tell(tallies, files)
+
+
+def _tell(tallies: list[Any], files: dict[str, str]) -> None:
+    from marl.play.return_summary import table
+
+    for line in [*(f"{name}: {path}" for name, path in files.items()), *table(tallies)]:
+        print(line)
+    for tally in tallies:
+        print(f"{tally.manner}: {tally.summary()}" if len(tallies) > 1 else tally.summary())
+
+
+def _print(text: str) -> None:
+    print(text, flush=True)
+
+
+def _beside(text: str) -> None:
+    """What somebody may want to read while it runs goes beside the JSON."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def replay(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A trace, a trajs_N.npz, or a directory of them.")],
+    episode: Annotated[Optional[int], typer.Option(min=0, help="Show this one, step by step. Default: 0.")] = None,  # noqa: UP045
+    steps: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="Show so many steps of it at most. Default: all."),
+    ] = None,
+    summary: Annotated[bool, typer.Option("--list", help="Only list the episodes.")] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print one JSON object: all episodes in brief, or with --episode or --steps one."),
+    ] = False,
+) -> None:
+    """View recorded episodes (`output:`, or rollout --save): who saw what, did what and earned what, step by step."""
+    from marl.offline.view import open_recording
+
+    if summary and episode is not None:
+        raise ConfigError("--list and --episode cannot be given together.")
+    if summary and steps is not None:
+        raise ConfigError("--list and --steps cannot be given together: a list shows no steps. Drop one of them.")
+    recording = open_recording(path)
+    if as_json:
+        one = 0 if steps is not None and episode is None else episode
+        print(json.dumps(recording.as_json(one, steps)))
+        return
+    lines = recording.listed() if summary else recording.told(episode or 0, steps)
+    for line in lines:
+        print(printable(line))
+
+
+def export(
+    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint, or a run directory (its newest one is exported).")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to: each policy gets a folder of its name in it.")],
+    policy: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(metavar="ID", help="A policy to export; repeatable. Default: all."),
+    ] = None,
+    sets: WorldAgain = None,
+    allow: Allow = None,
+) -> None:
+    """Write policies as safetensors and JSON, to be played without the run: marl.load_policy(DIR)."""
+    from marl.scenario.load import parse_set
+    from marl.play.export import export_checkpoint
+
+    changes = dict(map(parse_set, sets or []))
+    for folder in export_checkpoint(checkpoint, out, policy or None, frozenset(allow or []), changes):
+        print(f"exported: {printable(folder)}")

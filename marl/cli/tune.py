@@ -1,0 +1,190 @@
+"""``marl tune``: search for good values of a scenario's keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from marl.cli.options import (
+    Allow,
+    LocalDir,
+    NumCpus,
+    NumWorkers,
+    Seed,
+    Sets,
+    StopIters,
+    StopReward,
+    StopTimesteps,
+    stop_changes,
+)
+from marl.errors import ConfigError, printable
+
+if TYPE_CHECKING:
+    from marl.tune.outcome import Tuning
+
+NumSamples = Annotated[Optional[int], typer.Option(min=1, help="Trials per point of the grid.")]  # noqa: UP045
+Metric = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(help="Result field to compare by. Default: the evaluation's."),
+]
+Mode = Annotated[Optional[str], typer.Option(metavar="max|min", help="What is better. Default: max.")]  # noqa: UP045
+Scheduler = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(metavar="fifo|asha", help="asha stops trials that are behind. Default: fifo."),
+]
+MaxConcurrent = Annotated[Optional[int], typer.Option(min=1, help="Trials at the same time at most.")]  # noqa: UP045
+ResumeSearch = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(metavar="DIR", help="Go on with an interrupted search."),
+]
+Verbose = Annotated[
+    int, typer.Option("--verbose", min=0, max=3, help="0: nothing, 1: table, 2: results, 3: all fields.")
+]
+
+
+def tune(
+    file: Annotated[Optional[Path], typer.Argument(help="A scenario file with {grid_search: [...]}.")] = None,  # noqa: UP045
+    sets: Sets = None,
+    num_samples: NumSamples = None,
+    metric: Metric = None,
+    mode: Mode = None,
+    scheduler: Scheduler = None,
+    max_concurrent_trials: MaxConcurrent = None,
+    local_dir: LocalDir = None,
+    num_workers: NumWorkers = None,
+    num_cpus: NumCpus = None,
+    seed: Seed = None,
+    stop_iters: StopIters = None,
+    stop_timesteps: StopTimesteps = None,
+    stop_reward: StopReward = None,
+    resume: ResumeSearch = None,
+    allow: Allow = None,
+    verbose: Verbose = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end and nothing else.")] = False,
+) -> None:
+    """Run a scenario once for each value that it searches over, side by side, and name the best.
+
+    A value is searched by writing {grid_search: [...]}, {choice: [...]}, {uniform: [a, b]}, {loguniform: [a, b]} or
+    {randint: [a, b]} in its place. Exit codes: 0 when all trials ended, 1 when one failed, 2 for bad input, 130 after
+    Ctrl-C. The last line printed is `results: DIR`.
+    """
+    from marl.scenario.load import parse_set
+    from marl.runs.damage import noted
+    from marl.runs.saved import PLACES_OF_NEW_RUNS, check_given_again
+    from marl.trust import Trust, under, words_of
+    from marl.tune.config import tune_config
+    from marl.tune.sweep import search_scenario
+
+    if (file is None) == (resume is None):
+        raise ConfigError("give a scenario file, or --resume DIR to go on with an interrupted search, but not both.")
+    if resume is not None and local_dir is not None:
+        raise ConfigError("--resume goes on where the search is, so it cannot be given with --local-dir.")
+    keys, options, cpus = _read(file) if file is not None else _read_again(resume)
+    trust = None
+    if resume is not None:  # names and places in a file are only used as far as the user says so again
+        again = [parse_set(text) for text in sets or []]
+        check_given_again(keys, [key for key, _ in again], resume, PLACES_OF_NEW_RUNS)
+        trust = Trust(frozenset(allow or []), frozenset(words_of([value for _, value in again])))
+    keys = _changed(keys, options, sets or [], {"num_workers": num_workers, "seed": seed})
+    stops = stop_changes(stop_iters, stop_timesteps, stop_reward)
+    if stops:
+        keys["stop"] = {**(keys.get("stop") or {}), **stops}
+    given = {
+        "num_samples": num_samples,
+        "metric": metric,
+        "mode": mode,
+        "scheduler": scheduler,
+        "max_concurrent_trials": max_concurrent_trials,
+    }
+    where = str(file or resume)
+    chosen = tune_config({**options, **{key: value for key, value in given.items() if value is not None}}, where)
+    shown = 0 if as_json else verbose
+    with noted() as damaged, under(trust):
+        found = search_scenario(keys, chosen, where, None, local_dir, resume, num_cpus or cpus, shown)
+        lines = [] if as_json else closing_lines(found)
+        about = as_dict(found) if as_json else {}
+    print(json.dumps({**about, **damaged.as_json()}, indent=2) if as_json else "\n".join(lines))
+    raise typer.Exit(130 if found.interrupted else 1 if found.failed else 0)
+
+
+def _read(file: Path) -> tuple[dict[str, Any], dict[str, Any], int | None]:
+    """The scenario's keys and its section ``tune``; how many CPUs Ray gets is left open."""
+    from marl.scenario.load import read_yaml
+
+    keys = read_yaml(file)
+    keys.setdefault("name", file.stem)
+    options = keys.pop("tune", None) or {}
+    if not isinstance(options, dict):
+        raise ConfigError(f"{file}: tune is {options!r}; expected keys and values, such as `tune: {{num_samples: 4}}`.")
+    return keys, options, None
+
+
+def _read_again(directory: Path | None) -> tuple[dict[str, Any], dict[str, Any], int | None]:
+    """The same of a search that was begun earlier."""
+    from marl.tune.sweep import stored_search
+
+    assert directory is not None
+    keys, options, cpus = stored_search(directory)
+    return keys, options.model_dump(), cpus
+
+
+def _changed(keys: dict[str, Any], options: dict[str, Any], sets: list[str], given: dict[str, Any]) -> dict[str, Any]:
+    """The keys with what was given on the command line; ``--set tune.KEY=VALUE`` goes to the options."""
+    from marl.scenario.load import apply, parse_set
+
+    for text in sets:
+        key, value = parse_set(text)
+        if key.startswith("tune."):
+            options[key.removeprefix("tune.")] = value
+        else:
+            apply(keys, key, value)
+    return {**keys, **{key: value for key, value in given.items() if value is not None}}
+
+
+def closing_lines(found: Tuning) -> list[str]:
+    """The best trial, what failed, how to go on, where everything is."""
+    from marl.registry import used_packages
+
+    lines = [f"trial {trial.index:05d} failed: {printable(trial.error)}" for trial in found.failed]
+    if any(trial.score is not None for trial in found.trials):
+        best = found.best_trial
+        values = ", ".join(f"{name}={value}" for name, value in best.params.items())
+        lines.append(f"best trial: {best.index:05d} ({values}), {found.metric} {best.score:.4g}")
+        if best.checkpoint is not None:
+            lines.append(f"play it: marl rollout {best.checkpoint}")
+    else:
+        lines.append(f"no trial has a value of {found.metric} yet")
+    if found.interrupted:
+        allowed = "".join(f" --allow {package}" for package in used_packages())
+        lines.append(f"interrupted. Go on with: marl tune --resume {found.directory}{allowed}")
+    return [*lines, f"results: {found.directory}"]
+
+
+def as_dict(found: Tuning) -> dict[str, Any]:
+    """The same for programs."""
+    from marl.runs.files import to_plain
+
+    scored = [trial for trial in found.trials if trial.score is not None]
+    return {
+        "directory": str(found.directory),
+        "metric": found.metric,
+        "mode": found.mode,
+        "interrupted": found.interrupted,
+        "best_trial": found.best_trial.index if scored else None,
+        "trials": [
+            {
+                "index": trial.index,
+                "trial_id": trial.trial_id,
+                "params": to_plain(trial.params),
+                "status": trial.status,
+                "error": trial.error or None,
+                "score": trial.score,
+                "directory": str(trial.directory),
+                "checkpoint": str(trial.checkpoint) if trial.checkpoint is not None else None,
+            }
+            for trial in found.trials
+        ],
+    }

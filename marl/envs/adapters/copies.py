@@ -1,0 +1,93 @@
+"""Several agents that each play a copy of the same Gymnasium env, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from pydantic import Field, PositiveInt
+
+from marl.config import Config
+from marl.data.task import AgentID, AnySpace, Array
+from marl.envs.base import Action, EnvContext, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.adapters.drawing import RENDER_MODE, build
+from marl.envs.adapters.masks import beside_mask, mask_size, with_mask
+from marl.envs.adapters.permits import check_gymnasium, check_places
+
+
+class CopiesConfig(Config):
+    """Keys of ``env_config``."""
+
+    env: str = Field("CartPole-v1", description="Gymnasium id of the env that each agent plays.")
+    num_agents: PositiveInt = Field(2, description="Copies, one per agent.")
+    env_config: dict[str, Any] = Field({}, description="Keywords of the Gymnasium env.")
+
+
+class GymnasiumCopies(MultiAgentEnv):
+    """Agents ``agent_0``, ``agent_1``, ... who do not meet. Each ends by itself; the episode ends with the last one."""
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        keys = CopiesConfig(**(config or {}))
+        check_gymnasium(keys.env)
+        check_places(keys.env, keys.env_config, "env_config.env_config")
+        inner = EnvContext(keys.env_config, render_mode=getattr(config, RENDER_MODE, None))
+        self.envs: dict[AgentID, gym.Env[Any, Any]] = {
+            f"agent_{i}": build(partial(gym.make, keys.env), inner) for i in range(keys.num_agents)
+        }
+        self.possible_agents = tuple(self.envs)
+        self.mask_size = mask_size(self.envs[self.possible_agents[0]])
+
+    def observation_space(self, agent: AgentID) -> AnySpace:
+        space = self.envs[agent].observation_space
+        return with_mask(space, self.mask_size) if self.mask_size else space
+
+    def action_space(self, agent: AgentID) -> AnySpace:
+        return self.envs[agent].action_space
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
+        seeds = [None] * len(self.envs) if seed is None else np.random.SeedSequence(seed).generate_state(len(self.envs))
+        given = dict(options) if options else None
+        pairs = {
+            agent: env.reset(seed=None if s is None else int(s), options=given)
+            for (agent, env), s in zip(self.envs.items(), seeds, strict=True)
+        }
+        infos = {agent: info for agent, (_, info) in pairs.items()}
+        return self._seen({agent: obs for agent, (obs, _) in pairs.items()}, infos), infos
+
+    def step(self, actions: dict[AgentID, Action]) -> StepResult:
+        obs, rewards, terminated, truncated, infos = StepResult({}, {}, {}, {}, {})
+        for agent, action in actions.items():
+            obs[agent], reward, terminated[agent], truncated[agent], infos[agent] = self.envs[agent].step(action)
+            rewards[agent] = float(reward)
+        return StepResult(self._seen(obs, infos), rewards, terminated, truncated, infos)
+
+    def _seen(self, obs: dict[AgentID, Obs], infos: Mapping[AgentID, Info]) -> dict[AgentID, Obs]:
+        if not self.mask_size:
+            return obs
+        return {agent: beside_mask(o, infos[agent], self.mask_size) for agent, o in obs.items()}
+
+    def render(self) -> Array | None:
+        """The copies side by side; None where the env draws no pictures."""
+        pictures = [env.render() for env in self.envs.values()]
+        arrays = [picture for picture in pictures if isinstance(picture, np.ndarray)]
+        return np.concatenate(arrays, axis=1) if len(arrays) == len(pictures) else None
+
+    def close(self) -> None:
+        for env in self.envs.values():
+            env.close()
+
+
+def make_multi_agent(env: str) -> Callable[[Mapping[str, Any]], GymnasiumCopies]:
+    """A creator for ``register_env``: ``env_config`` has ``num_agents``, everything else goes to the Gymnasium env."""
+
+    def create(config: Mapping[str, Any]) -> GymnasiumCopies:
+        rest = {key: value for key, value in config.items() if key != "num_agents"}
+        keys = {"env": env, "num_agents": config.get("num_agents", 2), "env_config": rest}
+        return GymnasiumCopies(EnvContext(keys, render_mode=getattr(config, RENDER_MODE, None)))
+
+    return create

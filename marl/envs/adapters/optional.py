@@ -1,0 +1,49 @@
+"""Worlds that live in packages of their own: ``vmas:...``, ``openspiel:...`` and ``lbforaging:...``."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from marl.errors import ConfigError, EnvError
+
+EXTRAS = {"vmas": "vmas", "openspiel": "open_spiel", "lbforaging": "lbforaging"}
+"""Prefix of the env's name to the package that has it."""
+
+
+def optional_creator(env: str) -> Callable[..., Any] | None:
+    """What builds the world behind ``prefix:name``, or None where the prefix is none of ours."""
+    prefix, _, name = env.partition(":")
+    if prefix == "vmas":
+        from marl.envs.adapters.vmas import vmas_world
+
+        return vmas_world(name)
+    if prefix == "openspiel":
+        from marl.envs.adapters.openspiel import openspiel_world
+
+        return openspiel_world(name)
+    if prefix == "lbforaging":
+        from marl.envs.adapters.lbforaging import foraging_world
+
+        return foraging_world(name)
+    return None
+
+
+def need(package: str, prefix: str) -> Any:
+    """The imported package of an optional world; a ``ConfigError`` with the pip command where it is missing."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise ConfigError(
+            f"env {prefix}:... needs the package {package!r}, which cannot be imported ({error}). Install it: "
+            f"pip install {EXTRAS[prefix]}"
+        ) from error
+
+
+def undrawable(env: str, error: BaseException) -> EnvError:
+    """What to say where OpenGL fails."""
+    return EnvError(
+        f"env {env!r} cannot be drawn here: {type(error).__name__}: {error}. It draws with OpenGL: install libegl1 and libgl1 "
+        "for drawing without a display, or start the command under xvfb-run."
+    )

@@ -1,0 +1,317 @@
+"""PettingZoo envs as worlds, parallel and turn-based: the dialect is nearly ours."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from marl.data.task import AgentID, AnySpace, Array
+from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.chance import hand_on_chance, lists_chance, nothing_random
+from marl.envs.adapters.drawing import build
+from marl.envs.adapters.pettingzoo_spaces import blank
+from marl.envs.adapters.masks import beside_mask, with_mask
+from marl.envs.adapters.permits import check_pettingzoo, check_places
+from marl.envs.adapters.pettingzoo_episode import STALE
+from marl.envs.vector.layout import MASK, inner_space
+from marl.envs.tasks import hand_on_tasks, users_env
+from marl.errors import ConfigError, EnvError, did_you_mean, let_through
+
+APART = ("mpe2",)  # families that are packages of their own
+NOT_RANDOM = tuple(f"pettingzoo.classic.{game}." for game in ("chess", "connect_four", "go", "rps", "tictactoe"))
+
+
+class PettingZooWorld(MultiAgentEnv):
+    """What both kinds share: spaces, masks, the global state, rendering.
+
+    Some envs give legal-action masks in ``info["action_mask"]`` instead of the observation. They are found by one reset and
+    put beside the observation, where every algorithm sees them. Agents with equal spaces are treated alike, also where only
+    the one whose turn it is has a mask.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        self.possible_agents = tuple(env.possible_agents)
+        self._action_spaces: dict[AgentID, AnySpace] = {a: env.action_space(a) for a in self.possible_agents}
+        self._observation_spaces: dict[AgentID, AnySpace] = {a: env.observation_space(a) for a in self.possible_agents}
+        self.mask_sizes = self._masks_in_infos(self._first_infos())
+        for agent, size in self.mask_sizes.items():
+            self._observation_spaces[agent] = with_mask(self._observation_spaces[agent], size)
+        self._finished = False
+        self._state: Array | None = self._first_state()
+        hand_on_tasks(self, "env")
+        hand_on_chance(self, "env")
+        if not lists_chance(self) and type(env.unwrapped).__module__.startswith(NOT_RANDOM):
+            self.chance_outcomes = nothing_random
+
+    @property
+    def users_env(self) -> Any:
+        """The env without its wrappers: what ``foreach_env`` reaches."""
+        return users_env(self.env.unwrapped)
+
+    @abstractmethod
+    def _first_infos(self) -> Mapping[AgentID, Info]:
+        """Infos after a reset."""
+
+    def _masks_in_infos(self, infos: Mapping[AgentID, Info]) -> dict[AgentID, int]:
+        """Size of the mask of each agent whose mask comes in the infos, and not in the observation already."""
+        found: list[tuple[AnySpace, AnySpace, int]] = []
+        for agent in self.possible_agents:
+            mask = (infos.get(agent) or {}).get(MASK)
+            if mask is not None and not inner_space(self._observation_spaces[agent])[1]:
+                found.append((self._observation_spaces[agent], self._action_spaces[agent], int(np.size(mask))))
+        return {
+            agent: size
+            for agent in self.possible_agents
+            for seen, acts, size in found
+            if self._observation_spaces[agent] == seen and self._action_spaces[agent] == acts
+        }
+
+    def _first_state(self) -> Array | None:
+        """The global state after the first reset; None where the env has none."""
+        if getattr(self.env, "state_space", None) is None:
+            return None
+        try:
+            return np.asarray(self.env.state(), np.float32)
+        except (NotImplementedError, AttributeError):
+            return None
+
+    def _all_terminated(self, truncated: Mapping[AgentID, bool]) -> bool:
+        return not getattr(self.env, "agents", True) and not any(truncated.values())
+
+    def _seen(self, agent: AgentID, obs: Obs, info: Info) -> Obs:
+        size = self.mask_sizes.get(agent)
+        return obs if size is None else beside_mask(obs, info, size)
+
+    def observation_space(self, agent: AgentID) -> AnySpace:
+        return self._observation_spaces[agent]
+
+    def action_space(self, agent: AgentID) -> AnySpace:
+        return self._action_spaces[agent]
+
+    def state(self) -> Array | None:
+        """The env's own global state, where it has one.
+
+        Some envs cannot tell it any more once everybody has terminated. Nothing is bootstrapped from there, so the state
+        before is as good.
+        """
+        if self._state is not None:
+            try:
+                self._state = np.asarray(self.env.state(), np.float32)
+            except Exception:
+                if not self._finished:
+                    raise
+        return self._state
+
+    def render(self) -> Array | str | None:
+        picture: Array | str | None = self.env.render()
+        return picture
+
+    def close(self) -> None:
+        self.env.close()
+
+
+class ParallelWorld(PettingZooWorld):
+    """A PettingZoo ``ParallelEnv``: everybody acts at once."""
+
+    def _first_infos(self) -> Mapping[AgentID, Info]:
+        infos: Mapping[AgentID, Info] = self.env.reset(seed=0)[1]
+        return infos
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
+        obs, infos = self.env.reset(seed=seed, options=options)
+        self._finished = False
+        seen = {a: self._seen(a, o, infos.get(a) or {}) for a, o in obs.items()}
+        return _asked(seen, infos), infos
+
+    def step(self, actions: dict[AgentID, Action]) -> StepResult:
+        if len(actions) < len(self.env.agents):
+            actions = self._completed(actions)
+        try:
+            obs, rewards, terminated, truncated, infos = self.env.step(actions)
+        except KeyError as error:
+            self._explain_latecomer(error, actions)
+            raise
+        self._finished = self._all_terminated(truncated)
+        seen = {a: self._seen(a, o, infos.get(a) or {}) for a, o in obs.items()} if self.mask_sizes else obs
+        seen = _asked(seen, infos)
+        return StepResult(seen, rewards, terminated, truncated, infos)
+
+    def _explain_latecomer(self, error: KeyError, actions: Mapping[AgentID, Action]) -> None:
+        """Some wrappers, such as ``black_death_v3``, want actions of agents that they never let anybody see."""
+        late = next((agent for agent in self.possible_agents if error.args == (agent,)), None)
+        if late is not None and late not in actions:
+            raise EnvError(
+                f"{type(self.env).__name__} wants an action of agent {late!r}, who is not in its agents "
+                f"({', '.join(map(str, actions))}). It takes the agents of the reset for all there are, and does not fit an "
+                "env in which others appear later. Leave this wrapper out."
+            ) from error
+
+    def _completed(self, actions: dict[AgentID, Action]) -> dict[AgentID, Action]:
+        """With blank actions for those who were not asked: wrappers want one of everybody, our export ignores these."""
+        return {a: actions[a] if a in actions else blank(self._action_spaces[a]) for a in self.env.agents}
+
+
+def _asked(obs: dict[AgentID, Obs], infos: Mapping[AgentID, Info]) -> dict[AgentID, Obs]:
+    """Without those who are not asked and only see their latest observation again, as exported worlds of ours do."""
+    stale = [agent for agent, info in infos.items() if info and info.get(STALE) is True]
+    return {agent: o for agent, o in obs.items() if agent not in stale} if stale else obs
+
+
+class TurnBasedWorld(PettingZooWorld):
+    """A PettingZoo ``AECEnv``: one agent acts at a time, and all are paid for it.
+
+    Each step plays the agent whose turn it is. Rewards are what this step paid to everybody; agents that ended in it get their
+    last observation, and their empty turns are played at once, with what these pay and whom they end. An episode in which one
+    terminates while another truncates simply ends.
+    """
+
+    def _first_infos(self) -> Mapping[AgentID, Info]:
+        self.env.reset(seed=0)
+        return self._infos()
+
+    def _info(self, agent: AgentID) -> Info:
+        info: Info = self.env.infos.get(agent) or {}
+        return info
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
+        self.env.reset(seed=seed, options=options)
+        self._ended: set[AgentID] = set()
+        self._finished = False
+        return self._turn(), self._infos()
+
+    def step(self, actions: dict[AgentID, Action]) -> StepResult:
+        (action,) = actions.values()
+        self.env.step(action)
+        rewards = dict(self.env.rewards)
+        obs, (terminated, truncated) = self._skip_the_dead(rewards)
+        self._finished = self._all_terminated(truncated)
+        return StepResult({**obs, **self._turn()}, rewards, terminated, truncated, self._infos())
+
+    def _turn(self) -> dict[AgentID, Obs]:
+        """The observation of the agent whose turn it is."""
+        if not self.env.agents:
+            return {}
+        agent = self.env.agent_selection
+        return {agent: self._seen(agent, self.env.observe(agent), self._info(agent))}
+
+    def _skip_the_dead(
+        self, rewards: dict[AgentID, float]
+    ) -> tuple[dict[AgentID, Obs], tuple[dict[AgentID, bool], dict[AgentID, bool]]]:
+        """Last observations and flags of agents that ended, after playing the empty turns that PettingZoo wants of them.
+
+        An env may end and pay others in such a turn, for instance the last one standing; this pay is added to ``rewards``.
+        """
+        obs: dict[AgentID, Obs] = {}
+        terminated: dict[AgentID, bool] = {}
+        truncated: dict[AgentID, bool] = {}
+        self._note_the_dead(obs, terminated, truncated)
+        while self.env.agents and self.env.agent_selection in self._ended:
+            for agent, amount in self._empty_turn().items():
+                rewards[agent] = rewards.get(agent, 0.0) + amount
+            self._note_the_dead(obs, terminated, truncated)
+        return obs, (terminated, truncated)
+
+    def _note_the_dead(
+        self, obs: dict[AgentID, Obs], terminated: dict[AgentID, bool], truncated: dict[AgentID, bool]
+    ) -> None:
+        for agent in self.env.agents:
+            if agent not in self._ended and (self.env.terminations[agent] or self.env.truncations[agent]):
+                obs[agent] = self._seen(agent, self.env.observe(agent), self._info(agent))
+                terminated[agent] = bool(self.env.terminations[agent])
+                truncated[agent] = bool(self.env.truncations[agent])
+                self._ended.add(agent)
+
+    def _empty_turn(self) -> dict[AgentID, float]:
+        """Play the turn of an agent that ended; what it paid to others.
+
+        Some envs leave the rewards of the step before in ``rewards``. These are not new: they neither differ from what was
+        there nor add to what PettingZoo will hand over.
+        """
+        shown, owed = dict(self.env.rewards), dict(self.env._cumulative_rewards)
+        self.env.step(None)
+        paid: dict[AgentID, float] = {}
+        for agent in self.env.agents:
+            reward = self.env.rewards.get(agent, 0.0)
+            added = self.env._cumulative_rewards.get(agent, 0.0) - owed.get(agent, 0.0)
+            if added or reward != shown.get(agent, 0.0):
+                paid[agent] = added or reward
+        return paid
+
+    def _infos(self) -> dict[AgentID, Info]:
+        return {agent: self._info(agent) for agent in self.env.agents}
+
+
+def from_pettingzoo(env: Any) -> MultiAgentEnv:
+    """The world around a PettingZoo env of either kind."""
+    bare = _without_guards(env)
+    return TurnBasedWorld(bare) if hasattr(bare, "agent_iter") else ParallelWorld(bare)
+
+
+def _without_guards(env: Any) -> Any:
+    """The env without PettingZoo's outer wrappers that only watch the caller.
+
+    They look for steps before a reset and for actions outside of the space, which our callers never send, and hand every
+    attribute through: without them the MPE games are 1.5 times as fast. Wrappers that change anything stay.
+    """
+    from pettingzoo.utils import wrappers
+    from pettingzoo.utils.conversions import aec_to_parallel, aec_to_parallel_wrapper
+
+    parallel = type(env) is aec_to_parallel_wrapper
+    inner = env.aec_env if parallel else env
+    while type(inner) in (wrappers.OrderEnforcingWrapper, wrappers.AssertOutOfBoundsWrapper):
+        inner = inner.env
+    return aec_to_parallel(inner) if parallel else inner
+
+
+def is_pettingzoo(env: object) -> bool:
+    return hasattr(env, "possible_agents") and hasattr(env, "step") and hasattr(env, "observation_space")
+
+
+def make_pettingzoo(path: str, env_config: Mapping[str, Any]) -> MultiAgentEnv:
+    """The world behind ``pettingzoo:family/name_vN``; MPE games live in the package ``mpe2``."""
+    check_pettingzoo(path)
+    check_places(f"pettingzoo:{path}", env_config)
+    return from_pettingzoo(build(pettingzoo_creator(_module(path), f"pettingzoo:{path}"), env_config))
+
+
+def pettingzoo_creator(module: object, name: str) -> Callable[..., Any]:
+    """``parallel_env`` of a module, or, where everybody takes turns, its ``env``."""
+    for attribute in ("parallel_env", "env"):
+        found = getattr(module, attribute, None)
+        if callable(found):
+            creator: Callable[..., Any] = found
+            return creator
+    raise ConfigError(f"{name} has neither parallel_env nor env, so it is no PettingZoo env.")
+
+
+def _module(path: str) -> ModuleType:
+    family, _, name = path.partition("/")
+    package = family if family in APART else f"pettingzoo.{family}"
+    try:
+        return importlib.import_module(f"{package}.{name}")
+    except BaseException as error:
+        let_through(error)
+        raise ConfigError(
+            f"pettingzoo:{path} cannot be loaded ({type(error).__name__}: {error}).{_hint(package, name)} Expected "
+            "pettingzoo:FAMILY/NAME_vN, for instance pettingzoo:mpe2/simple_spread_v3; the family's own packages "
+            "must be installed (pip install 'pettingzoo[FAMILY]', or mpe2 for the MPE games)."
+        ) from error
+
+
+def _hint(package: str, name: str) -> str:
+    """A name of the family that is near the wrong one, for instance a newer version."""
+    folder = getattr(sys.modules.get(package), "__path__", [])
+    known = [module.name for module in pkgutil.iter_modules(folder) if "_v" in module.name]
+    return "" if name in known else did_you_mean(name, known)

@@ -1,0 +1,275 @@
+"""VMAS scenarios as natively batched worlds: ``env: vmas:balance``.
+
+One ``vmas.make_env(num_envs=E)`` plays all copies; its tensors become the arrays of a frame, agent by agent, with no loop over
+copies in a step. VMAS (Bettini et al., 2022) draws from generators that all its envs in a process share. Here every world has
+generators of its own, and a reset seeds them with the lane's seed, so the start of an episode follows from its seed alone,
+whatever the lane and the number of copies.
+
+What a scenario draws *during* an episode (noise, new places after a catch) it draws for all copies at once: with one copy that
+follows from the seed as well, with several it follows from all their seeds together. What VMAS keeps once for all copies (the
+goal of ``simple_adversary``) is drawn anew whenever all copies start together. Its physics looks up for all copies together
+which bodies may touch, so a contact at the rim of a line can depend on what happens in other copies. A run as a whole is
+repeated exactly by the same seeds and actions in the same number of copies.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from pydantic import Field, PositiveInt
+
+from marl.config import Config
+from marl.data.task import AnySpace, Array, Bools, Floats, Ints, Kind, number_seats
+from marl.envs.batched import BatchedEnv, Frame, State
+from marl.envs.adapters.optional import need, undrawable
+from marl.envs.adapters.permits import check_places
+from marl.envs.adapters.vmas_state import Memory
+from marl.envs.vector.env_errors import guarded
+from marl.envs.vector.layout import kind_names
+from marl.errors import ConfigError, UnknownNameError, did_you_mean, let_through
+
+OURS = (
+    "scenario",
+    "num_envs",
+    "seed",
+    "wrapper",
+    "wrapper_kwargs",
+    "dict_spaces",
+    "grad_enabled",
+    "terminated_truncated",
+)
+"""Arguments of ``vmas.make_env`` that are not the user's to set."""
+
+
+class VmasConfig(Config):
+    """Keys of ``env_config`` that VMAS has for every scenario; all other keys go to the scenario (``n_agents``, ...)."""
+
+    continuous_actions: bool = Field(True, description="Forces as numbers; if false, one of a few discrete moves.")
+    multidiscrete_actions: bool = Field(False, description="Discrete actions stay apart instead of one number for all.")
+    clamp_actions: bool = Field(True, description="Clip continuous actions to their range instead of refusing them.")
+    max_steps: PositiveInt | None = Field(
+        100, description="Env steps until an episode is truncated; null: never, then the scenario has to end by itself."
+    )
+    device: str = Field("cpu", description="Where VMAS computes.")
+    reset_together: bool = Field(
+        False,
+        description="Where all copies start at once, let VMAS draw all starts in one call from the first copy's seed: faster "
+        "with many copies, but the other copies' own seeds do not count then.",
+    )
+
+
+@cache
+def vmas_world(scenario: str) -> type[VmasWorld]:
+    """The world class of a scenario."""
+    vmas = need("vmas", "vmas")
+    known = [*vmas.scenarios, *vmas.mpe_scenarios, *vmas.debug_scenarios]
+    if scenario not in known:
+        raise UnknownNameError(
+            f"unknown VMAS scenario {scenario!r}.{did_you_mean(scenario, known)} Known: {', '.join(known)}."
+        )
+    return type(f"Vmas_{scenario}", (VmasWorld,), {"scenario": scenario, "name": f"vmas:{scenario}"})
+
+
+class VmasWorld(BatchedEnv):
+    """``num_envs`` copies of one scenario. VMAS knows no global state, so ``state_size`` is 0."""
+
+    scenario: str
+
+    def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
+        self.num_envs = num_envs
+        own = {key: value for key, value in env_config.items() if key in VmasConfig.model_fields}
+        self.config = VmasConfig(**own)
+        self._luck: list[Any] = _first_generators()
+        self._where = f"env {self.name!r}, worker {getattr(env_config, 'worker_index', 0)}"
+        with self._own_luck():
+            self.env = self._make({key: value for key, value in env_config.items() if key not in own})
+        self.kinds = self._find_kinds()
+        order = {agent.name: i for i, agent in enumerate(self.env.agents)}
+        self._agent_of = [[order[name] for name in kind.agents] for kind in self.kinds]  # kind, column -> VMAS's number
+        self._by_seat = [i for column in self._agent_of for i in column]
+        self._obs = [np.zeros((num_envs, kind.size, kind.obs_width), np.float32) for kind in self.kinds]
+        self._memory = Memory(self.env.scenario, self.env.device)
+
+    def _make(self, scenario_keys: Mapping[str, Any]) -> Any:
+        check_places(self.name, scenario_keys)
+        for key in scenario_keys:
+            if key in OURS:
+                raise ConfigError(f"env {self.name!r}: env_config may not set {key!r}, which marl sets. Leave it out.")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message=".*not used by the scenario.*")
+            try:
+                return need("vmas", "vmas").make_env(
+                    self.scenario,
+                    num_envs=self.num_envs,
+                    seed=0,
+                    terminated_truncated=True,
+                    **self.config.model_dump(exclude={"reset_together"}),
+                    **scenario_keys,
+                )
+            except Warning as unused:
+                raise ConfigError(
+                    f"env {self.name!r}: the scenario does not know all keys of env_config. VMAS says: {unused} For every "
+                    f"scenario there are {', '.join(VmasConfig.model_fields)}."
+                ) from None
+
+    def _find_kinds(self) -> tuple[Kind, ...]:
+        """Agents with equal spaces are one kind."""
+        with self._own_luck():
+            seen = self.env.reset(seed=0)
+        teams: dict[tuple[int, str], list[str]] = {}
+        found: dict[tuple[int, str], tuple[AnySpace, AnySpace]] = {}
+        for agent, sight, action in zip(self.env.agents, seen, self.env.action_space, strict=True):
+            width = _flat(sight, self.num_envs).shape[1]
+            key = (width, repr(action))
+            teams.setdefault(key, []).append(agent.name)
+            found[key] = (spaces.Box(-np.inf, np.inf, (width,), np.float32), _action_space(action))
+        names = kind_names(list(teams.values()))
+        return number_seats(
+            [Kind(name, tuple(teams[key]), *found[key]) for name, key in zip(names, teams, strict=True)]
+        )
+
+    # -- the array API ---------------------------------------------------------------------------------------------
+
+    def reset(self, lanes: Ints, seeds: Ints) -> Frame:
+        with self._own_luck():
+            if len(lanes) == self.num_envs:
+                self.env.reset(seed=int(seeds[0]) % 2**32, return_observations=False)  # also what all copies share
+            if len(lanes) < self.num_envs or not self.config.reset_together:
+                for lane, seed in zip(lanes.tolist(), seeds.tolist(), strict=True):
+                    self.env.seed(seed % 2**32)
+                    self.env.reset_at(lane, return_observations=False)
+            (seen,) = self.env.get_from_scenario(
+                get_observations=True, get_rewards=False, get_infos=False, get_dones=False
+            )
+        for shown, column in zip(self._obs, self._columns(seen), strict=True):
+            shown[lanes] = column[lanes]  # the others keep what they saw: an observation may be noisy
+        return self._frame(np.zeros((self.num_envs, len(self._by_seat)), np.float32))
+
+    def step(self, actions: Sequence[Array]) -> Frame:
+        by_agent: list[Any] = [None] * len(self._by_seat)
+        for column, numbers in zip(actions, self._agent_of, strict=True):
+            tensor = torch.as_tensor(column, device=self.env.device)
+            for i, number in enumerate(numbers):
+                by_agent[number] = tensor[:, i].reshape(self.num_envs, -1)
+        with self._own_luck():
+            answer = guarded(lambda: self.env.step(by_agent), "step", lambda: self._where)
+        seen, rewards, terminated, truncated, _ = answer
+        self._obs = self._columns(seen)
+        paid = torch.stack([rewards[i] for i in self._by_seat], dim=1).reshape(self.num_envs, -1)
+        return self._frame(_numpy(paid).astype(np.float32, copy=False), _numpy(terminated), _numpy(truncated))
+
+    def _columns(self, seen: Sequence[Any]) -> list[Array]:
+        return [
+            _numpy(torch.stack([_flat(seen[i], self.num_envs) for i in numbers], dim=1)) for numbers in self._agent_of
+        ]
+
+    def _frame(self, rewards: Floats, terminated: Bools | None = None, truncated: Bools | None = None) -> Frame:
+        nobody = np.zeros((self.num_envs, len(self._by_seat)), bool)
+        ends = nobody if terminated is None else nobody | terminated[:, None]
+        cut = nobody if truncated is None else (nobody | truncated[:, None]) & ~ends
+        over: Bools = np.any(ends | cut, axis=1)
+        legal = [np.ones((self.num_envs, kind.size, 0), bool) for kind in self.kinds]
+        state = np.zeros((self.num_envs, 0), np.float32)
+        return Frame(self._obs, legal, ~(ends | cut), state, rewards, ends, cut, over, nobody)
+
+    # -- state and randomness --------------------------------------------------------------------------------------
+
+    def get_state(self) -> State:
+        twister = self._luck[1]
+        return {
+            "memory": self._memory.save(),
+            "steps": _numpy(self.env.steps).copy(),
+            "obs": [column.copy() for column in self._obs],
+            "luck": {
+                "torch": self._luck[0].numpy().copy(),
+                "numpy": [np.array(twister[1]), *map(float, twister[2:])],
+                "python": [np.array(self._luck[2][1]), self._luck[2][2]],
+            },
+        }
+
+    def set_state(self, state: State) -> Frame:
+        self._memory.restore(state["memory"])
+        self.env.steps = torch.as_tensor(np.array(state["steps"]), device=self.env.device)
+        self._obs = [np.array(column) for column in state["obs"]]
+        luck = state["luck"]
+        keys, place, has_gauss, gauss = luck["numpy"]
+        version = random.getstate()[0]
+        self._luck = [
+            torch.from_numpy(np.array(luck["torch"], np.uint8)),
+            ("MT19937", np.array(keys, np.uint32), int(place), int(has_gauss), gauss),
+            (version, tuple(np.asarray(luck["python"][0]).tolist()), luck["python"][1]),
+        ]
+        return self._frame(np.zeros((self.num_envs, len(self._by_seat)), np.float32))
+
+    @contextmanager
+    def _own_luck(self) -> Iterator[None]:
+        """VMAS draws from this world's generators within the block. It leaves those of everybody else as they were."""
+        shared = need("vmas.simulator.environment", "vmas").Environment.vmas_random_state
+        shared[:] = self._luck
+        try:
+            yield
+        finally:
+            self._luck = list(shared)
+
+    def render(self, lane: int) -> Array | None:
+        """A picture; VMAS draws it with OpenGL, which needs EGL (no display) or a display."""
+        before = _generators()
+        try:
+            with self._own_luck():
+                picture = self.env.render(mode="rgb_array", env_index=lane)
+        except BaseException as error:
+            let_through(error)
+            _set_generators(before)  # VMAS gives them back only where nothing fails
+            raise undrawable(self.name, error) from error
+        return np.asarray(picture, np.uint8)
+
+
+def _numpy(tensor: torch.Tensor) -> Array:
+    array: Array = tensor.detach().cpu().numpy()
+    return array
+
+
+def _flat(seen: Any, num_envs: int) -> torch.Tensor:
+    """One agent's observations of all copies, ``[E, obs_width]``; the parts of a dict one after the other."""
+    if isinstance(seen, dict):
+        return torch.cat([_flat(part, num_envs) for part in seen.values()], dim=1)
+    rows: torch.Tensor = seen.reshape(num_envs, -1).float()
+    return rows
+
+
+def _action_space(space: Any) -> AnySpace:
+    """VMAS speaks the spaces of the old ``gym`` package."""
+    kind = type(space).__name__
+    if kind == "Discrete":
+        return spaces.Discrete(int(space.n))
+    if kind == "MultiDiscrete":
+        return spaces.MultiDiscrete(np.asarray(space.nvec, np.int64))
+    return spaces.Box(space.low, space.high, space.shape, np.float32)
+
+
+def _generators() -> list[Any]:
+    """States of the three generators that VMAS draws from."""
+    return [torch.random.get_rng_state(), np.random.get_state(), random.getstate()]  # noqa: NPY002
+
+
+def _first_generators() -> list[Any]:
+    """The same states whenever a world is new."""
+    return [
+        torch.Generator().manual_seed(0).get_state(),
+        np.random.RandomState(0).get_state(),
+        random.Random(0).getstate(),
+    ]
+
+
+def _set_generators(states: list[Any]) -> None:
+    torch.random.set_rng_state(states[0])
+    np.random.set_state(states[1])  # noqa: NPY002
+    random.setstate(states[2])

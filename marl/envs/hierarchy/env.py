@@ -1,0 +1,307 @@
+"""Hierarchies: commanders that set goals, on their own clocks, over a base world that knows nothing of it.
+
+``HierarchicalEnv`` holds a *post* for each commander and for each agent of the base world. A post is filled by one
+agent after another, ``low_level_0``, ``low_level_1``, ...: each is born with a goal and ends with it, so what one goal
+earned never reaches the next. The first level has no goal and lives as long as its base agents do.
+
+A commander decides in a step of its own, in which the base world stands still; then those below it are asked, with the
+goal in their observation. It is asked again when the goal has been reached (the subordinate is terminated) or its time
+is over (truncated): a goal lasts at most ``horizon`` decisions of the subordinate. For the last level these are steps of
+the base world, for a middle level the goals that it sets itself, counted for each of its own subordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
+
+from marl.config import Config, explain
+from marl.data.task import AgentID, AnySpace, Array
+from marl.envs.base import ALL, ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
+from marl.envs.batched import State
+from marl.envs.chance import hand_on_chance
+from marl.envs.hierarchy.command_graph import command_graph, draw_graph
+from marl.envs.hierarchy.positions import Flattener, Post, build_posts
+from marl.envs.vector.env_errors import reset_pair, step_result
+from marl.envs.vector.layout import MASK, state_width
+from marl.envs.tasks import hand_on_tasks
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+class LevelConfig(Config):
+    """Keys of one entry of ``levels:``."""
+
+    name: str = Field(
+        description="Agents of the level are called NAME_*; the mapper `levels` knows top_, mid_, low_level."
+    )
+    horizon: PositiveInt | None = Field(
+        None, description="How long a goal that it sets lasts at most, in decisions of the subordinate."
+    )
+    goals: dict[str, Any] | str | None = Field(
+        None,
+        description="Goals that it can set: features, changes, ... (docs/hierarchy.md), or package.module:Class.",
+    )
+    extrinsic: float = Field(0.0, description="Weight of the base world's reward in this level's own.")
+
+
+class HierarchyConfig(Config):
+    """Keys of the wrapper ``hierarchy``."""
+
+    levels: list[LevelConfig] = Field(min_length=2, description="From the top down; the last one plays the base world.")
+    features: list[NonNegativeInt] = Field([], description="Features of goals that name none of their own.")
+    command: dict[str, list[str]] = Field(
+        {},
+        description="Commander to subordinates, down to base agents. Default: one commander per level, over everybody.",
+    )
+
+    @model_validator(mode="after")
+    def _levels_fit(self) -> HierarchyConfig:
+        *commanders, last = self.levels
+        for level in commanders:
+            if level.horizon is None or level.goals is None:
+                raise ValueError(f"level {level.name!r} commands, so it needs horizon and goals")
+        if last.horizon is not None or last.goals is not None:
+            raise ValueError(f"level {last.name!r} is the last one: it commands nobody and has no horizon and no goals")
+        if self.levels[0].extrinsic:
+            raise ValueError(
+                f"level {self.levels[0].name!r} is the first one: it is always paid the base world's reward"
+            )
+        return self
+
+
+class HierarchicalEnv(MultiAgentEnv):
+    """A base world under command. Base agents have to be known in advance.
+
+    Rewards, in the step in which the base world pays: the first level gets what the base agents below it get; lower
+    levels get what their goal pays (``Goals.reward``), plus ``extrinsic`` times what the base agents below them get.
+    """
+
+    def __init__(self, base: MultiAgentEnv, **config: Any) -> None:
+        self.base = base
+        try:
+            self.config = HierarchyConfig(**config)
+        except ValidationError as error:
+            known = [*HierarchyConfig.model_fields, *LevelConfig.model_fields]
+            raise explain(error, "hierarchy", known) from None
+        self.agents = _agents_of(base)
+        self._graph = command_graph([level.name for level in self.config.levels], self.agents, self.config.command)
+        self.posts = build_posts(base, self._graph, self.config.levels, self.config.features)
+        self._worker = {post.members[0]: post for post in self.posts if post.is_worker}
+        # Longest first: an id belongs to the most special pattern that fits it.
+        self.max_agents = {post.pattern: post.seats for post in sorted(self.posts, key=lambda p: -len(p.name))}
+        self._by_name = {post.name: post for post in self.posts}
+        self._flatten = {agent: Flattener(base.observation_space(agent)) for agent in self.agents}
+        width = state_width([base.observation_space(agent) for agent in self.agents])
+        self._state: Array | None = np.zeros(width, np.float32) if width else None  # where it comes in observations
+        if callable(getattr(base, "get_state", None)) and callable(getattr(base, "set_state", None)):
+            self.get_state, self.set_state = self._get_state, self._set_state
+        hand_on_tasks(self, "base")
+        hand_on_chance(self, "base")
+        self._clear()
+
+    def _clear(self) -> None:
+        self._views = {agent: np.zeros(self._flatten[agent].size, np.float32) for agent in self.agents}
+        self._masks: dict[AgentID, Array] = {}
+        self._infos: Mapping[AgentID, Info] = {}
+        self._alive: set[AgentID] = set()  # base agents
+        self._asked: list[AgentID] = []  # base agents that the base world waits for
+        self._orders: dict[Post, Post] = {}  # commanders that decide next, and for whom
+        for post in self.posts:
+            post.clear()
+
+    # -- what the world is -----------------------------------------------------------------------------------------
+
+    def observation_space(self, agent: AgentID) -> AnySpace:
+        return self._by_name[agent.rpartition("_")[0]].observation_space
+
+    def action_space(self, agent: AgentID) -> AnySpace:
+        return self._by_name[agent.rpartition("_")[0]].action_space
+
+    def command_graph(self) -> nx.DiGraph[str]:
+        """Who commands whom; nodes know their ``level`` and, on the last one, their base ``agent``."""
+        return self._graph.copy()
+
+    def draw_command(self, path: str | Path) -> Path:
+        """Write the command structure as a PNG."""
+        return draw_graph(self._graph, [level.name for level in self.config.levels], path)
+
+    def state(self) -> Array | None:
+        given = self.base.state()
+        return self._state if given is None else given
+
+    def render(self) -> Array | str | None:
+        return self.base.render()
+
+    def close(self) -> None:
+        self.base.close()
+
+    # -- an episode ------------------------------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
+        self._clear()
+        obs, infos = reset_pair(self.base.reset(seed=seed, options=options), _where)
+        self._look(obs, infos)
+        self._asked = list(obs)
+        return self._ask()
+
+    def step(self, actions: dict[AgentID, Action]) -> StepResult:
+        if not self._orders:
+            return self._play(actions)
+        for boss, post in self._orders.items():
+            choice = actions[boss.agent]
+            boss.count_goal_for(post)
+            post.begin(choice, self._views)
+        obs, infos = self._ask()
+        return StepResult(obs, {}, {}, {}, infos)
+
+    def _look(self, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Info]) -> None:
+        """Remember what the base world shows."""
+        self._infos = infos
+        for agent, value in obs.items():
+            flatten = self._flatten[agent]
+            if flatten.key is not None:
+                mask = value.get(MASK, (infos.get(agent) or {}).get(MASK))
+                if mask is not None:
+                    self._masks[agent] = np.array(mask)
+                self._state = value.get(ENV_STATE, self._state)
+            self._views[agent] = flatten(value)
+            if agent not in self._alive:
+                self._alive.add(agent)
+                for post in self.posts:
+                    post.welcome(agent, self._views[agent])
+
+    def _ask(self) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
+        """Commanders whose subordinates need a goal; where nobody needs one, the workers that the base world waits for."""
+        self._orders = {}
+        for agent in self._asked:
+            post = self._worker[agent]
+            post.top.enlist()
+            if not post.lives:
+                while not post.boss.lives:
+                    post = post.boss
+                self._orders.setdefault(post.boss, post)
+        if self._orders:
+            return {boss.agent: boss.observe(self._views, order=post) for boss, post in self._orders.items()}, {}
+        workers = {agent: self._worker[agent] for agent in self._asked}
+        obs = {post.agent: post.observe(self._views, self._masks.get(agent)) for agent, post in workers.items()}
+        return obs, {post.agent: self._infos.get(agent) or {} for agent, post in workers.items()}
+
+    def _play(self, actions: dict[AgentID, Action]) -> StepResult:
+        """One step of the base world."""
+        workers = {agent: self._worker[agent] for agent in self._asked}
+        chosen = {agent: actions[post.agent] for agent, post in workers.items()}
+        for post in workers.values():
+            post.count_action()
+        lived, before = set(self._alive), dict(self._views)
+        result = step_result(self.base.step(chosen), _where)
+        self._look(result.obs, result.infos)
+        ended = _ends(result, self._alive)
+        self._alive -= ended.keys()
+        judged = {post: post.judge(lived, before, self._views) for post in self.posts if post.lives and post.commander}
+        rewards = self._pay(result.rewards, {post: paid for post, (_, paid) in judged.items()})
+        reached = {post for post, (is_reached, _) in judged.items() if is_reached}
+        terminated, truncated, last = self._end_goals(ended, reached, result.obs)
+        left_out = ALL not in result.terminated and ALL not in result.truncated
+        all_end, all_cut = bool(result.terminated.get(ALL)), bool(result.truncated.get(ALL))
+        over = all_end or all_cut or (left_out and not self._alive)
+        truncated[ALL] = over and not all_end and (all_cut or any(ended.values()))
+        terminated[ALL] = over and not truncated[ALL]
+        self._asked = [] if over else [agent for agent in result.obs if agent not in ended]
+        obs, infos = self._ask()
+        for agent, post in workers.items():
+            infos.setdefault(post.agent, self._infos.get(agent) or {})
+        return StepResult({**last, **obs}, rewards, terminated, truncated, infos)
+
+    def _pay(self, paid: Rewards, intrinsic: Mapping[Post, float]) -> Rewards:
+        rewards: Rewards = {}
+        for post in self.posts:
+            extrinsic = sum(float(paid[agent]) for agent in post.members if agent in paid)
+            if post in intrinsic:
+                rewards[post.agent] = intrinsic[post] + post.extrinsic * extrinsic
+            elif post.commander is None and (post.lives or extrinsic):
+                rewards[post.agent] = extrinsic
+        return rewards
+
+    def _end_goals(
+        self, ended: Mapping[AgentID, bool], reached: set[Post], seen: Mapping[AgentID, Obs]
+    ) -> tuple[Flags, Flags, dict[AgentID, Obs]]:
+        """End those whose goal was reached, whose time is over, or whose commander or base agents are gone.
+
+        Gives both flags and the last observations; an end of base agents that the base world did not show is not shown.
+        """
+        cut: dict[Post, bool] = {}  # those that end; True: truncated
+        for post in reversed(self.posts):  # from below: a commander's time is over when it would have to decide again
+            if not post.lives:
+                continue
+            if self._alive.isdisjoint(post.members):
+                cut[post] = post not in reached and any(ended.get(agent, False) for agent in post.members)
+            elif post in reached:
+                cut[post] = False
+            elif post.time_is_over([s for s in post.subordinates if self._needs_goal(s, cut)]):
+                cut[post] = True
+        for post in self.posts:  # from above: no goal outlives its commander
+            if post.lives and post.commander in cut:
+                cut.setdefault(post, True)
+        last = {
+            post.agent: post.observe(self._views, self._masks.get(post.members[0]))
+            for post in cut if any(agent in seen or agent in self._alive for agent in post.members)
+        }  # fmt: skip
+        flags = [{post.agent: is_cut is wanted for post, is_cut in cut.items()} for wanted in (False, True)]
+        for post in cut:
+            post.end()
+        return flags[0], flags[1], last
+
+    def _needs_goal(self, post: Post, ending: Mapping[Post, bool]) -> bool:
+        return (not post.lives or post in ending) and not self._alive.isdisjoint(post.members)
+
+    # -- resuming, where the base world can ------------------------------------------------------------------------
+
+    def _get_state(self) -> State:
+        return {
+            "base": self.base.get_state(),  # type: ignore[attr-defined]
+            "views": dict(self._views),
+            "masks": dict(self._masks),
+            "alive": sorted(self._alive),
+            "asked": list(self._asked),
+            "state": self._state,
+            "posts": {post.name: post.get_state() for post in self.posts},
+        }
+
+    def _set_state(self, state: State) -> None:
+        self._clear()
+        self.base.set_state(state["base"])  # type: ignore[attr-defined]
+        self._views, self._masks = dict(state["views"]), dict(state["masks"])
+        self._alive, self._asked = set(state["alive"]), list(state["asked"])
+        self._state = state["state"]
+        for post in self.posts:
+            post.set_state(state["posts"][post.name])
+        self._ask()
+
+
+def _where() -> str:
+    return "the base world of a hierarchy"
+
+
+def _agents_of(base: MultiAgentEnv) -> tuple[AgentID, ...]:
+    """Base agents, where all of them are known in advance."""
+    if base.possible_agents:
+        return tuple(base.possible_agents)
+    return () if any("*" in pattern for pattern in base.max_agents) else tuple(base.max_agents)
+
+
+def _ends(result: StepResult, alive: Iterable[AgentID]) -> dict[AgentID, bool]:
+    """Base agents that end in this step; True: truncated."""
+    ended: dict[AgentID, bool] = {}
+    for agent in alive:
+        terminated, truncated = ending(agent, result.terminated, result.truncated)
+        if terminated or truncated:
+            ended[agent] = truncated
+    return ended

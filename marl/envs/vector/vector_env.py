@@ -1,0 +1,379 @@
+"""Dicts at the edge, arrays inside: lifts copies of a dict world to the array API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from marl.data.actions import decoder
+from marl.data.task import AgentID, Array, Ints
+from marl.envs.base import ALL, ENV_STATE, Action, MultiAgentEnv, Obs, StepResult, ending, state_vector
+from marl.envs.batched import BatchedEnv, Frame, State
+from marl.envs.chance import CHANCE, Outcome
+from marl.envs.vector.env_errors import close_all, guarded, reset_pair, step_result
+from marl.envs.vector.episode_log import LONGEST_REPLAY, EpisodeLog, fingerprint
+from marl.envs.vector.layout import MASK, kinds_of, state_width
+from marl.envs.vector.encoding import BROKEN, Reader, can_act
+from marl.envs.vector.agent_slots import Seating
+from marl.envs.tasks import TaskLane, Told, tell, users_env, verbs_of
+from marl.errors import EnvError
+
+LONGEST_EMPTY = 1_000  # steps without anybody alive before a world is told off
+
+
+class DictVector(BatchedEnv):
+    """``E`` objects of a ``MultiAgentEnv`` behind the array API."""
+
+    def __init__(
+        self,
+        envs: Sequence[MultiAgentEnv],
+        name: str,
+        fresh: Any = None,
+        worker_index: int = 0,
+        with_state: bool = True,
+    ) -> None:
+        first = envs[0]
+        self.envs, self.name, self.worker_index = list(envs), name, worker_index
+        self.num_envs = len(self.envs)
+        self.kinds = kinds_of(first)
+        self.fixed_seats = bool(first.possible_agents)
+        self.with_state = with_state  # asking a world for its state may cost as much as a step
+        self.fresh = fresh  # makes a new env object for a lane, for worlds that a reset does not clean
+        self.infos: list[Mapping[AgentID, Any]] = [{} for _ in self.envs]
+        self.last_obs: list[Mapping[AgentID, Obs]] = [{} for _ in self.envs]
+        self.last_results: list[StepResult] = [StepResult({}, {}, {}, {}, {})] * self.num_envs
+        self.logs = [EpisodeLog(env) for env in self.envs]
+        self.seating = [Seating(self.seat_names, first.max_agents, self.fixed_seats) for _ in self.envs]
+        self._place = [(k, i) for k, kind in enumerate(self.kinds) for i in range(kind.size)]  # seat -> kind, column
+        self._decode = [decoder(kind.action_space) for kind in self.kinds]
+        examples = [kind.agents[0].split("[")[0].replace("*", "0") for kind in self.kinds]
+        spaces_given = [first.observation_space(agent) for agent in examples]
+        self._readers = [Reader(kind, given) for kind, given in zip(self.kinds, spaces_given, strict=True)]
+        self._state_in_obs = state_width(spaces_given)  # where the state comes inside the observations
+        self._masked = any(kind.masked for kind in self.kinds)
+        self._plain = self.fixed_seats and len(self.kinds) == 1 and self._readers[0].key is None and not self._masked
+        self._recalled: list[Told] = []
+        self._prepare_arrays()
+
+    def _prepare_arrays(self) -> None:
+        lanes, seats = self.num_envs, len(self._place)
+        self._obs = [np.zeros((lanes, kind.size, kind.obs_width), kind.obs_dtype) for kind in self.kinds]
+        self._legal = [np.ones((lanes, kind.size, kind.legal_width), bool) for kind in self.kinds]
+        self._present = np.zeros((lanes, seats), bool)
+        self._alive = np.zeros((lanes, seats), bool)
+        self._rewards = np.zeros((lanes, seats), np.float32)
+        self._terminated = np.zeros((lanes, seats), bool)
+        self._truncated = np.zeros((lanes, seats), bool)
+        self._blind = np.zeros((lanes, seats), bool)
+        self._over = np.zeros(lanes, bool)
+        self._empty_steps = [0] * lanes  # since anybody was alive
+        self._born: list[tuple[int, int]] = []
+        self._late: list[tuple[int, AgentID, float]] = []
+        self.state_size = self._ask_state_size()
+        self._state = np.zeros((lanes, self.state_size), np.float32)
+
+    def _ask_state_size(self) -> int:
+        """A world may need a reset before it can tell its state."""
+        if not self.with_state or self._state_in_obs:
+            return self._state_in_obs if self.with_state else 0
+        try:
+            return state_vector(self.envs[0]).size
+        except Exception:
+            guarded(lambda: self.envs[0].reset(seed=0), "reset", lambda: self._where(0))
+            return state_vector(self.envs[0]).size
+
+    def _where(self, lane: int) -> str:
+        return f"env {self.name!r}, worker {self.worker_index}, copy {lane}, step {self.logs[lane].steps}"
+
+    # -- the array API ---------------------------------------------------------------------------------------------
+
+    def reset(self, lanes: Ints, seeds: Ints) -> Frame:
+        self._clear()
+        for lane, seed in zip(lanes.tolist(), seeds.tolist(), strict=True):
+            self._reset_lane(lane, seed)
+        return self._frame()
+
+    def reset_to(self, lanes: Ints, outcomes: Sequence[Outcome], seeds: Ints) -> Frame:
+        """New episodes with these outcomes of what ``chance_outcomes()`` lists."""
+        self._clear()
+        for lane, outcome, seed in zip(lanes.tolist(), outcomes, seeds.tolist(), strict=True):
+            self._reset_lane(lane, seed, {CHANCE: outcome})
+        return self._frame()
+
+    def step(self, actions: Sequence[Array]) -> Frame:
+        self._clear()
+        lists = [column.tolist() for column in actions]
+        asked = self._present.tolist()
+        self._present[:] = False
+        for lane in range(self.num_envs):
+            self._step_lane(lane, self._actions_of(lane, asked[lane], lists))
+        return self._frame()
+
+    def agent_at(self, lane: int, seat: int) -> AgentID:
+        return self.seating[lane].names[seat]
+
+    def lane(self, index: int) -> object:
+        """The user's env object; behind a view that notes tasks where it takes any."""
+        env = self.envs[index]
+        return TaskLane(env, partial(self._note_task, index)) if verbs_of(env) else users_env(env)
+
+    def _note_task(self, lane: int, verb: str, task: object) -> None:
+        self.told[lane].pop(verb, None)  # the newest one comes last
+        self.told[lane][verb] = task
+        self.logs[lane].note_task(verb, task)
+
+    def recall(self, told: Sequence[Told]) -> None:
+        """Done lane by lane in ``set_state``: an episode that is replayed begins with the tasks of its beginning."""
+        self._recalled = list(told)
+
+    def render(self, lane: int) -> Array | str | None:
+        drawn: Array | str | None = guarded(self.envs[lane].render, "render", lambda: self._where(lane))
+        return drawn
+
+    def close(self) -> None:
+        close_all(self.envs, self.name)
+
+    # -- one lane --------------------------------------------------------------------------------------------------
+
+    def _reset_lane(self, lane: int, seed: int, options: Mapping[str, Any] | None = None) -> None:
+        if self.fresh is not None:
+            close_all([self.envs[lane]], self.name)
+            self.envs[lane] = self.fresh(lane)
+            self.logs[lane] = EpisodeLog(self.envs[lane])
+            tell(self.envs[lane], self.told[lane], {})
+        self._alive[lane] = self._present[lane] = False
+        for column in self._obs:  # nothing of the episode before may show through
+            column[lane] = 0
+        for mask in self._legal:
+            mask[lane] = True
+        self._empty_steps[lane] = 0
+        self.seating[lane].clear()
+        self.logs[lane].start(seed, self.told[lane], options)
+        where = partial(self._where, lane)
+        chance: dict[str, Any] = {"options": dict(options)} if options else {}  # a world may take no options at all
+        answer = guarded(lambda: self.envs[lane].reset(seed=seed, **chance), "reset", where)
+        obs, self.infos[lane] = reset_pair(answer, where)
+        self.last_obs[lane] = obs
+        if self._see_all(lane, obs, self.infos[lane]):
+            # Nobody has looked at the infos: a mask in them must not go unnoticed.
+            for agent in obs:
+                given = (self.infos[lane].get(agent) or {}).get(MASK)
+                if np.shape(np.asarray(given, object)) == (self.kinds[0].columns.options,):
+                    self._readers[0].legal(agent, given, where)
+        self._finish_lane(lane)
+
+    def _step_lane(self, lane: int, actions: dict[AgentID, Action]) -> None:
+        self.logs[lane].record(actions)
+        where = partial(self._where, lane)
+        answer = guarded(lambda: self.envs[lane].step(actions), "step", where)
+        result = self.last_results[lane] = step_result(answer, where)
+        obs, rewards, terminated, truncated, self.infos[lane] = result
+        self.last_obs[lane] = obs
+        self.seating[lane].release()
+        all_seen = self._see_all(lane, obs, self.infos[lane])
+        self._pay_all(lane, rewards)
+        if not all_seen or any(terminated.values()) or any(truncated.values()):
+            self._end(lane, result)
+        self._finish_lane(lane)
+
+    def _finish_lane(self, lane: int) -> None:
+        if self._masked:
+            self._check_masks(lane)
+        if self.state_size:
+            self._state[lane] = self._look_at_state(lane)
+
+    def _look_at_state(self, lane: int) -> Array:
+        """The world's ``state()``, or the state that came with the observations."""
+        if self._state_in_obs:
+            seen = self.last_obs[lane]
+            envelopes = [value for value in seen.values() if isinstance(value, Mapping) and ENV_STATE in value]
+            state = np.asarray(envelopes[0][ENV_STATE], np.float32).reshape(-1) if envelopes else self._state[lane]
+        else:
+            state = guarded(lambda: state_vector(self.envs[lane]), "state", lambda: self._where(lane))
+        if state.size != self.state_size:
+            raise EnvError(
+                f"{self._where(lane)}: the global state has {state.size} numbers, expected {self.state_size} as at the start. "
+                "Give it the same size in every step."
+            )
+        return state
+
+    def _actions_of(self, lane: int, asked: list[bool], lists: list[Any]) -> dict[AgentID, Action]:
+        chosen: dict[AgentID, Action] = {}
+        names = self.seating[lane].names
+        for seat, wanted in enumerate(asked):
+            if wanted:
+                k, i = self._place[seat]
+                chosen[names[seat]] = self._decode[k](lists[k][lane][i])
+        return chosen
+
+    def _see_all(self, lane: int, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Any]) -> bool:
+        """Whether everybody was seen at once, so that nobody can be missing."""
+        if self._plain and len(obs) == self.kinds[0].size:
+            encode = self._readers[0].encode
+            try:
+                rows = np.asarray([encode(obs[agent]) for agent in self.kinds[0].agents])
+            except BROKEN:
+                rows = np.zeros(0)  # the slow path below finds out which agent it was
+            if self._store(lane, rows):
+                self._present[lane] = self._alive[lane] = True
+                return True
+        for agent, value in obs.items():
+            self._see(lane, agent, value, infos.get(agent) or {})
+        return False
+
+    def _store(self, lane: int, rows: Array) -> bool:
+        """Whether the observations of everybody are stored, each number as it was given."""
+        reader, stored = self._readers[0], self._obs[0][lane]
+        if rows.shape != stored.shape or rows.dtype.kind not in reader.takes:
+            return False
+        stored[:] = rows
+        return not reader.may_wrap(rows.dtype) or bool((stored == rows).all())
+
+    def _see(self, lane: int, agent: AgentID, value: Obs, info: Mapping[str, Any]) -> None:
+        seat = self.seating[lane].seat_of.get(agent)
+        if seat is None:
+            seat = self.seating[lane].take(agent, self._where(lane))
+            self._born.append((lane, seat))
+        k, i = self._place[seat]
+        reader, where = self._readers[k], partial(self._where, lane)
+        value, mask = reader.opened(agent, value, info, where)
+        self._obs[k][lane, i] = reader.row(agent, value, where)
+        if mask is not None:
+            self._legal[k][lane, i] = reader.legal(agent, mask, where)
+        self._present[lane, seat] = self._alive[lane, seat] = True
+
+    def _check_masks(self, lane: int) -> None:
+        for k, kind in enumerate(self.kinds):
+            if not kind.masked:
+                continue
+            stuck = self._present[lane, kind.seats] & ~can_act(kind, self._legal[k][lane])
+            for i in np.flatnonzero(stuck).tolist():
+                raise EnvError(
+                    f"{self._where(lane)}: agent {self.agent_at(lane, kind.first_seat + i)!r} is asked to act, but its "
+                    "action_mask allows nothing. Allow at least one action, or end the agent."
+                )
+
+    def _pay_all(self, lane: int, rewards: Mapping[AgentID, float]) -> None:
+        if self._plain and len(rewards) == self.kinds[0].size:
+            try:
+                self._rewards[lane] = [rewards[agent] for agent in self.kinds[0].agents]
+            except (KeyError, ValueError, TypeError):
+                pass  # somebody unknown, or not plain numbers: one by one
+            else:
+                return
+        for agent, reward in rewards.items():
+            seat = self.seating[lane].seat_of.get(agent)
+            try:
+                amount = float(reward)
+            except (TypeError, ValueError):
+                raise EnvError(
+                    f"{self._where(lane)}: the reward of agent {agent!r} is {reward!r}. Return a number."
+                ) from None
+            if seat is None:
+                self.seating[lane].check_known(agent, self._where(lane))
+                self._late.append((lane, agent, amount))
+            else:
+                self._rewards[lane, seat] += amount
+
+    def _end(self, lane: int, result: StepResult) -> None:
+        """Flags of those who ended, and whether the episode is over."""
+        terminated, truncated = result.terminated, result.truncated
+        self._check_flags(lane, terminated)
+        self._check_flags(lane, truncated)
+        all_end, all_cut = bool(terminated.get(ALL, False)), bool(truncated.get(ALL, False))
+        for agent, seat in self.seating[lane].seat_of.items():
+            if not self._alive[lane, seat]:
+                continue
+            ends, cut = ending(agent, terminated, truncated)
+            if ends or cut:
+                self._terminated[lane, seat], self._truncated[lane, seat] = ends, cut
+                self._blind[lane, seat] = not ends and agent not in result.obs
+                self._alive[lane, seat] = self._present[lane, seat] = False
+                self.seating[lane].leaving.append(agent)
+        somebody = bool(self._alive[lane].any())
+        self._over[lane] = all_end or all_cut or (not somebody and ALL not in terminated and ALL not in truncated)
+        self._empty_steps[lane] = 0 if somebody or self._over[lane] else self._empty_steps[lane] + 1
+        if self._empty_steps[lane] >= LONGEST_EMPTY:
+            raise EnvError(
+                f"{self._where(lane)}: nobody has been alive for {LONGEST_EMPTY} steps, and '__all__' is not true. End the "
+                "episode with '__all__', or leave '__all__' out where all agents end by themselves."
+            )
+
+    def _check_flags(self, lane: int, flags: Mapping[AgentID, bool]) -> None:
+        """A flag of somebody unknown is a mistyped id: the agent that was meant would never end."""
+        seat_of = self.seating[lane].seat_of
+        for agent, flag in flags.items():
+            if flag and agent not in seat_of and agent != ALL:
+                self.seating[lane].check_known(agent, self._where(lane))
+
+    # -- frames and state ------------------------------------------------------------------------------------------
+
+    def _clear(self) -> None:
+        for flags in (self._terminated, self._truncated, self._blind, self._over):
+            flags[:] = False
+        self._rewards[:] = 0.0
+        self._born, self._late = [], []
+
+    def _frame(self) -> Frame:
+        return Frame(
+            self._obs, self._legal, self._present, self._state, self._rewards, self._terminated, self._truncated,
+            self._over, self._blind, self._born, self._late,
+        )  # fmt: skip
+
+    def get_state(self) -> State:
+        return {
+            "lanes": [log.snapshot([column[lane] for column in self._obs]) for lane, log in enumerate(self.logs)],
+            "seating": [seating.get_state() for seating in self.seating],
+            "obs": [column.copy() for column in self._obs],
+            "legal": [column.copy() for column in self._legal],
+            "present": self._present.copy(),
+            "alive": self._alive.copy(),
+            "state": self._state.copy(),
+            "empty_steps": list(self._empty_steps),
+        }
+
+    def set_state(self, state: State) -> Frame:
+        """Lanes whose episode is too long to be replayed come back as ``over``: they have to be started anew."""
+        lost = [not self._bring_back(lane, saved) for lane, saved in enumerate(state["lanes"])]
+        self._clear()
+        for seating, saved in zip(self.seating, state["seating"], strict=True):
+            seating.set_state(saved)
+        for column, saved in zip([*self._obs, *self._legal], [*state["obs"], *state["legal"]], strict=True):
+            column[:] = saved
+        self._present[:], self._alive[:], self._state[:] = state["present"], state["alive"], state["state"]
+        self._empty_steps = list(state["empty_steps"])
+        self._over[:] = lost
+        return self._frame()
+
+    def _bring_back(self, lane: int, saved: State) -> bool:
+        """Put one world back into the middle of its episode; False where that would take too long."""
+        replayed = "state" not in saved and saved["seed"] is not None and saved["steps"] <= LONGEST_REPLAY
+        last_told = self._recalled[lane] if self._recalled else {}
+        tell(self.lane(lane), saved.get("told_first", {}) if replayed else last_told, self.told[lane])
+        if "state" in saved:
+            self.logs[lane].adopt(saved)
+            return True
+        if not replayed:
+            return saved["seed"] is None
+        self._reset_lane(lane, saved["seed"], saved.get("options"))
+        for step, actions in enumerate(self.logs[lane].replayed(saved)):
+            self._tell_again(lane, saved, step)
+            self._step_lane(lane, actions)
+        self._tell_again(lane, saved, saved["steps"])
+        tell(self.lane(lane), last_told, self.told[lane])
+        if fingerprint([column[lane] for column in self._obs]) != saved["fingerprint"]:
+            raise EnvError(
+                f"{self._where(lane)}: replaying the episode from its seed and its logged actions led elsewhere, so the run "
+                "cannot go on exactly. Give the world get_state() and set_state(), or set fresh_env_per_episode: true if it "
+                "only remembers something over resets."
+            )
+        return True
+
+    def _tell_again(self, lane: int, saved: State, steps: int) -> None:
+        """What the world was told after so many steps of the episode."""
+        for when, verb, task in saved.get("told_later", ()):
+            if when == steps:
+                getattr(self.lane(lane), verb)(task)

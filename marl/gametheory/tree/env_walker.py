@@ -1,0 +1,146 @@
+"""How a world is walked: from stored states and joint actions to the states after them, many at a time or one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from marl.data.task import Array, Bools, Ints, Kind
+from marl.envs.batched import BatchedEnv, Frame, NativeEnv
+from marl.envs.chance import Outcome
+from marl.envs.games.cards.dealt import DealtEnv
+from marl.envs.vector.vector_env import DictVector
+from marl.errors import ConfigError
+from marl.gametheory.tree.tree import Reals
+
+MakeWorld: TypeAlias = Callable[[int], BatchedEnv]
+"""A fresh world with so many lanes."""
+States: TypeAlias = Any
+"""Positions of a world that can be gone back to: rows of arrays, or a list of snapshots."""
+
+
+class Start(NamedTuple):
+    """How an episode begins: as its seed draws it, or with an outcome (a deal) that the world lists."""
+
+    seed: int = 0
+    outcome: Outcome = None
+    listed: bool = False
+
+
+def begin(world: BatchedEnv, start: Start) -> Frame:
+    """A new episode in a world of one lane."""
+    lane = np.zeros(1, np.int64)
+    if start.listed and isinstance(world, DealtEnv):
+        return world.reset_to(lane, np.array([start.outcome]))
+    if start.listed:
+        assert isinstance(world, DictVector)
+        return world.reset_to(lane, [start.outcome], np.array([start.seed]))
+    return world.reset(lane, np.array([start.seed]))
+
+
+@dataclass(slots=True)
+class Sight:
+    """What ``n`` positions show. Arrays are the reader's own."""
+
+    obs: list[Array]  # per kind [n, A_k, width]
+    legal: list[Bools]  # per kind [n, A_k, legal_width]
+    present: Bools  # [n, A]
+    rewards: Reals  # [n, A]
+    over: Bools  # [n]
+
+
+def sight_of(frame: Frame) -> Sight:
+    obs, legal = [np.array(column) for column in frame.obs], [np.array(column) for column in frame.legal]
+    return Sight(obs, legal, np.array(frame.present), np.array(frame.rewards, np.float64), np.array(frame.over))
+
+
+def joined(sights: Sequence[Sight]) -> Sight:
+    """Positions of several sights, one after the other."""
+    return Sight(
+        [np.concatenate(columns) for columns in zip(*(sight.obs for sight in sights), strict=True)],
+        [np.concatenate(columns) for columns in zip(*(sight.legal for sight in sights), strict=True)],
+        np.concatenate([sight.present for sight in sights]),
+        np.concatenate([sight.rewards for sight in sights]),
+        np.concatenate([sight.over for sight in sights]),
+    )
+
+
+class Stage(Protocol):
+    """A world of which positions can be kept and played on."""
+
+    kinds: tuple[Kind, ...]
+
+    def start(self, start: Start) -> tuple[States, Sight]:
+        """One position: the beginning of an episode."""
+
+    def take(self, states: States, rows: Ints) -> States:
+        """Some of the positions, perhaps several times."""
+
+    def step(self, states: States, actions: Sequence[Array]) -> tuple[States, Sight]:
+        """Play ``actions[k]`` ``[n, A_k]`` in ``n`` positions."""
+
+
+class ManyLanes:
+    """A native world whose state is rows of arrays: as many lanes as there are positions."""
+
+    def __init__(self, make: MakeWorld) -> None:
+        self.make = make
+        self.kinds = make(1).kinds
+
+    def start(self, start: Start) -> tuple[States, Sight]:
+        world = self.make(1)
+        sight = sight_of(begin(world, start))
+        return world.get_state(), sight
+
+    def deals(self, deals: Ints) -> tuple[States, Sight]:
+        """One position for each of these deals."""
+        world = self.make(len(deals))
+        frame: Frame = world.reset_to(np.arange(len(deals)), deals)  # type: ignore[attr-defined]
+        return world.get_state(), sight_of(frame)
+
+    def take(self, states: States, rows: Ints) -> States:
+        return {name: array[rows] for name, array in states.items()}
+
+    def step(self, states: States, actions: Sequence[Array]) -> tuple[States, Sight]:
+        world = self.make(len(actions[0]))
+        world.set_state(states)
+        sight = sight_of(world.step(actions))
+        return world.get_state(), sight
+
+
+class OneCopy:
+    """Any other world: one copy that is put back into a position by its own state, or by its seed and actions."""
+
+    def __init__(self, make: MakeWorld) -> None:
+        self.world = make(1)
+        self.kinds = self.world.kinds
+
+    def start(self, start: Start) -> tuple[States, Sight]:
+        sight = sight_of(begin(self.world, start))
+        return [self.world.get_state()], sight
+
+    def take(self, states: States, rows: Ints) -> States:
+        return [states[row] for row in rows.tolist()]
+
+    def step(self, states: States, actions: Sequence[Array]) -> tuple[States, Sight]:
+        after, sights = [], []
+        for row, state in enumerate(states):
+            if self.world.set_state(state).over.any():
+                raise ConfigError(
+                    f"env {self.world.name!r}: an episode is too long to be replayed, so no tree can be built. Give the world "
+                    "get_state() and set_state()."
+                )
+            sight = sight_of(self.world.step([column[row : row + 1] for column in actions]))
+            sights.append(sight)
+            after.append(None if sight.over.all() else self.world.get_state())
+        return after, joined(sights)
+
+
+def stage_for(make: MakeWorld) -> Stage:
+    """Many lanes where the world's whole state is arrays, else one copy."""
+    world = make(1)
+    plain = isinstance(world, NativeEnv) and type(world).get_state is NativeEnv.get_state
+    return ManyLanes(make) if plain and type(world).set_state is NativeEnv.set_state else OneCopy(make)

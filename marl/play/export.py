@@ -1,0 +1,280 @@
+"""One policy as two small files: ``policy.json`` says what it is, ``weights.safetensors`` what it learned.
+
+The files need neither the run nor its world: the JSON holds the recipe of the networks, the spaces of the agents and the
+units of their actions. ``marl.load_policy(DIR)`` gives an ``Actor``, which is asked for one action at a time. A folder of
+an export holds one folder per policy, of its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import safetensors.numpy
+
+from marl.data.space_json import space_from_json, space_to_json
+from marl.data.task import Array, Kind, PolicyID
+from marl.errors import CheckpointError, ConfigError, DataError, SpaceMismatchError, UserError, did_you_mean
+from marl.inputs import read_bytes, read_json
+from marl.policies.build import build_policy
+from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
+from marl.policies.policy import Policy
+from marl.registry import only_modules
+from marl.rollout.config import RolloutConfig
+from marl.scenario.describe import can_be_replayed, to_plain
+from marl.scenario.load import compose
+from marl.scenario.resolve import Setup, set_up
+from marl.scenario.env import env_name
+from marl.storage import write_atomically
+from marl.play.actor import Actor
+from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
+from marl.training.store import check_weights, set_weights
+from marl.runs.saved import check_texts, stored_scenario, with_world_again
+from marl.trust import words_of
+
+if TYPE_CHECKING:
+    from marl.training.trainer import Trainer
+
+ABOUT, WEIGHTS = "policy.json", "weights.safetensors"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A policy as it lies on the disk."""
+
+    folder: Path
+    about: Mapping[str, Any]
+    spec: PolicySpec
+    kind: Kind
+    weights: Mapping[str, Array]
+    units: RolloutConfig  # how its actions become those of the world
+
+    @property
+    def name(self) -> PolicyID:
+        return str(self.about["policy"])
+
+    def build(self) -> Policy:
+        try:
+            policy = build_policy(self.spec, self.kind)
+            set_weights(policy, self.weights, str(self.folder))
+        except UserError:
+            raise
+        except Exception as error:  # of torch, of a space: the recipe says what cannot be built
+            raise _damaged(self.folder, error) from error
+        return policy
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def export_policies(
+    folder: Path, setup: Setup, weights: Mapping[PolicyID, Mapping[str, Array]], names: Sequence[PolicyID] | None = None
+) -> list[Path]:
+    """Write the named policies (None: all), each into a folder of its name; gives these folders."""
+    chosen = list(weights) if names is None else list(names)
+    for name in chosen:
+        if name not in weights:
+            raise ConfigError(
+                f"there is no policy {name!r}. Policies: {', '.join(weights)}.{did_you_mean(name, weights)}"
+            )
+    described = {name: _described(name, setup) for name in chosen}
+    return [_write(folder.expanduser() / _folder_name(name), described[name], weights[name]) for name in chosen]
+
+
+def _folder_name(name: PolicyID) -> str:
+    """The policy's name as that of a folder, never a way out of the folder of the export."""
+    quoted = quote(name, safe="")
+    return quoted.replace(".", "%2E") if not quoted.strip(".") else quoted or "_"
+
+
+def _described(name: PolicyID, setup: Setup) -> dict[str, Any]:
+    spec, scenario = setup.policies[name], setup.scenario
+    kind, config = setup.task.kinds[spec.kind], setup.rollout.config
+    recipe = {
+        "acts": spec.acts,
+        "model": to_plain(spec.model),
+        "exploration": to_plain(spec.exploration),
+        "scripted": to_plain(spec.scripted),
+        "agent_id": spec.agent_id,
+        "options": to_plain(spec.options),
+        "population": spec.population,
+    }
+    if not can_be_replayed(recipe):
+        raise ConfigError(
+            f"policy {name!r} is made of Python objects that cannot be found by name, so it cannot be exported. Put them into "
+            "a module, and name them package.module:name."
+        )
+    return {
+        "format": FORMAT,
+        "policy": name,
+        "env": env_name(scenario.env),
+        "algo": setup.roles[name].preset.name if name in setup.roles else None,
+        "recipe": recipe,
+        "agents": list(kind.agents),
+        "observation_space": space_to_json(kind.observation_space),
+        "action_space": space_to_json(kind.action_space),
+        "masked": kind.masked,
+        "normalize_actions": config.normalize_actions,
+        "clip_actions": config.clip_actions,
+    }
+
+
+def _write(folder: Path, about: Mapping[str, Any], weights: Mapping[str, Array]) -> Path:
+    content = safetensors.numpy.save({name: _contiguous(array) for name, array in weights.items()})
+    digest = hashlib.sha256(content).hexdigest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / WEIGHTS, content)
+        write_atomically(folder / ABOUT, json.dumps({**about, "sha256": digest}, indent=1) + "\n")
+    except OSError as error:
+        raise CheckpointError(f"cannot export to {folder}: {error}. Choose a folder that can be written to.") from error
+    return folder
+
+
+def _contiguous(array: Array) -> Array:
+    return array if array.flags.c_contiguous else array.copy()
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def exported_folders(path: Path) -> dict[PolicyID, Path]:
+    """The policies at a path by their names: the one itself, or those in its folders."""
+    if (path / ABOUT).is_file():
+        return {_about(path)["policy"]: path}
+    return {_about(file.parent)["policy"]: file.parent for file in sorted(path.glob(f"*/{ABOUT}"))}
+
+
+def read_exported(path: Path, name: PolicyID | None = None) -> Exported:
+    """The policy at a path; of several the one that ``name`` says."""
+    there = exported_folders(path.expanduser())
+    if not there:
+        raise CheckpointError(
+            f"{path} holds no exported policy (no {ABOUT}). Export one: marl export RUN --out {path}."
+        )
+    if name is None and len(there) > 1:
+        first = next(iter(there))
+        raise CheckpointError(f"{path} holds the policies {', '.join(there)}. Say which one: {path}#{first}.")
+    if name is not None and name not in there:
+        raise CheckpointError(f"{path} has no policy {name!r}. It has {', '.join(there)}.{did_you_mean(name, there)}")
+    return _read(there[name] if name is not None else next(iter(there.values())))
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    path = folder / ABOUT
+    try:
+        about: dict[str, Any] = read_json(path)
+        version = about["format"]
+        check_texts(about, str(path))
+        if not isinstance(about["policy"], str):
+            raise ValueError(f"the policy is called {about['policy']!r}")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"{path} cannot be read ({error!r}). Export the policy again.") from error
+    if version != FORMAT:
+        raise CheckpointError(f"{path} has format {version}; this marl reads format {FORMAT}. Export the policy again.")
+    return about
+
+
+def _read(folder: Path) -> Exported:
+    about = _about(folder)
+    try:
+        recipe = about["recipe"]
+        spec = PolicySpec(
+            recipe["acts"], 0, ModelConfig(**recipe["model"]),
+            ExplorationConfig(**recipe["exploration"]) if recipe["exploration"] else None,
+            ScriptedConfig(**recipe["scripted"]) if recipe["scripted"] else None,
+            recipe["agent_id"], options=recipe["options"], population=recipe["population"],
+        )  # fmt: skip
+        if not isinstance(about["masked"], bool):
+            raise TypeError(f"masked is {about['masked']!r}")
+        seen, moves = (space_from_json(about[key]) for key in ("observation_space", "action_space"))
+        kind = Kind(about["agents"][0], tuple(about["agents"]), seen, moves, about["masked"])
+        content = read_bytes(folder / WEIGHTS, growth=2.0)
+        if hashlib.sha256(content).hexdigest() != about["sha256"]:
+            raise DataError(f"{WEIGHTS} is not what {ABOUT} was written for")
+        units = RolloutConfig(**{key: about[key] for key in ("normalize_actions", "clip_actions")})
+        return Exported(folder, about, spec, kind, safetensors.numpy.load(content), units)
+    except ConfigError:
+        raise
+    except Exception as error:  # whatever stands in a file, reading it ends with a sentence
+        raise _damaged(folder, error) from error
+
+
+def _damaged(folder: Path, error: Exception) -> CheckpointError:
+    return CheckpointError(f"{folder} is damaged ({error}). Export the policy again.")
+
+
+def load_policy(path: Path | str, *, allow: Collection[str] = ()) -> Actor:
+    """An exported policy, ready to be asked: ``marl.load_policy("DIR").compute_action(obs)``.
+
+    ``DIR#name`` takes one of several. Modules of the user that the policy names (custom models, scripts) have to be allowed.
+    """
+    folder, _, name = str(path).partition("#")
+    with only_modules(frozenset(allow)):
+        found = read_exported(Path(folder), name or None)
+        return Actor(found.build(), found.units)
+
+
+def export_checkpoint(
+    path: Path,
+    folder: Path,
+    names: Sequence[PolicyID] | None = None,
+    allow: frozenset[str] = frozenset(),
+    changes: Mapping[str, Any] | None = None,
+) -> list[Path]:
+    """Export policies of a run or checkpoint, which is read and left as it is.
+
+    ``changes`` give keys of its world again, ``{"env_config.filename": PATH}``: places in a file are not followed.
+    """
+    checkpoint = find_checkpoint(path, TO_PLAY)
+    raw = with_world_again(stored_scenario(checkpoint), changes or {})
+    if not can_be_replayed(raw):
+        raise CheckpointError(
+            f"{checkpoint} comes from a run that was given Python objects which cannot be found by name. Build the trainer as "
+            "before, restore it, and call trainer.export_model(DIR)."
+        )
+    with only_modules(allow, words_of(changes)):
+        setup = set_up(compose({**raw, "num_workers": 0, "pool": "auto"}, str(checkpoint)))
+        return export_policies(folder, setup, read_part(checkpoint, "policies"), names)
+
+
+def import_weights(trainer: Trainer, path: Path, names: Sequence[PolicyID] | None = None) -> list[PolicyID]:
+    """Put exported weights into a trainer's policies: those of the same names, or ``names``; one alone may have any name.
+
+    Everything is checked before anything changes. Optimisers and target networks stay as they are.
+    """
+    there = exported_folders(path.expanduser())
+    if not there:
+        raise CheckpointError(f"{path} holds no exported policy (no {ABOUT}). Write it by trainer.export_model(DIR).")
+    chosen = [name for name in there if name in trainer.policies] if names is None else list(names)
+    if not chosen:
+        raise CheckpointError(
+            f"{path} holds {', '.join(there)}, none of which this run has ({', '.join(trainer.policies)}). Say which one is "
+            "meant: import_model(path, policies=[ID])."
+        )
+    weights = {}
+    for name in chosen:
+        only = next(iter(there)) if len(there) == len(chosen) == 1 else name
+        found, policy = read_exported(path, only), trainer.get_policy(name)
+        _check_same_spaces(found, policy.kind, name)
+        check_weights(policy, found.weights, f"{found.folder} as policy {name!r}")
+        weights[name] = dict(found.weights)
+    trainer.set_weights(weights)
+    trainer.learning.align()
+    return chosen
+
+
+def _check_same_spaces(found: Exported, mine: Kind, name: PolicyID) -> None:
+    theirs = found.kind
+    a, b = ((kind.observation_space, kind.action_space, kind.masked) for kind in (theirs, mine))
+    if a != b:
+        raise SpaceMismatchError(
+            f"{found.folder} plays {a[0]}, {a[1]}, but policy {name!r} of this run plays {b[0]}, {b[1]}. Import a policy of "
+            "agents with equal spaces."
+        )

@@ -1,0 +1,189 @@
+"""Who plays in a rollout: the policies of its checkpoint, with some of them taken from elsewhere.
+
+``ID=SOURCE`` replaces a policy of the run, or lets an agent (``player_1``, ``car_*``) be played by a policy of its own. It
+is another run or checkpoint (``PATH``, ``PATH#policy``), an exported policy (``DIR``, ``DIR#policy``), or ``random``. Its
+networks may differ from those of the run in every way; its agents must have the same spaces, and its actions the same units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from marl.data.episode import Episode
+from marl.data.task import AgentID, Array, Kind, PolicyID
+from marl.errors import CheckpointError, ConfigError, SpaceMismatchError, did_you_mean
+from marl.mappers.mapper import Mapper
+from marl.policies.build import build_policy
+from marl.policies.config import PolicySpec, ScriptedConfig
+from marl.policies.policy import Policy
+from marl.rollout.config import RolloutConfig
+from marl.scenario.describe import can_be_replayed
+from marl.scenario.load import compose
+from marl.scenario.routing import candidates, example_agent
+from marl.scenario.resolve import Setup, set_up
+from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
+from marl.play.export import exported_folders, read_exported
+from marl.training.store import set_weights
+from marl.runs.saved import stored_scenario, without_places
+
+RANDOM = "random"
+UNITS = ("normalize_actions", "clip_actions")
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Policies by name, the kind of agents that each plays, and who plays whom."""
+
+    policies: dict[PolicyID, Policy]
+    kinds: dict[PolicyID, int]
+    mapper: Mapper
+
+
+class Recast(Mapper):
+    """Agents that match a pattern are played by its policy, the others as before."""
+
+    name = "--policy"
+
+    def __init__(self, patterns: Mapping[str, PolicyID], before: Mapper) -> None:
+        self.patterns, self.before, self.fixed = patterns, before, before.fixed
+
+    def _own(self, agent: AgentID) -> PolicyID | None:
+        return next((policy for pattern, policy in self.patterns.items() if fnmatchcase(agent, pattern)), None)
+
+    def __call__(self, agent: AgentID, episode: Episode) -> PolicyID:
+        return self._own(agent) or self.before(agent, episode)
+
+    def candidates(self, agent: AgentID) -> Sequence[PolicyID]:
+        own = self._own(agent)
+        return self.before.candidates(agent) if own is None else [own]
+
+
+def read_sources(given: Sequence[str]) -> dict[str, str]:
+    """``ID=SOURCE`` texts by their id."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, source = text.partition("=")
+        if not equals or not name or not source:
+            raise ConfigError(f"--policy {text!r}: expected ID=PATH, ID=PATH#policy or ID=random.")
+        if name in found:
+            raise ConfigError(f"--policy gives {name!r} twice: {found[name]} and {source}. Give it once.")
+        found[name] = source
+    return found
+
+
+def cast(setup: Setup, policies: Mapping[PolicyID, Policy], sources: Mapping[str, str]) -> Cast:
+    """The policies of a run, with those of ``sources`` in their places."""
+    found = dict(policies)
+    kinds = {name: spec.kind for name, spec in setup.policies.items()}
+    mapper = (
+        setup.rollout.mapper if setup.stage is None else setup.stage.answers()
+    )  # what a population proposes to play
+    patterns: dict[str, PolicyID] = {}
+    for name, source in sources.items():
+        if name not in kinds:
+            kinds[name] = _kind_of(name, setup)
+            patterns[name] = name
+        found[name] = _borrowed(name, source, kinds[name], setup)
+    return Cast(found, kinds, Recast(patterns, mapper) if patterns else mapper)
+
+
+def _kind_of(pattern: str, setup: Setup) -> int:
+    """The kind of the agents that a name or pattern means."""
+    names = setup.task.seat_names
+    fits = {
+        setup.task.kind_of(seat) for seat, name in enumerate(names)
+        if name.split("[")[0] == pattern or fnmatchcase(example_agent(name), pattern) or _could_be(pattern, name)
+    }  # fmt: skip
+    if not fits:
+        known = [*setup.policies, *names]
+        raise ConfigError(
+            f"--policy {pattern}=...: there is no policy and no agent of this name. Policies: {', '.join(setup.policies)}; "
+            f"agents: {', '.join(names)}.{did_you_mean(pattern, known)}"
+        )
+    if len(fits) > 1:
+        kinds = " and ".join(setup.task.kinds[k].agents[0] for k in sorted(fits))
+        raise SpaceMismatchError(
+            f"--policy {pattern}=...: it means agents of different spaces, {kinds}. Name them apart."
+        )
+    return fits.pop()
+
+
+def _could_be(agent: str, seat_name: str) -> bool:
+    """Whether an agent such as ``car_7`` may sit on a seat such as ``car_*[0]``."""
+    return "*" in seat_name and fnmatchcase(agent, seat_name.split("[")[0])
+
+
+# -- sources -----------------------------------------------------------------------------------------------------------
+
+
+def _borrowed(name: str, source: str, k: int, setup: Setup) -> Policy:
+    kind = setup.task.kinds[k]
+    if source == RANDOM:
+        return build_policy(PolicySpec("scripted", k, scripted=ScriptedConfig(name=RANDOM)), kind)
+    path, _, wanted = source.partition("#")
+    where = f"--policy {name}={source}"
+    place = Path(path).expanduser()
+    there = exported_folders(place)
+    if there:
+        exported = read_exported(place, wanted or (name if name in there else None))
+        spec, theirs, weights, units = exported.spec, exported.kind, exported.weights, exported.units
+    else:
+        spec, theirs, weights, units = _of_run(name, place, wanted, where)
+    _check_spaces(where, theirs, kind)
+    _check_units(where, units, setup.rollout.config)
+    policy = build_policy(replace(spec, kind=k), kind)
+    set_weights(policy, weights, where)
+    return policy
+
+
+def _of_run(
+    name: str, path: Path, wanted: str, where: str
+) -> tuple[PolicySpec, Kind, Mapping[str, Array], RolloutConfig]:
+    """A policy of another run: by its own name, the name of the one that it stands in for, or whoever plays the agent."""
+    folder = find_checkpoint(path, TO_PLAY)
+    described = stored_scenario(folder)
+    if not can_be_replayed(described):
+        raise CheckpointError(
+            f"{where}: its run was given Python objects that cannot be found by name. Export the policy instead, by "
+            "trainer.export_model(DIR)."
+        )
+    other = set_up(compose({**without_places(described), "num_workers": 0, "pool": "auto"}, str(folder)))
+    weights = read_part(folder, "policies")
+    chosen = wanted or _likely(name, list(weights), other)
+    if chosen not in weights:
+        raise CheckpointError(
+            f"{where}: {folder} has no policy {chosen!r}. It has {', '.join(weights)}.{did_you_mean(chosen, weights)} Name "
+            f"one: --policy {name}={path}#ID."
+        )
+    spec = other.policies[chosen]
+    return spec, other.task.kinds[spec.kind], weights[chosen], other.rollout.config
+
+
+def _likely(name: str, there: Sequence[PolicyID], other: Setup) -> PolicyID:
+    if name in there or len(there) == 1:
+        return name if name in there else there[0]
+    if name in other.task.seat_names:
+        playing = candidates(other.rollout.mapper, name)
+        return playing[0] if len(playing) == 1 else name
+    return name
+
+
+def _check_spaces(where: str, theirs: Kind, mine: Kind) -> None:
+    a, b = ((kind.observation_space, kind.action_space, kind.masked) for kind in (theirs, mine))
+    if a != b:
+        raise SpaceMismatchError(
+            f"{where}: the policy plays {a[0]}, {a[1]}{' with a mask' if a[2] else ''}, but agents like {mine.agents[0]!r} "
+            f"have {b[0]}, {b[1]}{' with a mask' if b[2] else ''}. Take a policy of agents with equal spaces."
+        )
+
+
+def _check_units(where: str, theirs: RolloutConfig, mine: RolloutConfig) -> None:
+    for key in UNITS:
+        if getattr(theirs, key) != getattr(mine, key):
+            raise ConfigError(
+                f"{where}: its run has {key}: {getattr(theirs, key)}, this one {getattr(mine, key)}, so their actions mean "
+                f"different things. Play a run with the same {key}."
+            )

@@ -1,0 +1,274 @@
+"""One loop for self-play, fictitious play, prioritised play, leagues and PSRO.
+
+A round lasts ``round_timesteps`` env steps, in which learners train against mixtures of snapshots. At its end
+
+1. the learners' snapshots join the population (an exploiter's only when it wins, or after ``exploiter_rounds``);
+2. members that have not met yet play each other, where the kind of population needs a payoff table;
+3. the table, or the age of members, gives the mixtures of the next round, and the *answer*: the mixture that the run proposes;
+4. learners that begin anew get new weights.
+
+The kinds differ in step 3 alone: whom a learner meets, and what the answer is.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from marl.data.task import PolicyID
+from marl.gametheory.game import Profile, Strategy
+from marl.gametheory.payoffs import PayoffTensor
+from marl.policies.build import build_policy
+from marl.policies.config import PolicySpec
+from marl.policies.mixture import Mixture
+from marl.policies.policy import Policy
+from marl.populations.lineage import Ancestry, lineage_graph
+from marl.populations.members import Member
+from marl.populations.payoffs import PayoffTable
+from marl.populations.solvers import facing, meta_strategy, priorities, shares, without_rounding
+from marl.populations.layout import Side, Stage
+from marl.rollout.pool import WorkerPool
+
+
+class Population:
+    """The members of all sides, who meets whom, and what is known of it. Its members live in the mixtures' weights."""
+
+    def __init__(
+        self, stage: Stage, policies: Mapping[PolicyID, Policy], specs: Mapping[PolicyID, PolicySpec], seed: int
+    ) -> None:
+        self.stage, self.config, self.policies, self.specs, self.seed = stage, stage.config, policies, specs, seed
+        self.round = 0
+        self.steps_at_round = 0
+        self.table = PayoffTable(stage, self.config.matches, seed)
+        self.ages = dict.fromkeys(stage.learners, 0)
+        self.parents: dict[PolicyID, str | None] = dict.fromkeys(stage.learners)
+        self.members: dict[str, list[Ancestry]] = {
+            side.name: [Ancestry(f"{side.name}_0", side.name, "first weights", 0, 0)] for side in stage.sides
+        }
+        self.numbers: dict[str, Any] = {}  # of the last round, for results
+        if not self.config.begins_fresh:
+            self.parents |= {side.learners[0]: f"{side.name}_0" for side in stage.sides}
+
+    # -- rounds ----------------------------------------------------------------------------------------------------
+
+    def due(self, timesteps: int) -> bool:
+        return timesteps - self.steps_at_round >= self.config.round_timesteps
+
+    def end_round(self, pool: WorkerPool, timesteps: int) -> list[PolicyID]:
+        """Steps 1 to 3; gives the learners that have to begin anew."""
+        self.round += 1
+        self.steps_at_round = timesteps
+        joining = [learner for learner in self.stage.learners if self._joins(learner, pool)]
+        for learner in joining:
+            self._add(learner, timesteps)
+        before = self.numbers.get("meta_strategy")
+        payoffs = self._meet(pool) if self.config.needs_payoffs else None
+        self._choose(payoffs, before)
+        fresh = [learner for learner in joining if self.config.begins_fresh or learner not in self._mains]
+        for learner in self.stage.learners:
+            self.ages[learner] = 0 if learner in fresh else self.ages[learner] + 1
+        for learner in fresh:
+            self.parents[learner] = None
+        return fresh
+
+    def new_weights(self, learner: PolicyID) -> Policy:
+        """A policy that begins anew; each round has its own first weights."""
+        spec = self.specs[learner]
+        seed = zlib.crc32(f"{self.seed}/{learner}/round {self.round}".encode())
+        return build_policy(replace(spec, seed=seed), self.policies[learner].kind)
+
+    @property
+    def _mains(self) -> set[PolicyID]:
+        return {side.learners[0] for side in self.stage.sides}
+
+    def _joins(self, learner: PolicyID, pool: WorkerPool) -> bool:
+        """Main learners join after every round; exploiters when they have won, or have tried long enough."""
+        if learner in self._mains or self.ages[learner] + 1 >= self.config.exploiter_rounds:
+            return True
+        return self._earned_share(learner, pool) >= self.config.win_share
+
+    def _earned_share(self, learner: PolicyID, pool: WorkerPool) -> float:
+        """What an exploiter earns against those whom it meets, as a share of the payoff range known so far."""
+        side = self.stage.learners[learner]
+        if not self.table.played:
+            return 0.0
+        trial = PayoffTable(self.stage, self.config.matches, self.seed + self.round)
+        members = {one.name: [self._as_member(one, i) for i in range(self.size(one))] for one in self.stage.sides}
+        number = len(members[side.name])
+        members[side.name].append(Member("trial", self.specs[learner], self.policies[learner].get_weights()))
+        payoffs, found = self.tensor(), []
+        for place in (list(self.stage.players).index(player) for player in side.players):
+            met = self._met(learner, place, number)
+            played = trial.play(pool, members, [pairing for pairing, _ in met])
+            chances = np.array([chance for _, chance in met])
+            mean, error = (np.array([summary[i][place] for summary in played]) for i in (0, 1))
+            total = chances.sum()
+            # A win has to be larger than its standard error.
+            surely = (chances @ mean - np.sqrt(chances**2 @ error**2)) / total
+            found.append(float(shares(payoffs, place, np.array([surely]))[0]))
+        return float(np.mean(found))
+
+    def _met(self, learner: PolicyID, place: int, number: int) -> list[tuple[tuple[int, ...], float]]:
+        """The likeliest pairings that the learner, as member ``number`` of player ``place``, meets."""
+        players = list(self.stage.players)
+        crowds = self.stage.crowds[learner]
+        found: list[tuple[tuple[int, ...], float]] = []
+        for foe in (p for i, p in enumerate(players) if i != place):
+            chances = self.mixture(crowds[foe]).chances.cpu().numpy()
+            for member in np.flatnonzero(chances > 1e-3):
+                pairing = [self._newest(self.stage.side_of(p)) for p in players]
+                pairing[place], pairing[players.index(foe)] = number, int(member)
+                found.append((tuple(pairing), float(chances[member])))
+        return found
+
+    def _add(self, learner: PolicyID, timesteps: int) -> None:
+        side = self.stage.learners[learner]
+        number = self.mixture(side.answer).add(self.policies[learner].get_weights())
+        against = {
+            one.name: float(chance)
+            for player, crowd in self.stage.crowds[learner].items()
+            for one, chance in zip(
+                self.members[self.stage.side_of(player).name], self.mixture(crowd).chances, strict=False
+            )
+            if chance > 1e-6
+        }
+        name = f"{side.name}_{number}"
+        self.members[side.name].append(
+            Ancestry(name, side.name, learner, self.round, timesteps, self.parents[learner], against)
+        )
+        self.parents[learner] = name
+
+    # -- who meets whom --------------------------------------------------------------------------------------------
+
+    def _meet(self, pool: WorkerPool) -> PayoffTensor:
+        members = {side.name: [self._as_member(side, i) for i in range(self.size(side))] for side in self.stage.sides}
+        self.table.grow(pool, members)
+        return self.tensor()
+
+    def _choose(self, payoffs: PayoffTensor | None, before: Mapping[str, list[float]] | None) -> None:
+        """Mixtures and answers of the next round."""
+        answer = self._answer(payoffs)
+        for player, strategy in zip(self.stage.players, answer, strict=True):
+            self.mixture(self.stage.side_of(player).answer).set_chances(strategy)
+        for learner, side in self.stage.learners.items():
+            for player, crowd in self.stage.crowds[learner].items():
+                foe = self.stage.side_of(player)
+                self.mixture(crowd).set_chances(self._chances(learner, side, foe, payoffs, answer))
+        self.numbers = self._told(payoffs, answer, before)
+
+    def _answer(self, payoffs: PayoffTensor | None) -> Profile:
+        """What the run proposes to play, per player."""
+        if payoffs is not None:
+            return meta_strategy(self.config, payoffs)
+        sides = [self.stage.side_of(player) for player in self.stage.players]
+        if self.config.kind == "self_play":
+            return tuple(np.eye(self.size(side))[-1] for side in sides)
+        return tuple(np.full(self.size(side), 1 / self.size(side)) for side in sides)
+
+    def _chances(
+        self, learner: PolicyID, side: Side, foe: Side, payoffs: PayoffTensor | None, answer: Profile
+    ) -> Strategy:
+        """How likely the learner meets each member of ``foe``."""
+        size = self.size(foe)
+        if self.config.kind == "self_play":
+            newest = np.zeros(size)
+            newest[-self.config.window :] = 1.0
+            chances: Strategy = newest / newest.sum()
+            return chances
+        if self.config.kind in ("fictitious", "psro"):
+            return answer[list(self.stage.players).index(foe.players[0])]
+        if learner.endswith("main_exploiter"):
+            target: Strategy = np.eye(size)[self._newest(foe)]
+            return target
+        assert payoffs is not None
+        own = [i for i, one in enumerate(self.members[side.name]) if one.learner == learner]
+        if not own:
+            return np.full(size, 1 / size)
+        players = list(self.stage.players)
+        me, other = players.index(side.players[0]), players.index(foe.players[-1])
+        return priorities(self.config, shares(payoffs, me, facing(payoffs, me, own[-1], other)))
+
+    def _newest(self, side: Side) -> int:
+        """The newest snapshot of the side's main learner."""
+        mains = (side.learners[0], "first weights")
+        return max(i for i, one in enumerate(self.members[side.name]) if one.learner in mains)
+
+    # -- what there is ---------------------------------------------------------------------------------------------
+
+    def mixture(self, policy: PolicyID) -> Mixture:
+        found = self.policies[policy]
+        assert isinstance(found, Mixture)
+        return found
+
+    def size(self, side: Side) -> int:
+        return len(self.mixture(side.answer))
+
+    def _as_member(self, side: Side, number: int) -> Member:
+        spec = self.specs[side.learners[0]]
+        return Member(f"{side.name}_{number}", spec, self.mixture(side.answer).weights_of_member(number))
+
+    def tensor(self) -> PayoffTensor:
+        """Who earned what against whom."""
+        return self.table.tensor({name: [one.name for one in members] for name, members in self.members.items()})
+
+    def as_json(self) -> dict[str, Any]:
+        """Members, lineage and payoffs, for readers of a run directory."""
+        found: dict[str, Any] = {
+            "kind": self.config.kind,
+            **self.numbers,
+            "lineage": nx.node_link_data(self.lineage, edges="edges"),
+        }
+        return {**found, "payoffs": self.tensor().as_json()} if self.config.needs_payoffs else found
+
+    @property
+    def lineage(self) -> nx.MultiDiGraph:
+        return lineage_graph({one.name: one for members in self.members.values() for one in members})
+
+    def _told(
+        self, payoffs: PayoffTensor | None, answer: Profile, before: Mapping[str, list[float]] | None
+    ) -> dict[str, Any]:
+        """Numbers of the result's ``population`` block."""
+        told: dict[str, Any] = {
+            "round": self.round,
+            "members": {side.name: self.size(side) for side in self.stage.sides},
+            "meta_strategy": {
+                player: strategy.tolist() for player, strategy in zip(self.stage.players, answer, strict=True)
+            },
+        }
+        if payoffs is not None:
+            game = without_rounding(payoffs.game)
+            told["empirical_nash_conv"] = max(0.0, game.nash_conv(answer))
+            told["values"] = dict(zip(self.stage.players, game.values(answer).tolist(), strict=True))
+            if before is not None:
+                padded = tuple(
+                    np.pad(np.array(before[player]), (0, len(strategy) - len(before[player])))
+                    for player, strategy in zip(self.stage.players, answer, strict=True)
+                )
+                # What the best new member earns more than the mixture that it was trained against.
+                told["gain_of_round"] = float(game.gains(padded).sum())
+        return told
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "round": self.round,
+            "steps_at_round": self.steps_at_round,
+            "ages": self.ages,
+            "parents": self.parents,
+            "members": {side: [one.as_json() for one in members] for side, members in self.members.items()},
+            "table": self.table.state_dict(),
+            "numbers": self.numbers,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.round, self.steps_at_round = state["round"], state["steps_at_round"]
+        self.ages, self.parents = dict(state["ages"]), dict(state["parents"])
+        self.members = {side: [Ancestry(**one) for one in members] for side, members in state["members"].items()}
+        self.table.load_state_dict(state["table"])
+        self.numbers = dict(state["numbers"])

@@ -1,0 +1,291 @@
+"""The files of a run directory: params, one result per line, a table, TensorBoard events, a learning curve.
+
+``result.json`` is the truth; ``progress.csv`` and the curve can be made from it at any time.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import math
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import yaml
+
+from marl.errors import ConfigError, UserError
+from marl.inputs import parse_json, read_text
+from marl.storage import append_to, make_folder, write_atomically
+from marl.runs.media import encoded, pixels
+
+if TYPE_CHECKING:
+    from marl.runs.tensorboard import Events
+
+Scalar: TypeAlias = str | int | float | bool | None
+Result: TypeAlias = Mapping[str, Any]
+
+
+class RunFiles:
+    """Writes and reads the files of one run; nothing is touched before the first write."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._columns: list[str] = []  # of progress.csv; empty until the first write
+        self._events: Events | None = None
+        self._purge_step: int | None = None
+
+    def write_params(self, params: Mapping[str, Any]) -> None:
+        """``params.json`` and ``params.yaml``, the same content twice; infinities stay infinities here."""
+        plain = to_plain(params)
+        write_atomically(self.directory / "params.json", json.dumps(plain, indent=2) + "\n")
+        write_atomically(self.directory / "params.yaml", yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
+
+    def write_population(self, population: Mapping[str, Any] | None) -> None:
+        """``population.json``: members, where they come from, what they earned against each other; None before that."""
+        file = self.directory / "population.json"
+        if population is None:
+            file.unlink(missing_ok=True)
+        else:
+            write_atomically(file, json.dumps(to_plain(population), indent=1) + "\n")
+
+    def append(self, result: Result) -> Result:
+        """Add one iteration's result to ``result.json``, ``progress.csv`` and the TensorBoard events.
+
+        Pictures in ``episode_media`` go to files of their own; ``result.json`` names these. Gives what stands there.
+        """
+        plain: dict[str, Any] = to_plain(self._with_media_as_files(result), finite=True)
+        if not self._columns:
+            self._rewrite(self.results())
+        append_to(self._result_file, json.dumps(plain) + "\n")
+        self._append_row(plain)
+        self._append_events(plain)
+        return plain
+
+    def write_image(self, name: str, picture: Any, step: int, number: int = 0) -> str:
+        """Keep a picture or a film (see ``media.pixels``) in ``media/`` and show it in TensorBoard under its name.
+
+        Gives the file's path inside the run directory, such as ``media/board_2000.png`` for step 2000; further pictures of
+        one name and step get the ``number`` at the end. Results do this by themselves: put
+        ``{"board": [picture, ...]}`` into ``result["episode_media"]`` and hand the result to ``append``.
+        """
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        shown = pixels(name, picture)
+        ending, content = encoded(shown)
+        place = f"media/{safe_name(name, empty='picture')}_{step}{f'_{number}' if number else ''}.{ending}"
+        make_folder(self.directory / "media")
+        write_atomically(self.directory / place, content)
+        height, width, colours = shown.shape[-3:]
+        image = Summary.Image(height=height, width=width, colorspace=colours, encoded_image_string=content)
+        tag = f"{name}/{number}" if number else name
+        self._writer.add_summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
+        return place
+
+    def _with_media_as_files(self, result: Result) -> Result:
+        media = result.get("episode_media")
+        if not isinstance(media, Mapping) or not media:
+            return result
+        step = int(result.get("timesteps_total") or 0)
+        named = {}
+        for name, pictures in media.items():
+            several = pictures if isinstance(pictures, list | tuple) else [pictures]
+            named[name] = [self.write_image(name, picture, step, i) for i, picture in enumerate(several)]
+        return {**result, "episode_media": named}
+
+    def resume_at(self, iteration: int) -> None:
+        """Forget the results after this iteration, and a line that a kill left half-written."""
+        self.close()
+        kept = [result for result in self.results() if result.get("training_iteration", 0) <= iteration]
+        self._rewrite(kept)
+        # TensorBoard drops the events of earlier files from this step on.
+        self._purge_step = 1 + max((int(result.get("timesteps_total") or 0) for result in kept), default=-1)
+
+    def results(self) -> list[dict[str, Any]]:
+        """All results written so far; a half-written last line is left out."""
+        if not self._result_file.exists():
+            return []
+        try:
+            lines = read_text(self._result_file, errors="replace").split("\n")
+        except OSError as error:
+            raise UserError(f"{self._result_file} cannot be read: {error}. Take away what is there.") from error
+        found = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                found.append(_checked(parse_json(line)))
+            except ValueError as error:
+                if number < len(lines):
+                    raise UserError(
+                        f"{self._result_file}, line {number}: not a JSON result ({error}). Mend or delete that line."
+                    ) from error
+        return found
+
+    def draw_curve(self, path: str | Path = "learning_curve.png") -> Path:
+        """Draw the rewards over env steps; a relative path is one inside the run directory."""
+        from marl.runs.curve import draw_rewards
+
+        return draw_rewards(self.results(), title=self.directory.name, path=self.directory / path)
+
+    def close(self) -> None:
+        """Finish the TensorBoard file; a later ``append`` starts a new one."""
+        if self._events is not None:
+            events, self._events = self._events, None
+            events.flush()
+
+    @property
+    def _result_file(self) -> Path:
+        return self.directory / "result.json"
+
+    def _rewrite(self, results: list[dict[str, Any]]) -> None:
+        if self._result_file.exists():
+            write_atomically(self._result_file, "".join(json.dumps(result) + "\n" for result in results))
+        self._columns = []
+        self._rewrite_table(results)
+
+    def _rewrite_table(self, results: list[dict[str, Any]]) -> None:
+        rows = [table_row(result) for result in results]
+        self._columns = list(dict.fromkeys([*self._columns, *(key for row in rows for key in row)]))
+        table = self.directory / "progress.csv"
+        if rows:
+            write_atomically(table, _csv([self._columns, *self._aligned(rows)]))
+        else:
+            table.unlink(missing_ok=True)
+
+    def _append_row(self, result: Result) -> None:
+        row = table_row(result)
+        if not row.keys() <= set(self._columns):
+            self._rewrite_table(self.results())  # new keys: every row gets the longer header
+            return
+        append_to(self.directory / "progress.csv", _csv(self._aligned([row])))
+
+    def _aligned(self, rows: Iterable[Mapping[str, Scalar]]) -> Iterator[list[Scalar]]:
+        for row in rows:
+            yield [row.get(column) for column in self._columns]
+
+    @property
+    def _writer(self) -> Events:
+        """TensorBoard's file, begun when it is first needed."""
+        if self._events is None:
+            from marl.runs.tensorboard import Events
+
+            self._wait_for_a_new_second()
+            self._events = Events(self.directory, self._purge_step)
+            self._purge_step = None
+        return self._events
+
+    def _wait_for_a_new_second(self) -> None:
+        """TensorBoard reads files in the order of their names, which begin with the second in which they were opened."""
+        opened = [int(path.name.split(".")[3]) for path in self.directory.glob("events.out.tfevents.*")]
+        while opened and int(time.time()) <= max(opened) <= int(time.time()) + 1:
+            time.sleep(0.05)
+
+    def _append_events(self, result: Result) -> None:
+        events, step = self._writer, result.get("timesteps_total") or 0
+        for tag, value in table_row(result).items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                events.add_scalar(tag, value, step)
+        for tag, values in _histograms(result):
+            events.add_histogram(tag, values, step)
+        events.flush()
+
+
+def to_plain(value: Any, *, finite: bool = False) -> Any:
+    """The value as JSON knows it: numpy becomes Python, keys become text, unknown things become their ``str``.
+
+    With ``finite`` NaN and the infinities become None, so that any JSON reader takes the text.
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) or not finite else None
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item, finite=finite) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item, finite=finite) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((to_plain(item, finite=finite) for item in value), key=str)
+    return str(value)
+
+
+def _checked(result: Any) -> dict[str, Any]:
+    if not isinstance(result, dict):
+        raise ValueError(f"a {type(result).__name__} instead of an object")
+    return result
+
+
+def table_row(result: Result) -> dict[str, Scalar]:
+    """The result's scalars under keys joined by '/'; lists and the run's ``config`` are left out."""
+    return dict(_scalars({key: value for key, value in result.items() if key != "config"}, ""))
+
+
+def _scalars(tree: Result, prefix: str) -> Iterator[tuple[str, Scalar]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _scalars(value, f"{prefix}{key}/")
+        elif not isinstance(value, list | tuple):
+            yield f"{prefix}{key}", value
+
+
+def _histograms(tree: Result, prefix: str = "") -> Iterator[tuple[str, list[float]]]:
+    """The number lists below any ``hist_stats``, and single errors of training batches, without nulls."""
+    for key, value in tree.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping) and path != "config":
+            yield from _histograms(value, f"{path}/")
+        elif isinstance(value, list) and ("hist_stats" in prefix.split("/") or key == "td_error"):
+            numbers = [item for item in value if isinstance(item, int | float)]
+            if numbers:
+                yield path, numbers
+
+
+def _csv(rows: Iterable[Iterable[Scalar]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def run_name(algo: str, env: str, trial_id: str, index: int, params: Mapping[str, object], now: datetime) -> str:
+    """``QMIX_two_step_game_e0872_00000_seed=0_2026-11-16_02-30-00``: who, where, which trial, how, when.
+
+    Of the env's name the part after the last '/' or ':' stays, so ``pettingzoo:mpe2/simple_spread_v3``
+    becomes ``simple_spread_v3``; of a param's dotted key the last word.
+    """
+    world = re.split(r"[/:]", env.rstrip("/:"))[-1]
+    settings = ",".join(f"{key.rpartition('.')[2]}={value}" for key, value in params.items())
+    words = [safe_name(algo).upper(), safe_name(world), safe_name(trial_id, empty="run"), f"{index:05d}"]
+    words += [safe_name(settings)] if params else []
+    return "_".join([*words, now.strftime("%Y-%m-%d_%H-%M-%S")])
+
+
+def safe_name(text: str, empty: str = "env") -> str:
+    """The text as a file name that needs no quotes in a shell, at most 60 characters."""
+    return re.sub(r"[^\w.,=+-]+", "_", text, flags=re.ASCII).strip("_.-")[:60] or empty
+
+
+def new_run_directory(local_dir: Path, experiment: str, name: str) -> Path:
+    """Create ``local_dir/experiment/name``; a taken name gets ``_2``, ``_3``, ... at its end."""
+    parent = local_dir.expanduser() / safe_name(experiment, empty="default")
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for number in itertools.count(1):
+            directory = parent / (name if number == 1 else f"{name}_{number}")
+            with suppress(FileExistsError):
+                directory.mkdir()
+                return directory
+    except OSError as error:
+        raise ConfigError(
+            f"cannot create a run directory in {parent}: {error.strerror}. Choose another place with "
+            "--local-dir or MARL_RESULTS_DIR."
+        ) from error
+    raise AssertionError("counting never ends")

@@ -1,0 +1,185 @@
+"""The result of an iteration: one flat-named dict, the same in Python, in ``result.json`` and on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from marl.data.episode import EpisodeStats
+from marl.data.task import Floats, PolicyID
+from marl.errors import ConfigError, did_you_mean
+from marl.runs.fields import meaning_of
+from marl.runs.custom_metrics import custom_histograms, custom_numbers
+
+Result: TypeAlias = dict[str, Any]
+
+LONGEST_HISTOGRAM = 1_000  # newest episodes in hist_stats
+
+WALL_CLOCK_FIELDS = frozenset(
+    {
+        "date",
+        "timestamp",
+        "time_this_iter_s",
+        "time_total_s",
+        "timers",
+        "sampler_perf",
+        "perf",
+        "git",
+        "versions",
+        "pid",
+        "hostname",
+        "node_ip",
+        "trial_id",
+        "experiment_id",
+    }
+)
+"""Fields that differ between two otherwise equal runs."""
+
+
+def episode_numbers(stats: EpisodeStats, policies: Sequence[PolicyID]) -> Result:
+    """Rewards and lengths of some episodes; null where there was none.
+
+    A policy's reward in an episode is the sum over all agents that it played; ``agent_reward_mean`` is per agent.
+    """
+    per_policy = {name: stats.policy_returns(i) for i, name in enumerate(policies)}
+    newest = stats.last(LONGEST_HISTOGRAM)
+    return {
+        "episode_reward_max": _largest(stats.rewards),
+        "episode_reward_min": _smallest(stats.rewards),
+        "episode_reward_mean": _mean(stats.rewards),
+        "episode_len_mean": _mean(stats.lengths),
+        "policy_reward_max": {name: _largest(r) for name, r in per_policy.items()},
+        "policy_reward_min": {name: _smallest(r) for name, r in per_policy.items()},
+        "policy_reward_mean": {name: _mean(r) for name, r in per_policy.items()},
+        "agent_reward_mean": stats.agent_means(),
+        "custom_metrics": custom_numbers(stats),
+        "hist_stats": {
+            "episode_reward": newest.rewards.tolist(),
+            "episode_lengths": newest.lengths.tolist(),
+            **{f"policy_{name}_reward": newest.policy_returns(i).tolist() for i, name in enumerate(policies)},
+            **custom_histograms(stats, LONGEST_HISTOGRAM),
+        },
+    }
+
+
+EPISODE_FIELDS = ("episode_reward_max", "episode_reward_min", "episode_reward_mean", "episode_len_mean")
+POLICY_FIELDS = ("policy_reward_max", "policy_reward_min", "policy_reward_mean")
+COUNT_FIELDS = (
+    "episodes_this_iter", "episodes_total", "training_iteration", "timesteps_this_iter", "timesteps_total",
+    "agent_timesteps_this_iter", "agent_timesteps_total", "time_this_iter_s", "time_total_s", "num_healthy_workers",
+    "best_evaluation",
+)  # fmt: skip
+OPEN_BLOCKS = ("agent_reward_mean", "custom_metrics")  # names are the world's or the user's
+TRAINING_BLOCKS = (  # not of evaluations
+    "info", "timers", "sampler_perf", "perf", "population", "exploitability", "curriculum",
+)  # fmt: skip
+
+GAME_FIELDS = (
+    "exploitability.nash_conv", "exploitability.exploitability", "population.round", "population.empirical_nash_conv",
+    "population.gain_of_round",
+)  # fmt: skip
+STANDARD_ERRORS = {
+    "exploitability.nash_conv": "exploitability.stderr",
+    "exploitability.exploitability": "exploitability.exploitability_stderr",
+}
+"""Measured fields, and where their standard error stands."""
+ERRORS_TO_BE_SURE = 2.0
+SMALLER_IS_BETTER = frozenset({"exploitability.nash_conv", "exploitability.exploitability", "population.gain_of_round"})
+
+
+def check_field(field: str, policies: Sequence[PolicyID], where: str) -> None:
+    """Refuse the name of a result field that no result will ever have."""
+    inner = field.removeprefix("evaluation.")
+    known = [*EPISODE_FIELDS, *(f"{name}.{policy}" for name in POLICY_FIELDS for policy in policies)]
+    if inner == field:
+        known += [*COUNT_FIELDS, *GAME_FIELDS]
+    blocks = OPEN_BLOCKS if inner != field else (*OPEN_BLOCKS, *TRAINING_BLOCKS)
+    meaning = meaning_of(inner) if inner.partition(".")[0] in blocks else None
+    if inner not in known and not (meaning is not None and meaning.is_number):
+        prefix = "evaluation." if inner != field else ""
+        raise ConfigError(
+            f"{where}: no result has a field {field!r}.{did_you_mean(field, [prefix + name for name in known])} "
+            f"Fields: {', '.join(prefix + name for name in known)}."
+        )
+
+
+def look_up(result: Mapping[str, Any], field: str) -> float | None:
+    """A number of a result by its dotted name, such as ``evaluation.episode_reward_mean``; None where there is none.
+
+    Policy ids may contain dots, so the longest matching key is taken at each step.
+    """
+    if field in result:
+        value = result[field]
+        return float(value) if isinstance(value, int | float) else None
+    for cut in range(len(field) - 1, 0, -1):
+        if field[cut] == "." and isinstance(result.get(field[:cut]), Mapping):
+            return look_up(result[field[:cut]], field[cut + 1 :])
+    return None
+
+
+def reached(result: Mapping[str, Any], wanted: Mapping[str, float]) -> bool:
+    """Whether every field has at least the wanted value; at most that, where smaller is better.
+
+    A figure with a standard error has to be there by two of them, so that luck alone does not end a run.
+    """
+    return all(_reached(result, field, value) for field, value in wanted.items())
+
+
+def _reached(result: Mapping[str, Any], field: str, wanted: float) -> bool:
+    value = look_up(result, field)
+    if value is None:
+        return False
+    error = look_up(result, STANDARD_ERRORS[field]) if field in STANDARD_ERRORS else None
+    sign = -1.0 if field in SMALLER_IS_BETTER else 1.0
+    return sign * value - ERRORS_TO_BE_SURE * (error or 0.0) >= sign * wanted - 1e-9
+
+
+def unsure_of(result: Mapping[str, Any], wanted: Mapping[str, float]) -> list[str]:
+    """Sentences on fields whose figure has an error, which decides whether they count as reached."""
+    said = []
+    for field, value in wanted.items():
+        found = look_up(result, field)
+        error = look_up(result, STANDARD_ERRORS[field]) if field in STANDARD_ERRORS else None
+        if found is not None and error:
+            reach = found + ERRORS_TO_BE_SURE * error
+            said.append(
+                f"{field} is {found:.4g} +- {error:.2g}: it counts by {found:.4g} + 2 x {error:.2g} = {reach:.4g}, wanted at "
+                f"most {value:g}"
+            )
+    return said
+
+
+def without_wall_clock(result: Mapping[str, Any]) -> Result:
+    """The part of a result that repeats itself in an equal run."""
+    return {key: value for key, value in result.items() if key not in WALL_CLOCK_FIELDS}
+
+
+def pretty_print(result: Mapping[str, Any]) -> str:
+    """A result as indented text; lists are shortened."""
+    return "\n".join(_lines(result, 0))
+
+
+def _lines(value: Mapping[str, Any], depth: int) -> list[str]:
+    out = []
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            out += [f"{'  ' * depth}{key}:", *_lines(item, depth + 1)]
+        elif isinstance(item, list) and len(item) > 5:
+            out.append(f"{'  ' * depth}{key}: [{', '.join(map(str, item[:3]))}, ... {len(item)} values]")
+        else:
+            out.append(f"{'  ' * depth}{key}: {item}")
+    return out
+
+
+def _mean(values: Floats | np.ndarray[Any, Any]) -> float | None:
+    return float(np.mean(values, dtype=np.float64)) if len(values) else None
+
+
+def _largest(values: Floats) -> float | None:
+    return float(values.max()) if len(values) else None
+
+
+def _smallest(values: Floats) -> float | None:
+    return float(values.min()) if len(values) else None

@@ -1,0 +1,111 @@
+"""A commented scenario for a world, to begin with (``marl init``): it runs as it is, and says what every line is for.
+
+Few keys are set; the other keys of the algorithm stand below them, commented out, with their defaults. All sentences are those
+of the config classes.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from marl.algos.presets import Preset
+from marl.data.task import Kind
+from marl.policies.build import build_policies
+from marl.policies.config import ModelConfig
+from marl.rollout.config import EvaluationConfig
+from marl.scenario.config import MultiAgentConfig, Scenario
+from marl.scenario.load import compose
+from marl.scenario.resolve import set_up
+
+WIDTH = 100  # of comments
+STEPS = 100_000
+SHOWN = ("lr", "gamma", "train_batch_size")  # of the algorithm; the others are comments
+
+
+def scenario_text(env: str, env_config: Mapping[str, Any], algo: str = "ppo") -> str:
+    """The text of a scenario file. Raises a ``UserError`` where world and algorithm do not fit."""
+    keys: dict[str, Any] = {"env": env, "env_config": dict(env_config), "algo": algo}
+    setup = set_up(compose(keys, f"marl init {env}"))
+    preset, kinds = setup.scenario.preset, setup.task.kinds
+    build_policies(setup.policies, kinds)  # refuses spaces that the algorithm cannot play
+    parts = [
+        [f"# {preset.name} on {env}. Keys and values: marl config, marl config {preset.name}.", *_agents(kinds)],
+        _lines(Scenario, {"env": env, "env_config": dict(env_config)}),
+        _algorithm(preset),
+        ["model:", *_indented(_lines(ModelConfig, {"fcnet_hiddens": [64, 64], "fcnet_activation": "tanh"}))],
+        _multiagent(kinds, list(setup.policies)),
+        _lines(Scenario, {"num_workers": 0, "num_envs_per_worker": 4}),
+        ["evaluation:", *_indented(_lines(EvaluationConfig, {"interval": 5, "episodes": 10}))],
+        _lines(Scenario, {"stop": {"timesteps_total": STEPS}}),
+        _commented(_lines(Scenario, {"goal": {"evaluation.episode_reward_mean": 100.0}})),
+        _lines(Scenario, {"checkpoint_freq": 10, "seed": 0}),
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def file_name(env: str) -> str:
+    """``pettingzoo:mpe2/simple_spread_v3`` gives ``simple_spread_v3.yaml``."""
+    return re.sub(r"\W+", "_", re.split(r"[/:]", env)[-1]).strip("_").lower() + ".yaml"
+
+
+def _agents(kinds: Sequence[Kind]) -> list[str]:
+    lines = ["# Who plays:"]
+    for kind in kinds:
+        names = ", ".join(kind.agents[:6]) + (f", ... ({kind.size})" if kind.size > 6 else "")
+        lines += _comment(
+            f"{names}: sees {kind.observation_space}, plays {kind.action_space}".replace("\n", " "), "#   "
+        )
+    return lines
+
+
+def _algorithm(preset: Preset) -> list[str]:
+    values = {key: getattr(preset.configure(), key) for key in preset.family.config.model_fields}
+    rest = {key: value for key, value in values.items() if key not in SHOWN and key not in preset.fixed}
+    shown = _lines(preset.family.config, {key: values[key] for key in SHOWN})
+    return [
+        "algo:",
+        *_indented([*_comment(preset.summary), f"name: {preset.name}", *shown]),
+        *_indented(_commented(_lines(preset.family.config, rest))),
+    ]
+
+
+def _multiagent(kinds: Sequence[Kind], policies: Sequence[str]) -> list[str]:
+    """Worlds of one agent need no word on who plays whom."""
+    if sum(kind.size for kind in kinds) == 1:
+        return []
+    said = f"So far: {', '.join(policies)}, shared by agents with equal spaces. per_agent: one for each."
+    lines = _lines(MultiAgentConfig, {"policy_mapping_fn": "per_agent"})
+    return [*_comment(said), *_commented(["multiagent:", *_indented(lines)])]
+
+
+def _lines(config: type[BaseModel], values: Mapping[str, Any]) -> list[str]:
+    """Each key below its sentence."""
+    found = []
+    for key, value in values.items():
+        found += _comment(config.model_fields[key].description or "")
+        found.append(f"{key}: {_yaml(value)}")
+    return found
+
+
+def _yaml(value: Any) -> str:
+    plain = value.model_dump() if isinstance(value, BaseModel) else value
+    return yaml.safe_dump(plain, default_flow_style=True, width=10_000).removesuffix("...\n").strip()
+
+
+def _comment(text: str, start: str = "# ") -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=start, subsequent_indent="#   ")
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+def _commented(lines: Iterable[str]) -> list[str]:
+    """Keys that do not count yet; to use one, take the ``# `` away. What is a comment already gets a second sign."""
+    return [f"# {line}" for line in lines]

@@ -1,0 +1,53 @@
+"""For tests of one's own: whether a run has learned what it should."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from marl.errors import DataError, GoalMissedError
+from marl.inputs import parse_json, read_text
+from marl.runs.result import look_up
+
+Results: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | Path | str
+"""One result, several in their order, or a run directory."""
+
+
+def check_learning_achieved(
+    results: Results, reward: float, policy: str | None = None, *, evaluation: bool = False
+) -> float:
+    """Raise ``GoalMissedError`` unless the last result reached ``reward``; gives what it reached.
+
+    Looked at is ``episode_reward_mean``, or with a ``policy`` that policy's ``policy_reward_mean``; with ``evaluation`` those
+    of the last result that has an evaluation.
+    """
+    field = "episode_reward_mean" if policy is None else f"policy_reward_mean.{policy}"
+    if evaluation:
+        field = f"evaluation.{field}"
+    found = [value for result in _listed(results) if (value := look_up(result, field)) is not None]
+    if not found:
+        raise GoalMissedError(
+            f"no result has a number {field}; expected at least {reward:g}. Train until an episode has ended"
+            f"{', with evaluations' if evaluation else ''}{', and check the name of the policy' if policy else ''}."
+        )
+    if not found[-1] >= reward:
+        best = max(found)
+        raise GoalMissedError(
+            f"{field} is {found[-1]:g} at the end (best: {best:g}), expected at least {reward:g}. Train longer, or look "
+            "at the curve of the run."
+        )
+    return found[-1]
+
+
+def _listed(results: Results) -> Sequence[Mapping[str, Any]]:
+    if isinstance(results, Mapping):
+        return [results]
+    if not isinstance(results, str | Path):
+        return list(results)
+    path = Path(results)
+    file = path / "result.json" if path.is_dir() else path
+    try:
+        return [parse_json(line) for line in read_text(file).splitlines()]
+    except (OSError, ValueError) as error:
+        raise DataError(f"{file} cannot be read as results ({error}). Give a run directory, or results.") from error

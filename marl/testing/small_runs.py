@@ -1,0 +1,80 @@
+"""Small runs in the world of signs, on which ``check_learner`` tries out an algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from marl.algos.family import Preset
+from marl.data.batch import MultiAgentBatch
+from marl.testing.state_compare import known, large_steps
+from marl.testing.learner_report import DoesNotApply, NotSo
+from marl.training.trainer import Trainer
+
+WORLD = "marl.testing.sign_env:Signs"
+COPIES = 16
+STEPS = 16  # in every copy, of a grid that a learner is handed at once
+SMALL: Mapping[str, Any] = {  # each preset takes those of them that it knows
+    "gamma": 0.9, "sgd_minibatch_size": 128, "num_sgd_iter": 6, "learning_starts": 64, "buffer_size": 2_000,
+    "updates_per_step": 0.25, "target_update_every": 20, "tau": 0.02, "num_perturbations": 10,
+    "episodes_per_perturbation": 4, "noise_stdev": 0.3,
+}  # fmt: skip
+# A grid of so many rows leads to a few updates at once.
+AT_ONCE: Mapping[str, Any] = {
+    "num_sgd_iter": 2, "updates_per_step": 4 / (COPIES * STEPS), "learning_starts": 1, "policy_delay": 1,
+}  # fmt: skip
+
+
+class SmallRuns:
+    """Trainers of one preset. ``actions`` is what most checks play with: box where choices are refused."""
+
+    def __init__(self, preset: Preset, config: Mapping[str, Any], seed: int) -> None:
+        self.preset, self.config, self.seed = preset, dict(config), seed
+        self.actions = "discrete"
+
+    def given(self, **keys: Any) -> dict[str, Any]:
+        """Flat keys of a run; the user's win over the small ones, a check's own over both."""
+        small = {**SMALL, **large_steps(self.preset), "train_batch_size": 256 if self.preset.family.on_policy else 64}
+        return {**known(self.preset, small), **self.config, **keys}
+
+    def trainer(self, world: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
+        steps = 256 if self.preset.family.on_policy else 128
+        own = self.preset.family.config.model_fields  # also keys that only a user's own family has
+        given = self.given(**keys)
+        return Trainer(
+            self.preset.name,
+            env=WORLD,
+            config={
+                "fcnet_hiddens": [32], "num_envs_per_worker": COPIES, "timesteps_per_iteration": steps, "seed": self.seed,
+                "evaluation": {"interval": 0, "episodes": 50}, "env_config": {"actions": self.actions, **(world or {})},
+                **{key: value for key, value in given.items() if key not in own},
+                "algo": {key: value for key, value in given.items() if key in own},
+                "pool": "in_process", "num_workers": 0,
+            },
+        )  # fmt: skip
+
+    def at_once(self, world: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
+        """A run whose learners make a few updates on the first grid of ``STEPS`` that they are handed."""
+        whole = {"train_batch_size": COPIES * STEPS} if self.preset.family.on_policy else {}
+        trainer = self.trainer(world, **{**known(self.preset, {**AT_ONCE, **whole}), **keys})
+        if trainer.source is not trainer.workers:
+            trainer.stop()
+            raise DoesNotApply("it does not learn from what its workers collect.")
+        return trainer
+
+    def learned_from(
+        self, change: Callable[[MultiAgentBatch], None], world: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """What updates on the first grid, changed like this, make of the policies and of all that the learners keep."""
+        with self.at_once(world) as trainer:
+            batch = trainer.workers.collect(STEPS).batch
+            change(batch)
+            hand_over(trainer, batch)
+            return {"policies": trainer.get_weights(), "learners": [part.state_dict() for part in trainer.learners]}
+
+
+def hand_over(trainer: Trainer, batch: MultiAgentBatch) -> None:
+    """Let all learners learn from this grid; somebody has to."""
+    metrics = [learner.learn(batch) for learner in trainer.learners]
+    if not any(metrics):
+        raise NotSo(f"a full batch of {batch.env_steps} env steps led to no update.")

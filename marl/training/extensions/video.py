@@ -1,0 +1,202 @@
+"""Watching a run while it trains: ``record_env`` films an episode of every worker, ``render_env`` shows one.
+
+The episodes are played beside the training, on copies and with generators of their own, so a filmed run learns the same as one
+that is not. They are played as workers play: by the training's mapping, with exploration, in the present stage and task.
+
+    videos/iteration_000010_worker-1.gif        the film, also as .mp4 where imageio-ffmpeg is installed
+    videos/iteration_000010_worker-1.meta.json  what it shows: seed, length, returns
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from marl.data.episode import EpisodeStats
+from marl.data.task import Array
+from marl.envs.batched import BatchedEnv
+from marl.envs.vector.env_errors import close_all, guarded
+from marl.envs.registry import make_world
+from marl.rollout.env_runner import Player
+from marl.rollout.worker import RolloutWorker
+from marl.scenario.resolve import Setup
+from marl.storage import make_folder, storing, write_atomically
+from marl.play.return_summary import returns_by_agent
+from marl.play.video import Screen, Video, can_write_mp4, check_screen, picture_of
+
+if TYPE_CHECKING:
+    from marl.training.trainer import Trainer
+
+EVERY = 10  # iterations, where a key only says true
+MOST_STEPS = 1_000  # of an episode that are filmed or shown
+FILM, SHOW = 0x66696C6D, 0x73686F77  # tell their seeds from all others
+
+
+@dataclass(frozen=True)
+class Film:
+    """One episode of one worker: files by their endings, and what they show."""
+
+    worker: int
+    files: dict[str, bytes]
+    meta: dict[str, Any]
+    drawing_s: float = 0.0  # seconds that the world took to draw
+
+
+def make_camera(setup: Setup) -> Camera | None:
+    """None where nobody wants to see anything. A world that cannot be drawn is refused before the run starts."""
+    config = setup.rollout.config
+    film, show = (EVERY if wish is True else int(wish) for wish in (config.record_env, config.render_env))
+    if not film and not show:
+        return None
+    recipe = setup.rollout.stage(0).world
+    world = make_world(
+        recipe.env, 1, recipe.env_config, with_state=False, wrappers=recipe.wrappers, render_mode="rgb_array"
+    )
+    try:
+        world.reset(np.array([0]), np.array([0]))
+        drawn = picture_by(world)
+    finally:
+        close_all([world], world.name)
+    picture_of(drawn, world.name)
+    if show:
+        check_screen(drawn, world.name)
+    return Camera(film, show)
+
+
+class Camera:
+    """Films every ``film`` iterations and shows every ``show``; 0: never. The last iteration is always seen."""
+
+    def __init__(self, film: int, show: int) -> None:
+        self.film, self.show = film, show
+        self.screen = Screen(lambda text: print(text, file=sys.stderr, flush=True))
+        self._told = False
+
+    def after_iteration(self, trainer: Trainer, last: bool) -> None:
+        due = (bool(every) and (last or trainer.iteration % every == 0) for every in (self.film, self.show))
+        film, show = due
+        if film:
+            self._film(trainer)
+        if show:
+            self._show(trainer)
+
+    def _film(self, trainer: Trainer) -> None:
+        directory = trainer.store.directory
+        if directory is None:
+            if not self._told:
+                trainer.notes.append(
+                    "record_env: this run has no directory, so nothing is filmed. Use run() or directory=..."
+                )
+            self._told = True
+            return
+        numbers = (trainer.scenario.seed, trainer.iteration)
+        films = trainer.workers.foreach_worker(Cameraman(*numbers))
+        folder = directory / "videos"
+        make_folder(folder)
+        about = {"iteration": trainer.iteration, "timesteps_total": trainer.timesteps_total}
+        for film in films:
+            if film is not None:
+                _keep(folder, film, about)
+                trainer.timers.add_sampler({"env_render": film.drawing_s, "pictures": film.meta["frames"]})
+
+    def _show(self, trainer: Trainer) -> None:
+        worker = trainer.workers.local_worker()
+        player = worker.make_drawing_player()
+        try:
+            seed = episode_seed(trainer.scenario.seed, trainer.iteration, 0, SHOW)
+            self.screen.say(f"iteration {trainer.iteration}:")
+            for drawn in drawn_episode(player, seed, worker.spec.config.explore):
+                self.screen.add(drawn, player.world.name)
+                trainer.timers.add_sampler({"env_render": player.clock.pop()["env_render"], "pictures": 1})
+        finally:
+            close_all([player.world], player.world.name)
+
+    def close(self) -> None:
+        self.screen.close()
+
+
+def _keep(folder: Path, film: Film, about: dict[str, Any]) -> None:
+    name = f"iteration_{about['iteration']:06d}_worker-{film.worker}"
+    for ending, content in film.files.items():
+        write_atomically(folder / f"{name}{ending}", content)
+    files = [f"{name}{ending}" for ending in film.files]
+    meta = {**about, "worker": film.worker, **film.meta, "files": files}
+    write_atomically(folder / f"{name}.meta.json", json.dumps(meta, indent=1) + "\n")
+
+
+@dataclass(frozen=True)
+class Cameraman:
+    """Called with every worker, where it is: plays and films one episode there; None where a worker has no world."""
+
+    seed: int
+    iteration: int
+
+    def __call__(self, worker: RolloutWorker) -> Film | None:
+        spec = worker.spec
+        if worker.index == 0 and spec.config.num_workers > 0:  # the driver's, which does not collect
+            return None
+        player = worker.make_drawing_player()
+        seed = episode_seed(self.seed, self.iteration, worker.index, FILM)
+        endings = (".gif", ".mp4") if can_write_mp4() else (".gif",)
+        with storing(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory() as folder, ExitStack() as ending:
+            ending.callback(close_all, [player.world], player.world.name)
+            videos = [Video(Path(folder) / f"film{e}") for e in endings]
+            for drawn in drawn_episode(player, seed, spec.config.explore):
+                for video in videos:
+                    video.add(drawn, player.world.name)
+            for video in videos:
+                video.close()
+            files = {video.path.suffix: video.path.read_bytes() for video in videos}
+        meta = {**_meta(player, seed), "frames": videos[0].frames, "explore": spec.config.explore}
+        return Film(worker.index, files, meta, player.clock.pop()["env_render"])
+
+
+def drawn_episode(player: Player, seed: int, explore: bool) -> Iterator[Array | str | None]:
+    """What the world draws at the beginning of an episode and after each of its steps, ``MOST_STEPS`` at most."""
+    rng = np.random.default_rng([seed, 1])
+    player.begin(np.array([0]), np.array([seed]))
+    yield _drawn(player)
+    for _ in range(MOST_STEPS):
+        over = player.settle(player.advance(player.decide(rng, explore=explore)))
+        yield _drawn(player)
+        if over.size:
+            return
+
+
+def picture_by(world: BatchedEnv) -> Array | str | None:
+    """What the first copy of a world draws; whatever goes wrong in it is an ``EnvError``."""
+    drawn: Array | str | None = guarded(lambda: world.render(0), "render", lambda: f"env {world.name!r}")
+    return drawn
+
+
+def _drawn(player: Player) -> Array | str | None:
+    player.clock.start()
+    drawn = picture_by(player.world)
+    player.clock.lap("env_render")
+    return drawn
+
+
+def _meta(player: Player, seed: int) -> dict[str, Any]:
+    """What is known of the episode that was just played."""
+    ended: EpisodeStats = player.ledger.pop()
+    meta = {"env": player.world.name, "seed": seed, "env_steps": int(player.t[0]), "complete": len(ended) > 0}
+    if not len(ended):
+        return {**meta, "episode_reward": None, "policies": {}, "agents": {}}
+    earned = {name: ended.policy_returns(i) for i, name in enumerate(player.policy_ids)}
+    return {
+        **meta,
+        "episode_reward": float(ended.rewards[0]),
+        "policies": {name: float(returns[0]) for name, returns in earned.items() if len(returns)},
+        "agents": {name: float(returns[0]) for name, returns in returns_by_agent(ended).items()},
+    }
+
+
+def episode_seed(*numbers: int) -> int:
+    return int(np.random.SeedSequence(list(numbers)).generate_state(1)[0] >> 1)

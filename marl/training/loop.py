@@ -1,0 +1,97 @@
+"""A whole run: train until the stop condition or Ctrl-C, show it, keep it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from marl.training.display import Display, Progress, Quiet
+from marl.runs.result import Result, look_up
+from marl.runs.directories import told_state
+from marl.training.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    result: Result
+    interrupted: bool
+    checkpoint: Path
+    directory: Path
+
+
+def run_to_the_end(trainer: Trainer, display: Display | None = None) -> Outcome:
+    """Iterate until a stop condition is met or Ctrl-C is pressed; ends with a checkpoint and the learning curve.
+
+    The trainer's run directory must be open. Ctrl-C ends the run after the current iteration; a second one ends it at once.
+    """
+    display = display or Quiet()
+    store = trainer.store
+    assert store.directory is not None
+    assert store.files is not None
+    display.start([*trainer.setup.header, f"results: {store.directory}"])
+    result: Result = trainer.last_result
+    if trainer.finished:
+        display.note("this run has met its stop condition already, so nothing is trained. Raise it: --stop-timesteps N")
+    store.check_own()
+    with (
+        told_state(store.directory) as ended,
+        interruptible(
+            lambda: display.note("stopping after this iteration; press Ctrl-C again to stop at once")
+        ) as stopped,
+    ):
+        while not stopped() and not trainer.finished:
+            with store.proven():
+                result = trainer.train()
+            display.update(store.newest, progress_of(trainer.scenario.stop, result))
+            while trainer.notes:
+                display.note(trainer.notes.pop(0))
+            if result["done"]:
+                break
+        checkpoint = trainer.save()
+        store.files.draw_curve()
+        interrupted = stopped() and not result.get("done", False)
+        ended.append("stopped" if interrupted else "finished")
+    return Outcome(result, interrupted, checkpoint, store.directory)
+
+
+@contextmanager
+def interruptible(on_first: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """The first SIGINT or SIGTERM sets a flag; the second one raises ``KeyboardInterrupt``."""
+    pressed = threading.Event()
+
+    def press(*_: object) -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+        on_first()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed.is_set
+        return
+    before = {number: signal.signal(number, press) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield pressed.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def progress_of(stop: Mapping[str, float | bool], result: Mapping[str, Any]) -> Progress:
+    """How far the run is towards the nearest stop condition that only grows."""
+    nearest = Progress(0.0, "no limit: stop it with Ctrl-C" if not stop else "until the goal is met")
+    for field, limit in stop.items():
+        value = look_up(result, field)
+        if field == "goal" or value is None or limit is True or limit is False:
+            continue
+        if field in ("timesteps_total", "training_iteration", "time_total_s", "episodes_total"):
+            fraction = min(1.0, value / limit) if limit else 1.0
+            if fraction >= nearest.fraction:
+                nearest = Progress(fraction, f"{field} {value:.0f}/{limit:.0f}")
+    return nearest

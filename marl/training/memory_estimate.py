@@ -1,0 +1,174 @@
+"""How much memory a run will take at least, and whether there is so much, before anything of that size is made.
+
+With ``E`` copies of the world on all workers together, ``T`` steps of each per round (``rollout_fragment_length``), ``B`` env
+steps per training batch of on-policy algorithms, and ``row``, the bytes of one step of one copy in a grid (observations,
+actions, masks, rewards, ... of all agents, before and after the step):
+
+    rounds      2 * T * E * row               the grids of the workers, and the same rows together
+    batch       B * row                       what on-policy learners gather, if that is more than a round
+    copies      E * 2 kB                      objects of a copy that is stepped by itself, without what the world takes
+    replay      size * 8 + rows * row         its agents' share of a row; no more rows than ``stop`` lets the run collect
+    networks    16 bytes per weight           weights, gradients and two moments of the optimiser
+    workers     150 MB each on Ray            Python with torch
+
+What a world takes by itself, vision nets and custom models, and copies that are made for a moment (a checkpoint that is being
+written) are not known and not counted, and of a replay only what is written at once and the rows that come: its columns are
+taken from the system as they fill. So a run that is refused would have run out of memory before the steps or iterations that
+its ``stop`` allows (without ``stop``: sooner or later), and one that is not refused may still be tight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from marl.algos.config import ReplayConfig
+from marl.algos.nfsp.config import NfspConfig
+from marl.algos.plan import Role
+from marl.data.task import PolicyID, Task
+from marl.envs.batched import BatchedEnv
+from marl.envs.registry import resolve_env
+from marl.errors import ResourceError
+from marl.memory import free_memory, in_words
+from marl.policies.size import parameter_count
+from marl.rollout.rollout_buffer import Grid
+from marl.scenario.resolve import Setup
+
+COPY = 2_000  # bytes
+WORKER = 150_000_000  # bytes
+OPTIMISED_WEIGHT = 16  # bytes: weight, gradient, two moments
+EPISODE = 100  # bytes of an evaluation's episode: its seed and what was earned
+LINK = 8  # bytes in a replay that are there from the beginning
+
+
+@dataclass(frozen=True)
+class Need:
+    """Bytes that a part of the run takes, and the keys that make it so large."""
+
+    size: int
+    what: str
+    keys: tuple[str, ...]
+
+
+def check_memory(setup: Setup) -> None:
+    """Raise a ``ResourceError`` with the numbers if the run cannot fit into the memory that is free."""
+    needs, free = needs_of(setup), free_memory()
+    total = sum(need.size for need in needs)
+    if total <= free:
+        return
+    largest = sorted(needs, key=lambda need: -need.size)
+    parts = "; ".join(f"{in_words(need.size)} for {need.what}" for need in largest[:3] if need.size > total / 100)
+    raise ResourceError(
+        f"this run would take {in_words(total)} of memory or more, and {in_words(free)} are free: {parts}. Lower "
+        f"{' or '.join(largest[0].keys)}."
+    )
+
+
+def needs_of(setup: Setup) -> list[Need]:
+    """All parts whose size is known before they are made."""
+    scenario, config = setup.scenario, setup.rollout.config
+    workers = max(1, config.num_workers)
+    copies, row = workers * config.num_envs_per_worker, row_bytes(setup)
+    needs = [
+        Need(
+            COPY * copies if _steps_one_by_one(setup) else 0,
+            f"{copies:,} copies of the world",
+            ("num_envs_per_worker", "num_workers"),
+        ),
+        _rounds(setup, copies, row),
+        Need(EPISODE * scenario.evaluation.episodes, "the episodes of an evaluation", ("evaluation.episodes",)),
+        *(_networks(setup, name) for name in setup.policies),
+    ]
+    for name, role in setup.roles.items():
+        needs += _memories(setup, name, role)
+    if config.on_ray and config.address is None:
+        needs.append(Need(WORKER * workers, f"{workers:,} workers", ("num_workers",)))
+    return needs
+
+
+def _steps_one_by_one(setup: Setup) -> bool:
+    """Whether every copy is an object of its own; a natively batched world keeps all of them in arrays."""
+    world = setup.rollout.world
+    creator = resolve_env(world.env)
+    return bool(world.wrappers) or not (isinstance(creator, type) and issubclass(creator, BatchedEnv))
+
+
+def _rounds(setup: Setup, copies: int, row: int) -> Need:
+    config = setup.rollout.config
+    batches = [role.config.train_batch_size for role in setup.roles.values() if role.preset.family.on_policy]
+    steps, gathered = setup.fragment * copies, max(batches, default=0)
+    length = "train_batch_size" if batches and config.rollout_fragment_length == "auto" else "rollout_fragment_length"
+    factors = {
+        length: setup.fragment,
+        "num_envs_per_worker": config.num_envs_per_worker,
+        "num_workers": config.num_workers,
+    }
+    keys = tuple(sorted(factors, key=lambda key: -factors[key])[:2])
+    if gathered > steps:
+        keys = ("train_batch_size",)
+    what = f"rounds of {setup.fragment:,} steps in {copies:,} copies"
+    if gathered > steps:
+        what += f", gathered to batches of {gathered:,}"
+    return Need((2 * steps + (gathered if gathered > steps else 0)) * row, what, keys)
+
+
+def _networks(setup: Setup, name: PolicyID) -> Need:
+    spec = setup.policies[name]
+    weights = parameter_count(spec, setup.task.kinds[spec.kind])
+    each = OPTIMISED_WEIGHT if name in setup.roles else OPTIMISED_WEIGHT // 4
+    return Need(each * weights, f"the network of policy {name!r}", ("fcnet_hiddens",))
+
+
+def _memories(setup: Setup, name: PolicyID, role: Role) -> list[Need]:
+    """The replay of a policy, or its part of the team's; and what NFSP imitates, which grows as it fills."""
+    config = role.config
+    if not isinstance(config, ReplayConfig):
+        return []
+    rows = _most_steps(setup) * len(role.seats)  # where every decision of every agent is a row of its own
+    row = row_bytes(setup, role.seats, config.needs_state or config.looks_at_groups)
+    if not config.looks_at_groups:
+        row = row // len(role.seats)
+    capacity = config.buffer_size
+    size = int(LINK * capacity + row * min(capacity, rows))
+    needs = [Need(size, f"the replay of policy {name!r} ({capacity:,} rows)", ("buffer_size",))]
+    if isinstance(config, NfspConfig):
+        kept = int(row / 2 * min(config.reservoir_size, rows))  # no outcomes
+        needs.append(Need(kept, f"the reservoir of policy {name!r}", ("reservoir_size",)))
+    return needs
+
+
+def _most_steps(setup: Setup) -> float:
+    """Env steps that the run's ``stop`` lets it take.
+
+    Nobody knows after how many steps a time, a reward or a goal is reached: of a run that stops by these alone only the first
+    iteration is certain. One without ``stop`` goes on until its memories are full.
+    """
+    stop = setup.scenario.stop
+    round_of_all = setup.fragment * max(1, setup.rollout.config.num_workers) * setup.rollout.config.num_envs_per_worker
+    first = setup.iteration_steps + round_of_all
+    if stop and not {"timesteps_total", "training_iteration"} & set(stop):
+        return first
+    steps = float(stop.get("timesteps_total", float("inf")))
+    iterations = float(stop.get("training_iteration", float("inf")))
+    return max(0.0, min(steps, iterations * setup.iteration_steps)) + first
+
+
+def row_bytes(setup: Setup, seats: frozenset[int] | None = None, with_state: bool = True) -> int:
+    """Of one step of one copy in a grid, as the grid makes it; of some seats their share, without what they remember."""
+    task: Task = setup.task
+    columns = Grid(task, list(setup.policies), 1, False, _carries(setup))._allocate(1)
+    state = columns["state"].nbytes + columns["new_state"].nbytes
+    carried = sum(array.nbytes for array in columns["carry"])
+    arrays = [part for column in columns.values() for part in (column if isinstance(column, list) else [column])]
+    total = sum(array.nbytes for array in arrays)
+    if seats is None:
+        return int(total)
+    return int(state * with_state + (total - state - carried) * len(seats) / task.num_seats)
+
+
+def _carries(setup: Setup) -> list[int]:
+    """Numbers that the agents of each kind remember."""
+    sizes = [0] * len(setup.task.kinds)
+    for spec in setup.policies.values():
+        cells = spec.model.lstm_cell_size * (2 if spec.model.use_lstm else 1) if spec.model.recurrent else 0
+        sizes[spec.kind] = max(sizes[spec.kind], cells)
+    return sizes
