@@ -39,7 +39,7 @@ mutants: $(READY)  ## Break the code on purpose and count what the tests notice;
 
 bench: $(READY)  ## Throughput, as ratios from one run.
 	$(PY) benchmarks/throughput.py
-	$(PY) benchmarks/fast_worlds.py
+	$(PY) benchmarks/fast_envs.py
 	$(PY) benchmarks/updates.py
 
 $(READY): pyproject.toml constraints.txt

@@ -1,7 +1,7 @@
 """On-policy updates by hand: plain torch modules, fused Adam, the arrays of a recorded grid. The limit for the learners.
 
 Every loop takes the same grids as the learner of its preset and makes the same number of gradient steps on the same number of
-rows with networks of the same sizes. Every agent of these worlds is asked at every step, which the loops make use of.
+rows with networks of the same sizes. Every agent of these envs is asked at every step, which the loops make use of.
 """
 
 from __future__ import annotations

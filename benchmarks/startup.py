@@ -66,9 +66,7 @@ def first_iteration() -> Took:
 
 def slow_imports(count: int) -> list[tuple[float, str]]:
     """Milliseconds of what a run imports besides torch, without what it imports in turn."""
-    code = (
-        "import torch, sys; sys.stderr.write('HERE\\n'); import marl.training.loop, marl.scenario.load, tensorboard"
-    )
+    code = "import torch, sys; sys.stderr.write('HERE\\n'); import marl.training.loop, marl.scenario.load, tensorboard"
     text = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, cwd=ROOT
     ).stderr

@@ -1,6 +1,6 @@
-"""How fast marl collects and learns, next to the bare world: ratios from one run.
+"""How fast marl collects and learns, next to the bare env: ratios from one run.
 
-Three rates per world, in env steps per second: ``raw`` steps the world itself with actions drawn in advance and resets
+Three rates per env, in env steps per second: ``raw`` steps the env itself with actions drawn in advance and resets
 what has ended; ``sampling`` lets one shared policy play through the in-process pool; ``training`` is the whole
 ``Trainer.train``. Rounds of the three are interleaved and the best of each counts, because the machine is rarely alone.
 A second measurement compares the cost of an env step in short and in long fragments.
@@ -57,13 +57,13 @@ class Cost(NamedTuple):
 
 
 @dataclass(frozen=True)
-class World:
+class Env:
     """What is measured: ``fragment`` steps in each of ``copies`` make one training batch."""
 
     env: str
     copies: int
     fragment: int
-    raw_steps: int  # per round and copy; a fast world needs more of them to be timed at all
+    raw_steps: int  # per round and copy; a fast env needs more of them to be timed at all
     raw_play: Callable[[int], Play]
     repeats: int
     lengths: tuple[int, ...]
@@ -73,19 +73,19 @@ class World:
         return Trainer("ppo", env=self.env, config={**PPO, **sizes, "seed": SEED})
 
 
-# -- the bare worlds -----------------------------------------------------------------------------------------------
+# -- the bare envs -----------------------------------------------------------------------------------------------
 
 
 def raw_two_step(copies: int) -> Play:
     """The native game on arrays."""
-    world, rng = TwoStepGames(copies, {}), np.random.default_rng(SEED)
-    world.reset(np.arange(copies), np.arange(copies))
+    env, rng = TwoStepGames(copies, {}), np.random.default_rng(SEED)
+    env.reset(np.arange(copies), np.arange(copies))
 
     def play(steps: int) -> None:
         for actions in rng.integers(0, 2, (steps, copies, 2)):
-            over = np.flatnonzero(world.step([actions]).over)
+            over = np.flatnonzero(env.step([actions]).over)
             if over.size:
-                world.reset(over, over)
+                env.reset(over, over)
 
     return play
 
@@ -115,12 +115,12 @@ def raw_parallel(path: str) -> Callable[[int], Play]:
     return prepare
 
 
-def worlds(quick: bool) -> list[World]:
+def envs(quick: bool) -> list[Env]:
     lengths = (100, 500, 1_000) if quick else (100, 1_000, 10_000)
     part, repeats = (10, 1) if quick else (1, 5)
     return [
-        World(TWO_STEP, 256, 100 // part, 5_000 // part, raw_two_step, repeats, lengths),
-        World(SPREAD, 8, 500 // part, 500 // part, raw_parallel("mpe2.simple_spread_v3"), repeats, lengths),
+        Env(TWO_STEP, 256, 100 // part, 5_000 // part, raw_two_step, repeats, lengths),
+        Env(SPREAD, 8, 500 // part, 500 // part, raw_parallel("mpe2.simple_spread_v3"), repeats, lengths),
     ]
 
 
@@ -133,34 +133,34 @@ def timed(env_steps: int, play: Callable[[], object]) -> Rate:
     return Rate(env_steps / (time.process_time() - cpu), env_steps / (time.perf_counter() - wall))
 
 
-def measure_rates(world: World, trainer: Trainer) -> dict[str, Rate]:
+def measure_rates(env: Env, trainer: Trainer) -> dict[str, Rate]:
     """Best of ``repeats`` interleaved rounds, after a short warm-up."""
-    raw = world.raw_play(world.copies)
-    batch = world.copies * world.fragment
+    raw = env.raw_play(env.copies)
+    batch = env.copies * env.fragment
     rounds: dict[str, Callable[[], Rate]] = {
-        "raw": lambda: timed(world.copies * world.raw_steps, lambda: raw(world.raw_steps)),
-        "sampling": lambda: timed(batch, lambda: trainer.workers.collect(world.fragment)),
+        "raw": lambda: timed(env.copies * env.raw_steps, lambda: raw(env.raw_steps)),
+        "sampling": lambda: timed(batch, lambda: trainer.workers.collect(env.fragment)),
         "training": lambda: timed(batch, trainer.train),
     }
     raw(10)
     trainer.workers.collect(10)
     best = dict.fromkeys(rounds, Rate(0.0, 0.0))
-    for _ in range(world.repeats):
+    for _ in range(env.repeats):
         for name, run in rounds.items():
             best[name] = best[name].better(run())
     return best
 
 
-def measure_lengths(world: World, trainer: Trainer) -> dict[int, Cost]:
+def measure_lengths(env: Env, trainer: Trainer) -> dict[int, Cost]:
     """Cost of sampling by fragment length. Every length plays the same number of steps in total."""
-    total = max(world.lengths)
-    best = dict.fromkeys(world.lengths, Cost(float("inf"), float("inf")))
-    for _ in range(min(world.repeats, 2)):
-        for length in world.lengths:
+    total = max(env.lengths)
+    best = dict.fromkeys(env.lengths, Cost(float("inf"), float("inf")))
+    for _ in range(min(env.repeats, 2)):
+        for length in env.lengths:
             before = os.times()
             for _part in range(total // length):
                 trainer.workers.collect(length)
-            after, steps = os.times(), total * world.copies / 1e6
+            after, steps = os.times(), total * env.copies / 1e6
             cost = Cost((after.user - before.user) / steps, (after.system - before.system) / steps)
             best[length] = min(best[length], cost, key=sum)
     return best
@@ -194,11 +194,11 @@ def rate_table(rates: Mapping[str, Mapping[str, Rate]]) -> Table:
     table = Table("world", "what", title="Env steps per second, and their share of the raw rate")
     for heading in ("per CPU s", "share", "per wall s", "share"):
         table.add_column(heading, justify="right")
-    for world, row in rates.items():
+    for env, row in rates.items():
         for name, rate in row.items():
             share = rate.share_of(row["raw"])
             numbers = f"{rate.cpu:,.0f}", f"{share.cpu:.3f}", f"{rate.wall:,.0f}", f"{share.wall:.3f}"
-            table.add_row(world, name, *numbers, end_section=name == "training")
+            table.add_row(env, name, *numbers, end_section=name == "training")
     return table
 
 
@@ -206,10 +206,10 @@ def length_table(costs: Mapping[str, Mapping[int, Cost]]) -> Table:
     table = Table("world", title="Sampling: CPU microseconds per env step by fragment length T")
     for heading in ("T", "user", "system", "sum against the shortest"):
         table.add_column(heading, justify="right")
-    for world, row in costs.items():
+    for env, row in costs.items():
         for length, cost in row.items():
             numbers = f"{length:,}", f"{cost.user:,.2f}", f"{cost.system:,.2f}", f"{sum(cost) / sum(row[min(row)]):.2f}"
-            table.add_row(world, *numbers, end_section=length == max(row))
+            table.add_row(env, *numbers, end_section=length == max(row))
     return table
 
 
@@ -226,16 +226,16 @@ def as_json(rates: Mapping[str, Mapping[str, Rate]], costs: Mapping[str, Mapping
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Throughput of marl next to the bare worlds.")
+    parser = argparse.ArgumentParser(description="Throughput of marl next to the bare envs.")
     parser.add_argument("--quick", action="store_true", help="a smoke run: small numbers of steps, no best of several")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there as well")
     options = parser.parse_args()
     rates: dict[str, dict[str, Rate]] = {}
     costs: dict[str, dict[int, Cost]] = {}
-    for world in worlds(options.quick):
-        with world.trainer() as trainer:
-            rates[world.env] = measure_rates(world, trainer)
-            costs[world.env] = measure_lengths(world, trainer)
+    for env in envs(options.quick):
+        with env.trainer() as trainer:
+            rates[env.env] = measure_rates(env, trainer)
+            costs[env.env] = measure_lengths(env, trainer)
     console = Console()
     console.print(rate_table(rates), length_table(costs))
     for goal in bars(rates):

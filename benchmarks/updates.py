@@ -34,7 +34,7 @@ from marl.training.trainer import Trainer
 CARTPOLE: Mapping[str, Any] = {"env": "CartPole-v1"}
 PENDULUM: Mapping[str, Any] = {"env": "Pendulum-v1"}
 SPREAD: Mapping[str, Any] = {"env": "fast:simple_spread"}
-WORLDS = {
+ENVS = {
     **dict.fromkeys(("ddpg", "td3", "apex_ddpg", "sac"), PENDULUM),
     **dict.fromkeys(("mappo", "vdn", "qmix"), SPREAD),
     "maddpg": {**SPREAD, "env_config": {"continuous_actions": True}},
@@ -65,7 +65,7 @@ class Rate(NamedTuple):
 class Row:
     """One preset's rates; ``bare`` is None where there is no loop by hand (a user's own preset)."""
 
-    world: str
+    env: str
     learner: Rate
     bare: Rate | None
     training: Rate
@@ -94,7 +94,7 @@ class Racer:
 def make_trainer(algo: str, hiddens: Sequence[int], quick: bool) -> Trainer:
     family = ALGOS[algo].family
     keys: dict[str, Any] = {"num_envs_per_worker": COPIES, "evaluation": {"interval": 0}, "seed": SEED}
-    keys |= {"fcnet_hiddens": list(hiddens), **WORLDS.get(algo, CARTPOLE)}
+    keys |= {"fcnet_hiddens": list(hiddens), **ENVS.get(algo, CARTPOLE)}
     if "learning_starts" in family.config.model_fields:
         keys["learning_starts"] = 1
     if quick:
@@ -165,7 +165,7 @@ def table(rows: Mapping[str, Row]) -> Table:
         shown.add_column(heading, justify="right")
     for algo, row in rows.items():
         bare, times = ("-", "-") if row.bare is None else (f"{row.bare.cpu:,.0f}", f"{row.times:.2f}x")
-        shown.add_row(algo, row.world, f"{row.learner.cpu:,.0f}", bare, times, f"{row.training.cpu:,.0f}")
+        shown.add_row(algo, row.env, f"{row.learner.cpu:,.0f}", bare, times, f"{row.training.cpu:,.0f}")
     return shown
 
 
@@ -175,7 +175,7 @@ def as_json(rows: Mapping[str, Row], hiddens: Sequence[int]) -> dict[str, Any]:
         "hiddens": list(hiddens),
         "presets": {
             algo: {
-                "world": row.world, "learner": row.learner._asdict(), "training": row.training._asdict(),
+                "world": row.env, "learner": row.learner._asdict(), "training": row.training._asdict(),
                 "bare": None if row.bare is None else row.bare._asdict(), "times": row.times,
             }
             for algo, row in rows.items()

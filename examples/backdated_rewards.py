@@ -1,7 +1,7 @@
 """Back-dated rewards: a shop pays for the answers of a day at closing time; a callback moves the pay to where it was earned.
 
-The world says in its last ``info`` which answers were right. Learners are shown these rewards instead of the one at the end,
-so they know at once which answer to repeat. What the world paid, and results report, stays as it is.
+The env says in its last ``info`` which answers were right. Learners are shown these rewards instead of the one at the end,
+so they know at once which answer to repeat. What the env paid, and results report, stays as it is.
 
     python examples/backdated_rewards.py
 """

@@ -27,7 +27,7 @@ class PoleAngles(marl.Callbacks):
         episode.hist_data["pole_angles"] = episode.user_data["angles"]  # a histogram over all steps
 
     def on_sample_end(self, *, worker: Any, samples: Any, **_: Any) -> None:
-        assert samples.count == worker.world.num_envs * len(samples.t[samples.context :])
+        assert samples.count == worker.env.num_envs * len(samples.t[samples.context :])
 
     def on_learn_on_batch(self, *, train_batch: Any, result: dict[str, Any], **_: Any) -> None:
         result["mean_action"] = np.mean(train_batch["actions"])  # stands among the learner_stats

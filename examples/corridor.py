@@ -1,4 +1,4 @@
-"""A corridor that is too long to be learned at once: the world of the examples about curricula.
+"""A corridor that is too long to be learned at once: the env of the examples about curricula.
 
 Two walkers start at one end and are paid 1 for reaching the other. In 3 x ``length`` steps, steps to both sides that are
 drawn at random reach the end of a short corridor now and then, and that of a long one almost never.

@@ -1,6 +1,6 @@
 """A curiosity bonus: places that were seldom seen pay a little, so that a reward far away is found at all.
 
-The world is a lock that opens for one sequence of six digits. The bonus of a callback is 0.1 / sqrt(visits). It
+The env is a lock that opens for one sequence of six digits. The bonus of a callback is 0.1 / sqrt(visits). It
 counts in what learners learn from, not in the rewards that results report. Counts are kept by every worker for itself.
 
     python examples/curiosity_bonus.py

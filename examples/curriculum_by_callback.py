@@ -13,7 +13,7 @@ from examples.corridor import LEARNING, LENGTHS, Corridor
 
 
 class Lengthen(marl.Callbacks):
-    """Looks at each result, and changes the world where it is good enough."""
+    """Looks at each result, and changes the env where it is good enough."""
 
     phase = 0
 

@@ -1,4 +1,4 @@
-"""Your own world: agents that appear and leave, with different spaces, trained without an adapter.
+"""Your own env: agents that appear and leave, with different spaces, trained without an adapter.
 
 Guides stay for the whole episode and point at one of three doors; visitors arrive one after the other, see what the guide
 points at and choose a door. A visitor is paid for the right door, and so is the guide.

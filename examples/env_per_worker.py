@@ -1,4 +1,4 @@
-"""Different worlds in different workers: what makes the world looks where its copy will live.
+"""Different envs in different workers: what makes the env looks where its copy will live.
 
 python examples/env_per_worker.py
 """

@@ -29,9 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     scenario = marl.load_scenario(SCENARIOS / f"windy_maze_{name}.yaml")
     policy = "default_policy" if given.flat else "top_level"
     with marl.Trainer(scenario=scenario) as trainer:
-        world = marl.make_env(scenario.env, scenario.env_config, scenario.wrappers)
-        if isinstance(world, HierarchicalEnv):
-            print("command:", ", ".join(f"{boss} -> {name}" for boss, name in world.command_graph().edges))
+        env = marl.make_env(scenario.env, scenario.env_config, scenario.wrappers)
+        if isinstance(env, HierarchicalEnv):
+            print("command:", ", ".join(f"{boss} -> {name}" for boss, name in env.command_graph().edges))
         result = trainer.train()
         while result["timesteps_total"] < given.steps:
             result = trainer.train()

@@ -1,4 +1,4 @@
-"""One shared mind for the worlds of all workers: a Ray actor with a name, which every copy of the world asks.
+"""One shared mind for the envs of all workers: a Ray actor with a name, which every copy of the env asks.
 
 Here it counts how many walkers arrived anywhere, and says how long the corridors should be now.
 
@@ -23,7 +23,7 @@ class Coordinator:
         self.episodes = self.arrived = 0
 
     def report(self, arrived: int) -> int:
-        """Called by a world at the end of an episode; gives the length of its next corridor."""
+        """Called by an env at the end of an episode; gives the length of its next corridor."""
         self.episodes += 1
         self.arrived += arrived
         return LENGTHS[min(self.arrived // 500, len(LENGTHS) - 1)]

@@ -1,4 +1,4 @@
-"""Two algorithms in one run: PPO drives the cars, DQN switches the lights of the traffic world.
+"""Two algorithms in one run: PPO drives the cars, DQN switches the lights of the traffic env.
 
 python examples/two_algorithms.py
 """

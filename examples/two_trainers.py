@@ -1,4 +1,4 @@
-"""Two trainers for two policies of one world: PPO trains one, DQN the other, and each plays the other's newest weights.
+"""Two trainers for two policies of one env: PPO trains one, DQN the other, and each plays the other's newest weights.
 
 One run does the same with less ado: see two_algorithms.py. Two trainers are for those who want a loop of their own.
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import marl
 
-WORLD: dict[str, Any] = {
+ENV: dict[str, Any] = {
     "env_config": {"num_agents": 2},
     "policies": {
         "by_ppo": {"algo": "ppo"},
@@ -33,7 +33,7 @@ def main(iterations: int = 25) -> dict[str, float]:
     trainers = {}
     for algo in ("ppo", "dqn"):
         mine = {"policies_to_train": [f"by_{algo}"], **batch[algo]}
-        trainers[algo] = marl.Trainer(algo, env="two_cartpoles", config={**WORLD, **mine})
+        trainers[algo] = marl.Trainer(algo, env="two_cartpoles", config={**ENV, **mine})
     try:
         for i in range(iterations):
             rewards = {}

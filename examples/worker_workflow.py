@@ -33,7 +33,7 @@ def main(iterations: int = 40) -> tuple[float, float]:
         workers, policy = trainer.workers, trainer.get_policy(NAME)
         optimiser = torch.optim.Adam(policy.parameters(), lr=0.005)
         for i in range(iterations):
-            collected = workers.collect(64)  # steps of every copy of the world
+            collected = workers.collect(64)  # steps of every copy of the env
             batch = marl.SampleBatch.concat_samples([collected.batch.for_policy(NAME)])
             obs, seats, legal = (torch.from_numpy(batch[column]) for column in ("obs", "agent_index", "legal"))
             params, _ = policy(obs, seats, legal)

@@ -60,33 +60,33 @@ _WHERE = {
 _ROOMS = ("tune",)  # rooms that are used as `marl.NAME.x`
 
 if TYPE_CHECKING:
+    from marl.algos.custom_algorithm import register_algorithm
     from marl.algos.custom_loss import Loss, register_loss
     from marl.algos.family import Preset
     from marl.algos.learner import Learner
-    from marl.algos.custom_algorithm import register_algorithm
-    from marl.data.batch import MultiAgentBatch, SampleBatch
     from marl.callbacks.callbacks import Callbacks
     from marl.callbacks.running_episode import RunningEpisode
-    from marl.data.task import Kind, number_seats
-    from marl.envs.base import ENV_STATE, EnvContext, MultiAgentEnv, StepResult
-    from marl.envs.batched import BatchedEnv, Frame, NativeEnv
-    from marl.envs.check import check_env
+    from marl.data.batch import MultiAgentBatch, SampleBatch
+    from marl.data.task import AgentType, number_seats
     from marl.envs.adapters.copies import make_multi_agent
     from marl.envs.adapters.export import to_pettingzoo
+    from marl.envs.base import ENV_STATE, EnvContext, MultiAgentEnv, StepResult
+    from marl.envs.batched import BatchedEnv, NativeEnv, StepOutput
+    from marl.envs.check import check_env
     from marl.envs.groups import AgentGroups
-    from marl.envs.hierarchy.goals import Goals
     from marl.envs.hierarchy.env import HierarchicalEnv
+    from marl.envs.hierarchy.goals import Goals
     from marl.envs.registry import make_env, register_env, register_pettingzoo
     from marl.envs.wrappers import register_wrapper
+    from marl.offline.write import write_trajectories
+    from marl.play.export import load_policy
     from marl.policies.custom import Model, Preprocessor, register_action_dist, register_model, register_preprocessor
     from marl.policies.distributions import Distribution
     from marl.policies.policy import Decision, Inputs, Policy
     from marl.rollout.worker import RolloutWorker
+    from marl.runs.result import pretty_print
     from marl.scenario.load import load_scenario
     from marl.testing.check_learner import check_learner
-    from marl.play.export import load_policy
-    from marl.offline.write import write_trajectories
-    from marl.runs.result import pretty_print
     from marl.training.trainer import Trainer
 
 __all__ = [

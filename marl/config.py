@@ -25,7 +25,7 @@ class Config(BaseModel):
     def _only_numbers(self) -> Config:
         """NaN is nobody's value: every comparison with it is false. Infinity says "no limit" to keys that are limits."""
         for key, field in type(self).model_fields.items():
-            if "float" not in str(field.annotation):  # what is handed on to a world or a model may hold anything
+            if "float" not in str(field.annotation):  # what is handed on to an env or a model may hold anything
                 continue
             for number in _floats(getattr(self, key)):
                 if math.isnan(number) or (math.isinf(number) and key not in LIMITS):

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 
 class UserError(Exception):
-    """Something that the user can mend: bad input, a bad world, a damaged file."""
+    """Something that the user can mend: bad input, a bad env, a damaged file."""
 
     exit_code = 2  # of the command; 1 where a run had begun and can go on
 
@@ -34,15 +34,15 @@ class SpaceMismatchError(ConfigError):
 
 
 class EnvError(UserError):
-    """A world broke its contract or crashed."""
+    """An env broke its contract or crashed."""
 
 
 class EnvTimeoutError(EnvError):
-    """A world did not answer in time."""
+    """An env did not answer in time."""
 
 
 class ChanceError(EnvError):
-    """What a world says about its own chance (``chance_outcomes()``) is not true."""
+    """What an env says about its own chance (``chance_outcomes()``) is not true."""
 
 
 class PolicyError(UserError):
@@ -66,7 +66,7 @@ class RunLockedError(UserError):
 
 
 class DataError(UserError):
-    """Recorded episodes are missing, damaged, or of another world."""
+    """Recorded episodes are missing, damaged, or of another env."""
 
 
 class TrainingError(UserError):

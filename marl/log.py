@@ -1,7 +1,7 @@
 """What the package says while it works: Python's ``logging`` under the name ``marl``, on the driver and in every worker.
 
 ``log_level`` decides how much. WARN: what a user should know, such as a worker that was replaced. INFO: what begins and ends
-(worlds, checkpoints, iterations). DEBUG: every round. Lines go to the standard error, so that results on the standard output
+(envs, checkpoints, iterations). DEBUG: every round. Lines go to the standard error, so that results on the standard output
 stay clean; a program that has given the logger ``marl`` (or the root logger) handlers of its own keeps them.
 """
 

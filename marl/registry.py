@@ -90,7 +90,7 @@ def _imported(module_name: str, what: str) -> object:
 
 
 def _line_of(error: BaseException) -> str:
-    """`` (at world.py:12: x = 1 / 0)``: the last line of the module's own code that ran, where any did."""
+    """`` (at env.py:12: x = 1 / 0)``: the last line of the module's own code that ran, where any did."""
     if isinstance(error, SyntaxError) and error.filename:
         return ""  # its text has the place
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]

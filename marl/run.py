@@ -178,7 +178,7 @@ def _train(
     scenario: Any, local_dir: Path | None, folder: Path | None, as_test: bool, index: int, output: Output
 ) -> int:
     from marl.runs.lock import check_unlocked
-    from marl.training.loop import run_to_the_end
+    from marl.training.loop import run_until_stopped
     from marl.training.trainer import Trainer
 
     if folder is not None and _goes_on_there(folder, local_dir):
@@ -198,7 +198,7 @@ def _train(
                 raise
             _prepare_last_words(trainer)
             try:
-                outcome = run_to_the_end(trainer, display)
+                outcome = run_until_stopped(trainer, display)
             except Exception as error:
                 display.finish(_after_failure(trainer, fresh=folder is None))
                 raise _can_go_on(error, trainer) from error
@@ -261,7 +261,7 @@ def _can_go_on(error: Exception, trainer: Any) -> Exception:
 
 @contextmanager
 def _displayed(output: Output) -> Iterator[Any]:
-    """Where the run is shown. While JSON is printed, whatever else is printed (by a world, for instance) goes to stderr."""
+    """Where the run is shown. While JSON is printed, whatever else is printed (by an env, for instance) goes to stderr."""
     from marl.training.display import JsonLines, LastLine, make_display
 
     if output is Output.TABLE:

@@ -31,7 +31,7 @@ class Trust:
 
     modules: frozenset[str] = frozenset()  # allowed, each with all that is below it
     words: frozenset[str] = frozenset()  # texts that he gave himself in the same command: names, paths
-    options: str | None = None  # how a command without --set takes the world again
+    options: str | None = None  # how a command without --set takes the env again
 
     def allows(self, module: str) -> bool:
         return any(module == name or module.startswith(name + ".") for name in self.modules)
@@ -73,7 +73,7 @@ def only_modules(allowed: frozenset[str], words: Iterable[str] = ()) -> Iterator
 def given_by_user(words: Iterable[str], options: str) -> Iterator[None]:
     """What the user said in a command that follows several files: it holds for each of them (``only_modules``).
 
-    ``options`` is what a message advises to give a world again, where the command has no ``--set``.
+    ``options`` is what a message advises to give an env again, where the command has no ``--set``.
     """
     before = _given.get()
     token = _given.set(Trust(words=before.words | frozenset(words), options=before.options or options))
@@ -148,7 +148,7 @@ def check_name(name: str, module: str, sort: Sort) -> None:
 
 
 def check_module(module: str, what: str) -> None:
-    """Refuse a module that a file names and the user did not allow; of marl, a file may import worlds alone."""
+    """Refuse a module that a file names and the user did not allow; of marl, a file may import envs alone."""
     trust = current()
     if trust is None or trust.allows(module) or module == "marl.envs" or module.startswith("marl.envs."):
         return

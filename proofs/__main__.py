@@ -12,13 +12,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from marl.errors import UserError
 from proofs.declaration import Places, Proof, choose, read_proofs
+from proofs.envs import Case, CaseResult, read_sweep, verdict_of
+from proofs.envs_page import write_envs_page
 from proofs.report import write_report
 from proofs.results import Results, SeedResult, Verdict, fingerprint_of, read_results
 from proofs.runner import run_proof
 from proofs.sources import Sources, package_sources
 from proofs.sweep import sweep
-from proofs.worlds import Case, CaseResult, read_sweep, verdict_of
-from proofs.worlds_page import write_worlds_page
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     given = _parser().parse_args(arguments)
     console, places = Console(highlight=False), Places(root)
     try:
-        proofs, worlds = read_proofs(places), read_sweep(places)
-        everything: list[Proof | Case] = [*proofs, *worlds.cases]
+        proofs, envs = read_proofs(places), read_sweep(places)
+        everything: list[Proof | Case] = [*proofs, *envs.cases]
         chosen = choose(everything, given.only)
         package = package_sources()
         if given.list:
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
             held += _sweep(cases, places, package, given.force, console)
         finally:
             console.print(f"report: {write_report(proofs, places, package)}", soft_wrap=True)
-            write_worlds_page(worlds, places)
+            write_envs_page(envs, places)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

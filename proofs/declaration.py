@@ -12,9 +12,9 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, Valid
 
 from marl.config import Config, explain
 from marl.errors import ConfigError, did_you_mean
+from marl.runs.result import SMALLER_IS_BETTER
 from marl.scenario.config import Scenario
 from marl.scenario.load import load_scenario, read_yaml
-from marl.runs.result import SMALLER_IS_BETTER
 from proofs.matches import MatchGoal
 
 Table: TypeAlias = list[list[float]]

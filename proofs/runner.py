@@ -17,8 +17,8 @@ from typing import TypeAlias
 
 from marl.errors import ConfigError, TrainingError, UserError
 from marl.registry import load_object
-from marl.scenario.config import Scenario
 from marl.runs.result import Result, look_up
+from marl.scenario.config import Scenario
 from marl.training.trainer import Trainer
 from marl.trust import Sort
 from proofs.declaration import Places, Proof

@@ -20,11 +20,11 @@ import numpy as np
 from marl.envs.check import examine
 from marl.envs.check.examine import STEPS
 from marl.errors import UserError
-from marl.play.playback import Wishes, play
+from marl.play.playback import RolloutOptions, play
 from marl.training.trainer import Trainer
 from proofs.declaration import Places
+from proofs.envs import Case, CaseResult, fingerprint_of_case, versions, write_case
 from proofs.sources import loaded, package_sources
-from proofs.worlds import Case, CaseResult, fingerprint_of_case, versions, write_case
 
 ITERATIONS = 2
 ROLLOUT_STEPS = 40  # env steps that are played from the checkpoint
@@ -62,7 +62,7 @@ def run_case(case: Case, check_steps: int = STEPS) -> CaseResult:
             stage = "train"
             checkpoint = _train(case, Path(directory) / "run", result)
             stage = "rollout"
-            (tally,) = play(checkpoint, Wishes(steps=ROLLOUT_STEPS), say=lambda _: None)
+            (tally,) = play(checkpoint, RolloutOptions(steps=ROLLOUT_STEPS), say=lambda _: None)
             result.rollout = tally.summary()
     except UserError as error:
         result.failure = f"{stage}: {error}"
@@ -76,7 +76,7 @@ def run_case(case: Case, check_steps: int = STEPS) -> CaseResult:
 
 def _check(case: Case, result: CaseResult, steps: int) -> None:
     report = examine(case.env, case.scenario().env_config, steps)
-    result.world = report.as_json()["world"]
+    result.env = report.as_json()["world"]
     result.findings = {problem.code: str(problem) for problem in report.problems}
 
 

@@ -41,6 +41,6 @@ def _states(trainer: Trainer) -> dict[str, tuple[Array, Floats]]:
     first = games.reset(np.arange(2), np.zeros(2, np.int64))
     seen = {"first": (first.obs[0][0].copy(), first.state[0].copy())}
     branches = games.step([np.array([[0, 0], [1, 0]])])  # agent_0 picks the branch
-    for lane, name in enumerate(("safe", "risky")):
-        seen[name] = (branches.obs[0][lane].copy(), branches.state[lane].copy())
+    for env_id, name in enumerate(("safe", "risky")):
+        seen[name] = (branches.obs[0][env_id].copy(), branches.state[env_id].copy())
     return seen

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from marl.scenario.load import apply
 from marl.runs.checkpoint import MANIFEST, find_checkpoint
+from marl.scenario.load import apply
 from marl.training.trainer import Trainer
 
 TINY: dict[str, Any] = {

@@ -192,7 +192,7 @@ def corrupt(directory: Path) -> Path:
         (["run", "{file}", "--set", "stop=5"], "stop = 5"),
         (["run", "{file}", "--set", "policies={p: {algo: 5}}"], "policies.p.algo = 5"),
         (["run", "{tmp}"], "is a folder"),
-        (["train", "--run", "ppo"], "no world was given"),
+        (["train", "--run", "ppo"], "no env was given"),
         (["train", "--run", "ppo", "--env", "CartPole-v1"], "when should it stop"),
         (["train", "--run", "ppo", "--env", "CartPole-v1", "--stop-iters", "1", "--config", "{lr: 1"], "line 1, column 2"),
         (["config", "pppo"], "Did you mean 'ppo'"),
@@ -224,7 +224,7 @@ def test_a_corrupted_checkpoint_is_refused_by_name(scenario: Path, tmp_path: Pat
         assert "Traceback" not in done.stderr
 
 
-def test_a_world_that_fails_at_its_first_reset_leaves_nothing_behind(scenario: Path, tmp_path: Path) -> None:
+def test_an_env_that_fails_at_its_first_reset_leaves_nothing_behind(scenario: Path, tmp_path: Path) -> None:
     (tmp_path / "broken_world.py").write_text(
         "import gymnasium as gym\n"
         "class Broken(gym.Env):\n"
@@ -272,7 +272,7 @@ def test_importing_marl_imports_nothing_heavy() -> None:
     )
 
 
-def test_the_command_to_go_on_works_for_a_world_of_the_users_own(tmp_path: Path) -> None:
+def test_the_command_to_go_on_works_for_an_env_of_the_users_own(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from pathlib import Path\n\nfrom marl.envs.adapters.copies import GymnasiumCopies\n\n\n"
         "class Mine(GymnasiumCopies):\n"

@@ -18,10 +18,10 @@ from typer.main import get_command
 
 import marl
 from marl.cli.app import app, main
+from marl.diagnostics.env_speed import Setting, Speed, advice, rate
 from marl.scenario.config import ALL_ALGO_KEYS
 from marl.scenario.load import load_scenario
 from marl.testing import check_learning_achieved
-from marl.diagnostics.env_speed import Setting, Speed, advice, rate
 
 ROOT = Path(__file__).parents[1]
 SMALL = """

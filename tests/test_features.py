@@ -33,7 +33,7 @@ NUMBERS = [
     *numbers("80-90 92-100"),  # trainer and workers
     *numbers("101-108 110-117"),  # callbacks, metrics, curriculum, debugging
     *numbers("118-121 123-125"),  # tuning
-    *numbers("127-140"),  # worlds
+    *numbers("127-140"),  # envs
     *numbers("141-158"),  # policies, mapping, groups, hierarchy, sharing, critics
     *numbers("159-181"),  # models, preprocessors, exploration
     *numbers("182-194"),  # algorithms

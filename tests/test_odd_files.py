@@ -14,9 +14,9 @@ import pytest
 from marl.errors import CheckpointError, DataError, UserError
 from marl.inputs import NotAFileError, TooLargeError, open_input, read_bytes, read_json, read_text
 from marl.memory import free_memory
+from marl.offline.view import open_recording
 from marl.runs.checkpoint import find_checkpoint, read_part, write_checkpoint
 from marl.runs.files import RunFiles
-from marl.offline.view import open_recording
 from tests.command import marl
 
 pytestmark = pytest.mark.timeout(30)  # a FIFO that is opened in the usual way waits for ever

@@ -10,7 +10,7 @@ import yaml
 
 import marl
 from marl.scenario.load import compose
-from marl.scenario.resolve import set_up
+from marl.scenario.resolve import resolve
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -39,7 +39,7 @@ def test_a_python_block_runs(block: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_the_yaml_block_is_a_scenario() -> None:
     first, wrapped = (
-        set_up(compose(yaml.safe_load(block))) for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+        resolve(compose(yaml.safe_load(block))) for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
     )
     assert first.scenario.preset.name == "qmix"
     assert [kind.obs_width for kind in wrapped.task.kinds] == [32]  # 16 numbers, twice

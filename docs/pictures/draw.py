@@ -78,8 +78,8 @@ class Sheet:
 
 
 def loop() -> Sheet:
-    sheet = Sheet(860, 380, "One iteration: worlds, mapper, policies, batches, learners")
-    sheet.box(20, 60, 170, 110, "world\n(copies of it)\n\nagent_0, agent_1, ...", "world")
+    sheet = Sheet(860, 380, "One iteration: envs, mapper, policies, batches, learners")
+    sheet.box(20, 60, 170, 110, "env\n(copies of it)\n\nagent_0, agent_1, ...", "world")
     sheet.arrow([(190, 115), (290, 115)])
     sheet.words(240, 105, "obs", small=True)
     sheet.box(290, 60, 190, 110, "policy_mapping_fn\n\nwhich policy plays\nthis agent?", "mapper")
@@ -147,7 +147,7 @@ def hierarchy() -> Sheet:
     sheet = Sheet(860, 320, "A hierarchy: levels set goals for each other, each on its own clock")
     sheet.box(20, 30, 160, 50, "top_level policy", "policy")
     sheet.box(20, 135, 160, 50, "low_level policy", "policy")
-    sheet.box(20, 240, 160, 50, "base world", "world")
+    sheet.box(20, 240, 160, 50, "base env", "world")
     sheet.arrow([(60, 80), (60, 135)])
     sheet.words(70, 112, "goal", "start", small=True)
     sheet.arrow([(60, 185), (60, 240)])
@@ -194,7 +194,7 @@ def centralised_critic() -> Sheet:
 
 
 def ray_workers() -> Sheet:
-    sheet = Sheet(860, 330, "Ray workers: copies of worlds and policies on other cores or machines")
+    sheet = Sheet(860, 330, "Ray workers: copies of envs and policies on other cores or machines")
     sheet.box(20, 30, 240, 270, "your process", "frame")
     sheet.box(40, 70, 200, 50, "Trainer", "data")
     sheet.box(40, 140, 200, 50, "policies (master copy)", "policy")
@@ -203,7 +203,7 @@ def ray_workers() -> Sheet:
         y = 30 + 145 * worker
         sheet.box(470, y, 370, 125, f"Ray actor: worker {worker + 1} of num_workers", "frame")
         sheet.box(485, y + 40, 140, 65, "policies\n(a copy)", "policy")
-        sheet.box(655, y + 40, 175, 65, "num_envs_per_worker\ncopies of the world", "world")
+        sheet.box(655, y + 40, 175, 65, "num_envs_per_worker\ncopies of the env", "world")
         sheet.arrow([(625, y + 60), (655, y + 60)])
         sheet.arrow([(655, y + 85), (625, y + 85)])
         sheet.arrow([(240, 155), (380, 155), (470, y + 45)])

@@ -15,7 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 WIDTH = 80  # columns of a terminal in which the help of commands has to fit
 ROOMS = {
-    "envs": "Worlds",
+    "envs": "Envs",
     "mappers": "Who plays",
     "policies": "Policies and models",
     "data": "Data",
@@ -151,7 +151,7 @@ def python_page() -> str:
     rooms = {title: sorted(n for n in names if n.split(".")[1] == room) for room, title in ROOMS.items()}
     unplaced = {n for n in names if n.split(".")[1] not in ROOMS}
     assert not unplaced, f"docs/reference/generate.py: give ROOMS a title for {unplaced}"
-    intro = "Everything that `import marl` offers. Letters of shapes: `T` time, `E` copies of the world, `A` agents, `N` rows."
+    intro = "Everything that `import marl` offers. Letters of shapes: `T` time, `E` copies of the env, `A` agents, `N` rows."
     parts = [f"## {title}\n\n{_documented(names, 3)}" for title, names in rooms.items() if names]
     return "\n\n".join(["# Python", intro, *parts]) + "\n"
 

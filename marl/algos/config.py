@@ -82,7 +82,7 @@ class LearnerConfig(Config):
 
     @property
     def needs_state(self) -> bool:
-        """Whether the algorithm looks at the world's global state."""
+        """Whether the algorithm looks at the env's global state."""
         return False
 
     @property

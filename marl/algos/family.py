@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from marl.algos.config import LearnerConfig
-from marl.algos.learner import Brief, Learner
+from marl.algos.learner import Learner, LearnerSpec
 from marl.errors import ConfigError, UnknownNameError
 from marl.registry import Registry, load_object
 from marl.trust import Sort
@@ -31,7 +31,7 @@ class Family:
     explorations: tuple[str, ...]
     on_policy: bool
 
-    def build(self, brief: Brief) -> Learner:
+    def build(self, brief: LearnerSpec) -> Learner:
         """A learner of this family."""
         if not isinstance(self.learner, str):
             return self.learner.build(brief)

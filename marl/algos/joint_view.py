@@ -3,7 +3,7 @@
 A replay row is one decision of one agent. Around it stand the agents that its critic sees (``critic_sees``: own, group or
 all) in fixed *slots*, kind by kind: their observations, actions and masks in the row of the decision, and their observations
 and masks where the decision had its outcome. An agent that does not decide there (it is not its turn, it has left, its group
-is smaller than another) is absent: its observation and its action are zeros. So worlds with turns, agents that come and
+is smaller than another) is absent: its observation and its action are zeros. So envs with turns, agents that come and
 go, and agents with different spaces are all the same to a critic ``Q(o_1, u_1, ..., o_n, u_n, own seat)``.
 """
 
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from marl.algos.views import columns_by_kind
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.returns import fold_rewards
-from marl.data.task import Array, Bools, Floats, Ints, Kind, Task
+from marl.data.task import AgentType, Array, Bools, Floats, Ints, Task
 from marl.errors import UnknownPolicyError
 from marl.policies.body import action_width, encode_actions
 from marl.policies.networks import Features
@@ -29,18 +29,20 @@ from marl.policies.policy import Inputs, Policy
 Actions: TypeAlias = dict[int, Tensor]
 """Per kind ``[N, slots of the kind, action_width]``: choices one-hot (or probabilities), then coordinates."""
 
-Decider: TypeAlias = Callable[[Inputs], Tensor]
+ActionFn: TypeAlias = Callable[[Inputs], Tensor]
 """Encoded actions ``[N, action_width]`` of the agents of one kind."""
 
 
-class Sight:
+class VisibleAgents:
     """Whom a policy's critic sees around each agent that the policy may play (``seats``).
 
     ``columns[k][own]`` are the columns of kind ``k`` that fill its slots for the agent on seat ``own`` of its kind, -1 for an
     empty slot; ``own[own]`` is the slot of the agent itself within its kind ``k``.
     """
 
-    def __init__(self, task: Task, sees: Literal["own", "group", "all"], kind: Kind, seats: Collection[int]) -> None:
+    def __init__(
+        self, task: Task, sees: Literal["own", "group", "all"], kind: AgentType, seats: Collection[int]
+    ) -> None:
         self.task, self.sees, self.kind = task, sees, kind
         self.k = task.kinds.index(kind)
         seen = {seat - kind.first_seat: columns_by_kind(task, self._around(seat)) for seat in sorted(seats)}
@@ -65,7 +67,7 @@ class Sight:
 
 
 def joint_rows(
-    batch: MultiAgentBatch, policy: str, sight: Sight, gamma: float, rewards: Floats | None = None
+    batch: MultiAgentBatch, policy: str, sight: VisibleAgents, gamma: float, rewards: Floats | None = None
 ) -> SampleBatch:
     """A policy's decisions with the joint view around each; ``rewards`` replaces the batch's own (see ``views.team_rewards``).
 
@@ -98,7 +100,7 @@ def joint_rows(
     return SampleBatch(columns)
 
 
-def _check_known(task: Task, policy: str, sight: Sight, seat: Ints) -> None:
+def _check_known(task: Task, policy: str, sight: VisibleAgents, seat: Ints) -> None:
     strange = seat[~sight.known[seat]]
     if not strange.size:
         return
@@ -106,12 +108,12 @@ def _check_known(task: Task, policy: str, sight: Sight, seat: Ints) -> None:
     expected = ", ".join(task.seat_names[int(s) + sight.kind.first_seat] for s in np.flatnonzero(sight.known))
     raise UnknownPolicyError(
         f"policy_mapping_fn sent agent {agent!r} to policy {policy!r}, but when the function was tried out before the run "
-        f"this policy only played {expected}, and its critic was built to see the world around these. Replace the function "
+        f"this policy only played {expected}, and its critic was built to see the env around these. Replace the function "
         f"by patterns that name every policy an agent may get, such as {{{agent!r}: [{policy!r}, ...]}}."
     )
 
 
-def _who(batch: MultiAgentBatch, sight: Sight, t: Ints, e: Ints, seat: Ints, done: Ints) -> dict[str, Array]:
+def _who(batch: MultiAgentBatch, sight: VisibleAgents, t: Ints, e: Ints, seat: Ints, done: Ints) -> dict[str, Array]:
     """Who decides in each slot and who plays it, before and after."""
     tables = [(table, batch.task.kinds[k].first_seat) for k, table in sight.columns.items()]
     filled: Bools = np.concatenate([table[seat] >= 0 for table, _ in tables], axis=1)
@@ -126,13 +128,13 @@ def _who(batch: MultiAgentBatch, sight: Sight, t: Ints, e: Ints, seat: Ints, don
     }
 
 
-class QView(nn.Module):
+class JointActionView(nn.Module):
     """The critic's input ``[N, size]``: features and action of every slot side by side, then the one-hot own seat.
 
     A critic that sees its own agent alone is shown the seat only where the actor is (``agent_id``).
     """
 
-    def __init__(self, sight: Sight, *, agent_id: bool = False) -> None:
+    def __init__(self, sight: VisibleAgents, *, agent_id: bool = False) -> None:
         super().__init__()
         self.sight, kinds = sight, sight.task.kinds
         self.features = nn.ModuleDict({str(k): Features(kinds[k], agent_id=False) for k in sight.columns})
@@ -194,7 +196,9 @@ class QView(nn.Module):
         names = ("obs", "actions", "legal", "new_obs", "new_legal")
         return rows.with_columns(**{name: rows[f"{name}.{k}"][here, slot] for name in names})
 
-    def decided(self, rows: Mapping[str, Array], when: Literal["", "new_"], deciders: Mapping[int, Decider]) -> Actions:
+    def decided(
+        self, rows: Mapping[str, Array], when: Literal["", "new_"], deciders: Mapping[int, ActionFn]
+    ) -> Actions:
         """What everybody present would do, each by the policy that plays it (by its index in a batch)."""
         found, at = {}, 0
         for k, table in self.sight.columns.items():
@@ -210,7 +214,7 @@ class QView(nn.Module):
             at += n
         return found
 
-    def _by_player(self, players: Ints, inputs: Inputs, width: int, deciders: Mapping[int, Decider]) -> Tensor:
+    def _by_player(self, players: Ints, inputs: Inputs, width: int, deciders: Mapping[int, ActionFn]) -> Tensor:
         """One call per policy; zeros where nobody decides."""
         present = np.unique(players)
         if len(present) == 1 and present[0] >= 0:
@@ -228,7 +232,7 @@ def _flat(slots: Array) -> Array:
     return slots.reshape(-1, slots.shape[2]) if slots.shape[2] else slots.reshape(slots.shape[0] * slots.shape[1], 0)
 
 
-def greedy_decider(policy: Policy, rng: np.random.Generator, *, explore: bool = False) -> Decider:
+def greedy_decider(policy: Policy, rng: np.random.Generator, *, explore: bool = False) -> ActionFn:
     """What a policy that the learner only reads would do, without gradient; a memory starts empty. With ``explore`` it draws
     as it does while collecting."""
 
@@ -236,13 +240,13 @@ def greedy_decider(policy: Policy, rng: np.random.Generator, *, explore: bool = 
         carry = np.zeros((len(inputs), policy.carry_size), np.float32)
         columns = policy.kind.columns
         actions = policy.act(inputs, carry, rng, explore=explore).actions
-        stored = columns.squeezed(actions) if policy.world_units and columns.numbers else actions
+        stored = columns.squeezed(actions) if policy.env_units and columns.numbers else actions
         return encode_actions(columns, policy.tensor(np.ascontiguousarray(stored)))
 
     return decide
 
 
-class Follower:
+class TargetNetwork:
     """Moves a slow copy behind the module that it was made from; both are taken apart once.
 
     ``copy += tau * (module - copy)`` for parameters; buffers (filters, exploration) are copied.
@@ -260,7 +264,7 @@ class Follower:
             mine.copy_(theirs)
 
 
-def columns_of_loss(view: QView, rows: SampleBatch) -> dict[str, Tensor]:
+def columns_of_loss(view: JointActionView, rows: SampleBatch) -> dict[str, Tensor]:
     """What a custom loss is shown of the decisions: their own observation, mask, seat, action and outcome."""
     inputs, here, k = view.own(rows, ""), np.arange(len(rows)), view.sight.k
     columns: dict[str, Array] = {

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from marl.algos.config import LearnerConfig
-from marl.algos.learner_group import ALONE, Crew
+from marl.algos.learner_group import ALONE, LearnerGroup
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.clock import Clock
 from marl.data.task import Array, Floats, PolicyID, Task
@@ -23,7 +23,7 @@ Metrics: TypeAlias = dict[PolicyID, dict[str, float]]
 
 
 @dataclass(frozen=True)
-class Brief:
+class LearnerSpec:
     """All that a learner is built from. It trains ``policies`` and may read ``everybody``, all policies of the run by their
     index in a batch. ``seats`` are those that each of its policies may ever play."""
 
@@ -46,7 +46,7 @@ class Learner(ABC):
     def __init__(self, policies: Mapping[PolicyID, Policy], seed: int) -> None:
         self.policies = dict(policies)
         self.sharing = sharing(policies)
-        self.crew: Crew = ALONE
+        self.crew: LearnerGroup = ALONE
         self.trained: frozenset[PolicyID] = frozenset(policies)
         self.rng = np.random.default_rng([seed, 3])
         self.timesteps = dict.fromkeys(policies, 0)  # env steps that each policy has learned from
@@ -73,7 +73,7 @@ class Learner(ABC):
 
     @classmethod
     @abstractmethod
-    def build(cls, brief: Brief) -> Learner:
+    def build(cls, brief: LearnerSpec) -> Learner:
         """A learner of these policies; refuses with a ``UserError`` what it cannot learn."""
 
     @abstractmethod

@@ -27,7 +27,7 @@ class CrewError(TrainingError):
     """A member lost the others: one of them failed, died, or was stopped."""
 
 
-class Crew:
+class LearnerGroup:
     """A learner alone, and what every crew can do."""
 
     rank: int = 0
@@ -72,10 +72,10 @@ class Crew:
         """Leave. Members that wait for this one get an error at once."""
 
 
-ALONE = Crew()
+ALONE = LearnerGroup()
 
 
-class GlooCrew(Crew):
+class GlooLearnerGroup(LearnerGroup):
     """One process of several, joined by torch's gloo. The group belongs to this object: torch's global one stays free."""
 
     def __init__(self, store: Any, rank: int, size: int, address: str) -> None:

@@ -17,7 +17,7 @@ from torch.optim.rmsprop import rmsprop
 from torch.optim.sgd import sgd
 
 from marl.algos.config import LearnerConfig, OptimizerConfig
-from marl.algos.learner_group import ALONE, Crew
+from marl.algos.learner_group import ALONE, LearnerGroup
 from marl.data.task import PolicyID
 from marl.errors import TrainingError
 from marl.policies.policy import Policy
@@ -46,14 +46,14 @@ class FlatOptimiser:
     def zero(self) -> None:
         self.grad.zero_()
 
-    def step(self, max_norm: float | None, lr: float, crew: Crew = ALONE) -> Tensor:
+    def step(self, max_norm: float | None, lr: float, crew: LearnerGroup = ALONE) -> Tensor:
         """Sum the gradient over the crew, check, clip and apply it; gives its norm before clipping."""
         crew.sum_(self.grad)
         norm: Tensor = torch.linalg.vector_norm(self.grad)
         if not torch.isfinite(norm):
             raise TrainingError(
                 f"the gradient of {self.name} became {float(norm)}, so training stopped before it could spoil the "
-                "weights. Usual remedies: a smaller lr, a smaller grad_clip, and a look at the world's rewards and "
+                "weights. Usual remedies: a smaller lr, a smaller grad_clip, and a look at the env's rewards and "
                 "observations."
             )
         if max_norm is not None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from marl.algos.config import LearnerConfig
 from marl.algos.family import Preset
-from marl.algos.learner import Brief, Learner
+from marl.algos.learner import Learner, LearnerSpec
 from marl.data.task import PolicyID, Task
 from marl.errors import ConfigError
 from marl.policies.config import ModelConfig
@@ -121,7 +121,7 @@ def build_learner(
 ) -> Learner:
     """The learner of one plan."""
     mine = plan.policies
-    brief = Brief(
+    brief = LearnerSpec(
         policies={name: policies[name] for name in mine},
         everybody=policies,
         configs={name: roles[name].config for name in mine},

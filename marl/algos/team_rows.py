@@ -88,12 +88,12 @@ def team_rows(batch: MultiAgentBatch, seats: Sequence[int], gamma: float, gaps: 
     closing, stranded = _closing_rows(play)
     gaps = Gaps() if gaps is None else gaps
     for stream, row in gaps.waiting.items():  # the grid may show such a decision again, among the rows of its context
-        lane = stream - batch.first_lane
-        if 0 <= lane < closing.shape[1]:
-            again = _same_decision(batch, row, lane)
-            closing[again, lane] = -1
-            if again[stranded[lane]]:
-                stranded[lane] = -1
+        env_id = stream - batch.first_lane
+        if 0 <= env_id < closing.shape[1]:
+            again = _same_decision(batch, row, env_id)
+            closing[again, env_id] = -1
+            if again[stranded[env_id]]:
+                stranded[env_id] = -1
     t, e = np.nonzero((closing >= batch.context) & (closing >= 0))
     rows = _closed_rows(play, t, e, closing[t, e])
     late = _close_gaps(play, gaps)
@@ -210,27 +210,27 @@ def _between(grid: Array, t: Ints, e: Ints, done: Ints) -> Floats:
 # -- decisions that outlive those of their members ---------------------------------------------------------------------
 
 
-def _same_decision(batch: MultiAgentBatch, row: SampleBatch, lane: int) -> Bools:
+def _same_decision(batch: MultiAgentBatch, row: SampleBatch, env_id: int) -> Bools:
     """``[T]``: where the grid shows this very decision."""
-    same: Bools = (batch.eps_id[:, lane] == row["eps_id"][0]) & (batch.t[:, lane] == row["t"][0])
+    same: Bools = (batch.eps_id[:, env_id] == row["eps_id"][0]) & (batch.t[:, env_id] == row["t"][0])
     same[batch.context :] = False
     return same
 
 
 def _open_gaps(play: _Play, gaps: Gaps, stranded: Ints) -> None:
     """Keep decisions that are still open at the end of the grid although no member's own decision is."""
-    for lane in np.flatnonzero(stranded >= 0).tolist():
-        t, e = stranded[[lane]], np.array([lane])
+    for env_id in np.flatnonzero(stranded >= 0).tolist():
+        t, e = stranded[[env_id]], np.array([env_id])
         so_far = {
             **_decision(play, t, e),
             "rewards": np.zeros(1, np.float32),
             "elapsed": np.zeros(1, np.int64),
-            "left_blind": play.left_blind[-1:, lane],
+            "left_blind": play.left_blind[-1:, env_id],
         }
         last = len(play.paid) - 1
         memories = _for_memories(play, t, e, t - 1)  # nothing yet
-        gaps.waiting[play.batch.first_lane + lane] = _longer(
-            play, SampleBatch(so_far | memories), lane, int(t[0]), last
+        gaps.waiting[play.batch.first_lane + env_id] = _longer(
+            play, SampleBatch(so_far | memories), env_id, int(t[0]), last
         )
 
 
@@ -238,42 +238,42 @@ def _close_gaps(play: _Play, gaps: Gaps) -> list[SampleBatch]:
     """Carry waiting decisions through the new rows of the grid; those that are closed there are returned."""
     batch, closed = play.batch, []
     for stream in list(gaps.waiting):
-        lane = stream - batch.first_lane
-        if not 0 <= lane < batch.t.shape[1]:
+        env_id = stream - batch.first_lane
+        if not 0 <= env_id < batch.t.shape[1]:
             continue  # another worker's
         row, first = gaps.waiting.pop(stream), batch.context
-        if not _goes_on(batch, row, lane):
+        if not _goes_on(batch, row, env_id):
             continue  # its episode was broken off, or the learner was not shown all of it
-        ends = np.flatnonzero((play.asked[first:, lane].any(axis=1)) | batch.over[first:, lane])
+        ends = np.flatnonzero((play.asked[first:, env_id].any(axis=1)) | batch.over[first:, env_id])
         if not ends.size:
-            gaps.waiting[stream] = _longer(play, row, lane, first, len(play.paid) - 1)
+            gaps.waiting[stream] = _longer(play, row, env_id, first, len(play.paid) - 1)
             continue
         done = first + int(ends[0])
-        row = _longer(play, row, lane, first, done)
-        columns = {**row.columns, **_outcome(play, np.array([lane]), np.array([done]))}
+        row = _longer(play, row, env_id, first, done)
+        columns = {**row.columns, **_outcome(play, np.array([env_id]), np.array([done]))}
         left_blind = columns.pop("left_blind").astype(bool)
         closed.append(_known(SampleBatch(columns), left_blind))
     return closed
 
 
-def _goes_on(batch: MultiAgentBatch, row: SampleBatch, lane: int) -> bool:
+def _goes_on(batch: MultiAgentBatch, row: SampleBatch, env_id: int) -> bool:
     """Whether the first new row of the lane is the step after those that the decision has lasted so far."""
     if batch.context == len(batch.t):
         return True
-    same_episode = batch.eps_id[batch.context, lane] == row["eps_id"][0]
-    return bool(same_episode and batch.t[batch.context, lane] == row["t"][0] + row["elapsed"][0])
+    same_episode = batch.eps_id[batch.context, env_id] == row["eps_id"][0]
+    return bool(same_episode and batch.t[batch.context, env_id] == row["t"][0] + row["elapsed"][0])
 
 
-def _longer(play: _Play, row: SampleBatch, lane: int, first: int, last: int) -> SampleBatch:
+def _longer(play: _Play, row: SampleBatch, env_id: int, first: int, last: int) -> SampleBatch:
     """A waiting decision that has lasted through the rows ``first .. last`` as well."""
     steps = slice(first, last + 1)
     discounts = play.gamma ** np.arange(int(row["elapsed"][0]), int(row["elapsed"][0]) + last + 1 - first)
     columns = {
-        "rewards": (row["rewards"] + discounts @ play.paid[steps, lane]).astype(np.float32),
+        "rewards": (row["rewards"] + discounts @ play.paid[steps, env_id]).astype(np.float32),
         "elapsed": row["elapsed"] + last + 1 - first,
     }
     if "fell" in row:
-        paid = play.batch.rewards[steps, lane][:, play.seats].sum(axis=0)
+        paid = play.batch.rewards[steps, env_id][:, play.seats].sum(axis=0)
         columns["member_rewards"] = (row["member_rewards"] + paid).astype(np.float32)
-        columns["fell"] = row["fell"] | play.ended[steps, lane].any(axis=0)
+        columns["fell"] = row["fell"] | play.ended[steps, env_id].any(axis=0)
     return row.with_columns(**columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from marl.algos.config import ReplayConfig
 
 
-class Pace:
+class UpdateRatio:
     """``debt`` is the part of an update that env steps have paid for and that has not been made yet."""
 
     def __init__(self, config: ReplayConfig) -> None:

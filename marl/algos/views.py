@@ -1,4 +1,4 @@
-"""What mixers and critics see of a grid: one agent, its group, everybody, or the world's state."""
+"""What mixers and critics see of a grid: one agent, its group, everybody, or the env's state."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from marl.analysis.participants import PLAY_KEYS, Entrant, Strategy, World, check_members, read_entrants, world_facts
 from marl.analysis.match_log import MatchLog
+from marl.analysis.participants import PLAY_KEYS, Env, Participant, Strategy, check_members, env_facts, read_entrants
 from marl.data.task import AgentID, Task
 from marl.envs.registry import EnvCreator
 from marl.errors import ConfigError
@@ -114,12 +114,12 @@ def cross_play(
     effort = Effort(episodes, until_decided, target_stderr, max_episodes)
     allowed = frozenset(allow)
     with given_by_user(
-        words_of([env, env_config]), "the whole world, by --env and --env-config (env=..., env_config=...)"
+        words_of([env, env_config]), "the whole env, by --env and --env-config (env=..., env_config=...)"
     ):
-        entrants, setup = read_entrants(checkpoints, World(env, env_config), allowed)
+        entrants, setup = read_entrants(checkpoints, Env(env, env_config), allowed)
     field = Field(entrants, setup, players, symmetric, seed)
     check_members(list(field.members.values()), setup.task, allowed)
-    facts = {**world_facts(setup), "players": {k: list(v) for k, v in field.players.items()}, "explore": explore}
+    facts = {**env_facts(setup), "players": {k: list(v) for k, v in field.players.items()}, "explore": explore}
     log = MatchLog(Path(directory).expanduser() if directory is not None else None, facts)
     pool = match_pool(setup, entrants, num_workers)
     try:
@@ -134,7 +134,7 @@ class Field:
 
     def __init__(
         self,
-        entrants: Sequence[Entrant],
+        entrants: Sequence[Participant],
         setup: Setup,
         players: Players | None,
         symmetric: bool | Literal["auto"],
@@ -200,7 +200,7 @@ def _agents_of(players: Players, task: Task) -> dict[PlayerID, list[AgentID]]:
 
 
 def _strategies(
-    player: PlayerID, agents: Sequence[AgentID], entrants: Sequence[Entrant], task: Task
+    player: PlayerID, agents: Sequence[AgentID], entrants: Sequence[Participant], task: Task
 ) -> dict[str, Strategy]:
     """Labels to the strategies of those who can play the player."""
     found = {entrant.label: entrant.strategy(agents, task) for entrant in entrants}
@@ -251,7 +251,7 @@ def _play_all(
             field.wanted[pairing] = min(2 * field.wanted[pairing], effort.most)
 
 
-def match_pool(setup: Setup, entrants: Sequence[Entrant], num_workers: int) -> WorkerPool:
+def match_pool(setup: Setup, entrants: Sequence[Participant], num_workers: int) -> WorkerPool:
     """Workers that only play matches."""
     old = setup.rollout
     kept = {key: getattr(old.config, key) for key in (*PLAY_KEYS, "env_timeout_s")}

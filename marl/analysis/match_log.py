@@ -1,7 +1,7 @@
 """The matches of a cross-play on disk: one line per finished batch, only ever added to, so nothing is played twice.
 
-A line is known by what decides its numbers: the world and how it is played (a hash), who sat where (hashes of the policies),
-and the seeds. Lines of other worlds or policies in the same file are left alone.
+A line is known by what decides its numbers: the env and how it is played (a hash), who sat where (hashes of the policies),
+and the seeds. Lines of other envs or policies in the same file are left alone.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from marl.data.task import AgentID, Kind, PolicyID, Task
+from marl.data.task import AgentID, AgentType, PolicyID, Task
 from marl.envs.registry import EnvCreator
 from marl.errors import CheckpointError, ConfigError, SpaceMismatchError, UserError, did_you_mean
 from marl.inputs import real_path
@@ -22,17 +22,17 @@ from marl.mappers.mapper import Mapper
 from marl.policies.mixture import MEMBER
 from marl.populations.members import Member, build
 from marl.registry import only_modules
-from marl.scenario.describe import can_be_replayed, to_plain
-from marl.scenario.load import compose
-from marl.scenario.routing import candidates, example_agent
-from marl.scenario.resolve import Setup, set_up
-from marl.scenario.env import env_name
 from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
 from marl.runs.saved import stored_scenario, without_places
+from marl.scenario.describe import can_be_replayed, to_plain
+from marl.scenario.env import env_name
+from marl.scenario.load import compose
+from marl.scenario.resolve import Setup, resolve
+from marl.scenario.routing import candidates, example_agent
 from marl.trust import words_of
 
 BUILT_IN = ("random",)
-WORLD_KEYS = ("env", "env_config", "wrappers")
+ENV_KEYS = ("env", "env_config", "wrappers")
 PLAY_KEYS = ("horizon", "fresh_env_per_episode", "normalize_actions", "clip_actions")
 
 Strategy: TypeAlias = tuple[Member, ...]
@@ -40,7 +40,7 @@ Strategy: TypeAlias = tuple[Member, ...]
 
 
 @dataclass(frozen=True)
-class World:
+class Env:
     """What is played on: the env and its keys; None: that of the checkpoints."""
 
     env: str | EnvCreator | None = None
@@ -48,8 +48,8 @@ class World:
 
 
 @dataclass(frozen=True)
-class Entrant:
-    """A built-in opponent, or a checkpoint with the setup of its run on the world of the cross-play."""
+class Participant:
+    """A built-in opponent, or a checkpoint with the setup of its run on the env of the cross-play."""
 
     label: str
     setup: Setup | None = None
@@ -104,8 +104,8 @@ def _policy_of(setup: Setup, agent: AgentID, label: str) -> PolicyID:
 # -- reading -------------------------------------------------------------------------------------------------------
 
 
-def read_entrants(names: Sequence[str | Path], world: World, allow: frozenset[str]) -> tuple[list[Entrant], Setup]:
-    """All entrants, and the setup whose world is played; names in checkpoints may only point to allowed modules."""
+def read_entrants(names: Sequence[str | Path], env: Env, allow: frozenset[str]) -> tuple[list[Participant], Setup]:
+    """All entrants, and the setup whose env is played; names in checkpoints may only point to allowed modules."""
     given = [str(name) for name in names]
     if not given:
         raise ConfigError(
@@ -118,21 +118,21 @@ def read_entrants(names: Sequence[str | Path], world: World, allow: frozenset[st
     )
     labels = dict(zip(folders, short_labels([str(folder) for folder in folders.values()]), strict=True))
     described = {name: stored_scenario(folder) for name, folder in folders.items()}
-    _check_same_world(described, world)
-    entrants: list[Entrant] = []
-    with only_modules(allow, words_of([world.env, dict(world.env_config or {})])):
-        setups = {name: _set_up(described[name], world, folders[name]) for name in folders}
-        base = next(iter(setups.values())) if setups else _bare(world)
+    _check_same_env(described, env)
+    entrants: list[Participant] = []
+    with only_modules(allow, words_of([env.env, dict(env.env_config or {})])):
+        setups = {name: _set_up(described[name], env, folders[name]) for name in folders}
+        base = next(iter(setups.values())) if setups else _bare(env)
         for name in given:
             if name in BUILT_IN:
-                entrants.append(Entrant(name))
+                entrants.append(Participant(name))
                 continue
             policy = sources[name][1]
             _check_agents(name, setups[name].task.kinds, base.task.kinds)
             weights = read_part(folders[name], "policies")
             label = f"{labels[name]}#{policy}" if policy else labels[name]
             policy, member = _member_of(folders[name], policy, weights)
-            entrants.append(Entrant(label, setups[name], weights, policy, member))
+            entrants.append(Participant(label, setups[name], weights, policy, member))
     return entrants, base
 
 
@@ -147,29 +147,29 @@ def source_of(name: str) -> tuple[str, PolicyID | None]:
     return path, policy or None
 
 
-def _set_up(described: Mapping[str, Any], world: World, folder: Path) -> Setup:
-    """The run of a checkpoint on the world of the cross-play."""
+def _set_up(described: Mapping[str, Any], env: Env, folder: Path) -> Setup:
+    """The run of a checkpoint on the env of the cross-play."""
     evaluation = {**described.get("evaluation", {}), "env": None, "env_config": None}
     plain = {**without_places(described), "num_workers": 0, "pool": "auto", "evaluation": evaluation}
-    if world.env is None:
+    if env.env is None:
         if not can_be_replayed(described):
             raise CheckpointError(
-                f"{folder} comes from a run that was given Python objects which cannot be found by name. Give the world "
+                f"{folder} comes from a run that was given Python objects which cannot be found by name. Give the env "
                 "again: cross_play(..., env=...)."
             )
-        return set_up(compose(plain, str(folder)))
-    changed: dict[str, Any] = {"env": world.env, "env_config": dict(world.env_config or {}), "wrappers": []}
-    setup = set_up(compose({**plain, **changed}, str(folder)))
+        return resolve(compose(plain, str(folder)))
+    changed: dict[str, Any] = {"env": env.env, "env_config": dict(env.env_config or {}), "wrappers": []}
+    setup = resolve(compose({**plain, **changed}, str(folder)))
     _check_trained_spaces(plain, setup, folder)
     return setup
 
 
-def _bare(world: World) -> Setup:
-    if world.env is None:
+def _bare(env: Env) -> Setup:
+    if env.env is None:
         raise ConfigError(
-            f"only {', '.join(BUILT_IN)} takes part, so there is no world. Add a checkpoint, or give --env."
+            f"only {', '.join(BUILT_IN)} takes part, so there is no env. Add a checkpoint, or give --env."
         )
-    return set_up(compose({"env": world.env, "env_config": dict(world.env_config or {}), "algo": "ppo"}, "cross-play"))
+    return resolve(compose({"env": env.env, "env_config": dict(env.env_config or {}), "algo": "ppo"}, "cross-play"))
 
 
 # -- checks --------------------------------------------------------------------------------------------------------
@@ -183,25 +183,25 @@ def _check_once(meant: Sequence[tuple[str, PolicyID | None]]) -> None:
             )
 
 
-def _check_same_world(described: Mapping[str, Mapping[str, Any]], world: World) -> None:
-    """Policies of different worlds cannot meet unless the user says where."""
-    if world.env is None and world.env_config is not None:
+def _check_same_env(described: Mapping[str, Mapping[str, Any]], env: Env) -> None:
+    """Policies of different envs cannot meet unless the user says where."""
+    if env.env is None and env.env_config is not None:
         raise ConfigError(
-            "env_config was given without env. Give both, or neither to play on the checkpoints' own world."
+            "env_config was given without env. Give both, or neither to play on the checkpoints' own env."
         )
     first, *others = described or [""]
     for name in others:
-        for key in (*WORLD_KEYS, *PLAY_KEYS) if world.env is None else PLAY_KEYS:
+        for key in (*ENV_KEYS, *PLAY_KEYS) if env.env is None else PLAY_KEYS:
             mine, theirs = described[name].get(key), described[first].get(key)
             if mine != theirs:
-                remedy = " Give the world to play on by --env (env=...)." if key in WORLD_KEYS else ""
+                remedy = " Give the env to play on by --env (env=...)." if key in ENV_KEYS else ""
                 raise ConfigError(
-                    f"{name} and {first} were not trained on the same world: {key} is {mine!r} there and {theirs!r} here."
+                    f"{name} and {first} were not trained on the same env: {key} is {mine!r} there and {theirs!r} here."
                     f"{remedy or ' Such policies cannot meet: train them with the same key.'}"
                 )
 
 
-def _check_agents(name: str, mine: Sequence[Kind], theirs: Sequence[Kind]) -> None:
+def _check_agents(name: str, mine: Sequence[AgentType], theirs: Sequence[AgentType]) -> None:
     """The same agents with the same spaces, however groups were joined in the runs."""
     a, b = (
         [(kind.agents, kind.observation_space, kind.action_space, kind.masked) for kind in k] for k in (mine, theirs)
@@ -213,22 +213,22 @@ def _check_agents(name: str, mine: Sequence[Kind], theirs: Sequence[Kind]) -> No
         )
 
 
-def _told(kinds: Sequence[Kind]) -> str:
+def _told(kinds: Sequence[AgentType]) -> str:
     return "; ".join(f"{', '.join(kind.agents)} ({kind.observation_space}, {kind.action_space})" for kind in kinds)
 
 
 def _check_trained_spaces(plain: Mapping[str, Any], setup: Setup, folder: Path) -> None:
-    """On another world the spaces have to be those of training, as far as that world can still be built."""
+    """On another env the spaces have to be those of training, as far as that env can still be built."""
     try:
-        trained = set_up(compose(plain, str(folder)))
+        trained = resolve(compose(plain, str(folder)))
     except UserError:
-        return  # its world is gone; the shapes of the weights are checked anyway
+        return  # its env is gone; the shapes of the weights are checked anyway
     for name, spec in trained.policies.items():
         mine, theirs = trained.task.kinds[spec.kind], setup.task.kinds[setup.policies[name].kind]
         if (mine.observation_space, mine.action_space) != (theirs.observation_space, theirs.action_space):
             raise SpaceMismatchError(
                 f"{folder}: policy {name!r} was trained on {mine.observation_space}, {mine.action_space}, but "
-                f"{env_name(setup.rollout.env)!r} has {theirs.observation_space}, {theirs.action_space} there. Choose a world "
+                f"{env_name(setup.rollout.env)!r} has {theirs.observation_space}, {theirs.action_space} there. Choose an env "
                 "with equal spaces."
             )
 
@@ -273,7 +273,7 @@ def short_labels(paths: Sequence[str]) -> list[str]:
     return list(paths)
 
 
-def world_facts(setup: Setup) -> dict[str, Any]:
+def env_facts(setup: Setup) -> dict[str, Any]:
     """What decides an episode besides who plays: part of the key under which results are kept."""
     rollout = setup.rollout
     played = {key: getattr(rollout.config, key) for key in PLAY_KEYS}

@@ -26,7 +26,7 @@ def caption(tensor: PayoffTensor) -> str:
 
 
 def is_zero_sum(tensor: PayoffTensor) -> bool:
-    """Whether all payoffs add up to 0, up to the rounding of the world's float32."""
+    """Whether all payoffs add up to 0, up to the rounding of the env's float32."""
     return bool(np.allclose(tensor.mean.sum(axis=0), 0.0, atol=1e-5))
 
 

@@ -45,14 +45,14 @@ class Callbacks:
     """Override what you need. Objects may keep numbers in attributes; those that a resumed run needs go through
     ``get_state`` and ``set_state``.
 
-    ``worker`` is the ``RolloutWorker``, ``base_env`` its copies of the world (``base_env.lane(env_index)`` is one of
+    ``worker`` is the ``RolloutWorker``, ``base_env`` its copies of the env (``base_env.sub_env(env_index)`` is one of
     them), ``policies`` the policies by id, ``episode`` the ``RunningEpisode``.
     """
 
     def on_episode_start(
         self, *, worker: Any, base_env: Any, policies: Any, episode: RunningEpisode, env_index: int, **kwargs: Any
     ) -> None:
-        """The world was reset and shows its first observations."""
+        """The env was reset and shows its first observations."""
 
     def on_episode_step(
         self, *, worker: Any, base_env: Any, policies: Any, episode: RunningEpisode, env_index: int, **kwargs: Any
@@ -62,7 +62,7 @@ class Callbacks:
     def on_episode_end(
         self, *, worker: Any, base_env: Any, policies: Any, episode: RunningEpisode, env_index: int, **kwargs: Any
     ) -> None:
-        """After the last step, before the world is reset."""
+        """After the last step, before the env is reset."""
 
     def on_postprocess_trajectory(
         self, *, worker: Any, episode: RunningEpisode, agent_id: str, policy_id: str, policies: Any,

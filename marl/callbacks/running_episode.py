@@ -21,19 +21,19 @@ NUMPY_NUMBERS = [
 
 
 class Witness(Protocol):
-    """Knows what happened last in each copy of the world. Without an agent, the only one is meant."""
+    """Knows what happened last in each copy of the env. Without an agent, the only one is meant."""
 
-    def length(self, lane: int) -> int: ...
+    def length(self, env_id: int) -> int: ...
 
-    def total_reward(self, lane: int) -> float: ...
+    def total_reward(self, env_id: int) -> float: ...
 
-    def observation(self, lane: int, agent: AgentID | None) -> Array: ...
+    def observation(self, env_id: int, agent: AgentID | None) -> Array: ...
 
-    def raw_observation(self, lane: int, agent: AgentID | None) -> Any: ...
+    def raw_observation(self, env_id: int, agent: AgentID | None) -> Any: ...
 
-    def action(self, lane: int, agent: AgentID | None) -> Any: ...
+    def action(self, env_id: int, agent: AgentID | None) -> Any: ...
 
-    def info(self, lane: int, agent: AgentID | None) -> Mapping[str, Any]: ...
+    def info(self, env_id: int, agent: AgentID | None) -> Mapping[str, Any]: ...
 
 
 @dataclass
@@ -62,7 +62,7 @@ class RunningEpisode(Episode):
 
     @property
     def total_reward(self) -> float:
-        """What the world paid all agents so far."""
+        """What the env paid all agents so far."""
         return self.final_reward if self.witness is None else self.witness.total_reward(self.env_index)
 
     def last_observation_for(self, agent: AgentID | None = None) -> Array:
@@ -70,15 +70,15 @@ class RunningEpisode(Episode):
         return self._witness.observation(self.env_index, agent)
 
     def last_raw_obs_for(self, agent: AgentID | None = None) -> Any:
-        """The newest observation as the world gave it; None where the last step showed the agent nothing."""
+        """The newest observation as the env gave it; None where the last step showed the agent nothing."""
         return self._witness.raw_observation(self.env_index, agent)
 
     def last_action_for(self, agent: AgentID | None = None) -> Any:
-        """What the agent did last, as the world was told; None before its first decision."""
+        """What the agent did last, as the env was told; None before its first decision."""
         return self._witness.action(self.env_index, agent)
 
     def last_info_for(self, agent: AgentID | None = None) -> Mapping[str, Any]:
-        """What the world said beside the last step; empty where it said nothing."""
+        """What the env said beside the last step; empty where it said nothing."""
         return self._witness.info(self.env_index, agent)
 
     @property
@@ -91,7 +91,7 @@ class RunningEpisode(Episode):
         return self.witness
 
     def agent_at(self, seat: int, step: int) -> AgentID:
-        """Who sat there in a step of this episode; for worlds whose seats change hands."""
+        """Who sat there in a step of this episode; for envs whose seats change hands."""
         return [agent for since, place, agent in self.seated if place == seat and since <= step][-1]
 
     def end(self) -> None:

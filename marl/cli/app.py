@@ -69,7 +69,7 @@ def train(
         Optional[str],  # noqa: UP045
         typer.Option("--run", metavar="ALGO", help="The algorithm, e.g. DQN, or package.module:Class. Default: PPO."),
     ] = None,
-    env: Annotated[Optional[str], typer.Option(help="The world, e.g. CartPole-v1.")] = None,  # noqa: UP045
+    env: Annotated[Optional[str], typer.Option(help="The env, e.g. CartPole-v1.")] = None,  # noqa: UP045
     file: Annotated[Optional[Path], typer.Option("-f", "--file", help="A scenario file to start from.")] = None,  # noqa: UP045
     config: ConfigJson = None,
     sets: Sets = None,
@@ -87,14 +87,14 @@ def train(
     quiet: QuietOption = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Train an algorithm on a world without a scenario file: marl train --run PPO --env CartPole-v1."""
+    """Train an algorithm on an env without a scenario file: marl train --run PPO --env CartPole-v1."""
     options = given(
         algo=algo, env=env, num_workers=num_workers, ray_num_cpus=num_cpus, seed=seed, checkpoint_freq=checkpoint_freq,
         keep_checkpoints=keep_checkpoints, log_level=log_level_of(verbose),
     )  # fmt: skip
     raw: dict[str, Any] = raw_scenario(file, None, sets or [], read_json(config), options)
     if "env" not in raw:
-        raise ConfigError("no world was given. Add --env, for instance --env CartPole-v1, or -f FILE.")
+        raise ConfigError("no env was given. Add --env, for instance --env CartPole-v1, or -f FILE.")
     stops = stop_changes(stop_iters, stop_timesteps, stop_reward)
     if not stops and not raw.get("stop"):
         raise ConfigError("when should it stop? Add --stop-timesteps, --stop-iters or --stop-reward.")
@@ -128,7 +128,7 @@ def config(
 
 @app.command(name="list")
 def list_() -> None:
-    """Show algorithms, worlds, mappers and scenarios."""
+    """Show algorithms, envs, mappers and scenarios."""
     from marl.scenario.reference import overview
 
     print(overview(Path("scenarios")))
@@ -136,7 +136,7 @@ def list_() -> None:
 
 @app.command()
 def check(
-    env: Annotated[str, typer.Argument(help="The world, as behind `env:` in a scenario.")],
+    env: Annotated[str, typer.Argument(help="The env, as behind `env:` in a scenario.")],
     config_: Annotated[Optional[str], typer.Option("--config", help="env_config as JSON, or @file.json.")] = None,  # noqa: UP045
     wrappers: Annotated[
         Optional[list[str]],  # noqa: UP045
@@ -147,7 +147,7 @@ def check(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
 ) -> None:
-    """Look whether a world keeps its contract before training on it, and how fast it is.
+    """Look whether an env keeps its contract before training on it, and how fast it is.
 
     Exit codes: 0 when there are no errors (warnings may be), 2 otherwise.
     """

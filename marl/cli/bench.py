@@ -27,7 +27,7 @@ def group() -> None:
 
 @bench.command()
 def learners(
-    env: Annotated[str, typer.Option(help="The world, as behind `env:` in a scenario.")] = "CartPole-v1",
+    env: Annotated[str, typer.Option(help="The env, as behind `env:` in a scenario.")] = "CartPole-v1",
     algo: Annotated[str, typer.Option("--algo", "--run", metavar="ALGO", help="The algorithm.")] = "ppo",
     workers: Annotated[str, typer.Option(help="num_workers to try; 0: in this process.")] = "0,1,2",
     learners: Annotated[str, typer.Option(help="num_learners to try.")] = "1,2",

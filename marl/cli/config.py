@@ -19,22 +19,22 @@ from marl.storage import storing, write_atomically
 
 EnvConfig = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--config", metavar="JSON|@FILE", help="env_config of the world as JSON, or @file.json."),
+    typer.Option("--config", metavar="JSON|@FILE", help="env_config of the env as JSON, or @file.json."),
 ]
 Algo = Annotated[str, typer.Option("--run", metavar="ALGO", help="The algorithm.")]
 
 
 def init(
-    env: Annotated[str, typer.Argument(help="The world, as behind `env:` in a scenario.")],
+    env: Annotated[str, typer.Argument(help="The env, as behind `env:` in a scenario.")],
     config: EnvConfig = None,
     algo: Algo = "ppo",
     out: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE", help="Where to write it; - prints it. Default: the world's name with .yaml."),
+        typer.Option(metavar="FILE", help="Where to write it; - prints it. Default: the env's name with .yaml."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there already.")] = False,
 ) -> None:
-    """Write a commented scenario for a world, which runs as it is."""
+    """Write a commented scenario for an env, which runs as it is."""
     from marl.scenario.init_template import file_name, scenario_text
 
     path = out or Path(file_name(env))
@@ -100,11 +100,11 @@ def debug(
     """Run a scenario in one process and open Python's debugger where it fails.
 
     Nothing is written to disk. Workers and learners are in this process, whatever the scenario says, so breakpoint() in a
-    world, a model or a callback works; so does Ctrl-C. Exit codes: 0 without an error, 2 after one.
+    env, a model or a callback works; so does Ctrl-C. Exit codes: 0 without an error, 2 after one.
     """
+    from marl.diagnostics.debug import run_here
     from marl.run import raw_scenario
     from marl.scenario.load import compose
-    from marl.diagnostics.debug import run_here
 
     alone = {"num_workers": 0, "num_learners": 1, "pool": "auto", "collection": "auto", **given(seed=seed)}
     raw: dict[str, Any] = raw_scenario(file, None, sets or [], read_json(config), alone)
@@ -120,7 +120,7 @@ def debug(
 
 
 def _open_debugger(error: BaseException) -> None:
-    """In the frame that raised first: errors of ours are raised from those of a world or a model."""
+    """In the frame that raised first: errors of ours are raised from those of an env or a model."""
     traceback.print_exception(error)
     if isinstance(error, UserError):
         print(f"\nerror: {error}", file=sys.stderr)
@@ -133,15 +133,15 @@ def _open_debugger(error: BaseException) -> None:
 
 
 def tune_throughput(
-    env: Annotated[str, typer.Argument(help="The world, as behind `env:` in a scenario.")],
+    env: Annotated[str, typer.Argument(help="The env, as behind `env:` in a scenario.")],
     config: ConfigJson = None,
     algo: Algo = "ppo",
     workers: Annotated[str, typer.Option(help="Numbers of Ray workers to try; 0: in this process.")] = "0,1,2",
-    copies: Annotated[str, typer.Option(help="Copies of the world per worker to try.")] = "1,4,16,64",
+    copies: Annotated[str, typer.Option(help="Copies of the env per worker to try.")] = "1,4,16,64",
     seconds: Annotated[float, typer.Option(min=0.0, help="How long each measurement takes at least.")] = 2.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Measure how many workers and copies of a world are fastest here, and say it.
+    """Measure how many workers and copies of an env are fastest here, and say it.
 
     The table shows env steps per second: collecting alone, and with learning. --config are more keys of the scenario.
     """

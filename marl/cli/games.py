@@ -9,9 +9,9 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from marl.cli.options import Allow, WorldAgain, read_json
+from marl.cli.options import Allow, EnvAgain, read_json
 
-EnvConfig = Annotated[Optional[str], typer.Option(help="env_config of the world as JSON, or @file.json.")]  # noqa: UP045
+EnvConfig = Annotated[Optional[str], typer.Option(help="env_config of the env as JSON, or @file.json.")]  # noqa: UP045
 PlayersOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(help='Players as JSON, e.g. {"red": ["red_*"], "blue": ["blue_*"]}. Default: groups, then agents.'),
@@ -29,7 +29,7 @@ ChanceSamples = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option(
         min=1,
-        help="Reset seeds that stand for chance in a tree. Default: as the world lists it, else until nothing is new.",
+        help="Reset seeds that stand for chance in a tree. Default: as the env lists it, else until nothing is new.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -40,7 +40,7 @@ def crossplay(
     checkpoints: Annotated[
         list[str], typer.Argument(metavar="CHECKPOINT...", help="Run directories, checkpoints, PATH#policy, or random.")
     ],
-    env: Annotated[Optional[str], typer.Option(help="Another world to play on, with equal spaces.")] = None,  # noqa: UP045
+    env: Annotated[Optional[str], typer.Option(help="Another env to play on, with equal spaces.")] = None,  # noqa: UP045
     env_config: EnvConfig = None,
     players: PlayersOption = None,
     episodes: Annotated[int, typer.Option(help="Episodes per pairing, at least 2.")] = 100,
@@ -114,7 +114,7 @@ def exploit(
     chance_samples: ChanceSamples = None,
     workers: Workers = 0,
     as_json: AsJson = False,
-    sets: WorldAgain = None,
+    sets: EnvAgain = None,
     allow: Allow = None,
 ) -> None:
     """Measure how far a trained run is from equilibrium: NashConv, exact or as a lower bound."""
@@ -124,8 +124,8 @@ def exploit(
     from marl.analysis.progress import progress_bar
     from marl.config import explain
     from marl.populations.exploit_config import ExploitabilityConfig
-    from marl.scenario.load import parse_set
     from marl.runs.damage import noted
+    from marl.scenario.load import parse_set
 
     given = {"best_response_algo": algo, "best_response_timesteps": timesteps, "best_response_episodes": episodes}
     given |= {"max_nodes": max_nodes, "chance_samples": chance_samples, "method": method}
@@ -139,7 +139,7 @@ def exploit(
 
 
 def report(
-    env: Annotated[str, typer.Argument(help="The world, as behind `env:` in a scenario.")],
+    env: Annotated[str, typer.Argument(help="The env, as behind `env:` in a scenario.")],
     checkpoints: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Argument(
@@ -177,10 +177,10 @@ def report(
     Exit codes: 0 when the report is written, 2 for bad input, 130 after Ctrl-C (what was played is kept).
     """
     from marl.analysis.progress import progress_bar
-    from marl.analysis.report.build import Wishes, build_report, checked_place, default_directory
+    from marl.analysis.report.build import ReportOptions, build_report, checked_place, default_directory
     from marl.runs.damage import noted
 
-    wishes = Wishes(
+    wishes = ReportOptions(
         all_checkpoints, members, not no_random, episodes, until_decided, by_seat, explore, workers, seed, best_response,
         max_nodes, chance_samples, allow or [],
     )  # fmt: skip

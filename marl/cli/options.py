@@ -43,12 +43,12 @@ Allow = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option("--allow", metavar="MODULE", help="A module that the checkpoint may import; repeatable."),
 ]
-WorldAgain = Annotated[
+EnvAgain = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Give a key of the run's world again, e.g. --set env_config.filename=PATH; repeatable.",
+        help="Give a key of the run's env again, e.g. --set env_config.filename=PATH; repeatable.",
     ),
 ]
 NumCpus = Annotated[

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from marl.cli.options import Allow, WorldAgain, read_json
+from marl.cli.options import Allow, EnvAgain, read_json
 from marl.errors import ConfigError, printable
 
 
@@ -27,7 +27,7 @@ def rollout(
     ] = None,
     explore: Annotated[bool, typer.Option("--explore", help="Play with exploration instead of greedily.")] = False,
     both: Annotated[bool, typer.Option("--both", help="Play greedily, then the same seeds with exploration.")] = False,
-    env: Annotated[Optional[str], typer.Option(help="Another world with equal spaces.")] = None,  # noqa: UP045
+    env: Annotated[Optional[str], typer.Option(help="Another env with equal spaces.")] = None,  # noqa: UP045
     env_config: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help="Changes to env_config as JSON, or @file.json; all of it with --env."),
@@ -37,7 +37,7 @@ def rollout(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Change a key of the world or of who plays, e.g. --set horizon=200; repeatable.",
+            help="Change a key of the env or of who plays, e.g. --set horizon=200; repeatable.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode.")] = 0,
@@ -67,9 +67,9 @@ def rollout(
 
     Exit codes: 0 when all was played, 2 for bad input, 130 after Ctrl-C (a video is kept as far as it has come).
     """
+    from marl.play.playback import Changes, RolloutOptions, play
     from marl.play.policy_sources import read_sources
     from marl.runs.damage import noted
-    from marl.play.playback import Changes, Wishes, play
 
     if episodes is not None and steps is not None:
         raise ConfigError("--episodes and --steps cannot be given together.")
@@ -80,7 +80,7 @@ def rollout(
             "--fps is the speed of --video FILE or --render, and neither is given. Add one, or drop --fps."
         )
     ways = (False, True) if both else (explore,)
-    wishes = Wishes(episodes or 10, steps, ways, seed, render, video, fps, save)
+    wishes = RolloutOptions(episodes or 10, steps, ways, seed, render, video, fps, save)
     changes = Changes(env, read_json(env_config, "--env-config"), sets or (), read_sources(policy or []))
     try:
         with noted() as damaged:
@@ -152,12 +152,12 @@ def export(
         Optional[list[str]],  # noqa: UP045
         typer.Option(metavar="ID", help="A policy to export; repeatable. Default: all."),
     ] = None,
-    sets: WorldAgain = None,
+    sets: EnvAgain = None,
     allow: Allow = None,
 ) -> None:
     """Write policies as safetensors and JSON, to be played without the run: marl.load_policy(DIR)."""
-    from marl.scenario.load import parse_set
     from marl.play.export import export_checkpoint
+    from marl.scenario.load import parse_set
 
     changes = dict(map(parse_set, sets or []))
     for folder in export_checkpoint(checkpoint, out, policy or None, frozenset(allow or []), changes):

@@ -83,8 +83,8 @@ def compare(
     from rich.console import Console
 
     from marl.analysis.compare.compare import compare as compared
-    from marl.analysis.compare.page import comparison_table, draw_comparison, verdicts
     from marl.analysis.compare.directory import RESULT, choose_place
+    from marl.analysis.compare.page import comparison_table, draw_comparison, verdicts
     from marl.analysis.compare.runs import check_plan, gather, plan_comparison
     from marl.analysis.progress import named_bar
     from marl.runs.atomic import write_atomically

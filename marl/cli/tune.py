@@ -71,9 +71,9 @@ def tune(
     {randint: [a, b]} in its place. Exit codes: 0 when all trials ended, 1 when one failed, 2 for bad input, 130 after
     Ctrl-C. The last line printed is `results: DIR`.
     """
-    from marl.scenario.load import parse_set
     from marl.runs.damage import noted
     from marl.runs.saved import PLACES_OF_NEW_RUNS, check_given_again
+    from marl.scenario.load import parse_set
     from marl.trust import Trust, under, words_of
     from marl.tune.config import tune_config
     from marl.tune.sweep import search_scenario

@@ -26,7 +26,7 @@ class Columns:
     """The columns of one stored action, in the order of the leaves of its space."""
 
     sizes: tuple[int, ...]  # number of options of a choice; 0: a coordinate
-    starts: tuple[int, ...]  # the world's name of option 0
+    starts: tuple[int, ...]  # the env's name of option 0
     low: tuple[float, ...]  # bounds of a coordinate
     high: tuple[float, ...]
     whole: tuple[bool, ...]  # columns of whole numbers
@@ -133,7 +133,7 @@ def _leaves(space: AnySpace) -> Iterator[AnySpace]:
     else:
         raise SpaceMismatchError(
             f"action space {space} is not supported. Expected Discrete, MultiDiscrete, MultiBinary, Box, or a Tuple or Dict "
-            "of these: wrap the world so that it takes one of them."
+            "of these: wrap the env so that it takes one of them."
         )
 
 
@@ -146,7 +146,7 @@ def action_storage(space: AnySpace) -> tuple[tuple[int, ...], DTypeLike]:
 
 
 def decoder(space: AnySpace) -> Callable[[Any], Any]:
-    """From a stored action (an int, or a list of numbers) to what the world's action space contains."""
+    """From a stored action (an int, or a list of numbers) to what the env's action space contains."""
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
         return (lambda a: a + start) if start else (lambda a: a)
@@ -199,7 +199,7 @@ def _row_decoder(space: AnySpace) -> Callable[[Any], Any]:
 
 
 def action_encoder(space: AnySpace) -> Callable[[Any], Array]:
-    """From an action as the world takes it to its stored form: the inverse of ``decoder``."""
+    """From an action as the env takes it to its stored form: the inverse of ``decoder``."""
     shape, dtype = action_storage(space)
     starts = np.array(columns_of(space).starts).reshape(shape)
 

@@ -1,6 +1,6 @@
-"""What flows from the worlds to the learners.
+"""What flows from the envs to the learners.
 
-``MultiAgentBatch`` is one aligned grid: every row is one step ``t`` of one copy ``e`` of the world. A row holds the
+``MultiAgentBatch`` is one aligned grid: every row is one step ``t`` of one copy ``e`` of the env. A row holds the
 view
 *before* the step (``obs``, ``legal``, ``state``, ``present``), what was done (``actions``, ``action_logp``, who decided)
 and the view *after* it (``new_obs``, ``new_legal``, ``new_state``, ``new_present``, ``rewards``, the two flags). All
@@ -21,7 +21,7 @@ import numpy as np
 from marl.data.returns import fold_rewards
 from marl.data.task import Array, Bools, Floats, Ints, PolicyID, Task
 
-WORLD_COLUMNS = ("obs", "new_obs", "actions", "legal", "new_legal", "carry")  # one array per kind of agent
+ENV_COLUMNS = ("obs", "new_obs", "actions", "legal", "new_legal", "carry")  # one array per kind of agent
 SEAT_COLUMNS = (
     "rewards", "terminateds", "truncateds", "present", "new_present", "alive", "new_alive", "active", "elapsed",
     "policy_index", "new_policy_index", "action_logp",
@@ -81,7 +81,7 @@ class MultiAgentBatch:
     actions: list[Array]  # per kind [T, E, A_k, *action_shape]
     legal: list[Bools]  # per kind [T, E, A_k, legal_width]
     new_legal: list[Bools]
-    rewards: Floats  # [T, E, A], as the world paid them at that step
+    rewards: Floats  # [T, E, A], as the env paid them at that step
     terminateds: Bools
     truncateds: Bools
     present: Bools  # asked in this row
@@ -193,7 +193,7 @@ class MultiAgentBatch:
                 _side_by_side([getattr(b, name)[k] for b in batches], [context - b.context for b in batches])
                 for k in range(len(batches[0].task.kinds))
             ]
-            for name in WORLD_COLUMNS
+            for name in ENV_COLUMNS
         }
         for name in (*SEAT_COLUMNS, *ROW_COLUMNS):
             columns[name] = _side_by_side([getattr(b, name) for b in batches], [context - b.context for b in batches])

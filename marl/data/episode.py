@@ -40,7 +40,7 @@ class Remarks(TypedDict, total=False):
 class EpisodeStats:
     """Numbers of ``n`` ended episodes, and of the ``m`` agents that played in them.
 
-    An agent's return is all that the world paid it in the episode. A policy's return is the sum over all agents that it
+    An agent's return is all that the env paid it in the episode. A policy's return is the sum over all agents that it
     played. ``remarks`` are ``n``, or none where no callbacks watch.
     """
 

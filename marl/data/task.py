@@ -27,7 +27,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Kind:
+class AgentType:
     """Agents with equal spaces. They sit on consecutive *seats*, the columns of every array.
 
     ``agents`` names the seats: the agents' ids where these are known in advance, else ``car_*[0]`` and so on.
@@ -88,7 +88,7 @@ class Kind:
 class Task:
     """All that a learner may know of the game. Seats are numbered over all kinds: ``0 .. num_seats - 1``."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[AgentType, ...]
     state_size: int = 0
     groups: Mapping[GroupID, tuple[int, ...]] = field(default_factory=dict)
 
@@ -108,11 +108,13 @@ class Task:
         return next((group for group, seats in self.groups.items() if seat in seats), None)
 
 
-def number_seats(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
+def number_seats(kinds: Sequence[AgentType]) -> tuple[AgentType, ...]:
     """The same kinds on consecutive seats."""
     numbered, first = [], 0
     for kind in kinds:
-        numbered.append(Kind(kind.name, kind.agents, kind.observation_space, kind.action_space, kind.masked, first))
+        numbered.append(
+            AgentType(kind.name, kind.agents, kind.observation_space, kind.action_space, kind.masked, first)
+        )
         first += kind.size
     return tuple(numbered)
 

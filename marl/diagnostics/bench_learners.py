@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from marl.algos.presets import ALGOS, Preset
 from marl.errors import ConfigError, did_you_mean
+from marl.runs.result import Result
 from marl.scenario.config import Scenario
 from marl.scenario.load import apply, compose, section_of
-from marl.runs.result import Result
 from marl.training.trainer import Trainer
 
 CASES: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""How fast a world is collected from and learned from here, by copies, workers and device (``marl tune-throughput``).
+"""How fast an env is collected from and learned from here, by copies, workers and device (``marl tune-throughput``).
 
 More is not always faster: copies share one forward pass but make rounds longer, workers cost messages and weights, a GPU costs
 copies of small batches. So it is measured. Collecting is timed by itself, and together with learning, as in a run.

@@ -1,4 +1,4 @@
-"""The dict API: what a user writes to describe a world with several agents."""
+"""The dict API: what a user writes to describe an env with several agents."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class StepResult(NamedTuple):
 
 
 class EnvContext(dict[str, Any]):
-    """The ``env_config`` of one copy of a world, which also knows where this copy lives.
+    """The ``env_config`` of one copy of an env, which also knows where this copy lives.
 
-    ``seed`` follows from the run's seed and differs from copy to copy: for what a world draws once, when it is built (episodes
+    ``seed`` follows from the run's seed and differs from copy to copy: for what an env draws once, when it is built (episodes
     get seeds of their own by ``reset``). ``remote``: it lives in a Ray actor.
     """
 
@@ -62,13 +62,13 @@ class EnvContext(dict[str, Any]):
 
 
 class MultiAgentEnv(ABC):
-    """A world of several agents that speaks dicts.
+    """An env of several agents that speaks dicts.
 
     * An agent is asked to act next if and only if it is a key of ``obs`` and neither its own flag nor ``"__all__"``
       ended it in this step. ``step`` gets actions of exactly these agents.
     * The observation of an agent that has just ended is its last one. An agent that is truncated without one has no
       value to bootstrap from: its open decision is left out of training and counted.
-    * ``"__all__"`` in either flag dict ends the episode. Where a world never uses ``"__all__"``, the episode ends when
+    * ``"__all__"`` in either flag dict ends the episode. Where an env never uses ``"__all__"``, the episode ends when
       nobody is alive. An agent that is both terminated and truncated, by its own flags or by ``"__all__"``, is terminated.
     * A reward for an agent that did not just act belongs to its last decision; one that arrives after its own end
       counts in its return, not in training.
@@ -113,7 +113,7 @@ class MultiAgentEnv(ABC):
         return None
 
     def close(self) -> None:
-        """Free what the world holds."""
+        """Free what the env holds."""
 
     def with_agent_groups(
         self,
@@ -121,14 +121,14 @@ class MultiAgentEnv(ABC):
         obs_space: AnySpace | None = None,
         act_space: AnySpace | None = None,
     ) -> MultiAgentEnv:
-        """This world with each group as one agent that plays all its members.
+        """This env with each group as one agent that plays all its members.
 
         Its Tuple spaces are inferred; given ones are compared. Algorithms that mix a group's values or show a critic more
         than one agent see the members all the same.
         """
-        from marl.envs.wrappers.joint import GroupedWorld  # a MultiAgentEnv itself
+        from marl.envs.wrappers.joint import GroupedEnv  # a MultiAgentEnv itself
 
-        return GroupedWorld(self, groups, obs_space, act_space)
+        return GroupedEnv(self, groups, obs_space, act_space)
 
 
 def ending(agent: AgentID, terminated: Flags, truncated: Flags) -> tuple[bool, bool]:
@@ -142,7 +142,7 @@ def ending(agent: AgentID, terminated: Flags, truncated: Flags) -> tuple[bool, b
 
 
 def state_vector(env: MultiAgentEnv) -> Array:
-    """The world's global state as a flat float32 vector; width 0 where it has none."""
+    """The env's global state as a flat float32 vector; width 0 where it has none."""
     state = env.state()
     if state is None:
         return np.zeros(0, np.float32)

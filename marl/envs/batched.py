@@ -1,7 +1,7 @@
-"""The array API: many copies of one world, stepped together.
+"""The array API: many copies of one env, stepped together.
 
 ``E`` copies (*lanes*), ``A`` seats over all kinds of agents, ``A_k`` seats of one kind. Built-in games implement it
-directly; dict worlds are lifted to it by ``envs/vector/vector_env.py``. Users may write natively batched worlds as well.
+directly; dict envs are lifted to it by ``envs/vector/vector_env.py``. Users may write natively batched envs as well.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from marl.data.task import AgentID, Array, Bools, Floats, Ints, Kind
-from marl.envs.tasks import Told, tell
+from marl.data.task import AgentID, AgentType, Array, Bools, Floats, Ints
+from marl.envs.tasks import TaskMemory, tell
 
 State: TypeAlias = Any
 """Nested dicts and lists of numbers, strings, None and numpy arrays: what a checkpoint can hold."""
 
 
 @dataclass(slots=True)
-class Frame:
-    """What the world shows after a reset or a step. Arrays may be reused by the world at its next call.
+class StepOutput:
+    """What the env shows after a reset or a step. Arrays may be reused by the env at its next call.
 
     A seat is ``present`` when its agent is asked to act next. The observation of an agent that ended in this step is
     its last one. ``blind`` seats were truncated without a last observation. Where both are set, terminated wins.
@@ -42,7 +42,7 @@ class Frame:
 
 
 class BatchedEnv(ABC):
-    """``num_envs`` copies of a world behind array calls.
+    """``num_envs`` copies of an env behind array calls.
 
     The caller decides when a lane starts anew: after a step with ``over[e]`` it calls ``reset([e], [seed])`` before the
     next step. Everything random in a lane's episode must follow from that seed.
@@ -50,17 +50,17 @@ class BatchedEnv(ABC):
 
     name: str = "world"
     num_envs: int
-    kinds: tuple[Kind, ...]
+    kinds: tuple[AgentType, ...]
     state_size: int = 0
     fixed_seats: bool = True
     """Whether every seat belongs to one agent id for ever. If not, frames tell ``born`` seats."""
 
     @abstractmethod
-    def reset(self, lanes: Ints, seeds: Ints) -> Frame:
+    def reset(self, env_ids: Ints, seeds: Ints) -> StepOutput:
         """Start new episodes in these lanes; the frame shows all lanes."""
 
     @abstractmethod
-    def step(self, actions: Sequence[Array]) -> Frame:
+    def step(self, actions: Sequence[Array]) -> StepOutput:
         """Step all lanes. ``actions[k]`` is ``[E, A_k, *action_shape]``; cells of absent agents mean nothing."""
 
     @abstractmethod
@@ -68,67 +68,67 @@ class BatchedEnv(ABC):
         """Everything needed to go on in the middle of the episodes."""
 
     @abstractmethod
-    def set_state(self, state: State) -> Frame:
+    def set_state(self, state: State) -> StepOutput:
         """Take a state of ``get_state`` and show it again, with zero rewards."""
 
-    def agent_at(self, lane: int, seat: int) -> AgentID:
+    def agent_at(self, env_id: int, seat: int) -> AgentID:
         """Who sits there now, or sat there last."""
-        del lane
+        del env_id
         return self.seat_names[seat]
 
     @property
     def seat_names(self) -> tuple[AgentID, ...]:
         return tuple(agent for kind in self.kinds for agent in kind.agents)
 
-    def lane(self, index: int) -> object:
-        """One copy: the user's env object, or a small view of a native world."""
+    def sub_env(self, index: int) -> object:
+        """One copy: the user's env object, or a small view of a native env."""
         return Lane(self, index)
 
-    def render(self, lane: int) -> Array | str | None:
+    def render(self, env_id: int) -> Array | str | None:
         """A picture (height x width x 3, uint8) or a text of one lane."""
-        del lane
+        del env_id
         return None
 
-    def set_task(self, lane: int, task: object) -> None:
+    def set_task(self, env_id: int, task: object) -> None:
         """Change what a lane plays from its next reset on."""
-        raise NotImplementedError(f"{self.name} has no tasks (lane {lane}, task {task!r})")
+        raise NotImplementedError(f"{self.name} has no tasks (lane {env_id}, task {task!r})")
 
     @property
-    def told(self) -> list[Told]:
+    def told(self) -> list[TaskMemory]:
         """What each lane was last told through ``lane(i)``."""
-        memory: list[Told] = vars(self).setdefault("_told", [{} for _ in range(self.num_envs)])
+        memory: list[TaskMemory] = vars(self).setdefault("_told", [{} for _ in range(self.num_envs)])
         return memory
 
-    def recall(self, told: Sequence[Told]) -> None:
+    def restore_tasks(self, told: Sequence[TaskMemory]) -> None:
         """Tell every lane what it had been told when a state was taken; called before ``set_state``."""
-        for lane, tasks in enumerate(told):
-            tell(self.lane(lane), tasks, self.told[lane])
+        for env_id, tasks in enumerate(told):
+            tell(self.sub_env(env_id), tasks, self.told[env_id])
 
     def close(self) -> None:
-        """Free what the world holds."""
+        """Free what the env holds."""
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One copy of a natively batched world, as ``foreach_env`` and callbacks see it."""
+    """One copy of a natively batched env, as ``foreach_env`` and callbacks see it."""
 
-    world: BatchedEnv
+    env: BatchedEnv
     index: int
 
     def render(self) -> Array | str | None:
-        return self.world.render(self.index)
+        return self.env.render(self.index)
 
     def set_task(self, task: object) -> None:
-        self.world.set_task(self.index, task)
-        self.world.told[self.index]["set_task"] = task
+        self.env.set_task(self.index, task)
+        self.env.told[self.index]["set_task"] = task
 
 
 class NativeEnv(BatchedEnv):
-    """A natively batched world whose whole state is a few arrays with a leading axis ``E``.
+    """A natively batched env whose whole state is a few arrays with a leading axis ``E``.
 
     Subclasses name these arrays in ``state_arrays``, implement ``_view`` (observations, masks, presence, state of all
     lanes), ``_start`` (new episodes) and ``_play`` (rewards and flags of one step). Randomness of an episode is drawn
-    in ``_start`` from the lane's seed and kept in an array, so there is no generator to save. A world in which nothing is
+    in ``_start`` from the lane's seed and kept in an array, so there is no generator to save. An env in which nothing is
     random says so by ``deterministic``: game trees are exact then.
     """
 
@@ -136,7 +136,7 @@ class NativeEnv(BatchedEnv):
     deterministic: bool = False
 
     @abstractmethod
-    def _start(self, lanes: Ints, seeds: Ints) -> None: ...
+    def _start(self, env_ids: Ints, seeds: Ints) -> None: ...
 
     @abstractmethod
     def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
@@ -146,29 +146,29 @@ class NativeEnv(BatchedEnv):
     def _view(self) -> tuple[Sequence[Array], Sequence[Bools], Bools, Floats]:
         """Observations and masks per kind, present ``[E, A]``, state ``[E, state_size]``."""
 
-    def reset(self, lanes: Ints, seeds: Ints) -> Frame:
-        self._start(np.asarray(lanes), np.asarray(seeds))
+    def reset(self, env_ids: Ints, seeds: Ints) -> StepOutput:
+        self._start(np.asarray(env_ids), np.asarray(seeds))
         return self._still()
 
-    def step(self, actions: Sequence[Array]) -> Frame:
+    def step(self, actions: Sequence[Array]) -> StepOutput:
         rewards, terminated, truncated, over = self._play(actions)
         obs, legal, present, state = self._view()
         ended = terminated | truncated
-        return Frame(obs, legal, present & ~ended, state, rewards, terminated, truncated, over, self._none)
+        return StepOutput(obs, legal, present & ~ended, state, rewards, terminated, truncated, over, self._none)
 
     def get_state(self) -> State:
         return {name: getattr(self, name).copy() for name in self.state_arrays}
 
-    def set_state(self, state: State) -> Frame:
+    def set_state(self, state: State) -> StepOutput:
         for name in self.state_arrays:
             setattr(self, name, np.array(state[name]))
         return self._still()
 
-    def _still(self) -> Frame:
+    def _still(self) -> StepOutput:
         obs, legal, present, state = self._view()
         zeros = np.zeros(present.shape, np.float32)
         over = np.zeros(self.num_envs, bool)
-        return Frame(obs, legal, present, state, zeros, self._none, self._none, over, self._none)
+        return StepOutput(obs, legal, present, state, zeros, self._none, self._none, over, self._none)
 
     @property
     def _none(self) -> Bools:

@@ -1,10 +1,10 @@
-"""Chance that a world lists by itself.
+"""Chance that an env lists by itself.
 
-A dict world (also a Gymnasium or PettingZoo env) may have a method ``chance_outcomes()``. It gives everything that chance can
+A dict env (also a Gymnasium or PettingZoo env) may have a method ``chance_outcomes()``. It gives everything that chance can
 do in an episode, with probabilities: pairs ``(outcome, probability)``, or a dict from outcome to probability. An outcome is
-whatever the world likes, and ``reset(options={"chance": outcome})`` plays it. Cards that are turned up later belong to the
+whatever the env likes, and ``reset(options={"chance": outcome})`` plays it. Cards that are turned up later belong to the
 outcome as well: once it is fixed, nothing in the episode may be random. Game trees are exact then, without any sampling.
-A world in which nothing is random lists one outcome of probability 1, such as ``{None: 1.0}``.
+An env in which nothing is random lists one outcome of probability 1, such as ``{None: 1.0}``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from marl.envs.vector.env_errors import line_of_code
 from marl.envs.tasks import method_behind
+from marl.envs.vector.env_errors import line_of_code
 from marl.errors import ChanceError
 
 Outcome: TypeAlias = Any
-"""One way in which chance can go in an episode: what the world itself calls it."""
+"""One way in which chance can go in an episode: what the env itself calls it."""
 
 CHANCE = "chance"
 """Key of the options of ``reset``: the outcome to play."""
@@ -45,7 +45,7 @@ class Outcomes(NamedTuple):
 
 
 def nothing_random() -> list[tuple[Outcome, float]]:
-    """What a world lists in which nothing is random."""
+    """What an env lists in which nothing is random."""
     return [(None, 1.0)]
 
 
@@ -71,7 +71,7 @@ def lists_chance(env: object) -> bool:
 
 
 def hand_on_chance(outer: object, attribute: str) -> None:
-    """Give a wrapper the listed chance of the world that it holds under ``attribute``, if that has any."""
+    """Give a wrapper the listed chance of the env that it holds under ``attribute``, if that has any."""
     if method_behind(getattr(outer, attribute), METHOD) is not None:
         setattr(outer, METHOD, partial(_ask, outer, attribute))
 
@@ -83,7 +83,7 @@ def _ask(outer: object, attribute: str) -> Any:
 
 
 def listed_chance(env: object, name: str) -> Outcomes | None:
-    """What a world lists, checked; None where it lists nothing."""
+    """What an env lists, checked; None where it lists nothing."""
     if not lists_chance(env):
         return None
     where, method = f"env {name!r}", getattr(env, METHOD)
@@ -97,7 +97,7 @@ def listed_chance(env: object, name: str) -> Outcomes | None:
 
 
 def read_outcomes(given: object, where: str) -> Outcomes:
-    """Outcomes with probabilities; refuses what is not a distribution. ``where`` names the world."""
+    """Outcomes with probabilities; refuses what is not a distribution. ``where`` names the env."""
     pairs = _pairs(given, where)
     probabilities = [_probability(outcome, probability, where) for outcome, probability in pairs]
     total = math.fsum(probabilities)
@@ -126,7 +126,7 @@ def _pairs(given: object, where: str) -> list[tuple[Outcome, object]]:
         pairs.append((pair[0], pair[1]))
     if not pairs:
         raise ChanceError(
-            f"{where}: chance_outcomes() is empty. Expected at least one pair (outcome, probability); a world in which "
+            f"{where}: chance_outcomes() is empty. Expected at least one pair (outcome, probability); an env in which "
             "nothing is random lists one outcome: {None: 1.0}."
         )
     return pairs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from marl.data.task import AgentID, GroupID, Kind
+from marl.data.task import AgentID, AgentType, GroupID
 from marl.envs.vector.layout import pattern_of
 from marl.errors import ConfigError, did_you_mean
 
@@ -16,7 +16,7 @@ class AgentGroups:
 
     members: Mapping[GroupID, Sequence[AgentID]]
 
-    def seats(self, kinds: Sequence[Kind]) -> dict[GroupID, tuple[int, ...]]:
+    def seats(self, kinds: Sequence[AgentType]) -> dict[GroupID, tuple[int, ...]]:
         """The seats of each group, in the order of its members. No agent may be in two groups."""
         names = [name for kind in kinds for name in kind.agents]
         found = {group: self._seats_of(group, members, names) for group, members in self.members.items()}
@@ -41,7 +41,7 @@ class AgentGroups:
             if not matching:
                 known = sorted({name.split("[")[0] for name in names})
                 raise ConfigError(
-                    f"group {group!r} names {member!r}, but the world has no such agent. Agents: {', '.join(known)}."
+                    f"group {group!r} names {member!r}, but the env has no such agent. Agents: {', '.join(known)}."
                     f"{did_you_mean(member, known)}"
                 )
             seats += matching

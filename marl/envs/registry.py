@@ -1,4 +1,4 @@
-"""From the word behind ``env:`` to copies of a world."""
+"""From the word behind ``env:`` to copies of an env."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pydantic import ValidationError
 
 from marl.config import Config, explain
 from marl.data.task import number_seats
-from marl.envs.base import EnvContext, MultiAgentEnv
-from marl.envs.batched import BatchedEnv
 from marl.envs.adapters.drawing import build as build_drawing
 from marl.envs.adapters.optional import EXTRAS, optional_creator
 from marl.envs.adapters.permits import check_gymnasium, check_places
 from marl.envs.adapters.pettingzoo import from_pettingzoo, make_pettingzoo, pettingzoo_creator
+from marl.envs.base import EnvContext, MultiAgentEnv
+from marl.envs.batched import BatchedEnv
 from marl.envs.vector.env_errors import line_of_code
 from marl.envs.vector.unbatched import SingleLane
 from marl.envs.vector.vector_env import DictVector
@@ -125,7 +125,7 @@ def _by_path(env: str) -> EnvCreator:
         prefix, _, rest = env.partition(":")
         if ours := [name for name in ENVS if name.startswith(f"{prefix}:")]:
             raise UnknownNameError(
-                f"there is no world {env!r}. Known: {', '.join(ours)}.{did_you_mean(env, ours)}"
+                f"there is no env {env!r}. Known: {', '.join(ours)}.{did_you_mean(env, ours)}"
             ) from error
         hint = did_you_mean(env, [name for name in ENVS if ":" in name])
         near = did_you_mean(prefix, [p for p in PREFIXES if p != prefix])
@@ -137,7 +137,7 @@ def _by_path(env: str) -> EnvCreator:
 PREFIXES = ("pettingzoo", "fast", *EXTRAS)
 
 
-def make_world(
+def make_batched_env(
     env: str | EnvCreator,
     num_envs: int,
     env_config: Mapping[str, Any],
@@ -151,7 +151,7 @@ def make_world(
     seed: int = 0,
     remote: bool = False,
 ) -> BatchedEnv:
-    """``num_envs`` copies of the world behind the array API; dict worlds are not asked for a state that nobody needs.
+    """``num_envs`` copies of the env behind the array API; dict envs are not asked for a state that nobody needs.
 
     ``render_mode`` is for envs that draw only if they were built for it.
     """
@@ -160,15 +160,15 @@ def make_world(
     if isinstance(creator, type) and issubclass(creator, BatchedEnv) and not wrappers:
         native: Callable[..., BatchedEnv] = creator
         context = EnvContext(env_config, worker_index, 0, num_workers, render_mode, seed, remote)
-        world: BatchedEnv = _guard(name, lambda: native(num_envs, context))
-        world.kinds = number_seats(world.kinds)
-        return world
+        batched_env: BatchedEnv = _guard(name, lambda: native(num_envs, context))
+        batched_env.kinds = number_seats(batched_env.kinds)
+        return batched_env
 
-    def create(lane: int) -> MultiAgentEnv:
-        context = EnvContext(env_config, worker_index, lane, num_workers, render_mode, seed, remote)
+    def create(env_id: int) -> MultiAgentEnv:
+        context = EnvContext(env_config, worker_index, env_id, num_workers, render_mode, seed, remote)
         return wrap(_build(creator, name, context), wrappers, name)
 
-    envs = [create(lane) for lane in range(num_envs)]
+    envs = [create(env_id) for env_id in range(num_envs)]
     fresh = create if fresh_env_per_episode else None
     found: DictVector = _guard(name, lambda: DictVector(envs, name, fresh, worker_index, with_state))  # asks for spaces
     return found
@@ -177,13 +177,13 @@ def make_world(
 def make_env(
     env: str | EnvCreator, env_config: Mapping[str, Any] | None = None, wrappers: Sequence[object] = ()
 ) -> MultiAgentEnv:
-    """One world with the dict API, to play by hand; also for natively batched ones."""
+    """One env with the dict API, to play by hand; also for natively batched ones."""
     name = env if isinstance(env, str) else getattr(env, "__name__", "env")
     return wrap(_build(resolve_env(env), name, EnvContext(env_config)), read_wrappers(wrappers), name)
 
 
 def _build(creator: EnvCreator, name: str, context: EnvContext) -> Any:
-    """One env as its creator gives it; a natively batched world as one lane of it."""
+    """One env as its creator gives it; a natively batched env as one lane of it."""
     if isinstance(creator, type) and issubclass(creator, BatchedEnv):
         native: Callable[..., BatchedEnv] = creator
         return _guard(name, lambda: SingleLane(native, context))

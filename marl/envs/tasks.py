@@ -1,6 +1,6 @@
-"""Tasks: what a copy of a world is told to play, by its method ``set_task`` or ``set_phase``, and remembers over restarts.
+"""Tasks: what a copy of an env is told to play, by its method ``set_task`` or ``set_phase``, and remembers over restarts.
 
-A world offers one of the two methods, or both; what they take means what the world says it means: a number, a text, a list, a
+An env offers one of the two methods, or both; what they take means what the env says it means: a number, a text, a list, a
 dict or an array, so that a checkpoint can hold it. What a copy was last told survives a restart, the death of a worker and
 ``fresh_env_per_episode``, and evaluation's copies are told the same. Other things that are done to a copy are not remembered.
 """
@@ -14,24 +14,24 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-Told: TypeAlias = dict[str, Any]
+TaskMemory: TypeAlias = dict[str, Any]
 """What one copy was last told: method to argument, in the order in which they were last called."""
 
 VERBS = ("set_task", "set_phase")
 
 
 class TaskLane:
-    """One copy of a dict world that takes tasks, as ``foreach_env`` and callbacks see it.
+    """One copy of a dict env that takes tasks, as ``foreach_env`` and callbacks see it.
 
     It behaves as the user's own env object, whose attributes are read and written through it, and notes what is told. The task
-    methods are those of ``world``, the env with its adapter and wrappers.
+    methods are those of ``env``, the env with its adapter and wrappers.
     """
 
     __slots__ = ("_env", "_note", "_world")
 
-    def __init__(self, world: object, note: Callable[[str, Any], None]) -> None:
-        object.__setattr__(self, "_world", world)
-        object.__setattr__(self, "_env", users_env(world))
+    def __init__(self, env: object, note: Callable[[str, Any], None]) -> None:
+        object.__setattr__(self, "_world", env)
+        object.__setattr__(self, "_env", users_env(env))
         object.__setattr__(self, "_note", note)
 
     def __getattr__(self, name: str) -> Any:
@@ -63,20 +63,20 @@ def _as_it_is(env: Any) -> Any:
     return env
 
 
-def users_env(world: object) -> Any:
+def users_env(env: object) -> Any:
     """The env object that the user wrote: an adapter of a Gymnasium or PettingZoo env tells what it holds, unless it is a
     class of the user's that was made from one."""
-    ours = type(world).__module__.partition(".")[0] == "marl"
-    return getattr(world, "users_env", world) if ours else world
+    ours = type(env).__module__.partition(".")[0] == "marl"
+    return getattr(env, "users_env", env) if ours else env
 
 
 def verbs_of(env: object) -> list[str]:
-    """The task methods that a world has."""
+    """The task methods that an env has."""
     return [verb for verb in VERBS if callable(getattr(env, verb, None))]
 
 
 def hand_on_tasks(outer: object, attribute: str) -> None:
-    """Give a wrapper the task methods of the world that it holds under ``attribute``, and no others."""
+    """Give a wrapper the task methods of the env that it holds under ``attribute``, and no others."""
     for verb in VERBS:
         if method_behind(getattr(outer, attribute), verb) is not None:
             setattr(outer, verb, partial(_hand_on, outer, attribute, verb))
@@ -88,25 +88,25 @@ def _hand_on(outer: object, attribute: str, verb: str, task: Any) -> Any:
     return method(task)
 
 
-def method_behind(world: Any, verb: str) -> Callable[..., Any] | None:
-    """A world's own method, or that of the world behind its Gymnasium or PettingZoo wrappers."""
-    if callable(look := getattr(world, "get_wrapper_attr", None)):
+def method_behind(env: Any, verb: str) -> Callable[..., Any] | None:
+    """An env's own method, or that of the env behind its Gymnasium or PettingZoo wrappers."""
+    if callable(look := getattr(env, "get_wrapper_attr", None)):
         try:
             return look(verb)  # type: ignore[no-any-return]
         except AttributeError:
             return None
-    for place in (world, getattr(world, "unwrapped", None), getattr(getattr(world, "unwrapped", None), "world", None)):
+    for place in (env, getattr(env, "unwrapped", None), getattr(getattr(env, "unwrapped", None), "world", None)):
         found = getattr(place, verb, None)
         if callable(found):
             return found  # type: ignore[no-any-return]
     return None
 
 
-def tell(lane: Any, tasks: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+def tell(env_id: Any, tasks: Mapping[str, Any], before: Mapping[str, Any]) -> None:
     """Tell a copy everything that it was not told ``before``."""
     for verb, task in dict(tasks).items():
         if verb not in before or not same_task(before[verb], task):
-            getattr(lane, verb)(deepcopy(task))
+            getattr(env_id, verb)(deepcopy(task))
 
 
 def same_task(a: Any, b: Any) -> bool:
@@ -120,6 +120,6 @@ def same_task(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def same_tasks(a: Sequence[Told], b: Sequence[Told]) -> bool:
+def same_tasks(a: Sequence[TaskMemory], b: Sequence[TaskMemory]) -> bool:
     """Whether all copies were told the same."""
     return same_task(list(a), list(b))

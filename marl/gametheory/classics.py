@@ -1,6 +1,6 @@
-"""Games by name, random games, and the game behind a matrix world.
+"""Games by name, random games, and the game behind a matrix env.
 
-The tables of the built-in matrix worlds are read from there; two games that nobody trains on stand here: Shapley's game,
+The tables of the built-in matrix envs are read from there; two games that nobody trains on stand here: Shapley's game,
 in which fictitious play goes round for ever, and Aumann's chicken, in which a mediator helps.
 """
 
@@ -42,12 +42,12 @@ def classic_game(name: str, penalty: float = PENALTY) -> MatrixGame:
 
 
 def game_of(env_config: Mapping[str, Any]) -> MatrixGame:
-    """The game that one round of the world ``matrix_game`` with this ``env_config`` plays."""
+    """The game that one round of the env ``matrix_game`` with this ``env_config`` plays."""
     try:
-        world = MatrixGames(1, env_config)
+        env = MatrixGames(1, env_config)
     except ValidationError as error:
         raise explain(error, "env_config of matrix_game", MatrixConfig.model_fields) from None
-    return MatrixGame(world.payoffs, world.actions, name=world.config.game if not world.config.payoffs else "own table")
+    return MatrixGame(env.payoffs, env.actions, name=env.config.game if not env.config.payoffs else "own table")
 
 
 def random_game(

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from marl.gametheory.game import Payoffs
 
 ROUNDING = 1e-6
-"""Relative size of what measured payoffs owe to the float32 of the worlds."""
+"""Relative size of what measured payoffs owe to the float32 of the envs."""
 HALVINGS = 60
 WIDEST = 1e8
 

@@ -28,10 +28,10 @@ class Matchmaking(Mapper):
         self,
         players: Mapping[str, Sequence[AgentID]],
         learners: Mapping[str, Sequence[PolicyID]],
-        crowds: Mapping[PolicyID, Mapping[str, PolicyID]],
+        opponents: Mapping[PolicyID, Mapping[str, PolicyID]],
         self_share: float = 0.0,
     ) -> None:
-        self.players, self.crowds, self.self_share = players, crowds, self_share
+        self.players, self.opponents, self.self_share = players, opponents, self_share
         self.learners = learners
         self.stars = [(player, policy) for player, policies in learners.items() for policy in policies]
         self._player_of: dict[AgentID, str] = {}
@@ -42,11 +42,11 @@ class Matchmaking(Mapper):
         if (number & 0xFFFFFF) < self.self_share * 0x1000000:
             return self.learners[player][0]
         star, learner = self.stars[(number >> 32) % len(self.stars)]
-        return learner if player == star else self.crowds[learner][player]
+        return learner if player == star else self.opponents[learner][player]
 
     def candidates(self, agent: AgentID) -> Sequence[PolicyID]:
         player = self.player_of(agent)
-        foes = [crowd[player] for crowd in self.crowds.values() if player in crowd]
+        foes = [crowd[player] for crowd in self.opponents.values() if player in crowd]
         return list(dict.fromkeys([*self.learners[player], *foes]))
 
     def player_of(self, agent: AgentID) -> str:

@@ -13,13 +13,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from marl.offline.json_lines import NAME, to_line, trace_files, trace_name
 from marl.data.task import AgentID, PolicyID
-from marl.offline.trajectories import Rows
 from marl.errors import CheckpointError, printable
+from marl.offline.json_lines import NAME, to_line, trace_files, trace_name
+from marl.offline.recording import EPISODES_PER_FILE, check_there
+from marl.offline.trajectories import Rows
 from marl.scenario.resolve import Setup
 from marl.storage import append_to
-from marl.offline.recording import EPISODES_PER_FILE, check_there
 
 
 @dataclass
@@ -43,8 +43,8 @@ class TextFiles:
         self.date = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         self.places: dict[int, _Place] = {}
 
-    def keep(self, lane: int, episode: Rows) -> None:
-        worker = self.first + lane // self.lanes_per_worker
+    def keep(self, env_id: int, episode: Rows) -> None:
+        worker = self.first + env_id // self.lanes_per_worker
         place = self.places.setdefault(worker, _Place())
         if place.episodes == self.per_file:
             place = self.places[worker] = _Place(place.number + 1)

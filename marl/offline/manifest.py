@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from marl.data.task import Kind, PolicyID, Task
+from marl.data.task import AgentType, PolicyID, Task
 from marl.errors import DataError
 from marl.inputs import read_json
 from marl.storage import write_atomically
@@ -67,7 +67,7 @@ _OUTLINE: dict[str, type] = {
 
 
 def check_fits(manifest: Mapping[str, Any], task: Task, directory: Path, needs_state: bool) -> None:
-    """Refuse episodes of another world."""
+    """Refuse episodes of another env."""
     theirs = manifest["kinds"]
     for recorded, kind in zip(theirs, task.kinds, strict=False):
         mine = _described(kind)
@@ -92,7 +92,7 @@ def check_fits(manifest: Mapping[str, Any], task: Task, directory: Path, needs_s
         )
 
 
-def _described(kind: Kind) -> dict[str, Any]:
+def _described(kind: AgentType) -> dict[str, Any]:
     """What has to agree, and the spaces in words for whoever reads it."""
     low, high = (
         [None if not np.isfinite(number) else float(number) for number in bound] for bound in kind.columns.bounds

@@ -15,8 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from marl.data.batch import MultiAgentBatch
-from marl.offline.manifest import write_manifest
 from marl.data.task import PolicyID, Task
+from marl.errors import CheckpointError, DataError
+from marl.offline.manifest import write_manifest
 from marl.offline.trajectories import (
     Rows,
     file_name,
@@ -28,8 +29,7 @@ from marl.offline.trajectories import (
     rows_of,
     write_episodes,
 )
-from marl.errors import CheckpointError, DataError
-from marl.rollout.pool import Round, WorkerPool
+from marl.rollout.pool import Collected, WorkerPool
 
 EPISODES_PER_FILE = 1_000
 
@@ -37,7 +37,7 @@ EPISODES_PER_FILE = 1_000
 class Files(Protocol):
     """Where finished episodes go."""
 
-    def keep(self, lane: int, episode: Rows) -> None: ...
+    def keep(self, env_id: int, episode: Rows) -> None: ...
 
     def write(self) -> None:
         """Bring to the disk what is not there yet."""
@@ -57,8 +57,8 @@ class ArrayFiles:
         self.finished: list[Rows] = []  # episodes of the file that is not full yet
         self._unwritten = False
 
-    def keep(self, lane: int, episode: Rows) -> None:
-        del lane
+    def keep(self, env_id: int, episode: Rows) -> None:
+        del env_id
         self.finished.append(episode)
         self._unwritten = True
         if len(self.finished) == self.per_file:
@@ -112,12 +112,12 @@ class Recorder:
         """Take the new rows of a round."""
         if not self.ready:
             self.prepare()
-        for lane in range(batch.t.shape[1]):
-            ids = batch.eps_id[batch.context :, lane]
+        for env_id in range(batch.t.shape[1]):
+            ids = batch.eps_id[batch.context :, env_id]
             cuts = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)]
             for first, last in pairwise(cuts):
-                rows = rows_of(batch, slice(batch.context + first, batch.context + last), lane)
-                self._continue(batch.first_lane + lane, int(ids[first]), rows)
+                rows = rows_of(batch, slice(batch.context + first, batch.context + last), env_id)
+                self._continue(batch.first_lane + env_id, int(ids[first]), rows)
 
     def prepare(self) -> None:
         """Look whether there is room, before anything is played; a recorder that goes on from a checkpoint has its own."""
@@ -136,36 +136,36 @@ class Recorder:
             raise DataError(f"cannot record into {self.directory}: {error}. Choose a directory to write to.") from error
         self.ready = True
 
-    def _continue(self, lane: int, episode: int, rows: Rows) -> None:
-        before, parts = self.running.setdefault(lane, (episode, []))
+    def _continue(self, env_id: int, episode: int, rows: Rows) -> None:
+        before, parts = self.running.setdefault(env_id, (episode, []))
         if before != episode:
-            self._finish(lane, parts)
-            _, parts = self.running[lane] = (episode, [])
+            self._finish(env_id, parts)
+            _, parts = self.running[env_id] = (episode, [])
         parts.append(rows)
 
-    def _finish(self, lane: int, parts: Sequence[Rows]) -> None:
+    def _finish(self, env_id: int, parts: Sequence[Rows]) -> None:
         """Keep an episode that came to its end; one that was broken off is worth nothing to learners of returns."""
         episode = joined(parts)
         if is_over(episode):
-            self.files.keep(lane, episode)
+            self.files.keep(env_id, episode)
 
     def close(self) -> None:
         """Bring all finished episodes to the disk, also those whose lane has not started anew. Nothing may be added then."""
-        for lane, (_, parts) in self.running.items():
-            self._finish(lane, parts)
+        for env_id, (_, parts) in self.running.items():
+            self._finish(env_id, parts)
         self.running = {}
         self.files.write()
 
     def state_dict(self) -> dict[str, Any]:
         self.files.write()
-        running = {str(lane): [episode, joined(parts)] for lane, (episode, parts) in self.running.items()}
+        running = {str(env_id): [episode, joined(parts)] for env_id, (episode, parts) in self.running.items()}
         return {**self.files.state_dict(), "running": running}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on behind the episodes that were there at the checkpoint; later ones come again."""
         self.files.load_state_dict(state)
         self._make()
-        self.running = {int(lane): (episode, [dict(rows)]) for lane, (episode, rows) in state["running"].items()}
+        self.running = {int(env_id): (episode, [dict(rows)]) for env_id, (episode, rows) in state["running"].items()}
 
 
 class RecordedPlay:
@@ -174,7 +174,7 @@ class RecordedPlay:
     def __init__(self, workers: WorkerPool, recorder: Recorder) -> None:
         self.workers, self.recorder = workers, recorder
 
-    def collect(self, steps: int) -> Round:
+    def collect(self, steps: int) -> Collected:
         if not self.recorder.ready:
             self.recorder.prepare()
         collected = self.workers.collect(steps)

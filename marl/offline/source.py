@@ -15,15 +15,15 @@ import numpy as np
 
 from marl.algos.learner import Learner
 from marl.data.episode import Episode, EpisodeStats
-from marl.offline.manifest import MANIFEST, read_manifest
 from marl.data.task import Ints
-from marl.offline.trajectories import read_trajectories, recorded_files
 from marl.errors import CheckpointError, ConfigError, DataError, SpaceMismatchError
 from marl.mappers.mapper import check_known
-from marl.rollout.pool import Round
-from marl.scenario.routing import example_agent
-from marl.scenario.resolve import Setup
+from marl.offline.manifest import MANIFEST, read_manifest
+from marl.offline.trajectories import read_trajectories, recorded_files
+from marl.rollout.pool import Collected
 from marl.scenario.env import env_name
+from marl.scenario.resolve import Setup
+from marl.scenario.routing import example_agent
 
 
 class RecordedEpisodes:
@@ -52,7 +52,7 @@ class RecordedEpisodes:
         here = env_name(self.setup.scenario.env)
         return notes + [f"they were recorded in env {env!r}; this run plays {here!r}" for env in sorted(envs - {here})]
 
-    def collect(self, steps: int) -> Round:
+    def collect(self, steps: int) -> Collected:
         """Whole episodes with at least ``steps`` env steps in all, as if one copy had just played them."""
         chosen, length = [], 0
         while length < steps:
@@ -66,7 +66,7 @@ class RecordedEpisodes:
         policy_of = self._policies(episodes)
         notes, self._notes = self._notes, []
         batch = self.data.batch(episodes, self.policy_ids, policy_of)
-        return Round(batch, self._stats(episodes, policy_of), notes=notes, extra={"num_passes": float(self.passes)})
+        return Collected(batch, self._stats(episodes, policy_of), notes=notes, extra={"num_passes": float(self.passes)})
 
     def _shuffled(self) -> Ints:
         return np.random.default_rng([self.setup.scenario.seed, self.passes, 0x747261]).permutation(len(self.data))

@@ -6,12 +6,12 @@ row per env step. With ``A`` seats, ``A_k`` of them of kind ``k``:
     obs.k, new_obs.k      [S, A_k, width]   what the agents saw before and after the step, flat
     actions.k             [S, A_k, ...]     what they did, as ``data/actions.py`` stores it
     legal.k, new_legal.k  [S, A_k, options] what they might have done (width 0: everything)
-    rewards, action_logp  [S, A]            what the world paid; how likely the decision was
+    rewards, action_logp  [S, A]            what the env paid; how likely the decision was
     present, new_present  [S, A]            who decides in this step, and in the next one
     alive, new_alive      [S, A]            who has been seen and has not ended
     terminateds, truncateds [S, A]          who ended in this step
     policy                [S, A]            who played: a place in the ``policies`` of the JSON file
-    state, new_state      [S, size]         the world's global state
+    state, new_state      [S, size]         the env's global state
 
 What follows from these (``elapsed``, ``active``, ``t``) is worked out while reading.
 """
@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from marl.data.batch import MultiAgentBatch
+from marl.data.task import AgentType, Array, Bools, Floats, Ints, PolicyID, Task
+from marl.errors import DataError
 from marl.offline.json_lines import read_traces, trace_files
 from marl.offline.manifest import check_fits, read_manifest
 from marl.offline.npz import read_npz
-from marl.data.task import Array, Bools, Floats, Ints, Kind, PolicyID, Task
-from marl.errors import DataError
 from marl.storage import write_atomically
 
 Rows: TypeAlias = dict[str, Array]
@@ -62,12 +62,12 @@ def recorded_files(directory: Path) -> list[Path]:
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def rows_of(batch: MultiAgentBatch, rows: slice, lane: int) -> Rows:
+def rows_of(batch: MultiAgentBatch, rows: slice, env_id: int) -> Rows:
     """Copies of some rows of one lane."""
-    found: Rows = {f"{name}.{k}": getattr(batch, name)[k][rows, lane].copy() for name, k in _kind_columns(batch.task)}
+    found: Rows = {f"{name}.{k}": getattr(batch, name)[k][rows, env_id].copy() for name, k in _kind_columns(batch.task)}
     for name in (*SEAT_COLUMNS, *ROW_COLUMNS):
         column = batch.policy_index.astype(np.int16) if name == "policy" else getattr(batch, name)
-        found[name] = column[rows, lane].copy()
+        found[name] = column[rows, env_id].copy()
     return found
 
 
@@ -239,7 +239,7 @@ def _check_numbers(path: Path, task: Task, rows: Rows) -> None:
         _check_finite(path, name, rows[name])
 
 
-def all_legal(kind: Kind, legal: Bools, actions: Array) -> bool:
+def all_legal(kind: AgentType, legal: Bools, actions: Array) -> bool:
     """Whether every stored action is allowed by its mask."""
     table = actions.reshape(len(actions), -1).astype(np.int64)
     choices = kind.columns.options_of(legal)

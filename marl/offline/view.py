@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from marl.data.task import AgentID, Array, PolicyID
+from marl.errors import ConfigError, DataError
 from marl.offline.json_lines import Trace, read_traces
 from marl.offline.manifest import MANIFEST, read_manifest
-from marl.data.task import AgentID, Array, PolicyID
 from marl.offline.trajectories import read_episodes, recorded_files
-from marl.errors import ConfigError, DataError
 
 MOST_NUMBERS = 8  # of an observation that are printed
 

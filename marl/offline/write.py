@@ -10,14 +10,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from marl.data.actions import action_encoder
-from marl.offline.manifest import write_manifest
-from marl.data.task import AgentID, Array, Kind, Task
-from marl.offline.trajectories import Rows, all_legal, empty_rows, file_name, numbered_files, write_episodes
+from marl.data.task import AgentID, AgentType, Array, Task
 from marl.envs.vector.encoding import Reader
 from marl.errors import DataError, EnvError, did_you_mean
-from marl.scenario.load import compose
-from marl.scenario.env import env_name, look_at_world
+from marl.offline.manifest import write_manifest
 from marl.offline.recording import EPISODES_PER_FILE
+from marl.offline.trajectories import Rows, all_legal, empty_rows, file_name, numbered_files, write_episodes
+from marl.scenario.env import env_name, inspect_env
+from marl.scenario.load import compose
 
 Life: TypeAlias = Mapping[str, Any]
 """What one agent did in one episode, by column."""
@@ -34,11 +34,11 @@ def write_trajectories(
 ) -> int:
     """Write episodes that were not played by marl, so that ``input: DIRECTORY`` can learn from them; gives their number.
 
-    An episode maps agent ids to what they did (or is just that, where the world has one agent). For ``L`` decisions:
+    An episode maps agent ids to what they did (or is just that, where the env has one agent). For ``L`` decisions:
 
-    - ``obs``: ``L + 1`` observations as the world gives them, the last one after the last decision; ``L`` are enough
+    - ``obs``: ``L + 1`` observations as the env gives them, the last one after the last decision; ``L`` are enough
       where the agent terminated;
-    - ``actions``: ``L`` actions as the world takes them;
+    - ``actions``: ``L`` actions as the env takes them;
     - ``rewards``: ``L`` numbers, what the agent was paid from this decision to its next one;
     - ``terminated``: true where the episode ended by the rules (default), false where it was only cut off;
     - ``legal`` (optional): masks of what it might have done, as many as observations;
@@ -47,7 +47,7 @@ def write_trajectories(
     folder = Path(directory).expanduser()
     if numbered_files(folder):
         raise DataError(f"{folder} already holds recorded episodes. Choose another directory, or move them away.")
-    look = look_at_world(compose({"env": env, "env_config": dict(env_config or {}), "wrappers": list(wrappers)}))
+    look = inspect_env(compose({"env": env, "env_config": dict(env_config or {}), "wrappers": list(wrappers)}))
     task = Task(look.kinds)
     found = [_rows(task, episode, number) for number, episode in enumerate(episodes)]
     if not found:
@@ -83,7 +83,7 @@ def _seats(task: Task, agents: Sequence[AgentID], number: int) -> dict[AgentID, 
         fits = [seat for seat, name in free.items() if name == agent or fnmatchcase(agent, name.split("[")[0])]
         if not fits:
             raise DataError(
-                f"episode {number}: no free seat for agent {agent!r}. Agents of the world: {', '.join(task.seat_names)}."
+                f"episode {number}: no free seat for agent {agent!r}. Agents of the env: {', '.join(task.seat_names)}."
                 f"{did_you_mean(agent, task.seat_names)}"
             )
         found[agent] = fits[0]
@@ -94,7 +94,7 @@ def _seats(task: Task, agents: Sequence[AgentID], number: int) -> dict[AgentID, 
 class _Reading:
     """One agent's life in one episode, checked and in stored form."""
 
-    def __init__(self, kind: Kind, agent: AgentID, life: Life, number: int) -> None:
+    def __init__(self, kind: AgentType, agent: AgentID, life: Life, number: int) -> None:
         self.kind, self.where = kind, f"episode {number}, agent {agent!r}"
         if unknown := [key for key in life if key not in COLUMNS]:
             raise self._wrong(

@@ -12,10 +12,10 @@ from gymnasium import spaces
 
 from marl.data.actions import action_encoder, decoder
 from marl.data.episode import Episode
-from marl.data.task import AgentID, Array, Bools, Floats, Kind, PolicyID
+from marl.data.task import AgentID, AgentType, Array, Bools, Floats, PolicyID
 from marl.envs.base import ENV_STATE, Action, Obs
-from marl.envs.vector.layout import MASK, pattern_of
 from marl.envs.vector.encoding import Reader, outline
+from marl.envs.vector.layout import MASK, pattern_of
 from marl.errors import ConfigError, EnvError, SpaceMismatchError
 from marl.mappers.mapper import Mapper, check_known
 from marl.policies.body import Body, encode_actions
@@ -37,7 +37,7 @@ def act_once(
     prev_action: Action | None = None,
     info: Mapping[str, Any] | None = None,
 ) -> tuple[Action, Floats, float]:
-    """The action as the world takes it, the state to hand in with the next observation, and the action's log probability.
+    """The action as the env takes it, the state to hand in with the next observation, and the action's log probability.
 
     ``obs`` may be an envelope with ``action_mask`` beside ``observation`` or ``obs``; the mask may also come in ``info``.
     ``state`` is what the call before gave (None: a new episode), ``prev_reward`` what was paid since. ``prev_action`` is
@@ -51,7 +51,7 @@ def act_once(
         _remember_action(policy, carry, prev_action, config)
     decision = policy.act(inputs, carry, rng, explore=explore)
     actions = decision.actions
-    stored = actions if policy.world_units else to_env(actions, kind.columns, config)
+    stored = actions if policy.env_units else to_env(actions, kind.columns, config)
     return decoder(kind.action_space)(stored[0].tolist()), decision.carry[0].copy(), float(decision.logp[0])
 
 
@@ -79,7 +79,7 @@ def _remember_action(policy: Policy, carry: Floats, action: Action, config: Roll
         stored = np.zeros(0)
     if not stored.size or not kind.columns.contains(stored):
         raise SpaceMismatchError(
-            f"compute_action got prev_action {action!r}, which is none of {kind.action_space}. Give the action as the world "
+            f"compute_action got prev_action {action!r}, which is none of {kind.action_space}. Give the action as the env "
             "was given it."
         )
     inner, before = (policy.member(0), 1) if isinstance(policy, Mixture) else (policy, 0)
@@ -90,7 +90,7 @@ def _remember_action(policy: Policy, carry: Floats, action: Action, config: Roll
         carry[0, first : first + body.prev_action] = encode_actions(kind.columns, table)[0].numpy()
 
 
-def _read(kind: Kind, given: Obs, agent: AgentID | None, info: Mapping[str, Any]) -> tuple[Array, Bools]:
+def _read(kind: AgentType, given: Obs, agent: AgentID | None, info: Mapping[str, Any]) -> tuple[Array, Bools]:
     """Observation and legal-action mask as rows."""
     obs, legal, mask = given, np.ones((1, kind.legal_width), bool), info.get(MASK)
     reader = Reader(kind, kind.observation_space)
@@ -110,8 +110,8 @@ def _read(kind: Kind, given: Obs, agent: AgentID | None, info: Mapping[str, Any]
     return row.astype(kind.obs_dtype).reshape(1, kind.obs_width), legal
 
 
-def _is_envelope(kind: Kind, given: Obs) -> bool:
-    """Whether the observation proper lies inside of ``given``, beside a mask or the state of the world."""
+def _is_envelope(kind: AgentType, given: Obs) -> bool:
+    """Whether the observation proper lies inside of ``given``, beside a mask or the state of the env."""
     space = kind.observation_space
     if not isinstance(given, Mapping) or not isinstance(space, spaces.Dict):
         return isinstance(given, Mapping)
@@ -155,7 +155,7 @@ class Actor:
         info: Mapping[str, Any] | None = None,
         full_fetch: bool = False,
     ) -> Action | tuple[Action, Floats, dict[str, float]]:
-        """What the policy does for one observation as the world gives it; see ``Trainer.compute_action``."""
+        """What the policy does for one observation as the env gives it; see ``Trainer.compute_action``."""
         action, after, logp = act_once(
             self.policy, obs, agent, explore, self.rng, self.config, state, prev_reward, prev_action, info
         )

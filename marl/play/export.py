@@ -1,6 +1,6 @@
 """One policy as two small files: ``policy.json`` says what it is, ``weights.safetensors`` what it learned.
 
-The files need neither the run nor its world: the JSON holds the recipe of the networks, the spaces of the agents and the
+The files need neither the run nor its env: the JSON holds the recipe of the networks, the spaces of the agents and the
 units of their actions. ``marl.load_policy(DIR)`` gives an ``Actor``, which is asked for one action at a time. A folder of
 an export holds one folder per policy, of its name.
 """
@@ -18,23 +18,23 @@ from urllib.parse import quote
 import safetensors.numpy
 
 from marl.data.space_json import space_from_json, space_to_json
-from marl.data.task import Array, Kind, PolicyID
+from marl.data.task import AgentType, Array, PolicyID
 from marl.errors import CheckpointError, ConfigError, DataError, SpaceMismatchError, UserError, did_you_mean
 from marl.inputs import read_bytes, read_json
+from marl.play.actor import Actor
 from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
 from marl.policies.policy import Policy
 from marl.registry import only_modules
 from marl.rollout.config import RolloutConfig
-from marl.scenario.describe import can_be_replayed, to_plain
-from marl.scenario.load import compose
-from marl.scenario.resolve import Setup, set_up
-from marl.scenario.env import env_name
-from marl.storage import write_atomically
-from marl.play.actor import Actor
 from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
+from marl.runs.saved import check_texts, stored_scenario, with_env_again
+from marl.scenario.describe import can_be_replayed, to_plain
+from marl.scenario.env import env_name
+from marl.scenario.load import compose
+from marl.scenario.resolve import Setup, resolve
+from marl.storage import write_atomically
 from marl.training.store import check_weights, set_weights
-from marl.runs.saved import check_texts, stored_scenario, with_world_again
 from marl.trust import words_of
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ class Exported:
     folder: Path
     about: Mapping[str, Any]
     spec: PolicySpec
-    kind: Kind
+    kind: AgentType
     weights: Mapping[str, Array]
-    units: RolloutConfig  # how its actions become those of the world
+    units: RolloutConfig  # how its actions become those of the env
 
     @property
     def name(self) -> PolicyID:
@@ -194,7 +194,7 @@ def _read(folder: Path) -> Exported:
         if not isinstance(about["masked"], bool):
             raise TypeError(f"masked is {about['masked']!r}")
         seen, moves = (space_from_json(about[key]) for key in ("observation_space", "action_space"))
-        kind = Kind(about["agents"][0], tuple(about["agents"]), seen, moves, about["masked"])
+        kind = AgentType(about["agents"][0], tuple(about["agents"]), seen, moves, about["masked"])
         content = read_bytes(folder / WEIGHTS, growth=2.0)
         if hashlib.sha256(content).hexdigest() != about["sha256"]:
             raise DataError(f"{WEIGHTS} is not what {ABOUT} was written for")
@@ -230,17 +230,17 @@ def export_checkpoint(
 ) -> list[Path]:
     """Export policies of a run or checkpoint, which is read and left as it is.
 
-    ``changes`` give keys of its world again, ``{"env_config.filename": PATH}``: places in a file are not followed.
+    ``changes`` give keys of its env again, ``{"env_config.filename": PATH}``: places in a file are not followed.
     """
     checkpoint = find_checkpoint(path, TO_PLAY)
-    raw = with_world_again(stored_scenario(checkpoint), changes or {})
+    raw = with_env_again(stored_scenario(checkpoint), changes or {})
     if not can_be_replayed(raw):
         raise CheckpointError(
             f"{checkpoint} comes from a run that was given Python objects which cannot be found by name. Build the trainer as "
             "before, restore it, and call trainer.export_model(DIR)."
         )
     with only_modules(allow, words_of(changes)):
-        setup = set_up(compose({**raw, "num_workers": 0, "pool": "auto"}, str(checkpoint)))
+        setup = resolve(compose({**raw, "num_workers": 0, "pool": "auto"}, str(checkpoint)))
         return export_policies(folder, setup, read_part(checkpoint, "policies"), names)
 
 
@@ -270,7 +270,7 @@ def import_weights(trainer: Trainer, path: Path, names: Sequence[PolicyID] | Non
     return chosen
 
 
-def _check_same_spaces(found: Exported, mine: Kind, name: PolicyID) -> None:
+def _check_same_spaces(found: Exported, mine: AgentType, name: PolicyID) -> None:
     theirs = found.kind
     a, b = ((kind.observation_space, kind.action_space, kind.masked) for kind in (theirs, mine))
     if a != b:

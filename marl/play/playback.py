@@ -1,4 +1,4 @@
-"""Playing a trained run: no learner, just the policies of a checkpoint in their world, watched by whoever wants to."""
+"""Playing a trained run: no learner, just the policies of a checkpoint in their env, watched by whoever wants to."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ import numpy as np
 
 from marl.data.episode import EpisodeStats
 from marl.data.task import AgentID, Task
-from marl.envs.batched import Frame
-from marl.envs.registry import make_world
+from marl.envs.batched import StepOutput
+from marl.envs.registry import make_batched_env
 from marl.errors import CheckpointError, ConfigError
 from marl.mappers.mapper import Mapper, UserFunction
+from marl.offline.recording import Recorder
+from marl.play.policy_sources import Cast, Recast, cast
+from marl.play.return_summary import Tally, episode_line
+from marl.play.video import Screen, Video, check_screen, picture_of
 from marl.policies.build import build_policies
 from marl.registry import only_modules
-from marl.rollout.rollout_buffer import Grid
-from marl.rollout.env_runner import Choices, Player
+from marl.rollout.env_runner import Actions, EnvRunner
+from marl.rollout.rollout_buffer import RolloutBuffer
+from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
+from marl.runs.saved import stored_scenario, without_places
 from marl.scenario.config import ALL_ALGO_KEYS, TOP_KEYS
 from marl.scenario.describe import can_be_replayed
 from marl.scenario.load import apply, compose, parse_set, section_of
+from marl.scenario.resolve import Setup, resolve
 from marl.scenario.routing import candidates, example_agent
-from marl.scenario.resolve import Setup, set_up
-from marl.play.policy_sources import Cast, Recast, cast
-from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
 from marl.training.extensions.video import picture_by
-from marl.offline.recording import Recorder
 from marl.training.store import set_weights
-from marl.runs.saved import stored_scenario, without_places
-from marl.play.return_summary import Tally, episode_line
-from marl.play.video import Screen, Video, check_screen, picture_of
 from marl.trust import words_of
 
 RGB = "rgb_array"
@@ -59,7 +59,7 @@ INSTEAD = {
 
 @dataclass(frozen=True)
 class Changes:
-    """What is different from the run of the checkpoint: its world, other keys, some of its policies."""
+    """What is different from the run of the checkpoint: its env, other keys, some of its policies."""
 
     env: str | None = None
     env_config: Mapping[str, Any] = field(default_factory=dict)  # with another env all of it, else changes
@@ -128,7 +128,7 @@ def _is_idle(words: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class RolloutOptions:
     """How much is played, in which ways, and who looks on."""
 
     episodes: int = 10
@@ -144,16 +144,16 @@ class Wishes:
 class Watcher(Protocol):
     """Sees an episode begin, and every step twice: what everybody decided, and what came of it."""
 
-    def begin(self, player: Player) -> None: ...
+    def begin(self, player: EnvRunner) -> None: ...
 
-    def before(self, player: Player, choices: Choices) -> None: ...
+    def before(self, player: EnvRunner, choices: Actions) -> None: ...
 
-    def after(self, player: Player, frame: Frame) -> None: ...
+    def after(self, player: EnvRunner, frame: StepOutput) -> None: ...
 
 
 def play(
     path: Path,
-    wishes: Wishes,
+    wishes: RolloutOptions,
     allow: frozenset[str] = frozenset(),
     changes: Changes = NOTHING,
     say: Callable[[str], None] = print,
@@ -162,7 +162,7 @@ def play(
     picturing = wishes.render or wishes.video is not None
     player = load_player(find_checkpoint(path, TO_PLAY), allow, changes, RGB if picturing else None)
     with ExitStack() as ending:
-        ending.callback(player.world.close)
+        ending.callback(player.env.close)
         watchers = _watchers(player, wishes, say, ending)
         tallies = []
         for explore in wishes.explore:
@@ -172,7 +172,9 @@ def play(
     return tallies
 
 
-def _watchers(player: Player, wishes: Wishes, say: Callable[[str], None], ending: ExitStack) -> list[Watcher]:
+def _watchers(
+    player: EnvRunner, wishes: RolloutOptions, say: Callable[[str], None], ending: ExitStack
+) -> list[Watcher]:
     """All that could go wrong with them goes wrong here, before anything is played."""
     found: list[Watcher] = []
     if wishes.render or wishes.video is not None:
@@ -190,16 +192,16 @@ def _watchers(player: Player, wishes: Wishes, say: Callable[[str], None], ending
     return found
 
 
-def _check_drawing(player: Player, on_screen: bool) -> None:
-    player.world.reset(np.array([0]), np.array([0]))
-    drawn, name = picture_by(player.world), player.world.name
+def _check_drawing(player: EnvRunner, on_screen: bool) -> None:
+    player.env.reset(np.array([0]), np.array([0]))
+    drawn, name = picture_by(player.env), player.env.name
     picture_of(drawn, name)
     if on_screen:
         check_screen(drawn, name)
 
 
 def _played(
-    player: Player, wishes: Wishes, explore: bool, watchers: Sequence[Watcher], say: Callable[[str], None]
+    player: EnvRunner, wishes: RolloutOptions, explore: bool, watchers: Sequence[Watcher], say: Callable[[str], None]
 ) -> Tally:
     rng = np.random.default_rng([wishes.seed, 1])
     ended: list[EpisodeStats] = []
@@ -224,7 +226,7 @@ def _played(
     return Tally(explore, played, EpisodeStats.concat(ended), player.policy_ids)
 
 
-def _begin(player: Player, seed: int, watchers: Sequence[Watcher]) -> None:
+def _begin(player: EnvRunner, seed: int, watchers: Sequence[Watcher]) -> None:
     player.begin(np.array([0]), np.array([seed]))
     for watcher in watchers:
         watcher.begin(player)
@@ -234,18 +236,18 @@ def _begin(player: Player, seed: int, watchers: Sequence[Watcher]) -> None:
 
 
 class Shown:
-    """Hands what the world draws to a video or a screen: how an episode begins, and after every step."""
+    """Hands what the env draws to a video or a screen: how an episode begins, and after every step."""
 
     def __init__(self, target: Video | Screen) -> None:
         self.target = target
 
-    def begin(self, player: Player) -> None:
-        self.target.add(picture_by(player.world), player.world.name)
+    def begin(self, player: EnvRunner) -> None:
+        self.target.add(picture_by(player.env), player.env.name)
 
-    def before(self, player: Player, choices: Choices) -> None:
+    def before(self, player: EnvRunner, choices: Actions) -> None:
         """Nothing has happened yet."""
 
-    def after(self, player: Player, frame: Frame) -> None:
+    def after(self, player: EnvRunner, frame: StepOutput) -> None:
         del frame
         self.begin(player)
 
@@ -253,23 +255,23 @@ class Shown:
 class Notes:
     """Writes down what a player does, step by step."""
 
-    def __init__(self, player: Player, directory: Path) -> None:
-        world = player.world
-        task = Task(world.kinds, world.state_size)
-        self.grid = Grid(task, player.policy_ids, world.num_envs, complete_episodes=False)
+    def __init__(self, player: EnvRunner, directory: Path) -> None:
+        env = player.env
+        task = Task(env.kinds, env.state_size)
+        self.grid = RolloutBuffer(task, player.policy_ids, env.num_envs, complete_episodes=False)
         normalized = player.config.normalize_actions
-        self.recorder = Recorder(directory.expanduser(), task, world.name, player.policy_ids, normalized)
+        self.recorder = Recorder(directory.expanduser(), task, env.name, player.policy_ids, normalized)
         self.recorder.prepare()
 
-    def begin(self, player: Player) -> None:
+    def begin(self, player: EnvRunner) -> None:
         """The grid finds out by itself."""
 
-    def before(self, player: Player, choices: Choices) -> None:
+    def before(self, player: EnvRunner, choices: Actions) -> None:
         """What everybody saw and decided."""
         (self.row,) = self.grid.extend(1)
         self.grid.record(self.row, player, choices)
 
-    def after(self, player: Player, frame: Frame) -> None:
+    def after(self, player: EnvRunner, frame: StepOutput) -> None:
         """What came of it."""
         self.grid.settle(self.row, frame, player.policy_of)
         self.recorder.add(self.grid.batch())
@@ -281,8 +283,8 @@ class Notes:
 
 def load_player(
     folder: Path, allow: frozenset[str], changes: Changes = NOTHING, render_mode: str | None = None
-) -> Player:
-    """One copy of the checkpoint's world with its policies; names may only point to built-in or allowed modules."""
+) -> EnvRunner:
+    """One copy of the checkpoint's env with its policies; names may only point to built-in or allowed modules."""
     described = stored_scenario(folder)
     weights = read_part(folder, "policies")
     raw = changes.applied(described)
@@ -292,7 +294,7 @@ def load_player(
             "package.module:Class, --set multiagent.policy_mapping_fn=..."
         )
     with only_modules(allow, changes.words):
-        setup = set_up(compose(raw, str(folder)))
+        setup = resolve(compose(raw, str(folder)))
         policies = build_policies(setup.policies, setup.task.kinds)
         for name, policy in policies.items():
             if name in changes.policies:
@@ -307,11 +309,11 @@ def load_player(
         _check_all_play(playing, setup, changes.policies)
         spec = setup.rollout
         fresh = spec.config.fresh_env_per_episode
-        world = make_world(
+        env = make_batched_env(
             spec.env, 1, spec.env_config, fresh_env_per_episode=fresh, with_state=False, wrappers=spec.wrappers,
             render_mode=render_mode,
         )  # fmt: skip
-    return Player(world, playing.policies, playing.kinds, playing.mapper, spec.config, teams=spec.teams)
+    return EnvRunner(env, playing.policies, playing.kinds, playing.mapper, spec.config, teams=spec.teams)
 
 
 def _check_all_play(playing: Cast, setup: Setup, sources: Mapping[str, str]) -> None:

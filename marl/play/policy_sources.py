@@ -13,21 +13,21 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from marl.data.episode import Episode
-from marl.data.task import AgentID, Array, Kind, PolicyID
+from marl.data.task import AgentID, AgentType, Array, PolicyID
 from marl.errors import CheckpointError, ConfigError, SpaceMismatchError, did_you_mean
 from marl.mappers.mapper import Mapper
+from marl.play.export import exported_folders, read_exported
 from marl.policies.build import build_policy
 from marl.policies.config import PolicySpec, ScriptedConfig
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutConfig
+from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
+from marl.runs.saved import stored_scenario, without_places
 from marl.scenario.describe import can_be_replayed
 from marl.scenario.load import compose
+from marl.scenario.resolve import Setup, resolve
 from marl.scenario.routing import candidates, example_agent
-from marl.scenario.resolve import Setup, set_up
-from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
-from marl.play.export import exported_folders, read_exported
 from marl.training.store import set_weights
-from marl.runs.saved import stored_scenario, without_places
 
 RANDOM = "random"
 UNITS = ("normalize_actions", "clip_actions")
@@ -141,7 +141,7 @@ def _borrowed(name: str, source: str, k: int, setup: Setup) -> Policy:
 
 def _of_run(
     name: str, path: Path, wanted: str, where: str
-) -> tuple[PolicySpec, Kind, Mapping[str, Array], RolloutConfig]:
+) -> tuple[PolicySpec, AgentType, Mapping[str, Array], RolloutConfig]:
     """A policy of another run: by its own name, the name of the one that it stands in for, or whoever plays the agent."""
     folder = find_checkpoint(path, TO_PLAY)
     described = stored_scenario(folder)
@@ -150,7 +150,7 @@ def _of_run(
             f"{where}: its run was given Python objects that cannot be found by name. Export the policy instead, by "
             "trainer.export_model(DIR)."
         )
-    other = set_up(compose({**without_places(described), "num_workers": 0, "pool": "auto"}, str(folder)))
+    other = resolve(compose({**without_places(described), "num_workers": 0, "pool": "auto"}, str(folder)))
     weights = read_part(folder, "policies")
     chosen = wanted or _likely(name, list(weights), other)
     if chosen not in weights:
@@ -171,7 +171,7 @@ def _likely(name: str, there: Sequence[PolicyID], other: Setup) -> PolicyID:
     return name
 
 
-def _check_spaces(where: str, theirs: Kind, mine: Kind) -> None:
+def _check_spaces(where: str, theirs: AgentType, mine: AgentType) -> None:
     a, b = ((kind.observation_space, kind.action_space, kind.masked) for kind in (theirs, mine))
     if a != b:
         raise SpaceMismatchError(

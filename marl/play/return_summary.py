@@ -1,6 +1,6 @@
 """What was earned in a rollout: returns of the episodes, of policies and of agents, with confidence intervals.
 
-An agent's return is all that the world paid it in an episode, a policy's return the sum over the agents that it played. Of
+An agent's return is all that the env paid it in an episode, a policy's return the sum over the agents that it played. Of
 ``n`` returns with mean ``m`` and standard deviation ``s`` the interval
 
     m +- t * s / sqrt(n),      t: the 97.5 % point of Student's distribution with n - 1 degrees of freedom

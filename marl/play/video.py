@@ -1,7 +1,7 @@
-"""What worlds draw, as files and on the screen: GIF and MP4 videos, a window.
+"""What envs draw, as files and on the screen: GIF and MP4 videos, a window.
 
-A world gives a picture (height x width x 3, uint8) or a text; a text becomes a picture in a typewriter's font, so every
-world that draws anything can be filmed. The first picture says how large a video is; later ones of another size are put
+An env gives a picture (height x width x 3, uint8) or a text; a text becomes a picture in a typewriter's font, so every
+env that draws anything can be filmed. The first picture says how large a video is; later ones of another size are put
 onto its canvas, made smaller where they do not fit.
 """
 
@@ -34,7 +34,7 @@ INK, PAPER = (25, 25, 25), (255, 255, 255)
 
 
 def picture_of(drawn: Array | str | None, env: str) -> Picture:
-    """A picture from what a world's ``render`` gave."""
+    """A picture from what an env's ``render`` gave."""
     if isinstance(drawn, str):
         return text_picture(drawn)
     if drawn is None:
@@ -202,7 +202,7 @@ def has_display() -> bool:
 
 
 class Screen:
-    """Shows what a world draws: texts by ``say``, pictures in a window."""
+    """Shows what an env draws: texts by ``say``, pictures in a window."""
 
     def __init__(self, say: Any = print, fps: float | None = None) -> None:
         self.say, self.fps = say, fps or PICTURE_RATE

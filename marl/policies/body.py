@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from marl.data.actions import Columns
 from marl.data.batch import SampleBatch
-from marl.data.task import Array, Kind
+from marl.data.task import AgentType, Array
 from marl.errors import ConfigError
 from marl.policies.config import ModelConfig
 from marl.policies.custom import MODELS, PREPROCESSORS, Model, Preprocessor, check_model, check_preprocessor
@@ -40,7 +40,7 @@ class Body(nn.Module):
     custom model is replaced by the fully connected layers."""
 
     def __init__(
-        self, kind: Kind, model: ModelConfig, outputs: int, generator: torch.Generator, *, agent_id: bool = False,
+        self, kind: AgentType, model: ModelConfig, outputs: int, generator: torch.Generator, *, agent_id: bool = False,
         last_gain: float = 1.0, memory: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -225,7 +225,7 @@ def encode_actions(columns: Columns, actions: Tensor) -> Tensor:
     return torch.cat(parts, dim=1)
 
 
-def _preprocessor(kind: Kind, model: ModelConfig) -> Preprocessor | None:
+def _preprocessor(kind: AgentType, model: ModelConfig) -> Preprocessor | None:
     if model.custom_preprocessor is None:
         return None
     made = PREPROCESSORS.make(model.custom_preprocessor, kind.observation_space, model.custom_preprocessor_config)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from marl.data.task import Array, Kind, PolicyID
+from marl.data.task import AgentType, Array, PolicyID
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import PolicySpec
 from marl.policies.deterministic import DeterministicPolicy
@@ -19,7 +19,7 @@ from marl.policies.squashed import SquashedPolicy
 from marl.policies.stochastic import StochasticPolicy
 from marl.policies.value import ValuePolicy
 
-ACTS: dict[str, Callable[[Kind, PolicySpec], Policy]] = {
+ACTS: dict[str, Callable[[AgentType, PolicySpec], Policy]] = {
     "value": ValuePolicy,
     "stochastic": StochasticPolicy,
     "deterministic": DeterministicPolicy,
@@ -30,7 +30,7 @@ ACTS: dict[str, Callable[[Kind, PolicySpec], Policy]] = {
 DRAWING = ("stochastic", "squashed")  # whose best guess is not to be taken for their play
 
 
-def build_policy(spec: PolicySpec, kind: Kind) -> Policy:
+def build_policy(spec: PolicySpec, kind: AgentType) -> Policy:
     """A fresh policy; the same recipe gives the same weights everywhere."""
     if spec.scripted is not None:
         return build_scripted(kind, spec.scripted)
@@ -41,7 +41,7 @@ def build_policy(spec: PolicySpec, kind: Kind) -> Policy:
     return ACTS[spec.acts](kind, spec)
 
 
-def build_policies(specs: Mapping[PolicyID, PolicySpec], kinds: Sequence[Kind]) -> dict[PolicyID, Policy]:
+def build_policies(specs: Mapping[PolicyID, PolicySpec], kinds: Sequence[AgentType]) -> dict[PolicyID, Policy]:
     """Fresh policies. Encoders of one name are the same tensors: the first policy that has it gives them."""
     policies = {name: build_policy(spec, kinds[spec.kind]) for name, spec in specs.items()}
     _share_members(policies, specs)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from marl.data.task import AnySpace, Kind
+from marl.data.task import AgentType, AnySpace
 from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean, let_through
 from marl.policies.config import ModelConfig
 from marl.policies.distributions import Distribution
@@ -57,7 +57,7 @@ class Preprocessor(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, obs: Tensor) -> Tensor:
-        """``[N, obs_width]``, flat and of the type that the world gave, to floats ``[N, size]``."""
+        """``[N, obs_width]``, flat and of the type that the env gave, to floats ``[N, size]``."""
 
 
 class Shelf(Generic[T]):
@@ -160,7 +160,7 @@ def check_model(model: Model, inputs: int, outputs: int) -> None:
         )
 
 
-def check_preprocessor(preprocessor: Preprocessor, kind: Kind) -> None:
+def check_preprocessor(preprocessor: Preprocessor, kind: AgentType) -> None:
     """The same for observations."""
     name, size = type(preprocessor).__name__, getattr(preprocessor, "size", None)
     if not isinstance(size, int) or size < 1:

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from marl.data.task import Array, Floats, Ints, Kind
+from marl.data.task import AgentType, Array, Floats, Ints
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.body import Body, action_width
 from marl.policies.config import ExplorationConfig, PolicySpec, refuse_model_keys
@@ -35,7 +35,7 @@ Chooser: TypeAlias = Callable[[Tensor], Tensor]
 class DeterministicPolicy(Policy):
     """A network gives one logit per option of every choice, then one number per coordinate."""
 
-    def __init__(self, kind: Kind, spec: PolicySpec) -> None:
+    def __init__(self, kind: AgentType, spec: PolicySpec) -> None:
         super().__init__(kind)
         refuse_model_keys(
             spec, ("vf_share_layers", "shared", "custom_action_dist", "free_log_std"), "ddpg, td3 and maddpg",
@@ -135,7 +135,7 @@ def straight_through(logits: Tensor) -> Tensor:
     return hard(logits) + soft - soft.detach()
 
 
-def _exploration(kind: Kind, config: ExplorationConfig | None) -> Exploration:
+def _exploration(kind: AgentType, config: ExplorationConfig | None) -> Exploration:
     """Noise for coordinates, drawing for choices: which of them has to be named follows from the action space."""
     fits = "GaussianNoise" if kind.columns.numbers else "StochasticSampling"
     if config is None:

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from marl.data.task import Array, Floats, Ints, Kind
+from marl.data.task import AgentType, Array, Floats, Ints
 from marl.errors import ConfigError
 from marl.policies.policy import Decision, Inputs, Policy
 
@@ -33,7 +33,7 @@ class Mixture(Policy):
 
     draws_lots = True
 
-    def __init__(self, kind: Kind, fresh: Callable[[], Policy], draws_actions: bool) -> None:
+    def __init__(self, kind: AgentType, fresh: Callable[[], Policy], draws_actions: bool) -> None:
         super().__init__(kind)
         self.fresh, self.draws_actions = fresh, draws_actions
         first = _settled(fresh())
@@ -41,7 +41,7 @@ class Mixture(Policy):
             raise ConfigError(
                 "lstm_use_prev_reward does not work in a population: the memory of its members has another place. Drop it."
             )
-        self.world_units, self.carry_size = first.world_units, 1 + first.carry_size
+        self.env_units, self.carry_size = first.env_units, 1 + first.carry_size
         self.members = nn.ModuleList([first])
         self.chances: torch.Tensor
         self.register_buffer("chances", torch.ones(1, dtype=torch.float64))
@@ -76,8 +76,8 @@ class Mixture(Policy):
         carry = carry.copy()
         new = carry[:, 0] == 0
         if new.any():
-            outside = not len(inputs.lots)  # of an episode
-            drawn = self.draw(rng.random(len(inputs))) if outside else inputs.lots
+            outside = not len(inputs.episode_uniform)  # of an episode
+            drawn = self.draw(rng.random(len(inputs))) if outside else inputs.episode_uniform
             carry[new, 0] = np.floor(drawn[new]) + 1
         playing = carry[:, 0].astype(np.int64) - 1
         actions = np.zeros((len(inputs), *self.kind.action_shape), self.kind.action_dtype)
@@ -85,18 +85,18 @@ class Mixture(Policy):
         for number in np.unique(playing):
             rows, member = np.flatnonzero(playing == number), self.member(number)
             part = Inputs(inputs.obs[rows], inputs.legal[rows], inputs.agent_index[rows])
-            if len(inputs.lots):
-                part.lots = member.draw(inputs.lots[rows] % 1.0)
+            if len(inputs.episode_uniform):
+                part.episode_uniform = member.draw(inputs.episode_uniform[rows] % 1.0)
             found = member.act(part, carry[rows, 1:], rng, explore=self.draws_actions)
             actions[rows], logp[rows] = found.actions, found.logp
             if member.carry_size:
                 carry[rows, 1:] = found.carry
         return Decision(actions, logp, carry)
 
-    def draw(self, lots: NDArray[np.float64]) -> NDArray[np.float64]:
+    def draw(self, episode_uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         """The number of the member into whose share of 0..1 a lot falls, plus where in that share: the member's own lot."""
         edges = np.concatenate([[0.0], np.cumsum(self.chances.cpu().numpy())])
-        place = lots * edges[-1]
+        place = episode_uniform * edges[-1]
         found: Ints = np.minimum(np.searchsorted(edges[1:], place, side="right"), len(self) - 1)
         own = (place - edges[found]) / np.maximum(edges[found + 1] - edges[found], 1e-300)
         drawn: NDArray[np.float64] = found + np.clip(own, 0.0, BELOW_ONE)

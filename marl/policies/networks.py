@@ -13,7 +13,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from marl.data.task import AnySpace, Kind
+from marl.data.task import AgentType, AnySpace
 from marl.policies.config import ModelConfig
 
 
@@ -74,7 +74,7 @@ class Features(nn.Module):
     offsets: Tensor
     scale: Tensor
 
-    def __init__(self, kind: Kind, agent_id: bool, custom: nn.Module | None = None) -> None:
+    def __init__(self, kind: AgentType, agent_id: bool, custom: nn.Module | None = None) -> None:
         super().__init__()
         self.seats = kind.size if agent_id else 0
         self.custom = custom  # the user's Preprocessor

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from marl.data.batch import SampleBatch
-from marl.data.task import Array, Bools, Floats, Ints, Kind
+from marl.data.task import AgentType, Array, Bools, Floats, Ints
 from marl.errors import ConfigError
 from marl.policies.body import Body
 from marl.policies.config import ExplorationConfig, PolicySpec, refuse_model_keys
@@ -41,7 +41,7 @@ class NfspPolicy(Policy):
 
     draws_lots = True
 
-    def __init__(self, kind: Kind, spec: PolicySpec) -> None:
+    def __init__(self, kind: AgentType, spec: PolicySpec) -> None:
         super().__init__(kind)
         refuse_model_keys(
             spec, ("vf_share_layers", "free_log_std", "custom_action_dist", "shared"), "nfsp",
@@ -78,8 +78,8 @@ class NfspPolicy(Policy):
 
     def responds(self, inputs: Inputs, rng: np.random.Generator) -> Bools:
         """Whom the best response plays. Outside of an episode, where nobody drew lots, every decision draws one."""
-        lots = inputs.lots if len(inputs.lots) else rng.random(len(inputs))
-        found: Bools = lots < self.anticipatory
+        episode_uniform = inputs.episode_uniform if len(inputs.episode_uniform) else rng.random(len(inputs))
+        found: Bools = episode_uniform < self.anticipatory
         return found
 
     def _draw(self, inputs: Inputs, rng: np.random.Generator) -> tuple[Ints, Floats]:

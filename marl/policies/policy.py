@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from marl.data.task import Array, Bools, Floats, Ints, Kind
+from marl.data.task import AgentType, Array, Bools, Floats, Ints
 from marl.errors import PolicyError
 
 NO_LOTS: NDArray[np.float64] = np.zeros(0)
@@ -21,10 +21,12 @@ NO_LOTS: NDArray[np.float64] = np.zeros(0)
 class Inputs:
     """What ``N`` deciding agents see. Columns that a model does not use may have width 0."""
 
-    obs: Array  # [N, obs_width] as the world gave it
+    obs: Array  # [N, obs_width] as the env gave it
     legal: Bools  # [N, legal_width]; width 0: everything is legal
     agent_index: Ints  # [N] seat within the kind of agents
-    lots: NDArray[np.float64] = field(default_factory=lambda: NO_LOTS)  # [N] of Policy.draw, if the policy draws lots
+    episode_uniform: NDArray[np.float64] = field(
+        default_factory=lambda: NO_LOTS
+    )  # [N] of Policy.draw, if the policy draws lots
 
     def __len__(self) -> int:
         return len(self.obs)
@@ -42,8 +44,8 @@ class Decision:
 class Policy(nn.Module, ABC):
     """Acts for agents of one kind. What it needs while acting is a parameter or a buffer, so it travels with the weights."""
 
-    world_units: bool = False
-    """Whether Box actions are given as the world takes them (scripted policies) instead of normalised to -1..1."""
+    env_units: bool = False
+    """Whether Box actions are given as the env takes them (scripted policies) instead of normalised to -1..1."""
     carry_size: int = 0
     """Numbers that the policy remembers per agent between two decisions of an episode."""
     keeps_statistics: bool = False
@@ -53,7 +55,7 @@ class Policy(nn.Module, ABC):
     draws_lots: bool = False
     """Whether it decides something once per episode by the lot of its team (``Inputs.lots``)."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: AgentType) -> None:
         super().__init__()
         self.kind = kind
         self.shared: dict[str, tuple[nn.Parameter, ...]] = {}  # name to parameters that other policies have as well
@@ -63,9 +65,9 @@ class Policy(nn.Module, ABC):
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         """Choose for all rows at once. Without ``explore`` the choice is the policy's best guess."""
 
-    def draw(self, lots: NDArray[np.float64]) -> NDArray[np.float64]:
+    def draw(self, episode_uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         """What lots from 0 to 1 mean to the policy. Asked when episodes begin; holds for all their agents to the end."""
-        return lots
+        return episode_uniform
 
     def observe(self, obs: Array, agent_index: Ints) -> None:
         """Let running statistics learn from raw observations. Called by the learner alone, after its update."""

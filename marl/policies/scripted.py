@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from marl.data.actions import action_encoder
-from marl.data.task import Array, Floats, Kind
+from marl.data.task import AgentType, Array, Floats
 from marl.errors import ConfigError
 from marl.policies.config import ScriptedConfig
 from marl.policies.distributions import race
@@ -26,7 +26,7 @@ SCRIPTED = Sort("scripted policy", (Policy,), creators=True, rooms=("marl.polici
 class RandomPolicy(Policy):
     """Uniform over the legal actions, or over the box; normal where the box has no bounds, half of that where it has one."""
 
-    world_units = True
+    env_units = True
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         del explore
@@ -57,9 +57,9 @@ class RandomPolicy(Policy):
 class FixedPolicy(Policy):
     """Always the same action."""
 
-    world_units = True
+    env_units = True
 
-    def __init__(self, kind: Kind, action: Any) -> None:
+    def __init__(self, kind: AgentType, action: Any) -> None:
         super().__init__(kind)
         starts = np.array(kind.columns.starts).reshape(kind.action_shape)
         try:
@@ -82,12 +82,12 @@ class FixedPolicy(Policy):
 class RulePolicy(Policy):
     """A function from one agent's observation to its action: ``(obs)``, ``(obs, rng)`` or ``(obs, rng, legal)``.
 
-    Observation and action are as the world has them; ``legal`` is the agent's action mask (width 0: everything is legal).
+    Observation and action are as the env has them; ``legal`` is the agent's action mask (width 0: everything is legal).
     """
 
-    world_units = True
+    env_units = True
 
-    def __init__(self, kind: Kind, rule: Callable[..., Any]) -> None:
+    def __init__(self, kind: AgentType, rule: Callable[..., Any]) -> None:
         super().__init__(kind)
         self.rule = rule
         self.name = getattr(rule, "__name__", "rule")
@@ -135,7 +135,7 @@ def _whole(chosen: Any) -> bool:
     return bool((numbers == np.floor(numbers)).all())
 
 
-def _check_legal(name: str, kind: Kind, actions: Array, inputs: Inputs) -> None:
+def _check_legal(name: str, kind: AgentType, actions: Array, inputs: Inputs) -> None:
     if not inputs.legal.shape[1]:
         return
     rows, table = np.arange(len(actions)), actions.reshape(len(actions), -1)
@@ -149,7 +149,7 @@ def _check_legal(name: str, kind: Kind, actions: Array, inputs: Inputs) -> None:
             )
 
 
-def build_scripted(kind: Kind, config: ScriptedConfig) -> Policy:
+def build_scripted(kind: AgentType, config: ScriptedConfig) -> Policy:
     """The policy behind ``scripted:``."""
     if config.action is not None and config.name != "fixed":
         raise ConfigError(f"scripted: `action` means nothing to {config.name!r}; only fixed has it.")

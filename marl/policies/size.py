@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from gymnasium import spaces
 
-from marl.data.task import Kind
+from marl.data.task import AgentType
 from marl.errors import ResourceError
 from marl.memory import free_memory, in_words
 from marl.policies.config import PolicySpec
@@ -14,7 +14,7 @@ from marl.policies.config import PolicySpec
 FLOAT = 4  # bytes
 
 
-def parameter_count(spec: PolicySpec, kind: Kind) -> int:
+def parameter_count(spec: PolicySpec, kind: AgentType) -> int:
     """Weights of the layers ``fcnet_hiddens``, ``post_fcnet_hiddens`` and the memory, of one network.
 
     A layer from ``n`` to ``m`` numbers has ``(n + 1) * m``, a memory of ``c`` cells behind ``n`` numbers
@@ -31,7 +31,7 @@ def parameter_count(spec: PolicySpec, kind: Kind) -> int:
     return sum((n + 1) * m for n, m in pairwise(widths)) + memory + last * outputs
 
 
-def _inputs(kind: Kind) -> int:
+def _inputs(kind: AgentType) -> int:
     """Numbers that a network sees: choices as one-hot vectors; images are made small by a vision net first."""
     space = kind.observation_space
     if isinstance(space, spaces.Box) and len(space.shape) == 3:
@@ -39,7 +39,7 @@ def _inputs(kind: Kind) -> int:
     return int(spaces.flatdim(space))
 
 
-def check_size(spec: PolicySpec, kind: Kind) -> None:
+def check_size(spec: PolicySpec, kind: AgentType) -> None:
     """Refuse networks that do not fit into memory, before torch is asked for them."""
     needed, free = FLOAT * parameter_count(spec, kind), free_memory()
     if needed > free:

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from marl.data.task import Array, Bools, Floats, Ints, Kind
+from marl.data.task import AgentType, Array, Bools, Floats, Ints
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.body import Body
 from marl.policies.config import ExplorationConfig, PolicySpec, refuse_model_keys
@@ -86,7 +86,7 @@ class SquashedGaussian(Distribution):
 class SquashedPolicy(Policy):
     """Box: squashed Gaussian. Discrete: softmax. A greedy choice is the squeezed mean, or the likeliest action."""
 
-    def __init__(self, kind: Kind, spec: PolicySpec) -> None:
+    def __init__(self, kind: AgentType, spec: PolicySpec) -> None:
         super().__init__(kind)
         _refuse(kind, spec)
         self.gaussian = None if kind.columns.choices else SquashedGaussian(kind.columns.bounded.tolist())
@@ -154,11 +154,11 @@ class SquashedPolicy(Policy):
         self.model.observe(obs, agent_index)
 
 
-def _who(kind: Kind) -> str:
+def _who(kind: AgentType) -> str:
     return f"agents {kind.agents[0]!r}, ..."
 
 
-def _refuse(kind: Kind, spec: PolicySpec) -> None:
+def _refuse(kind: AgentType, spec: PolicySpec) -> None:
     """What a policy of maximum entropy cannot be."""
     if not isinstance(kind.action_space, spaces.Discrete) and kind.columns.choices:
         raise SpaceMismatchError(

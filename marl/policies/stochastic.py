@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from marl.data.batch import SampleBatch
-from marl.data.task import Array, Floats, Ints, Kind
+from marl.data.task import AgentType, Array, Floats, Ints
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.body import Body, Sequences
 from marl.policies.config import ExplorationConfig, PolicySpec
@@ -23,7 +23,7 @@ from marl.policies.policy import Decision, Inputs, Policy
 class StochasticPolicy(Policy):
     """A network gives the numbers of an action distribution. With ``vf_share_layers`` it also gives a value."""
 
-    def __init__(self, kind: Kind, spec: PolicySpec) -> None:
+    def __init__(self, kind: AgentType, spec: PolicySpec) -> None:
         super().__init__(kind)
         self.distribution = _distribution(kind, spec)
         config = spec.exploration or ExplorationConfig(type="StochasticSampling")
@@ -173,7 +173,7 @@ def _remembers(spec: PolicySpec) -> bool:
     return spec.model.recurrent
 
 
-def _distribution(kind: Kind, spec: PolicySpec) -> Distribution:
+def _distribution(kind: AgentType, spec: PolicySpec) -> Distribution:
     if spec.model.custom_action_dist is None:
         return distribution_for(kind.action_space)
     return DISTRIBUTIONS.make(spec.model.custom_action_dist, kind.action_space)

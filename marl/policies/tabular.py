@@ -18,7 +18,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from marl.data.task import Array, Bools, Floats, Ints, Kind
+from marl.data.task import AgentType, Array, Bools, Floats, Ints
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.distributions import race
 from marl.policies.policy import Decision, Inputs, Policy
@@ -43,7 +43,7 @@ class TabularPolicy(Policy):
 
     def __init__(
         self,
-        kind: Kind,
+        kind: AgentType,
         obs: ArrayLike = (),
         probabilities: ArrayLike = (),
         seat: ArrayLike = (),
@@ -56,7 +56,7 @@ class TabularPolicy(Policy):
         if not isinstance(kind.action_space, spaces.Discrete):
             raise SpaceMismatchError(
                 f"a table of probabilities needs Discrete actions, but agents {kind.agents[0]!r}, ... have "
-                f"{kind.action_space}. Wrap the world so that each joint choice is one number."
+                f"{kind.action_space}. Wrap the env so that each joint choice is one number."
             )
         self.num_actions, self.greedy = int(kind.action_space.n), greedy
         rows = np.asarray(obs, kind.obs_dtype).reshape(-1, kind.obs_width)

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from marl.data.batch import SampleBatch
-from marl.data.task import Array, Bools, Floats, Ints, Kind
+from marl.data.task import AgentType, Array, Bools, Floats, Ints
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.body import Body
 from marl.policies.config import ExplorationConfig, PolicySpec, refuse_model_keys
@@ -25,7 +25,7 @@ from marl.policies.policy import Decision, Inputs, Policy
 class ValuePolicy(Policy):
     """Plays the action of the highest value. ``dueling``: value of the state plus centred advantages."""
 
-    def __init__(self, kind: Kind, spec: PolicySpec) -> None:
+    def __init__(self, kind: AgentType, spec: PolicySpec) -> None:
         super().__init__(kind)
         if not isinstance(kind.action_space, spaces.Discrete):
             raise SpaceMismatchError(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from marl.data.task import AgentID, Kind, PolicyID
+from marl.data.task import AgentID, AgentType, PolicyID
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.mappers.matchmaking import Matchmaking, Seating
 from marl.populations.config import PopulationConfig
@@ -20,7 +20,7 @@ EXPLOITERS = ("main_exploiter", "league_exploiter")
 
 
 @dataclass(frozen=True)
-class Side:
+class Population:
     """One population."""
 
     name: str
@@ -34,12 +34,12 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Everything about a population run that follows from the scenario and the world."""
+class PopulationLayout:
+    """Everything about a population run that follows from the scenario and the env."""
 
     config: PopulationConfig
     players: Mapping[str, tuple[AgentID, ...]]
-    sides: tuple[Side, ...]
+    sides: tuple[Population, ...]
     teams: tuple[int, ...]  # per seat: the number of its player
 
     @property
@@ -50,15 +50,15 @@ class Stage:
             for i, player in enumerate(self.players)
         }
 
-    def side_of(self, player: str) -> Side:
+    def side_of(self, player: str) -> Population:
         return next(side for side in self.sides if player in side.players)
 
     @property
-    def learners(self) -> dict[PolicyID, Side]:
+    def learners(self) -> dict[PolicyID, Population]:
         return {learner: side for side in self.sides for learner in side.learners}
 
     @property
-    def crowds(self) -> dict[PolicyID, dict[str, PolicyID]]:
+    def opponents(self) -> dict[PolicyID, dict[str, PolicyID]]:
         """For each learner: the policy that plays each player which it may meet."""
         return {
             learner: {
@@ -70,31 +70,35 @@ class Stage:
         }
 
     @property
-    def mixtures(self) -> dict[PolicyID, Side]:
+    def mixtures(self) -> dict[PolicyID, Population]:
         """All mixtures and the side whose members they hold."""
-        crowds = {policy: self.side_of(player) for faced in self.crowds.values() for player, policy in faced.items()}
-        return {**crowds, **{side.answer: side for side in self.sides}}
+        opponents = {
+            policy: self.side_of(player) for faced in self.opponents.values() for player, policy in faced.items()
+        }
+        return {**opponents, **{side.answer: side for side in self.sides}}
 
     def matchmaking(self) -> Matchmaking:
         learners = {player: self.side_of(player).learners for player in self.players}
-        return Matchmaking(self.players, learners, self.crowds, self.config.self_share)
+        return Matchmaking(self.players, learners, self.opponents, self.config.self_share)
 
     def answers(self) -> Seating:
         return Seating(self.players, {player: self.side_of(player).answer for player in self.players})
 
 
-def crowd_id(side: Side, learner: PolicyID) -> PolicyID:
+def crowd_id(side: Population, learner: PolicyID) -> PolicyID:
     return f"{side.name}.against.{learner}"
 
 
-def set_stage(config: PopulationConfig, groups: Mapping[str, Sequence[AgentID]], kinds: Sequence[Kind]) -> Stage:
+def set_stage(
+    config: PopulationConfig, groups: Mapping[str, Sequence[AgentID]], kinds: Sequence[AgentType]
+) -> PopulationLayout:
     """Players, sides and policies; refuses what cannot be a population."""
     names = [name for kind in kinds for name in kind.agents]
     players = find_players(config.players, groups, names)
     kind_of = {player: _kind(player, ids, kinds) for player, ids in players.items()}
     if len(players) < 2:
         raise ConfigError(
-            f"population: {config.kind} needs two players or more, but the world has only {', '.join(players)}. Split its "
+            f"population: {config.kind} needs two players or more, but the env has only {', '.join(players)}. Split its "
             "agents by population.players or multiagent.groups."
         )
     if config.symmetric and len(set(kind_of.values())) > 1:
@@ -106,12 +110,12 @@ def set_stage(config: PopulationConfig, groups: Mapping[str, Sequence[AgentID]],
     shares = {SYMMETRIC: tuple(players)} if config.symmetric else {player: (player,) for player in players}
     more = EXPLOITERS if config.kind == "league" else ()
     sides = tuple(
-        Side(name, members, kind_of[members[0]], (name, *(f"{name}.{one}" for one in more)))
+        Population(name, members, kind_of[members[0]], (name, *(f"{name}.{one}" for one in more)))
         for name, members in shares.items()
     )
     numbers = {player: i for i, player in enumerate(players)}
     teams = tuple(numbers[_owner(name, players)] for name in names)
-    return Stage(config, players, sides, teams)
+    return PopulationLayout(config, players, sides, teams)
 
 
 def find_players(
@@ -124,7 +128,7 @@ def find_players(
             if not any(_fits(seat, agent) for seat in names):
                 known = sorted({seat.split("[")[0] for seat in names})
                 raise ConfigError(
-                    f"population: player {name!r} has the agent {agent!r}, which the world does not have. Agents: "
+                    f"population: player {name!r} has the agent {agent!r}, which the env does not have. Agents: "
                     f"{', '.join(known)}."
                 )
     for seat in names:
@@ -159,7 +163,7 @@ def _fits(seat: AgentID, agent: AgentID) -> bool:
     return name == agent or fnmatchcase(name, agent)
 
 
-def _kind(player: str, ids: Sequence[AgentID], kinds: Sequence[Kind]) -> int:
+def _kind(player: str, ids: Sequence[AgentID], kinds: Sequence[AgentType]) -> int:
     found = [k for k, kind in enumerate(kinds) if any(_fits(seat, i) for seat in kind.agents for i in ids)]
     if len(found) > 1:
         raise SpaceMismatchError(

@@ -14,7 +14,7 @@ import networkx as nx
 
 
 @dataclass
-class Ancestry:
+class Lineage:
     """One member: who made it, when, and out of whom."""
 
     name: str
@@ -29,7 +29,7 @@ class Ancestry:
         return asdict(self)
 
 
-def lineage_graph(members: Mapping[str, Ancestry]) -> nx.MultiDiGraph:
+def lineage_graph(members: Mapping[str, Lineage]) -> nx.MultiDiGraph:
     """All members and their relations."""
     graph = nx.MultiDiGraph()
     for name, one in members.items():

@@ -27,19 +27,23 @@ from marl.policies.build import build_policy
 from marl.policies.config import PolicySpec
 from marl.policies.mixture import Mixture
 from marl.policies.policy import Policy
-from marl.populations.lineage import Ancestry, lineage_graph
+from marl.populations.layout import Population, PopulationLayout
+from marl.populations.lineage import Lineage, lineage_graph
 from marl.populations.members import Member
 from marl.populations.payoffs import PayoffTable
 from marl.populations.solvers import facing, meta_strategy, priorities, shares, without_rounding
-from marl.populations.layout import Side, Stage
 from marl.rollout.pool import WorkerPool
 
 
-class Population:
+class PopulationTrainer:
     """The members of all sides, who meets whom, and what is known of it. Its members live in the mixtures' weights."""
 
     def __init__(
-        self, stage: Stage, policies: Mapping[PolicyID, Policy], specs: Mapping[PolicyID, PolicySpec], seed: int
+        self,
+        stage: PopulationLayout,
+        policies: Mapping[PolicyID, Policy],
+        specs: Mapping[PolicyID, PolicySpec],
+        seed: int,
     ) -> None:
         self.stage, self.config, self.policies, self.specs, self.seed = stage, stage.config, policies, specs, seed
         self.round = 0
@@ -47,8 +51,8 @@ class Population:
         self.table = PayoffTable(stage, self.config.matches, seed)
         self.ages = dict.fromkeys(stage.learners, 0)
         self.parents: dict[PolicyID, str | None] = dict.fromkeys(stage.learners)
-        self.members: dict[str, list[Ancestry]] = {
-            side.name: [Ancestry(f"{side.name}_0", side.name, "first weights", 0, 0)] for side in stage.sides
+        self.members: dict[str, list[Lineage]] = {
+            side.name: [Lineage(f"{side.name}_0", side.name, "first weights", 0, 0)] for side in stage.sides
         }
         self.numbers: dict[str, Any] = {}  # of the last round, for results
         if not self.config.begins_fresh:
@@ -116,10 +120,10 @@ class Population:
     def _met(self, learner: PolicyID, place: int, number: int) -> list[tuple[tuple[int, ...], float]]:
         """The likeliest pairings that the learner, as member ``number`` of player ``place``, meets."""
         players = list(self.stage.players)
-        crowds = self.stage.crowds[learner]
+        opponents = self.stage.opponents[learner]
         found: list[tuple[tuple[int, ...], float]] = []
         for foe in (p for i, p in enumerate(players) if i != place):
-            chances = self.mixture(crowds[foe]).chances.cpu().numpy()
+            chances = self.mixture(opponents[foe]).chances.cpu().numpy()
             for member in np.flatnonzero(chances > 1e-3):
                 pairing = [self._newest(self.stage.side_of(p)) for p in players]
                 pairing[place], pairing[players.index(foe)] = number, int(member)
@@ -131,7 +135,7 @@ class Population:
         number = self.mixture(side.answer).add(self.policies[learner].get_weights())
         against = {
             one.name: float(chance)
-            for player, crowd in self.stage.crowds[learner].items()
+            for player, crowd in self.stage.opponents[learner].items()
             for one, chance in zip(
                 self.members[self.stage.side_of(player).name], self.mixture(crowd).chances, strict=False
             )
@@ -139,7 +143,7 @@ class Population:
         }
         name = f"{side.name}_{number}"
         self.members[side.name].append(
-            Ancestry(name, side.name, learner, self.round, timesteps, self.parents[learner], against)
+            Lineage(name, side.name, learner, self.round, timesteps, self.parents[learner], against)
         )
         self.parents[learner] = name
 
@@ -156,7 +160,7 @@ class Population:
         for player, strategy in zip(self.stage.players, answer, strict=True):
             self.mixture(self.stage.side_of(player).answer).set_chances(strategy)
         for learner, side in self.stage.learners.items():
-            for player, crowd in self.stage.crowds[learner].items():
+            for player, crowd in self.stage.opponents[learner].items():
                 foe = self.stage.side_of(player)
                 self.mixture(crowd).set_chances(self._chances(learner, side, foe, payoffs, answer))
         self.numbers = self._told(payoffs, answer, before)
@@ -171,7 +175,7 @@ class Population:
         return tuple(np.full(self.size(side), 1 / self.size(side)) for side in sides)
 
     def _chances(
-        self, learner: PolicyID, side: Side, foe: Side, payoffs: PayoffTensor | None, answer: Profile
+        self, learner: PolicyID, side: Population, foe: Population, payoffs: PayoffTensor | None, answer: Profile
     ) -> Strategy:
         """How likely the learner meets each member of ``foe``."""
         size = self.size(foe)
@@ -193,7 +197,7 @@ class Population:
         me, other = players.index(side.players[0]), players.index(foe.players[-1])
         return priorities(self.config, shares(payoffs, me, facing(payoffs, me, own[-1], other)))
 
-    def _newest(self, side: Side) -> int:
+    def _newest(self, side: Population) -> int:
         """The newest snapshot of the side's main learner."""
         mains = (side.learners[0], "first weights")
         return max(i for i, one in enumerate(self.members[side.name]) if one.learner in mains)
@@ -205,10 +209,10 @@ class Population:
         assert isinstance(found, Mixture)
         return found
 
-    def size(self, side: Side) -> int:
+    def size(self, side: Population) -> int:
         return len(self.mixture(side.answer))
 
-    def _as_member(self, side: Side, number: int) -> Member:
+    def _as_member(self, side: Population, number: int) -> Member:
         spec = self.specs[side.learners[0]]
         return Member(f"{side.name}_{number}", spec, self.mixture(side.answer).weights_of_member(number))
 
@@ -269,6 +273,6 @@ class Population:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.round, self.steps_at_round = state["round"], state["steps_at_round"]
         self.ages, self.parents = dict(state["ages"]), dict(state["parents"])
-        self.members = {side: [Ancestry(**one) for one in members] for side, members in state["members"].items()}
+        self.members = {side: [Lineage(**one) for one in members] for side, members in state["members"].items()}
         self.table.load_state_dict(state["table"])
         self.numbers = dict(state["numbers"])

@@ -1,4 +1,4 @@
-"""What a worker needs for matches and keeps for the next ones: copies of the world, and the policies that it has built."""
+"""What a worker needs for matches and keeps for the next ones: copies of the env, and the policies that it has built."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from typing import TypeAlias
 from weakref import WeakKeyDictionary, finalize
 
 from marl.envs.batched import BatchedEnv
-from marl.envs.vector.env_errors import close_all
 from marl.envs.registry import resolve_env
+from marl.envs.vector.env_errors import close_all
 from marl.policies.policy import Policy
 from marl.populations.members import Member, Played, build
-from marl.rollout.config import WorldRecipe
+from marl.rollout.config import EnvRecipe
 from marl.rollout.worker import RolloutWorker
 
 DICT_BATCH, NATIVE_BATCH = 64, 512  # episodes per batch
-DICT_LANES = 32  # copies of a dict world, which are stepped one by one; a native world has a lane for each episode
+DICT_LANES = 32  # copies of a dict env, which are stepped one by one; a native env has a lane for each episode
 POLICIES_KEPT = 64  # built policies that a worker keeps for later batches
 
 MemberKey: TypeAlias = str
 
 
-def is_native(recipe: WorldRecipe) -> bool:
-    """Whether copies of the world are stepped together, so that many of them cost little more than one."""
+def is_native(recipe: EnvRecipe) -> bool:
+    """Whether copies of the env are stepped together, so that many of them cost little more than one."""
     creator = resolve_env(recipe.env)
     return isinstance(creator, type) and issubclass(creator, BatchedEnv) and not recipe.wrappers
 
 
-def episodes_per_batch(recipe: WorldRecipe) -> int:
+def episodes_per_batch(recipe: EnvRecipe) -> int:
     return NATIVE_BATCH if is_native(recipe) else DICT_BATCH
 
 
 class Arena:
-    """A worker's copies of the world for matches, and the policies that it has built."""
+    """A worker's copies of the env for matches, and the policies that it has built."""
 
     def __init__(self, worker: RolloutWorker) -> None:
-        self._most_lanes = NATIVE_BATCH if is_native(worker.spec.world) else DICT_LANES
-        self._worlds: dict[int, BatchedEnv] = {}
+        self._most_lanes = NATIVE_BATCH if is_native(worker.spec.env_recipe) else DICT_LANES
+        self._envs: dict[int, BatchedEnv] = {}
         self._policies: OrderedDict[tuple[MemberKey, bool], Policy] = OrderedDict()
 
     def copies(self, worker: RolloutWorker, episodes: int) -> BatchedEnv:
         """A lane per episode, rounded up to a power of two: the number follows from the batch alone."""
-        lanes = min(1 << (episodes - 1).bit_length(), self._most_lanes)
-        if lanes not in self._worlds:
-            self._worlds[lanes] = worker.make_copies(lanes)
-        return self._worlds[lanes]
+        env_ids = min(1 << (episodes - 1).bit_length(), self._most_lanes)
+        if env_ids not in self._envs:
+            self._envs[env_ids] = worker.make_copies(env_ids)
+        return self._envs[env_ids]
 
     def policy(self, worker: RolloutWorker, member: Member, explore: bool | None) -> Policy:
         """Built when first needed; those that were not needed for longest are forgotten."""
@@ -58,8 +58,8 @@ class Arena:
         return self._policies[place]
 
     def close(self) -> None:
-        for world in self._worlds.values():
-            close_all([world], world.name)
+        for env in self._envs.values():
+            close_all([env], env.name)
 
 
 _arenas: WeakKeyDictionary[RolloutWorker, Arena] = WeakKeyDictionary()

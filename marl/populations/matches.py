@@ -4,7 +4,7 @@ A *job* seats members and names the seeds of the episodes to play. Jobs are cut,
 ``episodes_per_batch``; a batch is played by one worker, one lane per episode, so one forward pass serves all agents that a
 member plays in the batch. Everything random in a batch follows from its seatings and seeds. Therefore the same jobs give
 the same numbers on any pool with any number of workers. An episode that is played in another batch (other jobs around
-it) meets the same world, but its policies draw other actions.
+it) meets the same env, but its policies draw other actions.
 
 A *player* is an agent or a group of agents; its payoff is the sum of their returns.
 """
@@ -24,15 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marl.data.episode import Episode, EpisodeStats
-from marl.data.task import AgentID, Kind, PolicyID
+from marl.data.task import AgentID, AgentType, PolicyID
 from marl.envs.groups import AgentGroups
 from marl.envs.vector.layout import pattern_of
 from marl.errors import ConfigError
 from marl.mappers.mapper import Mapper
 from marl.populations.match_envs import MemberKey, arena_of, episodes_per_batch
 from marl.populations.members import Member
+from marl.rollout.env_runner import EnvRunner
 from marl.rollout.episodes import ended_episodes
-from marl.rollout.env_runner import Player
 from marl.rollout.pool import WorkerPool
 from marl.rollout.worker import RolloutWorker
 
@@ -54,7 +54,7 @@ class Job:
     seeds: tuple[int, ...]
 
 
-def seats_of_players(players: Players, kinds: Sequence[Kind]) -> dict[PlayerID, tuple[int, ...]]:
+def seats_of_players(players: Players, kinds: Sequence[AgentType]) -> dict[PlayerID, tuple[int, ...]]:
     """The seats of each player; nobody may be left out, because nobody would act for that agent."""
     for player, agents in players.items():
         if isinstance(agents, str) or not all(isinstance(agent, str) for agent in agents):
@@ -83,7 +83,7 @@ def play_jobs(
 
     ``explore`` None: members whose strategy is a distribution draw from it, others play their best guess.
     """
-    batches = batches_of(jobs, episodes_per_batch(worker.spec.world))
+    batches = batches_of(jobs, episodes_per_batch(worker.spec.env_recipe))
     pieces = [_play_batch(worker, members, batch, players, explore) for batch in batches]
     return _put_together(jobs, pieces, len(players))
 
@@ -120,9 +120,9 @@ def _play_batch(
     keys = list(dict.fromkeys(key for job in jobs for _, key in job.seating))
     policies = {key: arena.policy(worker, members[key], explore) for key in keys}
     kinds = {key: members[key].spec.kind for key in keys}
-    world = arena.copies(worker, len(seeds))
-    player = Player(
-        world, policies, kinds, _Seating(seatings), worker.spec.config, worker.index, _teams(players, world.kinds)
+    env = arena.copies(worker, len(seeds))
+    player = EnvRunner(
+        env, policies, kinds, _Seating(seatings), worker.spec.config, worker.index, _teams(players, env.kinds)
     )
     earned = np.zeros((len(seeds), len(players)))
     book = _Book(players)
@@ -137,7 +137,7 @@ def _generator(jobs: Sequence[Job]) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))
 
 
-def _teams(players: Players, kinds: Sequence[Kind]) -> list[int]:
+def _teams(players: Players, kinds: Sequence[AgentType]) -> list[int]:
     """The number of each seat's player."""
     team = {seat: number for number, seats in enumerate(seats_of_players(players, kinds).values()) for seat in seats}
     return [team[seat] for seat in range(len(team))]
@@ -196,7 +196,7 @@ def play(
 
     Rounds grow while they are short. How many batches a round has changes nothing about the numbers.
     """
-    batches, workers = batches_of(jobs, episodes_per_batch(pool.spec.world)), len(pool.indices)
+    batches, workers = batches_of(jobs, episodes_per_batch(pool.spec.env_recipe)), len(pool.indices)
     per_worker = 1
     while batches:
         now, batches = batches[: per_worker * workers], batches[per_worker * workers :]

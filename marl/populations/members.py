@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marl.config import Config
-from marl.data.task import Array, Floats, Kind
+from marl.data.task import AgentType, Array, Floats
 from marl.errors import SpaceMismatchError
 from marl.policies.build import build_policy
 from marl.policies.config import PolicySpec, ScriptedConfig
@@ -29,7 +29,7 @@ BEST_GUESS = ("value", "deterministic", "nfsp")  # ways of acting whose explorat
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A frozen policy. ``spec.kind`` is the kind of agents that it plays in the world of its matches."""
+    """A frozen policy. ``spec.kind`` is the kind of agents that it plays in the env of its matches."""
 
     name: str
     spec: PolicySpec
@@ -68,7 +68,7 @@ class Member:
         return self.spec.acts not in BEST_GUESS
 
 
-def build(member: Member, kinds: Sequence[Kind]) -> Policy:
+def build(member: Member, kinds: Sequence[AgentType]) -> Policy:
     """The policy; its weights have to fit the agents that it is to play."""
     kind = kinds[member.spec.kind]
     policy = build_policy(member.spec, kind)
@@ -80,7 +80,7 @@ def build(member: Member, kinds: Sequence[Kind]) -> Policy:
         wrong = next(name for name in [*mine, *theirs] if mine.get(name) != theirs.get(name))
         raise SpaceMismatchError(
             f"policy {member.name!r} cannot play {kind.agents[0]!r} ({kind.observation_space}, {kind.action_space}): its "
-            f"{wrong} has shape {theirs.get(wrong, 'none')}, expected {mine.get(wrong, 'none')}. Let it play the world that "
+            f"{wrong} has shape {theirs.get(wrong, 'none')}, expected {mine.get(wrong, 'none')}. Let it play the env that "
             "it was trained on."
         )
     policy.set_weights(weights)
@@ -93,11 +93,11 @@ class Played(Policy):
     def __init__(self, policy: Policy, explore: bool) -> None:
         super().__init__(policy.kind)
         self.policy, self.explores = policy, explore
-        self.world_units, self.carry_size = policy.world_units, policy.carry_size
+        self.env_units, self.carry_size = policy.env_units, policy.carry_size
         self.remembers_reward, self.draws_lots = policy.remembers_reward, policy.draws_lots
 
-    def draw(self, lots: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.policy.draw(lots)
+    def draw(self, episode_uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.policy.draw(episode_uniform)
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         del explore

@@ -11,10 +11,10 @@ import numpy as np
 
 from marl.errors import ConfigError
 from marl.gametheory.payoffs import PayoffTensor
+from marl.populations.layout import PopulationLayout
 from marl.populations.matches import Job, Returns, play_all
 from marl.populations.members import Member
 from marl.populations.payoff_estimates import over_seatings, seatings, standard_error
-from marl.populations.layout import Stage
 from marl.rollout.pool import WorkerPool
 
 MOST_PAIRINGS = 20_000  # new ones of one round
@@ -26,7 +26,7 @@ Pairing = tuple[int, ...]
 class PayoffTable:
     """Means and standard errors of every pairing, by players in the order of the stage."""
 
-    def __init__(self, stage: Stage, matches: int, seed: int) -> None:
+    def __init__(self, stage: PopulationLayout, matches: int, seed: int) -> None:
         self.stage, self.matches, self.seed = stage, matches, seed
         self.played: dict[Pairing, Returns] = {}
         # All pairings play the same episodes: whoever is dealt better cards by luck, all are.

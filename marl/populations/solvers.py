@@ -13,7 +13,7 @@ from marl.gametheory.solve.zero_sum import zero_sum
 from marl.populations.config import PopulationConfig
 
 ROUNDING = 1e-5
-"""Returns are float32: payoffs of a zero-sum world add up to 0 as far as this, relative to their size."""
+"""Returns are float32: payoffs of a zero-sum env add up to 0 as far as this, relative to their size."""
 
 
 def meta_strategy(config: PopulationConfig, payoffs: PayoffTensor) -> Profile:

@@ -24,7 +24,7 @@ from marl.envs.batched import State
 from marl.policies.build import weights_of
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
-from marl.rollout.pool import Round, together
+from marl.rollout.pool import Collected, concat_rollouts
 from marl.rollout.ray_pool import RayPool, answered, finished
 from marl.rollout.worker import Weights
 
@@ -47,7 +47,7 @@ class AsyncRayPool(RayPool):
 
     # -- collecting ------------------------------------------------------------------------------------------------
 
-    def collect(self, steps: int) -> Round:
+    def collect(self, steps: int) -> Collected:
         self._note_beginnings()
         for index in self.indices:
             if index not in self.under_way:
@@ -60,7 +60,7 @@ class AsyncRayPool(RayPool):
         self._send_off(index, steps)
         self.lags.append(self.version - rollout.version)
         rollout.batch.first_lane = (index - 1) * self.spec.config.num_envs_per_worker
-        taken = together([rollout])
+        taken = concat_rollouts([rollout])
         taken.extra = {"policy_lag_mean": float(np.mean(self.lags)), "policy_lag_max": float(max(self.lags))}
         return taken
 

@@ -34,7 +34,7 @@ class RolloutConfig(Config):
         "with the newest weights it can get while learners learn. auto: async for a3c, impala, apex and "
         "apex_ddpg on Ray, else sync.",
     )
-    num_envs_per_worker: PositiveInt = Field(1, description="Copies of the world in each worker, stepped together.")
+    num_envs_per_worker: PositiveInt = Field(1, description="Copies of the env in each worker, stepped together.")
     rollout_fragment_length: PositiveInt | Literal["auto"] = Field(
         "auto",
         description="Steps of each copy per round. auto: what the on-policy learners' train_batch_size asks for, else 4.",
@@ -49,7 +49,7 @@ class RolloutConfig(Config):
     )
     env_timeout_s: PositiveFloat | None = Field(
         None,
-        description="Seconds that one step or reset of the world may take before the run ends with an error.",
+        description="Seconds that one step or reset of the env may take before the run ends with an error.",
     )
     check_bounds: bool = Field(
         True,
@@ -58,7 +58,7 @@ class RolloutConfig(Config):
     )
     fresh_env_per_episode: bool = Field(
         False,
-        description="Build the world anew for each episode: for worlds that remember something over resets.",
+        description="Build the env anew for each episode: for envs that remember something over resets.",
     )
     normalize_actions: bool = Field(
         True,
@@ -75,7 +75,7 @@ class RolloutConfig(Config):
     )
     create_env_on_driver: bool = Field(
         False,
-        description="Beside Ray workers the driver has copies of the world as well (workers.local_worker(), foreach_env); it "
+        description="Beside Ray workers the driver has copies of the env as well (workers.local_worker(), foreach_env); it "
         "does not collect with them.",
     )
     log_level: LogLevel = Field(
@@ -100,7 +100,7 @@ class RolloutConfig(Config):
     )
     env_task_fn: str | Callable[..., Any] | None = Field(
         None,
-        description="package.module:function of (result, env, ctx) -> task, asked for every copy of the world after each "
+        description="package.module:function of (result, env, ctx) -> task, asked for every copy of the env after each "
         "iteration; a task other than the copy's last one is handed to its set_task, None changes nothing.",
     )
     input: str | None = Field(
@@ -154,8 +154,8 @@ class EvaluationConfig(Config):
     )
     env: str | Callable[..., Any] | None = Field(
         None,
-        description="Another world to evaluate on, with the same agents and spaces; it gets neither the env_config nor the "
-        "wrappers of training. Default: the world of training.",
+        description="Another env to evaluate on, with the same agents and spaces; it gets neither the env_config nor the "
+        "wrappers of training. Default: the env of training.",
     )
     env_config: dict[str, Any] | None = Field(
         None, description="Changes to env_config for evaluation; all of it where evaluation has an env of its own."
@@ -167,8 +167,8 @@ class EvaluationConfig(Config):
 
 
 @dataclass(frozen=True)
-class WorldRecipe:
-    """All that is needed to build copies of a world."""
+class EnvRecipe:
+    """All that is needed to build copies of an env."""
 
     env: str | EnvCreator
     env_config: Mapping[str, Any] = field(default_factory=dict)
@@ -176,11 +176,11 @@ class WorldRecipe:
 
 
 @dataclass(frozen=True)
-class StageWorld:
+class StageEnv:
     """What is played in one stage of a curriculum."""
 
-    world: WorldRecipe
-    evaluation_world: WorldRecipe | None = None  # None: the world of training
+    env_recipe: EnvRecipe
+    evaluation_recipe: EnvRecipe | None = None  # None: the env of training
     task: Any = None  # told to every copy; None: nothing is told
 
 
@@ -197,7 +197,7 @@ class RolloutSpec:
     config: RolloutConfig
     complete_episodes: bool = False
     evaluation_mapper: Mapper | None = None
-    evaluation_world: WorldRecipe | None = None  # None: the world of training
+    evaluation_recipe: EnvRecipe | None = None  # None: the env of training
     imports: tuple[str, ...] = ()
     torch_threads: int = 1
     registered: Mapping[str, EnvCreator] = field(default_factory=dict)
@@ -208,15 +208,15 @@ class RolloutSpec:
         None  # per seat: those of one team draw one lot per episode; None: each seat its own
     )
 
-    stages: tuple[StageWorld, ...] = ()  # of a curriculum; none: there is one world
-    evaluation_takes_tasks: bool = True  # false: evaluation has a world of its own, with tasks of its own
+    stages: tuple[StageEnv, ...] = ()  # of a curriculum; none: there is one env
+    evaluation_takes_tasks: bool = True  # false: evaluation has an env of its own, with tasks of its own
     trust: Trust | None = None  # in the file that all of this comes from; None: the user wrote it
 
     @property
-    def world(self) -> WorldRecipe:
-        """The world of training; with a curriculum, the one that its stages change."""
-        return WorldRecipe(self.env, self.env_config, self.wrappers)
+    def env_recipe(self) -> EnvRecipe:
+        """The env of training; with a curriculum, the one that its stages change."""
+        return EnvRecipe(self.env, self.env_config, self.wrappers)
 
-    def stage(self, number: int) -> StageWorld:
+    def stage(self, number: int) -> StageEnv:
         """What is played in a stage of the curriculum; without one everything is stage 0."""
-        return self.stages[number] if self.stages else StageWorld(self.world, self.evaluation_world)
+        return self.stages[number] if self.stages else StageEnv(self.env_recipe, self.evaluation_recipe)

@@ -1,4 +1,4 @@
-"""Plays: asks the mapper who decides, asks the policies what to do, steps the worlds."""
+"""Plays: asks the mapper who decides, asks the policies what to do, steps the envs."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from marl.data.actions import Columns
 from marl.data.clock import Clock
 from marl.data.episode import Episode
 from marl.data.task import AgentID, Array, Bools, Floats, Ints, PolicyID
-from marl.envs.batched import BatchedEnv, Frame, State
-from marl.envs.vector.env_errors import guarded
+from marl.envs.batched import BatchedEnv, State, StepOutput
 from marl.envs.vector.checks import FrameCheck
+from marl.envs.vector.env_errors import guarded
 from marl.errors import CheckpointError, EnvTimeoutError, PolicyError, SpaceMismatchError, UserError, let_through
 from marl.mappers.mapper import Mapper, check_known
 from marl.policies.policy import Decision, Inputs, Policy
 from marl.rollout.config import RolloutConfig
-from marl.rollout.episode_stats import Ledger
-from marl.rollout.episode_callbacks import Watch
+from marl.rollout.episode_callbacks import EpisodeCallbacks
+from marl.rollout.episode_stats import EpisodeStatsRecorder
 
 
 @dataclass(slots=True)
-class Choices:
+class Actions:
     """What everybody does in one step. Cells of absent agents mean nothing."""
 
     actions: list[Array]  # per kind [E, A_k, *action_shape]
@@ -35,99 +35,101 @@ class Choices:
     carry: list[Floats]  # per kind [E, A_k, carry_size], before the decision
 
 
-class Player:
+class EnvRunner:
     """``E`` running episodes and who plays in them. Collecting, evaluating and ``marl rollout`` all play through it."""
 
     def __init__(
-        self, world: BatchedEnv, policies: Mapping[PolicyID, Policy], kinds: Mapping[PolicyID, int], mapper: Mapper,
+        self, env: BatchedEnv, policies: Mapping[PolicyID, Policy], kinds: Mapping[PolicyID, int], mapper: Mapper,
         config: RolloutConfig, worker_index: int = 0, teams: Sequence[int] | None = None,
     ) -> None:  # fmt: skip
-        self.world, self.mapper, self.config, self.worker_index = world, mapper, config, worker_index
+        self.env, self.mapper, self.config, self.worker_index = env, mapper, config, worker_index
         self.policy_ids = list(policies)
         self.policies = [policies[name] for name in self.policy_ids]
         self.kind_of_policy = [kinds[name] for name in self.policy_ids]
-        self.ledger = Ledger(world, self.policy_ids)
-        self._check = FrameCheck(world)
+        self.ledger = EpisodeStatsRecorder(env, self.policy_ids)
+        self._check = FrameCheck(env)
         self.clock = Clock()  # where the time goes; whoever renders between two steps ends it by lap("env_render")
         self.watchful = True  # looks at the numbers of every frame; a worker looks at those of a whole grid
-        lanes, seats = world.num_envs, len(world.seat_names)
-        self.policy_of = np.zeros((lanes, seats), np.int64)
+        env_ids, seats = env.num_envs, len(env.seat_names)
+        self.policy_of = np.zeros((env_ids, seats), np.int64)
         self.carry = [
-            np.zeros((lanes, kind.size, size), np.float32)
+            np.zeros((env_ids, kind.size, size), np.float32)
             for kind, size in zip(
-                world.kinds, carry_sizes(self.policies, self.kind_of_policy, len(world.kinds)), strict=True
+                env.kinds, carry_sizes(self.policies, self.kind_of_policy, len(env.kinds)), strict=True
             )
         ]
         self.teams = np.arange(seats) if teams is None else np.asarray(teams)  # seats of one team draw one lot
-        self.lots = np.zeros((lanes, seats))
-        self.drawn = {name: self.lots.copy() for name, p in policies.items() if p.draws_lots}  # what lots mean to it
-        self._column = [np.tile(np.arange(kind.size), lanes) for kind in world.kinds]  # seat within the kind, per row
-        self.alive = np.zeros((lanes, seats), bool)  # has been asked and has not ended
-        self.t = np.zeros(lanes, np.int64)
-        self.eps_id = np.zeros(lanes, np.int64)
+        self.episode_uniform = np.zeros((env_ids, seats))
+        self.drawn = {
+            name: self.episode_uniform.copy() for name, p in policies.items() if p.draws_lots
+        }  # what lots mean to it
+        self._column = [np.tile(np.arange(kind.size), env_ids) for kind in env.kinds]  # seat within the kind, per row
+        self.alive = np.zeros((env_ids, seats), bool)  # has been asked and has not ended
+        self.t = np.zeros(env_ids, np.int64)
+        self.eps_id = np.zeros(env_ids, np.int64)
         self.episodes_begun = 0
-        self.episodes = [Episode(0, 0, worker_index, lane) for lane in range(lanes)]
-        self.watch: Watch | None = None  # calls a user's hooks for these episodes
-        self.view: Frame
-        if mapper.fixed and world.fixed_seats:
-            for seat, agent in enumerate(world.seat_names):
+        self.episodes = [Episode(0, 0, worker_index, env_id) for env_id in range(env_ids)]
+        self.watch: EpisodeCallbacks | None = None  # calls a user's hooks for these episodes
+        self.view: StepOutput
+        if mapper.fixed and env.fixed_seats:
+            for seat, agent in enumerate(env.seat_names):
                 self.policy_of[:, seat] = self._ask(self.episodes[0], seat, agent)
 
     # -- episodes --------------------------------------------------------------------------------------------------
 
-    def begin(self, lanes: Ints, seeds: Ints) -> None:
+    def begin(self, env_ids: Ints, seeds: Ints) -> None:
         """Start new episodes in these lanes."""
         self.clock.lap("raw_obs_processing")
         with self.time_limit("reset"):
-            self.view = guarded(lambda: self.world.reset(lanes, seeds), "reset", self._where)
+            self.view = guarded(lambda: self.env.reset(env_ids, seeds), "reset", self._where)
         self.clock.lap("env_wait")
-        self.t[lanes] = 0
+        self.t[env_ids] = 0
         self._look(self.view)
-        self.ledger.begin(lanes)
-        self.alive[lanes] = self.view.present[lanes]
+        self.ledger.begin(env_ids)
+        self.alive[env_ids] = self.view.present[env_ids]
         # Unique over all workers of a run; only the order within a worker matters.
         first = self.worker_index * 2**40 + self.episodes_begun
-        self.eps_id[lanes] = first + np.arange(len(lanes))
-        self.episodes_begun += len(lanes)
+        self.eps_id[env_ids] = first + np.arange(len(env_ids))
+        self.episodes_begun += len(env_ids)
         for column in self.carry:
-            column[lanes] = 0.0
+            column[env_ids] = 0.0
         if self.drawn:
-            self.lots[lanes] = lots(seeds, self.teams)
-        if not (self.mapper.fixed and self.world.fixed_seats):
-            self._seat_everybody(lanes, seeds)
+            self.episode_uniform[env_ids] = episode_uniform(seeds, self.teams)
+        if not (self.mapper.fixed and self.env.fixed_seats):
+            self._seat_everybody(env_ids, seeds)
         elif self.watch is not None:
-            for lane, seed in zip(lanes.tolist(), seeds.tolist(), strict=True):
-                self._renew(lane, seed, dict(self.episodes[0].policies))
-        self.ledger.seen[lanes] |= self.view.present[lanes]
+            for env_id, seed in zip(env_ids.tolist(), seeds.tolist(), strict=True):
+                self._renew(env_id, seed, dict(self.episodes[0].policies))
+        self.ledger.seen[env_ids] |= self.view.present[env_ids]
         if self.watch is not None:
-            self.watch.begin(lanes)
+            self.watch.begin(env_ids)
 
-    def _renew(self, lane: int, seed: int, policies: dict[AgentID, PolicyID]) -> None:
+    def _renew(self, env_id: int, seed: int, policies: dict[AgentID, PolicyID]) -> None:
         """An episode's own object, which tells more where hooks watch it."""
         if self.watch is not None:
-            self.episodes[lane] = self.watch.new_episode(lane, seed)
-            self.episodes[lane].policies = policies
+            self.episodes[env_id] = self.watch.new_episode(env_id, seed)
+            self.episodes[env_id].policies = policies
         else:
-            self.episodes[lane] = Episode(int(self.eps_id[lane]), seed, self.worker_index, lane, policies)
+            self.episodes[env_id] = Episode(int(self.eps_id[env_id]), seed, self.worker_index, env_id, policies)
 
-    def _seat_everybody(self, lanes: Ints, seeds: Ints) -> None:
-        for lane, seed in zip(lanes.tolist(), seeds.tolist(), strict=True):
-            self._renew(lane, seed, {})
-            if self.world.fixed_seats:
-                for seat, agent in enumerate(self.world.seat_names):
-                    self.policy_of[lane, seat] = self._ask(self.episodes[lane], seat, agent)
-        for lane, seat in self.view.born:
-            self.ledger.hand_over(lane, seat, 0)
+    def _seat_everybody(self, env_ids: Ints, seeds: Ints) -> None:
+        for env_id, seed in zip(env_ids.tolist(), seeds.tolist(), strict=True):
+            self._renew(env_id, seed, {})
+            if self.env.fixed_seats:
+                for seat, agent in enumerate(self.env.seat_names):
+                    self.policy_of[env_id, seat] = self._ask(self.episodes[env_id], seat, agent)
+        for env_id, seat in self.view.born:
+            self.ledger.hand_over(env_id, seat, 0)
         self._welcome(self.view.born)
 
     def _welcome(self, born: Sequence[tuple[int, int]]) -> None:
         """New agents took seats: ask who plays them (again the same policy if they come back in the same episode)."""
-        for lane, seat in born:
-            agent, episode = self.world.agent_at(lane, seat), self.episodes[lane]
-            self.policy_of[lane, seat] = self._ask(episode, seat, agent)
-            for kind, column in zip(self.world.kinds, self.carry, strict=True):
+        for env_id, seat in born:
+            agent, episode = self.env.agent_at(env_id, seat), self.episodes[env_id]
+            self.policy_of[env_id, seat] = self._ask(episode, seat, agent)
+            for kind, column in zip(self.env.kinds, self.carry, strict=True):
                 if kind.seats.start <= seat < kind.seats.stop:
-                    column[lane, seat - kind.first_seat] = 0.0
+                    column[env_id, seat - kind.first_seat] = 0.0
 
     def _ask(self, episode: Episode, seat: int, agent: str) -> int:
         policy = episode.policies.get(agent)
@@ -136,7 +138,7 @@ class Player:
             check_known(self.mapper, agent, policy, self.policy_ids)
             episode.policies[agent] = policy
         index = self.policy_ids.index(policy)
-        kind = self.world.kinds[self.kind_of_policy[index]]
+        kind = self.env.kinds[self.kind_of_policy[index]]
         if not kind.seats.start <= seat < kind.seats.stop:
             raise SpaceMismatchError(
                 f"policy {policy!r} plays agents like {kind.agents[0]!r} ({kind.observation_space}, "
@@ -147,16 +149,16 @@ class Player:
 
     # -- one step --------------------------------------------------------------------------------------------------
 
-    def decide(self, rng: np.random.Generator, *, explore: bool) -> Choices:
+    def decide(self, rng: np.random.Generator, *, explore: bool) -> Actions:
         """One forward pass per policy over all agents that it decides for now."""
-        view, world = self.view, self.world
+        view, env = self.view, self.env
         actions: list[Array] = []
         logp = np.zeros(view.present.shape, np.float32)
         before = [column.copy() if column.shape[2] else column for column in self.carry]
         if self.drawn:
             self._draw_lots()
-        for k, kind in enumerate(world.kinds):
-            flat = np.zeros((world.num_envs * kind.size, *kind.action_shape), kind.action_dtype)
+        for k, kind in enumerate(env.kinds):
+            flat = np.zeros((env.num_envs * kind.size, *kind.action_shape), kind.action_dtype)
             kind_logp = np.zeros(len(flat), np.float32)
             obs = view.obs[k].reshape(len(flat), kind.obs_width)
             legal = view.legal[k].reshape(len(flat), kind.legal_width)
@@ -165,16 +167,16 @@ class Player:
                 policy = self.policies[index]
                 inputs = Inputs(obs[rows].copy(), legal[rows], self._column[k][rows])
                 if policy.draws_lots:
-                    inputs.lots = self.drawn[self.policy_ids[index]][:, kind.seats].reshape(-1)[rows]
+                    inputs.episode_uniform = self.drawn[self.policy_ids[index]][:, kind.seats].reshape(-1)[rows]
                 self.clock.lap("raw_obs_processing")
                 decision = self._act(policy, inputs, carry[rows, : policy.carry_size], rng, explore)
                 self.clock.lap("inference")
                 flat[rows], kind_logp[rows] = self._stored(policy, decision.actions), decision.logp
                 if policy.carry_size:
                     carry[rows, : policy.carry_size] = decision.carry
-            actions.append(flat.reshape(world.num_envs, kind.size, *kind.action_shape))
-            logp[:, kind.seats] = kind_logp.reshape(world.num_envs, kind.size)
-        return Choices(actions, logp, before)
+            actions.append(flat.reshape(env.num_envs, kind.size, *kind.action_shape))
+            logp[:, kind.seats] = kind_logp.reshape(env.num_envs, kind.size)
+        return Actions(actions, logp, before)
 
     def _act(self, policy: Policy, inputs: Inputs, carry: Floats, rng: np.random.Generator, explore: bool) -> Decision:
         try:
@@ -186,37 +188,37 @@ class Player:
             self._check.look(self.view, self._where_in)  # a NaN in the observations explains it better
             name = self.policy_ids[self.policies.index(policy)]
             raise PolicyError(
-                f"policy {name!r} failed to act on {len(inputs)} observation(s) of {self.world.name!r}: "
+                f"policy {name!r} failed to act on {len(inputs)} observation(s) of {self.env.name!r}: "
                 f"{type(error).__name__}: {error}. Check that observations lie in their space, "
                 "and the policy's own code if it is yours."
             ) from error
 
-    def _look(self, frame: Frame) -> None:
+    def _look(self, frame: StepOutput) -> None:
         (self._check.look if self.watchful else self._check.look_at_shapes)(frame, self._where_in)
 
     def _where(self) -> str:
         """Where a call that is under way may have failed."""
-        if self.world.num_envs == 1:
-            return f"env {self.world.name!r}, worker {self.worker_index}, copy 0, step {self.t[0] + 1}"
+        if self.env.num_envs == 1:
+            return f"env {self.env.name!r}, worker {self.worker_index}, copy 0, step {self.t[0] + 1}"
         steps = f"{self.t.min() + 1} to {self.t.max() + 1}"
-        return f"env {self.world.name!r}, worker {self.worker_index}, {self.world.num_envs} copies in step {steps}"
+        return f"env {self.env.name!r}, worker {self.worker_index}, {self.env.num_envs} copies in step {steps}"
 
-    def _where_in(self, lane: int) -> str:
-        return f"env {self.world.name!r}, worker {self.worker_index}, copy {lane}, step {self.t[lane]}"
+    def _where_in(self, env_id: int) -> str:
+        return f"env {self.env.name!r}, worker {self.worker_index}, copy {env_id}, step {self.t[env_id]}"
 
     def _stored(self, policy: Policy, actions: Array) -> Array:
-        return from_env(actions, policy.kind.columns, self.config) if policy.world_units else actions
+        return from_env(actions, policy.kind.columns, self.config) if policy.env_units else actions
 
     def _draw_lots(self) -> None:
         """Episodes begin: what their lots mean is settled now for all agents, whatever weights are sent meanwhile."""
         first = np.flatnonzero(self.t == 0)
         if first.size:
             for name, drawn in self.drawn.items():
-                drawn[first] = self.policies[self.policy_ids.index(name)].draw(self.lots[first])
+                drawn[first] = self.policies[self.policy_ids.index(name)].draw(self.episode_uniform[first])
 
     def _deciding(self, k: int, present: Bools) -> Iterator[tuple[Ints | slice, int]]:
         """Rows (lane * seats + seat) of each policy of this kind; a slice, which copies nothing, where it decides for all."""
-        seats = self.world.kinds[k].seats
+        seats = self.env.kinds[k].seats
         for index, kind_of in enumerate(self.kind_of_policy):
             if kind_of == k:
                 mine = present & (self.policy_of[:, seats] == index)
@@ -224,23 +226,23 @@ class Player:
                 if rows.size:
                     yield (slice(None) if rows.size == mine.size else rows), index
 
-    def advance(self, choices: Choices) -> Frame:
+    def advance(self, choices: Actions) -> StepOutput:
         """Step all lanes; the frame shows how the step ended, before any episode is started anew."""
-        pairs = zip(self.world.kinds, choices.actions, strict=True)
+        pairs = zip(self.env.kinds, choices.actions, strict=True)
         actions = [to_env(column, kind.columns, self.config) for kind, column in pairs]
         if self.watch is not None:
             self.watch.act(actions, self.view.present)
         self.clock.lap("action_processing")
         with self.time_limit("step"):
-            frame: Frame = guarded(lambda: self.world.step(actions), "step", self._where)
+            frame: StepOutput = guarded(lambda: self.env.step(actions), "step", self._where)
         self.clock.lap("env_wait")
         self.t += 1
         self._look(frame)
         _terminated_wins(frame)
         if self.config.horizon is not None:
             self._cut_at_horizon(frame, self.config.horizon)
-        for lane, seat in frame.born:
-            self.ledger.hand_over(lane, seat, int(self.policy_of[lane, seat]))
+        for env_id, seat in frame.born:
+            self.ledger.hand_over(env_id, seat, int(self.policy_of[env_id, seat]))
         self.ledger.pay(frame, self.episodes)
         if self.config.clip_rewards:
             frame.rewards = clipped(frame.rewards, self.config.clip_rewards)
@@ -248,7 +250,7 @@ class Player:
         self.view = frame
         return frame
 
-    def settle(self, frame: Frame) -> Ints:
+    def settle(self, frame: StepOutput) -> Ints:
         """After the step was recorded: seat new agents, close the books of ended episodes. Gives the lanes to start anew."""
         self.alive = (self.alive | frame.present) & ~(frame.terminated | frame.truncated)
         self._forget_ended(frame)
@@ -260,37 +262,37 @@ class Player:
             self.ledger.end(over, self.policy_of, watched)
         return over
 
-    def _remember_rewards(self, frame: Frame) -> None:
+    def _remember_rewards(self, frame: StepOutput) -> None:
         """Policies that look at their last reward: add up what was paid since the decision."""
         for index, policy in enumerate(self.policies):
             if policy.remembers_reward:
                 k = self.kind_of_policy[index]
-                seats = self.world.kinds[k].seats
+                seats = self.env.kinds[k].seats
                 mine = (self.policy_of[:, seats] == index) & self.alive[:, seats]
                 self.carry[k][:, :, policy.carry_size - 1] += np.where(mine, frame.rewards[:, seats], 0.0)
 
-    def _forget_ended(self, frame: Frame) -> None:
+    def _forget_ended(self, frame: StepOutput) -> None:
         """An agent that ended and comes back on the same seat starts without memory."""
-        for kind, column in zip(self.world.kinds, self.carry, strict=True):
+        for kind, column in zip(self.env.kinds, self.carry, strict=True):
             if column.shape[2]:
                 column[(frame.terminated | frame.truncated)[:, kind.seats]] = 0.0
 
-    def _cut_at_horizon(self, frame: Frame, horizon: int) -> None:
-        lanes = np.flatnonzero((self.t >= horizon) & ~frame.over)
-        if not lanes.size:
+    def _cut_at_horizon(self, frame: StepOutput, horizon: int) -> None:
+        env_ids = np.flatnonzero((self.t >= horizon) & ~frame.over)
+        if not env_ids.size:
             return
-        alive = self.alive[lanes] & ~(frame.terminated[lanes] | frame.truncated[lanes])
-        # The world may use one array for several of these, so they are not written into.
+        alive = self.alive[env_ids] & ~(frame.terminated[env_ids] | frame.truncated[env_ids])
+        # The env may use one array for several of these, so they are not written into.
         frame.truncated, frame.blind = frame.truncated.copy(), frame.blind.copy()
         frame.present, frame.over = frame.present.copy(), frame.over.copy()
-        frame.truncated[lanes] |= alive
-        frame.blind[lanes] |= alive & ~frame.present[lanes]  # between two decisions: no up-to-date observation
-        frame.present[lanes] = False
-        frame.over[lanes] = True
+        frame.truncated[env_ids] |= alive
+        frame.blind[env_ids] |= alive & ~frame.present[env_ids]  # between two decisions: no up-to-date observation
+        frame.present[env_ids] = False
+        frame.over[env_ids] = True
 
     @contextmanager
     def time_limit(self, verb: str) -> Iterator[None]:
-        """Within this block the world has ``env_timeout_s`` seconds to answer."""
+        """Within this block the env has ``env_timeout_s`` seconds to answer."""
         seconds = self.config.env_timeout_s
         if seconds is None or threading.current_thread() is not threading.main_thread():
             yield
@@ -298,8 +300,8 @@ class Player:
 
         def ring(*_: object) -> None:
             raise EnvTimeoutError(
-                f"env {self.world.name!r}, worker {self.worker_index}: {verb} took longer than env_timeout_s = "
-                f"{seconds} s. Raise env_timeout_s, or find out where the world hangs."
+                f"env {self.env.name!r}, worker {self.worker_index}: {verb} took longer than env_timeout_s = "
+                f"{seconds} s. Raise env_timeout_s, or find out where the env hangs."
             )
 
         before = signal.signal(signal.SIGALRM, ring)
@@ -314,13 +316,13 @@ class Player:
 
     def state_dict(self) -> State:
         return {
-            "world": guarded(self.world.get_state, "get_state", self._where),
-            "told": [dict(tasks) for tasks in self.world.told],
+            "world": guarded(self.env.get_state, "get_state", self._where),
+            "told": [dict(tasks) for tasks in self.env.told],
             "ledger": self.ledger.state_dict(),
             "policy_of": self.policy_of.copy(),
             "alive": self.alive.copy(),
             "carry": [column.copy() for column in self.carry],
-            "lots": self.lots.copy(),
+            "lots": self.episode_uniform.copy(),
             "drawn": {name: drawn.copy() for name, drawn in self.drawn.items()},
             "t": self.t.copy(),
             "eps_id": self.eps_id.copy(),
@@ -331,12 +333,12 @@ class Player:
 
     def load_state_dict(self, state: State) -> Ints:
         """Go on where the state was taken. Gives lanes whose episode could not be brought back."""
-        self.world.recall(state.get("told", ()))
-        self.view = guarded(lambda: self.world.set_state(state["world"]), "set_state", self._where)
+        self.env.restore_tasks(state.get("told", ()))
+        self.view = guarded(lambda: self.env.set_state(state["world"]), "set_state", self._where)
         self.ledger.load_state_dict(state["ledger"])
         self.policy_of[:], self.t[:], self.eps_id[:] = state["policy_of"], state["t"], state["eps_id"]
         self.alive[:] = state["alive"]
-        self.lots[:] = state["lots"]
+        self.episode_uniform[:] = state["lots"]
         if missing := sorted(self.drawn.keys() - state.get("drawn", {}).keys()):
             raise CheckpointError(
                 f"the checkpoint does not say which members of {', '.join(missing)} were playing; it was written by an older "
@@ -347,18 +349,18 @@ class Player:
         for column, saved in zip(self.carry, state["carry"], strict=True):
             column[:] = saved
         self.episodes_begun = state["episodes_begun"]
-        for lane, (episode_id, seed, policies, rng) in enumerate(state["episodes"]):
-            self._renew(lane, seed, dict(policies))
+        for env_id, (episode_id, seed, policies, rng) in enumerate(state["episodes"]):
+            self._renew(env_id, seed, dict(policies))
             if self.watch is None:
-                self.episodes[lane].episode_id = episode_id
+                self.episodes[env_id].episode_id = episode_id
             if rng is not None:
-                self.episodes[lane].rng.bit_generator.state = rng
+                self.episodes[env_id].rng.bit_generator.state = rng
         if self.watch is not None:
             self.watch.load_state_dict(state.get("watch"))
         return np.flatnonzero(self.view.over)
 
 
-def lots(seeds: Ints, teams: Ints) -> NDArray[np.float64]:
+def episode_uniform(seeds: Ints, teams: Ints) -> NDArray[np.float64]:
     """A number from 0 to 1 for each episode and seat ``[E, A]``, by the episode's seed and the seat's team alone."""
     mixed = seeds.astype(np.uint64)[:, None] * np.uint64(0x9E3779B97F4A7C15) + (
         teams.astype(np.uint64) + np.uint64(1)
@@ -374,10 +376,10 @@ def clipped(rewards: Floats, limit: float) -> Floats:
     return np.sign(rewards) if limit is True else np.clip(rewards, -limit, limit)
 
 
-def _terminated_wins(frame: Frame) -> None:
-    """One rule for all: an agent that a world calls both terminated and truncated (or blind) is terminated."""
+def _terminated_wins(frame: StepOutput) -> None:
+    """One rule for all: an agent that an env calls both terminated and truncated (or blind) is terminated."""
     if (frame.terminated & (frame.truncated | frame.blind)).any():
-        # The world may use these arrays again, so they are not written into.
+        # The env may use these arrays again, so they are not written into.
         frame.truncated = frame.truncated & ~frame.terminated
         frame.blind = frame.blind & ~frame.terminated
 
@@ -395,12 +397,12 @@ def _rng_state(episode: Episode) -> State:
 
 
 def from_env(actions: Array, columns: Columns, config: RolloutConfig) -> Array:
-    """The inverse of ``to_env`` within the bounds, for policies that speak the world's units."""
+    """The inverse of ``to_env`` within the bounds, for policies that speak the env's units."""
     return columns.squeezed(actions) if columns.numbers and config.normalize_actions else actions
 
 
 def to_env(actions: Array, columns: Columns, config: RolloutConfig) -> Array:
-    """Stored actions as the world takes them: coordinates stretched or cut to the bounds of their Box."""
+    """Stored actions as the env takes them: coordinates stretched or cut to the bounds of their Box."""
     if not columns.numbers:
         return actions
     if config.normalize_actions:

@@ -7,56 +7,56 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marl.data.actions import decoder
 from marl.callbacks.callbacks import Hooks
 from marl.callbacks.running_episode import RunningEpisode
+from marl.data.actions import decoder
 from marl.data.task import AgentID, Array, Bools, Ints
 from marl.envs.batched import State
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import CallbackError, did_you_mean
 
 if TYPE_CHECKING:
-    from marl.rollout.env_runner import Player
+    from marl.rollout.env_runner import EnvRunner
     from marl.rollout.worker import RolloutWorker
 
 
-class Watch:
+class EpisodeCallbacks:
     """The episodes of a player as hooks see them, and the last actions, which nobody else remembers."""
 
-    def __init__(self, player: Player, hooks: Hooks, worker: RolloutWorker, evaluating: bool = False) -> None:
+    def __init__(self, player: EnvRunner, hooks: Hooks, worker: RolloutWorker, evaluating: bool = False) -> None:
         self.player, self.hooks, self.worker, self.evaluating = player, hooks, worker, evaluating
-        world = self.world = player.world
-        self.counts: Bools = np.ones(world.num_envs, bool)  # copies whose episode is one that anybody asked for
+        env = self.env = player.env
+        self.counts: Bools = np.ones(env.num_envs, bool)  # copies whose episode is one that anybody asked for
         self.over: dict[
             int, RunningEpisode
         ] = {}  # ended since the last fragment, by id, for those who look at its rows
         self._keeps = "on_postprocess_trajectory" in hooks and not evaluating
         self._actions = [
-            np.zeros((world.num_envs, kind.size, *kind.action_shape), kind.action_dtype) for kind in world.kinds
+            np.zeros((env.num_envs, kind.size, *kind.action_shape), kind.action_dtype) for kind in env.kinds
         ]
-        self._acted = np.zeros((world.num_envs, len(world.seat_names)), bool)
-        self._decode = [decoder(kind.action_space) for kind in world.kinds]
+        self._acted = np.zeros((env.num_envs, len(env.seat_names)), bool)
+        self._decode = [decoder(kind.action_space) for kind in env.kinds]
 
     # -- what the player tells -------------------------------------------------------------------------------------
 
-    def new_episode(self, lane: int, seed: int) -> RunningEpisode:
+    def new_episode(self, env_id: int, seed: int) -> RunningEpisode:
         """The object of an episode that begins in this copy."""
         player = self.player
         return RunningEpisode(
-            int(player.eps_id[lane]), seed, player.worker_index, lane, evaluating=self.evaluating, witness=self
+            int(player.eps_id[env_id]), seed, player.worker_index, env_id, evaluating=self.evaluating, witness=self
         )
 
-    def begin(self, lanes: Ints) -> None:
+    def begin(self, env_ids: Ints) -> None:
         """Episodes have begun."""
-        self._acted[lanes] = False
+        self._acted[env_ids] = False
         self._seat(self.player.view.born)
         if "on_episode_start" in self.hooks:
-            for lane in lanes[self.counts[lanes]].tolist():
-                self._call("on_episode_start", lane)
+            for env_id in env_ids[self.counts[env_ids]].tolist():
+                self._call("on_episode_start", env_id)
 
     def act(self, actions: Sequence[Array], present: Bools) -> None:
-        """Everybody who was asked is about to do this, in the world's units."""
-        for kind, last, new in zip(self.world.kinds, self._actions, actions, strict=True):
+        """Everybody who was asked is about to do this, in the env's units."""
+        for kind, last, new in zip(self.env.kinds, self._actions, actions, strict=True):
             asked = present[:, kind.seats]
             last[asked] = new[asked]
         self._acted |= present
@@ -65,13 +65,13 @@ class Watch:
         """A step was made, which ended these copies' episodes. Gives their objects, whose notes are read when all is said."""
         self._seat(self.player.view.born)
         if "on_episode_step" in self.hooks:
-            for lane in np.flatnonzero(self.counts).tolist():
-                self._call("on_episode_step", lane)
+            for env_id in np.flatnonzero(self.counts).tolist():
+                self._call("on_episode_step", env_id)
         ended = []
-        for lane in over.tolist():
-            episode = self._episode(lane)
-            if self.counts[lane] and "on_episode_end" in self.hooks:
-                self._call("on_episode_end", lane)
+        for env_id in over.tolist():
+            episode = self._episode(env_id)
+            if self.counts[env_id] and "on_episode_end" in self.hooks:
+                self._call("on_episode_end", env_id)
             episode.end()
             if self._keeps:
                 self.over[episode.episode_id] = episode
@@ -79,78 +79,78 @@ class Watch:
         return ended
 
     def _seat(self, born: Sequence[tuple[int, int]]) -> None:
-        for lane, seat in born:
-            self._episode(lane).seated.append((int(self.player.t[lane]), seat, self.world.agent_at(lane, seat)))
+        for env_id, seat in born:
+            self._episode(env_id).seated.append((int(self.player.t[env_id]), seat, self.env.agent_at(env_id, seat)))
 
-    def _episode(self, lane: int) -> RunningEpisode:
-        episode = self.player.episodes[lane]
+    def _episode(self, env_id: int) -> RunningEpisode:
+        episode = self.player.episodes[env_id]
         assert isinstance(episode, RunningEpisode)
         return episode
 
-    def _call(self, hook: str, lane: int) -> None:
+    def _call(self, hook: str, env_id: int) -> None:
         self.hooks(
-            hook, worker=self.worker, base_env=self.world, policies=self.worker.policy_map, episode=self._episode(lane),
-            env_index=lane,
+            hook, worker=self.worker, base_env=self.env, policies=self.worker.policy_map, episode=self._episode(env_id),
+            env_index=env_id,
         )  # fmt: skip
 
     def pop_episodes(self) -> dict[int, RunningEpisode]:
         """All episodes of the last fragment by their id: those that ended in it and those that go on."""
         over, self.over = self.over, {}
-        running = [self._episode(lane) for lane in range(self.world.num_envs)]
+        running = [self._episode(env_id) for env_id in range(self.env.num_envs)]
         return {**over, **{episode.episode_id: episode for episode in running}}
 
     # -- what episodes ask -----------------------------------------------------------------------------------------
 
-    def length(self, lane: int) -> int:
-        return int(self.player.t[lane])
+    def length(self, env_id: int) -> int:
+        return int(self.player.t[env_id])
 
-    def total_reward(self, lane: int) -> float:
-        late = sum(earned for _, _, earned in self.player.ledger.past[lane])
-        return float(self.player.ledger.returns[lane].sum() + late)
+    def total_reward(self, env_id: int) -> float:
+        late = sum(earned for _, _, earned in self.player.ledger.past[env_id])
+        return float(self.player.ledger.returns[env_id].sum() + late)
 
-    def observation(self, lane: int, agent: AgentID | None) -> Array:
-        k, column, _ = self._place(lane, agent)
-        row: Array = self.player.view.obs[k][lane, column].copy()
+    def observation(self, env_id: int, agent: AgentID | None) -> Array:
+        k, column, _ = self._place(env_id, agent)
+        row: Array = self.player.view.obs[k][env_id, column].copy()
         return row
 
-    def raw_observation(self, lane: int, agent: AgentID | None) -> Any:
-        if not isinstance(self.world, DictVector):
-            return self.observation(lane, agent)
-        return self.world.last_obs[lane].get(self._name(lane, agent))
+    def raw_observation(self, env_id: int, agent: AgentID | None) -> Any:
+        if not isinstance(self.env, DictVector):
+            return self.observation(env_id, agent)
+        return self.env.last_obs[env_id].get(self._name(env_id, agent))
 
-    def action(self, lane: int, agent: AgentID | None) -> Any:
-        k, column, seat = self._place(lane, agent)
-        return self._decode[k](self._actions[k][lane, column].tolist()) if self._acted[lane, seat] else None
+    def action(self, env_id: int, agent: AgentID | None) -> Any:
+        k, column, seat = self._place(env_id, agent)
+        return self._decode[k](self._actions[k][env_id, column].tolist()) if self._acted[env_id, seat] else None
 
-    def info(self, lane: int, agent: AgentID | None) -> Mapping[str, Any]:
-        if not isinstance(self.world, DictVector):
+    def info(self, env_id: int, agent: AgentID | None) -> Mapping[str, Any]:
+        if not isinstance(self.env, DictVector):
             return {}
-        return self.world.infos[lane].get(self._name(lane, agent)) or {}
+        return self.env.infos[env_id].get(self._name(env_id, agent)) or {}
 
-    def _name(self, lane: int, agent: AgentID | None) -> AgentID:
-        *_, seat = self._place(lane, agent)
-        return self.world.agent_at(lane, seat)
+    def _name(self, env_id: int, agent: AgentID | None) -> AgentID:
+        *_, seat = self._place(env_id, agent)
+        return self.env.agent_at(env_id, seat)
 
-    def _place(self, lane: int, agent: AgentID | None) -> tuple[int, int, int]:
+    def _place(self, env_id: int, agent: AgentID | None) -> tuple[int, int, int]:
         """Kind, column within the kind, and seat of an agent."""
-        names = [self.world.agent_at(lane, seat) for seat in range(len(self.world.seat_names))]
+        names = [self.env.agent_at(env_id, seat) for seat in range(len(self.env.seat_names))]
         if agent is None and len(names) == 1:
             agent = names[0]
         if agent not in names:
             raise CallbackError(
-                f"episode {self._episode(lane).episode_id} has no agent {agent!r}. It has {', '.join(names)}."
+                f"episode {self._episode(env_id).episode_id} has no agent {agent!r}. It has {', '.join(names)}."
                 f"{did_you_mean(agent, names) if agent is not None else ' Name one of them.'}"
             )
         seat = names.index(agent)
-        k = next(k for k, kind in enumerate(self.world.kinds) if kind.seats.start <= seat < kind.seats.stop)
-        return k, seat - self.world.kinds[k].first_seat, seat
+        k = next(k for k, kind in enumerate(self.env.kinds) if kind.seats.start <= seat < kind.seats.stop)
+        return k, seat - self.env.kinds[k].first_seat, seat
 
     # -- state -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> State:
-        lanes = range(self.world.num_envs)
+        env_ids = range(self.env.num_envs)
         return {
-            "episodes": [self._episode(lane).state_dict() for lane in lanes],
+            "episodes": [self._episode(env_id).state_dict() for env_id in env_ids],
             "actions": [column.copy() for column in self._actions],
             "acted": self._acted.copy(),
             "counts": self.counts.copy(),
@@ -158,14 +158,14 @@ class Watch:
 
     def load_state_dict(self, state: State | None) -> None:
         """None: the run had no hooks for episodes before, so those that are under way are watched from here on."""
-        for lane in range(self.world.num_envs):
-            episode = self._episode(lane)
+        for env_id in range(self.env.num_envs):
+            episode = self._episode(env_id)
             if state is not None:
-                episode.load_state_dict(state["episodes"][lane])
-            elif self.world.fixed_seats:
+                episode.load_state_dict(state["episodes"][env_id])
+            elif self.env.fixed_seats:
                 episode.policies = episode.policies or dict(self.player.episodes[0].policies)
             else:
-                names = [(0, seat, self.world.agent_at(lane, seat)) for seat in range(len(self.world.seat_names))]
+                names = [(0, seat, self.env.agent_at(env_id, seat)) for seat in range(len(self.env.seat_names))]
                 episode.seated = names
         if state is not None:
             for column, saved in zip(self._actions, state["actions"], strict=True):

@@ -9,80 +9,80 @@ import numpy as np
 
 from marl.data.episode import Episode, EpisodeStats
 from marl.data.task import AgentID, Ints, PolicyID
-from marl.envs.batched import BatchedEnv, Frame, State
+from marl.envs.batched import BatchedEnv, State, StepOutput
 
 
-class Ledger:
+class EpisodeStatsRecorder:
     """Returns of the running episodes of ``E`` lanes, and the statistics of those that ended."""
 
-    def __init__(self, world: BatchedEnv, policy_ids: Sequence[PolicyID]) -> None:
-        self.world = world
+    def __init__(self, env: BatchedEnv, policy_ids: Sequence[PolicyID]) -> None:
+        self.env = env
         self.policy_ids = list(policy_ids)
-        self.seat_names = world.seat_names
+        self.seat_names = env.seat_names
         seats = len(self.seat_names)
-        self.returns = np.zeros((world.num_envs, seats))
-        self.seen = np.zeros((world.num_envs, seats), bool)
-        self.lengths = np.zeros(world.num_envs, np.int64)
-        self.past: list[list[tuple[AgentID, int, float]]] = [[] for _ in range(world.num_envs)]
-        self.names = [list(world.seat_names) for _ in range(world.num_envs)]
+        self.returns = np.zeros((env.num_envs, seats))
+        self.seen = np.zeros((env.num_envs, seats), bool)
+        self.lengths = np.zeros(env.num_envs, np.int64)
+        self.past: list[list[tuple[AgentID, int, float]]] = [[] for _ in range(env.num_envs)]
+        self.names = [list(env.seat_names) for _ in range(env.num_envs)]
         self._ended: list[EpisodeStats] = []
 
-    def begin(self, lanes: Ints) -> None:
-        self.returns[lanes], self.seen[lanes], self.lengths[lanes] = 0.0, False, 0
-        for lane in () if self.world.fixed_seats else lanes.tolist():
-            self.past[lane] = []
+    def begin(self, env_ids: Ints) -> None:
+        self.returns[env_ids], self.seen[env_ids], self.lengths[env_ids] = 0.0, False, 0
+        for env_id in () if self.env.fixed_seats else env_ids.tolist():
+            self.past[env_id] = []
 
-    def hand_over(self, lane: int, seat: int, policy: int) -> None:
+    def hand_over(self, env_id: int, seat: int, policy: int) -> None:
         """A seat was taken by somebody else: put the return of the agent before aside."""
-        if self.seen[lane, seat]:
-            self.past[lane].append((self.names[lane][seat], policy, float(self.returns[lane, seat])))
-        self.returns[lane, seat], self.seen[lane, seat] = 0.0, False
-        self.names[lane][seat] = self.world.agent_at(lane, seat)
+        if self.seen[env_id, seat]:
+            self.past[env_id].append((self.names[env_id][seat], policy, float(self.returns[env_id, seat])))
+        self.returns[env_id, seat], self.seen[env_id, seat] = 0.0, False
+        self.names[env_id][seat] = self.env.agent_at(env_id, seat)
 
-    def pay(self, frame: Frame, episodes: Sequence[Episode]) -> None:
+    def pay(self, frame: StepOutput, episodes: Sequence[Episode]) -> None:
         self.returns += frame.rewards
         self.lengths += 1
-        for lane, agent, reward in frame.late:
-            policy = episodes[lane].policies.get(agent)
+        for env_id, agent, reward in frame.late:
+            policy = episodes[env_id].policies.get(agent)
             if policy is not None:
-                self.past[lane].append((agent, self.policy_ids.index(policy), reward))
+                self.past[env_id].append((agent, self.policy_ids.index(policy), reward))
 
-    def end(self, lanes: Ints, policy_of: Ints, watched: Sequence[Any] = ()) -> None:
+    def end(self, env_ids: Ints, policy_of: Ints, watched: Sequence[Any] = ()) -> None:
         """Episodes of these lanes have ended; ``watched`` are their objects, whose notes are read by ``pop``."""
-        if not self.world.fixed_seats:
-            for i, lane in enumerate(lanes.tolist()):
-                self._ended.append(self._by_name(lane, policy_of[lane]))
+        if not self.env.fixed_seats:
+            for i, env_id in enumerate(env_ids.tolist()):
+                self._ended.append(self._by_name(env_id, policy_of[env_id]))
                 self._ended[-1].remarks = list(watched[i : i + 1])
             return
-        episode, seat = np.nonzero(self.seen[lanes] | (self.returns[lanes] != 0))
-        returns = self.returns[lanes]
+        episode, seat = np.nonzero(self.seen[env_ids] | (self.returns[env_ids] != 0))
+        returns = self.returns[env_ids]
         self._ended.append(
             EpisodeStats(
                 rewards=returns.sum(axis=1).astype(np.float32),
-                lengths=self.lengths[lanes].copy(),
+                lengths=self.lengths[env_ids].copy(),
                 agents=self.seat_names,
                 agent=seat,
                 episode=episode,
-                policy=policy_of[lanes][episode, seat],
+                policy=policy_of[env_ids][episode, seat],
                 returns=returns[episode, seat].astype(np.float32),
                 remarks=list(watched),
             )
         )
 
-    def _by_name(self, lane: int, policy_of: Ints) -> EpisodeStats:
+    def _by_name(self, env_id: int, policy_of: Ints) -> EpisodeStats:
         """Seats changed hands in this episode: sum up by agent id and policy."""
         totals: dict[tuple[AgentID, int], float] = {}
         present = [
-            (self.names[lane][seat], int(policy_of[seat]), float(self.returns[lane, seat]))
-            for seat in np.flatnonzero(self.seen[lane]).tolist()
+            (self.names[env_id][seat], int(policy_of[seat]), float(self.returns[env_id, seat]))
+            for seat in np.flatnonzero(self.seen[env_id]).tolist()
         ]
-        for name, policy, earned in [*self.past[lane], *present]:
+        for name, policy, earned in [*self.past[env_id], *present]:
             totals[name, policy] = totals.get((name, policy), 0.0) + earned
         names = list(dict.fromkeys(name for name, _ in totals))
         returns = np.array(list(totals.values()), np.float32)
         return EpisodeStats(
             rewards=np.array([sum(totals.values())], np.float32),
-            lengths=self.lengths[[lane]].copy(),
+            lengths=self.lengths[[env_id]].copy(),
             agents=names,
             agent=np.array([names.index(name) for name, _ in totals], np.int64),
             episode=np.zeros(len(totals), np.int64),
@@ -107,4 +107,6 @@ class Ledger:
     def load_state_dict(self, state: Mapping[str, State]) -> None:
         self.returns[:], self.seen[:], self.lengths[:] = state["returns"], state["seen"], state["lengths"]
         self.names = [list(names) for names in state["names"]]
-        self.past = [[(name, int(policy), float(earned)) for name, policy, earned in lane] for lane in state["past"]]
+        self.past = [
+            [(name, int(policy), float(earned)) for name, policy, earned in env_id] for env_id in state["past"]
+        ]

@@ -9,10 +9,10 @@ import numpy as np
 
 from marl.data.episode import EpisodeStats
 from marl.data.task import Bools, Ints
-from marl.rollout.env_runner import Player
+from marl.rollout.env_runner import EnvRunner
 
 
-def play_episodes(player: Player, seeds: Sequence[int], explore: bool) -> EpisodeStats:
+def play_episodes(player: EnvRunner, seeds: Sequence[int], explore: bool) -> EpisodeStats:
     """One episode per seed, in the order of the seeds."""
     rng = np.random.default_rng([int(seeds[0]), len(seeds)])
     results: dict[int, EpisodeStats] = {}
@@ -22,15 +22,15 @@ def play_episodes(player: Player, seeds: Sequence[int], explore: bool) -> Episod
 
 
 def ended_episodes(
-    player: Player, count: int, seeds: Iterator[int], rng: np.random.Generator, *, explore: bool,
+    player: EnvRunner, count: int, seeds: Iterator[int], rng: np.random.Generator, *, explore: bool,
     before_step: Callable[[Bools], None] | None = None,
 ) -> Iterator[tuple[Ints, EpisodeStats]]:  # fmt: skip
     """Play until the first ``count`` episodes have ended; gives their numbers and results as they end.
 
-    ``seeds`` never ends: a copy of the world that has no episode left goes on with one that does not count.
+    ``seeds`` never ends: a copy of the env that has no episode left goes on with one that does not count.
     ``before_step`` is called with the copies ``[E]`` whose episodes count.
     """
-    begun = player.world.num_envs
+    begun = player.env.num_envs
     playing = np.arange(begun)  # the number of each copy's episode
     player.ledger.pop()
     if player.watch is not None:

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Round:
+class Collected:
     """What all workers collected in one round, side by side in the order of their index.
 
     ``extra`` are more numbers for the result's ``info``, such as the policy lag of asynchronous collection. ``seconds``
@@ -61,10 +61,10 @@ class WorkerPool(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Build the worlds and begin the first episodes, so that what is wrong with them shows before anything else."""
+        """Build the envs and begin the first episodes, so that what is wrong with them shows before anything else."""
 
     @abstractmethod
-    def collect(self, steps: int) -> Round:
+    def collect(self, steps: int) -> Collected:
         """One round with the current weights."""
 
     @abstractmethod
@@ -93,36 +93,36 @@ class WorkerPool(ABC):
         return self.foreach_worker(lambda worker: fn(worker, worker.index))
 
     def foreach_env(self, fn: Callable[[Any], T]) -> list[list[T]]:
-        """Call ``fn`` with every copy of the world; one list per worker that has any."""
-        lists = self.foreach_worker(lambda worker: worker.foreach_env(fn) if worker.has_world else None)
+        """Call ``fn`` with every copy of the env; one list per worker that has any."""
+        lists = self.foreach_worker(lambda worker: worker.foreach_env(fn) if worker.has_env else None)
         return [results for results in lists if results is not None]
 
     def enter_stage(self, stage: int) -> int:
         """All copies play this stage of the curriculum from now on; gives how many running episodes are broken off."""
         self.stage = stage
-        return sum(self.foreach_worker(lambda worker: worker.enter(stage) if worker.has_world else 0))
+        return sum(self.foreach_worker(lambda worker: worker.enter(stage) if worker.has_env else 0))
 
     def stop(self) -> None:
         """Free everything. The pool cannot be used afterwards."""
 
 
-def share(seeds: Sequence[int], workers: int) -> list[list[int]]:
+def split_seeds(seeds: Sequence[int], workers: int) -> list[list[int]]:
     """Seeds in equal runs, one per worker."""
     return [part.tolist() for part in np.array_split(np.asarray(seeds, np.int64), workers)]
 
 
-def together(rollouts: Sequence[Rollout]) -> Round:
+def concat_rollouts(rollouts: Sequence[Rollout]) -> Collected:
     """Rollouts in the order of the workers."""
-    return Round(
+    return Collected(
         MultiAgentBatch.concat([rollout.batch for rollout in rollouts]),
         EpisodeStats.concat([rollout.episodes for rollout in rollouts]),
         sum(rollout.decisions_lost for rollout in rollouts),
         [note for rollout in rollouts for note in rollout.notes],
-        seconds=added_up([rollout.seconds for rollout in rollouts]),
+        seconds=sum_dicts([rollout.seconds for rollout in rollouts]),
     )
 
 
-def added_up(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def sum_dicts(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Sums by name."""
     total: dict[str, float] = {}
     for part in parts:
@@ -146,11 +146,11 @@ class InProcessPool(WorkerPool):
         for worker in self.workers:
             worker.begin()
 
-    def collect(self, steps: int) -> Round:
-        return together([worker.collect(steps) for worker in self.workers])
+    def collect(self, steps: int) -> Collected:
+        return concat_rollouts([worker.collect(steps) for worker in self.workers])
 
     def evaluate(self, seeds: Sequence[int], explore: bool = False) -> EpisodeStats:
-        parts = zip(self.workers, share(seeds, len(self.workers)), strict=True)
+        parts = zip(self.workers, split_seeds(seeds, len(self.workers)), strict=True)
         return EpisodeStats.concat([worker.evaluate(part, explore) for worker, part in parts])
 
     def sync_weights(self) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from marl.callbacks.running_episode import RunningEpisode
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.returns import fold_rewards
-from marl.callbacks.running_episode import RunningEpisode
 from marl.data.task import AgentID, Array, Floats, Ints
 from marl.errors import CallbackError
 
@@ -82,28 +82,28 @@ class _Rewriting:
         self.paid = fold_rewards(batch, 1.0).copy()  # of a decision: all that was paid during its steps
 
     def run(self) -> None:
-        for lane, episode, agents in self._episodes():
-            shown = [self._rows(rows, lane, seat) for _, seat, rows in agents]
+        for env_id, episode, agents in self._episodes():
+            shown = [self._rows(rows, env_id, seat) for _, seat, rows in agents]
             originals = _by_agent([agent for agent, _, _ in agents], shown)
             for (agent, seat, rows), columns in zip(agents, shown, strict=True):
                 mine = Trajectory(columns)
-                policy = self.batch.policy_ids[int(self.batch.policy_index[rows[0], lane, seat])]
+                policy = self.batch.policy_ids[int(self.batch.policy_index[rows[0], env_id, seat])]
                 self.worker.hooks(
                     HOOK, worker=self.worker, episode=episode, agent_id=agent, policy_id=policy,
                     policies=self.worker.policy_map, postprocessed_batch=mine, original_batches=originals,
                 )  # fmt: skip
-                self._write_back(mine, columns, rows, lane, seat)
+                self._write_back(mine, columns, rows, env_id, seat)
 
     def _episodes(self) -> Iterator[tuple[int, RunningEpisode, list[tuple[AgentID, int, Ints]]]]:
         """Copy by copy and in the order of time: who decided what, as (agent, seat, rows)."""
         t, e, a = np.nonzero(self.batch.active)
         ids = self.batch.eps_id[t, e]
-        for lane in np.unique(e).tolist():
-            for number in np.unique(ids[e == lane]).tolist():
-                here = (e == lane) & (ids == number)
+        for env_id in np.unique(e).tolist():
+            for number in np.unique(ids[e == env_id]).tolist():
+                here = (e == env_id) & (ids == number)
                 episode = self.episodes[number]
                 rows = {seat: t[here & (a == seat)] for seat in np.unique(a[here]).tolist()}
-                yield lane, episode, [part for seat in rows for part in self._agents(episode, seat, rows[seat])]
+                yield env_id, episode, [part for seat in rows for part in self._agents(episode, seat, rows[seat])]
 
     def _agents(self, episode: RunningEpisode, seat: int, rows: Ints) -> Iterator[tuple[AgentID, int, Ints]]:
         """Who sat there: one agent, or one after the other where seats change hands."""

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.envs.batched import State
-from marl.envs.tasks import Told
+from marl.envs.tasks import TaskMemory
 from marl.errors import TrainingError, UserError
 from marl.policies.build import weights_of
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
-from marl.rollout.pool import Round, WorkerPool, share, together
+from marl.rollout.pool import Collected, WorkerPool, concat_rollouts, split_seeds
 from marl.rollout.ray_instance import (
     check_ray,
     first_line,
@@ -43,7 +43,7 @@ class RayPool(WorkerPool):
         self.started_ray = start_ray(spec.config)
         self._local = RolloutWorker(spec, 0, policies)
         self.states: dict[int, State] = {}
-        self.told: dict[int, list[Told]] = {}  # worker to what its copies were told since its state was taken
+        self.told: dict[int, list[TaskMemory]] = {}  # worker to what its copies were told since its state was taken
         self.weights: Any = None  # reference to the newest weights in the object store
         self.version = -1  # of these weights; the first ones are version 0
         self.replaced = 0
@@ -87,7 +87,7 @@ class RayPool(WorkerPool):
                         f"worker {index} died ({first_line(error)}) and recreate_failed_workers is false."
                     ) from None
         raise TrainingError(
-            f"worker {index} died {TRIES} times in a row. Usual reasons are a crash in the world's own code and too "
+            f"worker {index} died {TRIES} times in a row. Usual reasons are a crash in the env's own code and too "
             "little memory (fewer num_workers or num_envs_per_worker help). Look at the last lines of Ray's logs: "
             f"{keep_logs()}"
         )
@@ -122,18 +122,18 @@ class RayPool(WorkerPool):
         return healthy
 
     def start(self) -> None:
-        if self._local.has_world:
+        if self._local.has_env:
             self._local.begin()
         self._call(lambda actor, _: actor.begin.remote())
 
-    def collect(self, steps: int) -> Round:
+    def collect(self, steps: int) -> Collected:
         rollouts = self._call(lambda actor, _: actor.collect.remote(steps, with_state=True))
         self.states = {index: rollout.state for index, rollout in zip(self.indices, rollouts, strict=True)}
         self.told = {}  # the states know it now
-        return together(rollouts)
+        return concat_rollouts(rollouts)
 
     def evaluate(self, seeds: Sequence[int], explore: bool = False) -> EpisodeStats:
-        parts = dict(zip(self.indices, share(seeds, len(self.indices)), strict=True))
+        parts = dict(zip(self.indices, split_seeds(seeds, len(self.indices)), strict=True))
         return EpisodeStats.concat(self._call(lambda actor, index: actor.evaluate.remote(parts[index], explore)))
 
     def _put(self, weights: Weights) -> None:
@@ -166,7 +166,7 @@ class RayPool(WorkerPool):
         """Bring workers whose state is older than the newest stage or tasks up to date."""
         if self.stage:
             self._call(lambda actor, _: actor.enter.remote(self.stage))
-        if self._local.has_world:
+        if self._local.has_env:
             self._local.enter(self.stage)
         if self.told:
             self._call(lambda actor, index: actor.tell.remote(self.told.get(index, [])))

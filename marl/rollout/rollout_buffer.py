@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from marl.data.batch import ROW_COLUMNS, SEAT_COLUMNS, WORLD_COLUMNS, MultiAgentBatch
+from marl.data.batch import ENV_COLUMNS, ROW_COLUMNS, SEAT_COLUMNS, MultiAgentBatch
 from marl.data.task import Array, Bools, Ints, PolicyID, Task
-from marl.envs.batched import Frame, State
-from marl.rollout.env_runner import Choices, Player
+from marl.envs.batched import State, StepOutput
+from marl.rollout.env_runner import Actions, EnvRunner
 
 
-class Grid:
+class RolloutBuffer:
     """Columns of ``rows`` steps. The first ``context`` rows repeat the steps since the oldest open decision.
 
     ``open[e, a]`` is the row of the decision of this seat that still waits for its outcome, or -1. It is closed in
@@ -66,12 +66,12 @@ class Grid:
         old, self.columns = self.columns, self._allocate(self.context + steps)
         for name in (*SEAT_COLUMNS, *ROW_COLUMNS):
             self.columns[name][: self.context] = old[name]
-        for name in WORLD_COLUMNS:
+        for name in ENV_COLUMNS:
             for new, before in zip(self.columns[name], old[name], strict=True):
                 new[: self.context] = before
         return range(self.context, self.context + steps)
 
-    def record(self, row: int, player: Player, choices: Choices) -> None:
+    def record(self, row: int, player: EnvRunner, choices: Actions) -> None:
         """The view before the step and what everybody decided."""
         columns, view = self.columns, player.view
         for k, actions in enumerate(choices.actions):
@@ -90,7 +90,7 @@ class Grid:
         columns["t"][row], columns["eps_id"][row] = player.t, player.eps_id
         np.copyto(self.open, row, where=view.present)
 
-    def settle(self, row: int, frame: Frame, policy_of: Ints) -> None:
+    def settle(self, row: int, frame: StepOutput, policy_of: Ints) -> None:
         """The view after the step; decisions whose agents are asked again or have ended are closed."""
         columns = self.columns
         for k in range(len(self.task.kinds)):
@@ -110,7 +110,7 @@ class Grid:
         if self.complete_episodes:
             self._hand_over_episodes(row, frame)
 
-    def _close(self, row: int, frame: Frame, ended: Bools) -> None:
+    def _close(self, row: int, frame: StepOutput, ended: Bools) -> None:
         closing = (self.open >= 0) & (frame.present | ended)
         blind = closing & frame.blind
         if blind.any():
@@ -122,24 +122,24 @@ class Grid:
             self.columns["active"][row] = not self.complete_episodes
             self.open[:] = -1
             return
-        lanes, seats = np.nonzero(closing)
-        rows = self.open[lanes, seats]
-        self.columns["elapsed"][rows, lanes, seats] = row + 1 - rows
+        env_ids, seats = np.nonzero(closing)
+        rows = self.open[env_ids, seats]
+        self.columns["elapsed"][rows, env_ids, seats] = row + 1 - rows
         if not self.complete_episodes:
-            self.columns["active"][rows, lanes, seats] = True
+            self.columns["active"][rows, env_ids, seats] = True
         self.open[closing] = -1
 
-    def _hand_over_episodes(self, row: int, frame: Frame) -> None:
-        for lane in np.flatnonzero(frame.over).tolist():
-            whole = slice(int(self.start[lane]), row + 1)
-            self.columns["active"][whole, lane] = self.columns["elapsed"][whole, lane] > 0
-            self.start[lane] = row + 1
+    def _hand_over_episodes(self, row: int, frame: StepOutput) -> None:
+        for env_id in np.flatnonzero(frame.over).tolist():
+            whole = slice(int(self.start[env_id]), row + 1)
+            self.columns["active"][whole, env_id] = self.columns["elapsed"][whole, env_id] > 0
+            self.start[env_id] = row + 1
 
-    def forget(self, lanes: Ints) -> None:
+    def forget(self, env_ids: Ints) -> None:
         """Drop the open decisions of lanes whose episode could not be brought back."""
-        self.lost_decisions += int((self.open[lanes] >= 0).sum())
-        self.open[lanes] = -1
-        self.start[lanes] = self.context
+        self.lost_decisions += int((self.open[env_ids] >= 0).sum())
+        self.open[env_ids] = -1
+        self.start[env_ids] = self.context
 
     def clear(self) -> None:
         """All running episodes were broken off: drop their open decisions and all rows kept for them."""
@@ -157,7 +157,7 @@ class Grid:
         first = self._oldest_needed(rows)
         for name in (*SEAT_COLUMNS, *ROW_COLUMNS):
             self.columns[name] = self.columns[name][first:].copy()
-        for name in WORLD_COLUMNS:
+        for name in ENV_COLUMNS:
             self.columns[name] = [column[first:].copy() for column in self.columns[name]]
         self.columns["active"][:] = False
         self.context = rows - first

@@ -1,4 +1,4 @@
-"""What changes in a world while a run goes on: stages of a curriculum, and tasks that a function of the user chooses."""
+"""What changes in an env while a run goes on: stages of a curriculum, and tasks that a function of the user chooses."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from marl.envs.batched import BatchedEnv
-from marl.envs.tasks import Told, same_task, tell
+from marl.envs.tasks import TaskMemory, same_task, tell
 from marl.errors import CallbackError, UserError, let_through
-from marl.rollout.config import StageWorld
+from marl.rollout.config import StageEnv
 
 if TYPE_CHECKING:
     from marl.rollout.worker import RolloutWorker
 
 
-def needs_new_worlds(before: StageWorld, now: StageWorld) -> bool:
+def needs_new_envs(before: StageEnv, now: StageEnv) -> bool:
     """Whether the copies of one stage cannot be told to play another one. A task can be replaced, but not taken back."""
-    if not same_task(dict(before.world.env_config), dict(now.world.env_config)):
+    if not same_task(dict(before.env_recipe.env_config), dict(now.env_recipe.env_config)):
         return True
     return before.task is not None and now.task is None
 
 
-def tell_alike(world: BatchedEnv, told: Sequence[Told]) -> None:
+def set_same_tasks(env: BatchedEnv, told: Sequence[TaskMemory]) -> None:
     """Tell copy ``i`` what it was not told before of ``told[i]``; fewer entries than copies go round."""
-    for lane in range(world.num_envs) if told else ():
-        tell(world.lane(lane), told[lane % len(told)], world.told[lane])
+    for env_id in range(env.num_envs) if told else ():
+        tell(env.sub_env(env_id), told[env_id % len(told)], env.told[env_id])
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,17 @@ class ChooseTasks:
     result: Mapping[str, Any]
 
     def __call__(self, worker: RolloutWorker) -> None:
-        for lane in range(worker.world.num_envs) if worker.has_world else ():
-            copy: Any = worker.world.lane(lane)
+        for env_id in range(worker.env.num_envs) if worker.has_env else ():
+            copy: Any = worker.env.sub_env(env_id)
             try:
-                task = self.fn(self.result, copy, worker.context(lane))
+                task = self.fn(self.result, copy, worker.context(env_id))
                 if task is not None:
-                    tell(copy, {"set_task": task}, worker.world.told[lane])
+                    tell(copy, {"set_task": task}, worker.env.told[env_id])
             except UserError:
                 raise
             except BaseException as error:
                 let_through(error)
                 raise CallbackError(
-                    f"env_task_fn failed in worker {worker.index}, copy {lane}: {type(error).__name__}: {error}. Expected a "
+                    f"env_task_fn failed in worker {worker.index}, copy {env_id}: {type(error).__name__}: {error}. Expected a "
                     "function of (result, env, ctx) that gives a task for env.set_task, or None for no change."
                 ) from error

@@ -1,4 +1,4 @@
-"""Collects experience: plays its copies of the world and fills grids. A plain class; Ray knows nothing of it."""
+"""Collects experience: plays its copies of the env and fills grids. A plain class; Ray knows nothing of it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from marl.data.batch import MultiAgentBatch
 from marl.callbacks.callbacks import make_hooks
+from marl.data.batch import MultiAgentBatch
 from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Ints, PolicyID
 from marl.envs.base import EnvContext
 from marl.envs.batched import BatchedEnv, State
+from marl.envs.registry import make_batched_env, register_env
+from marl.envs.tasks import TaskMemory, same_tasks
 from marl.envs.vector.env_errors import close_all
 from marl.envs.vector.rollout_checks import GridCheck
 from marl.envs.vector.vector_env import DictVector
-from marl.envs.registry import make_world, register_env
-from marl.envs.tasks import Told, same_tasks
 from marl.envs.wrappers import register_wrapper
 from marl.log import set_log_level
 from marl.policies.body import Body
@@ -29,13 +29,13 @@ from marl.policies.custom import register_classes
 from marl.policies.filters import MeanStdFilter
 from marl.policies.policy import Policy
 from marl.registry import import_module
-from marl.rollout.config import RolloutSpec, WorldRecipe
+from marl.rollout.config import EnvRecipe, RolloutSpec
+from marl.rollout.env_runner import EnvRunner, carry_sizes
+from marl.rollout.episode_callbacks import EpisodeCallbacks
 from marl.rollout.episodes import play_episodes
-from marl.rollout.rollout_buffer import Grid
-from marl.rollout.env_runner import Player, carry_sizes
 from marl.rollout.postprocess import rewrite
-from marl.rollout.stages import needs_new_worlds, tell_alike
-from marl.rollout.episode_callbacks import Watch
+from marl.rollout.rollout_buffer import RolloutBuffer
+from marl.rollout.stages import needs_new_envs, set_same_tasks
 from marl.trust import as_built, under
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Rollout:
 
 
 class RolloutWorker:
-    """``num_envs_per_worker`` copies of the world and the policies that play in them.
+    """``num_envs_per_worker`` copies of the env and the policies that play in them.
 
     ``policies`` lets the trainer's own policies act in this process; without it the worker builds its own.
     """
@@ -73,12 +73,12 @@ class RolloutWorker:
         self._kinds = {name: recipe.kind for name, recipe in spec.policies.items()}
         self.rng = np.random.default_rng([spec.seed, index, 1])
         self._seeds = np.random.default_rng([spec.seed, index, 2])
-        self._player: Player | None = None
-        self._evaluator: Player | None = None
+        self._player: EnvRunner | None = None
+        self._evaluator: EnvRunner | None = None
         self._check: GridCheck | None = None
         names = list(self.policy_map)
         sizes = carry_sizes(list(self.policy_map.values()), [self._kinds[n] for n in names], len(spec.task.kinds))
-        self.grid = Grid(spec.task, names, spec.config.num_envs_per_worker, spec.complete_episodes, sizes)
+        self.grid = RolloutBuffer(spec.task, names, spec.config.num_envs_per_worker, spec.complete_episodes, sizes)
         self._notes: list[str] = []
         self.version = 0
         self.stage = 0  # of the curriculum
@@ -118,7 +118,7 @@ class RolloutWorker:
         notes, self._notes = self._notes, []
         lost, self.grid.lost_decisions = self.grid.lost_decisions, 0
         state = self.state_dict() if with_state else None
-        log.debug("worker %d: %d steps in each of %d copies", self.index, steps, player.world.num_envs)
+        log.debug("worker %d: %d steps in each of %d copies", self.index, steps, player.env.num_envs)
         seconds = {**player.clock.pop(), "steps": float(steps)}
         return Rollout(batch, player.ledger.pop(), state, lost, notes, self.version, seconds)
 
@@ -130,46 +130,44 @@ class RolloutWorker:
     def _look_at(self, batch: MultiAgentBatch) -> None:
         """Numbers that nobody can learn from end the run here."""
         if self._check is None:
-            self._check = GridCheck(self.player.world, self.index)
+            self._check = GridCheck(self.player.env, self.index)
         if not self.player.watchful:
             self._check.numbers(batch)
         if self.spec.config.check_bounds:
             self._check.bounds(batch)
 
     @property
-    def player(self) -> Player:
+    def player(self) -> EnvRunner:
         """The running episodes; started when first needed."""
         if self._player is None:
             self._player = self._new_player()
-            lanes = np.arange(self._player.world.num_envs)
-            self._player.begin(lanes, self._draw_seeds(lanes.size))
+            env_ids = np.arange(self._player.env.num_envs)
+            self._player.begin(env_ids, self._draw_seeds(env_ids.size))
         return self._player
 
     def begin(self) -> None:
-        """Build the world and start its first episodes, unless that has been done."""
+        """Build the env and start its first episodes, unless that has been done."""
         _ = self.player
 
-    def _new_player(self) -> Player:
-        recipe, config = self.spec.stage(self.stage).world, self.spec.config
-        world = self._make_world(recipe, config.num_envs_per_worker, self.spec.task.state_size > 0)
-        self._tell_stage(world)
-        player = Player(
-            world, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
+    def _new_player(self) -> EnvRunner:
+        recipe, config = self.spec.stage(self.stage).env_recipe, self.spec.config
+        env = self._make_env(recipe, config.num_envs_per_worker, self.spec.task.state_size > 0)
+        self._tell_stage(env)
+        player = EnvRunner(
+            env, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
         )
-        log.info("worker %d: %d copies of %s", self.index, world.num_envs, world.name)
-        player.watchful = isinstance(world, DictVector)  # the numbers of a native world are looked at grid by grid
+        log.info("worker %d: %d copies of %s", self.index, env.num_envs, env.name)
+        player.watchful = isinstance(env, DictVector)  # the numbers of a native env are looked at grid by grid
         return self._watched(player)
 
-    def _watched(self, player: Player, evaluating: bool = False) -> Player:
+    def _watched(self, player: EnvRunner, evaluating: bool = False) -> EnvRunner:
         if self.hooks.watches_episodes:
-            player.watch = Watch(player, self.hooks, self, evaluating)
+            player.watch = EpisodeCallbacks(player, self.hooks, self, evaluating)
         return player
 
     @as_built(lambda worker: worker.spec.trust)
-    def _make_world(
-        self, recipe: WorldRecipe, copies: int, with_state: bool, render_mode: str | None = None
-    ) -> BatchedEnv:
-        return make_world(
+    def _make_env(self, recipe: EnvRecipe, copies: int, with_state: bool, render_mode: str | None = None) -> BatchedEnv:
+        return make_batched_env(
             recipe.env,
             copies,
             recipe.env_config,
@@ -183,26 +181,26 @@ class RolloutWorker:
             render_mode=render_mode,
         )
 
-    def context(self, lane: int) -> EnvContext:
+    def context(self, env_id: int) -> EnvContext:
         """The ``env_config`` of one copy, which knows where the copy lives."""
-        config, recipe = self.spec.config, self.spec.stage(self.stage).world
+        config, recipe = self.spec.config, self.spec.stage(self.stage).env_recipe
         remote = config.on_ray and self.index > 0
         return EnvContext(
-            recipe.env_config, self.index, lane, config.num_workers, run_seed=self.spec.seed, remote=remote
+            recipe.env_config, self.index, env_id, config.num_workers, run_seed=self.spec.seed, remote=remote
         )
 
     def make_copies(self, copies: int) -> BatchedEnv:
-        """More copies of the world of training, for matches beside the learning; without a state, which is for learners."""
-        return self._make_world(self.spec.world, copies, with_state=False)
+        """More copies of the env of training, for matches beside the learning; without a state, which is for learners."""
+        return self._make_env(self.spec.env_recipe, copies, with_state=False)
 
-    def make_drawing_player(self) -> Player:
-        """A player of its own on one more copy of the world, as it is in training now, that can be drawn."""
-        world = self._make_world(self.spec.stage(self.stage).world, 1, with_state=False, render_mode="rgb_array")
-        self._tell_stage(world)
-        tell_alike(world, self._told())
+    def make_drawing_player(self) -> EnvRunner:
+        """A player of its own on one more copy of the env, as it is in training now, that can be drawn."""
+        env = self._make_env(self.spec.stage(self.stage).env_recipe, 1, with_state=False, render_mode="rgb_array")
+        self._tell_stage(env)
+        set_same_tasks(env, self._told())
         self._take_place()
-        return Player(
-            world, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
+        return EnvRunner(
+            env, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
         )
 
     def _draw_seeds(self, count: int) -> Ints:
@@ -217,29 +215,29 @@ class RolloutWorker:
         if self._evaluator is None:
             self._evaluator = self._new_evaluator(len(seeds))
         if self._player is not None and self.spec.evaluation_takes_tasks:
-            tell_alike(self._evaluator.world, self._player.world.told)
+            set_same_tasks(self._evaluator.env, self._player.env.told)
         self._take_place()
         return play_episodes(self._evaluator, seeds, explore)
 
-    def _new_evaluator(self, episodes: int) -> Player:
+    def _new_evaluator(self, episodes: int) -> EnvRunner:
         config = self.spec.config
         copies = min(episodes, max(config.num_envs_per_worker, 4))
         stage = self.spec.stage(self.stage)
-        recipe = stage.evaluation_world or stage.world
-        world = self._make_world(recipe, copies, with_state=False)  # a state is for learners, and nobody learns here
+        recipe = stage.evaluation_recipe or stage.env_recipe
+        env = self._make_env(recipe, copies, with_state=False)  # a state is for learners, and nobody learns here
         mapper = self.spec.evaluation_mapper or self.spec.mapper
-        player = Player(world, self.policy_map, self._kinds, mapper, config, self.index, self.spec.teams)
+        player = EnvRunner(env, self.policy_map, self._kinds, mapper, config, self.index, self.spec.teams)
         return self._watched(player, evaluating=True)
 
     # -- the user's hands ------------------------------------------------------------------------------------------
 
     @property
-    def world(self) -> BatchedEnv:
-        return self.player.world
+    def env(self) -> BatchedEnv:
+        return self.player.env
 
     @property
-    def has_world(self) -> bool:
-        """The driver's worker beside Ray actors only holds policies, unless it was asked to have a world as well."""
+    def has_env(self) -> bool:
+        """The driver's worker beside Ray actors only holds policies, unless it was asked to have an env as well."""
         return self.index > 0 or self.spec.config.num_workers == 0 or self.spec.config.create_env_on_driver
 
     @property
@@ -258,8 +256,8 @@ class RolloutWorker:
         return {name: bodies[0] for name, bodies in found.items() if bodies}
 
     def foreach_env(self, fn: Callable[[Any], T]) -> list[T]:
-        """Call ``fn`` with each copy of the world."""
-        return [fn(self.world.lane(lane)) for lane in range(self.world.num_envs)]
+        """Call ``fn`` with each copy of the env."""
+        return [fn(self.env.sub_env(env_id)) for env_id in range(self.env.num_envs)]
 
     def ping(self) -> int:
         """I am here."""
@@ -269,8 +267,8 @@ class RolloutWorker:
         """Call ``fn`` with this worker."""
         return fn(self)
 
-    def run_noting_tasks(self, fn: Callable[[RolloutWorker], T]) -> tuple[T, list[Told] | None]:
-        """Call ``fn`` with this worker; also gives what its copies of the world have been told, if ``fn`` changed that."""
+    def run_noting_tasks(self, fn: Callable[[RolloutWorker], T]) -> tuple[T, list[TaskMemory] | None]:
+        """Call ``fn`` with this worker; also gives what its copies of the env have been told, if ``fn`` changed that."""
         before = self._told()
         answer = fn(self)
         after = self._told()
@@ -289,28 +287,28 @@ class RolloutWorker:
         if old is None:
             return 0
         cut = int((old.t > 0).sum())
-        if needs_new_worlds(before, now):
+        if needs_new_envs(before, now):
             self._close(old)
             self._player, self._check = self._new_player(), None
             self._player.episodes_begun = old.episodes_begun
         else:
-            self._tell_stage(old.world)
+            self._tell_stage(old.env)
         self.grid.clear()
-        lanes = np.arange(old.world.num_envs)
-        self.player.begin(lanes, self._draw_seeds(lanes.size))
+        env_ids = np.arange(old.env.num_envs)
+        self.player.begin(env_ids, self._draw_seeds(env_ids.size))
         return cut
 
-    def tell(self, told: Sequence[Told]) -> None:
+    def tell(self, told: Sequence[TaskMemory]) -> None:
         """Tell every copy what it was not told before."""
-        tell_alike(self.player.world, told)
+        set_same_tasks(self.player.env, told)
 
-    def _tell_stage(self, world: BatchedEnv) -> None:
+    def _tell_stage(self, env: BatchedEnv) -> None:
         task = self.spec.stage(self.stage).task
         if task is not None:
-            tell_alike(world, [{"set_task": task}])
+            set_same_tasks(env, [{"set_task": task}])
 
-    def _told(self) -> list[Told]:
-        return [] if self._player is None else [dict(tasks) for tasks in self._player.world.told]
+    def _told(self) -> list[TaskMemory]:
+        return [] if self._player is None else [dict(tasks) for tasks in self._player.env.told]
 
     def _drop_evaluator(self) -> None:
         if self._evaluator is not None:
@@ -355,7 +353,7 @@ class RolloutWorker:
         if lost.size:
             self._notes.append(
                 f"worker {self.index}: {lost.size} episode(s) were too long to be replayed and were started anew; "
-                "give the world get_state() and set_state() for an exact resume."
+                "give the env get_state() and set_state() for an exact resume."
             )
             self.grid.forget(lost)
             self._player.begin(lost, self._draw_seeds(lost.size))
@@ -365,6 +363,6 @@ class RolloutWorker:
             if player is not None:
                 self._close(player)
 
-    def _close(self, player: Player) -> None:
+    def _close(self, player: EnvRunner) -> None:
         with player.time_limit("close"):
-            close_all([player.world], player.world.name)
+            close_all([player.env], player.env.name)

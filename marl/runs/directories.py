@@ -20,8 +20,8 @@ import psutil
 from marl.errors import CheckpointError, RunLockedError, did_you_mean
 from marl.inputs import read_json
 from marl.runs.atomic import write_atomically
-from marl.runs.places import default_results
 from marl.runs.lock import holder_of, is_running
+from marl.runs.places import default_results
 
 State: TypeAlias = Literal["running", "stopped", "finished", "failed"]
 DEEPEST = 4  # folders below the results in which runs are looked for

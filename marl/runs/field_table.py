@@ -38,7 +38,7 @@ episodes_total | episodes | How many episodes have ended since the run began.
 training_iteration | iterations | How many iterations the run has made; an iteration is collecting and learning until
     a result is due.
 timesteps_this_iter | env steps | Env steps collected in this iteration. One env step is one step of one copy of the
-    world, however many agents act in it.
+    env, however many agents act in it.
 timesteps_total | env steps | Env steps collected since the run began; the horizontal axis of learning curves.
 agent_timesteps_this_iter | decisions | Decisions of single agents in this iteration: two agents that act in every
     step make two per env step.
@@ -50,7 +50,7 @@ best_evaluation | reward | The best value so far of the field that evaluation.me
 done | | Whether this is the last result, because a stop condition was met.
 policies_to_train | | The policies that learn at present; all others stay as they are.
 curriculum.stage | stages | The stage of the curriculum in which this iteration was played; the first one is 0.
-curriculum.num_stages | stages | How many stages the curriculum has, with the scenario's own world where that comes last.
+curriculum.num_stages | stages | How many stages the curriculum has, with the scenario's own env where that comes last.
 curriculum.timesteps_this_stage | env steps | Env steps collected since the present stage began.
 curriculum.num_episodes_cut | episodes | Episodes that were broken off because a new stage began; they count nowhere else.
 curriculum | | Where the run is in its curriculum; only there where the scenario has one.
@@ -70,7 +70,7 @@ git.changed | | Whether tracked files of that repository differed from the commi
 git | | The commit in which the run was started; null outside of a git repository.
 versions.PACKAGE | | The version of this package (or of Python), on which exact numbers may depend.
 config | | The complete scenario of the run. `marl config --all` explains its keys.
-timers.sample_time_ms | ms | How long this iteration collected: worlds and acting policies, as the driver waits for
+timers.sample_time_ms | ms | How long this iteration collected: envs and acting policies, as the driver waits for
     them.
 timers.load_time_ms | ms | How long learners took to turn what was collected into rows to learn from: replays,
     advantages, sending to other learners.
@@ -83,13 +83,13 @@ timers.population_time_ms | ms | How long the end of a population's round took: 
 timers.sample_throughput | env steps per second | Env steps of this iteration per second of collecting.
 timers.load_throughput | env steps per second | Env steps of this iteration per second of loading.
 timers.learn_throughput | env steps per second | Env steps of this iteration per second of learning.
-sampler_perf.mean_raw_obs_processing_ms | ms | Per step of a worker: checking, sorting and storing what the worlds
-    showed. A worker steps all its copies of the world together; that is one step here.
+sampler_perf.mean_raw_obs_processing_ms | ms | Per step of a worker: checking, sorting and storing what the envs
+    showed. A worker steps all its copies of the env together; that is one step here.
 sampler_perf.mean_inference_ms | ms | Per step of a worker: the policies' forward passes.
 sampler_perf.mean_action_processing_ms | ms | Per step of a worker: storing the actions and bringing them into the
-    worlds' units.
-sampler_perf.mean_env_wait_ms | ms | Per step of a worker: waiting for the worlds, resets included.
-sampler_perf.mean_env_render_ms | ms | Drawing one picture of the world for films and screens (record_env,
+    envs' units.
+sampler_perf.mean_env_wait_ms | ms | Per step of a worker: waiting for the envs, resets included.
+sampler_perf.mean_env_render_ms | ms | Drawing one picture of the env for films and screens (record_env,
     render_env); 0 where none was drawn in this iteration.
 perf.cpu_util_percent | percent | Load of all CPUs of the driver's machine since the result before, by all processes.
 perf.ram_util_percent | percent | Memory of the driver's machine that is in use, by all processes.
@@ -186,7 +186,7 @@ exploitability.errors | | Standard errors of the gains, player by player; 0 wher
 exploitability.bound | | What the figure is. Exact; sampled chance: reset seeds stand for chance, see stderr; or lower
     bound: trained replies may miss the best one, so the truth is at least this.
 exploitability.exact | | Whether nothing was sampled, estimated or trained: true or false.
-exploitability.chance.mode | | How chance came into the game's tree: none, exact (the world lists it), or sampled (by seeds).
+exploitability.chance.mode | | How chance came into the game's tree: none, exact (the env lists it), or sampled (by seeds).
 exploitability.chance.seeds | seeds | Reset seeds that stand for chance, where it is sampled.
 exploitability.chance.starts | starts | How many different starts these seeds gave.
 exploitability.chance.unseen | probability | About how likely another seed gives a start that none of these gave.

@@ -15,7 +15,7 @@ from marl.errors import ConfigError, did_you_mean
 from marl.runs.field_table import ROWS
 
 OF_TRAINING = re.compile(r" It covers the episodes that ended in this iteration.*?\.")
-EVALUATED = "In the evaluation: episodes played between iterations on worlds of their own, as `evaluation` says."
+EVALUATED = "In the evaluation: episodes played between iterations on envs of their own, as `evaluation` says."
 _WILD = re.compile(r"[A-Z]{2,}")
 
 

@@ -23,8 +23,8 @@ import yaml
 
 from marl.errors import ConfigError, UserError
 from marl.inputs import parse_json, read_text
-from marl.storage import append_to, make_folder, write_atomically
 from marl.runs.media import encoded, pixels
+from marl.storage import append_to, make_folder, write_atomically
 
 if TYPE_CHECKING:
     from marl.runs.tensorboard import Events
@@ -261,9 +261,9 @@ def run_name(algo: str, env: str, trial_id: str, index: int, params: Mapping[str
     Of the env's name the part after the last '/' or ':' stays, so ``pettingzoo:mpe2/simple_spread_v3``
     becomes ``simple_spread_v3``; of a param's dotted key the last word.
     """
-    world = re.split(r"[/:]", env.rstrip("/:"))[-1]
+    batched_env = re.split(r"[/:]", env.rstrip("/:"))[-1]
     settings = ",".join(f"{key.rpartition('.')[2]}={value}" for key, value in params.items())
-    words = [safe_name(algo).upper(), safe_name(world), safe_name(trial_id, empty="run"), f"{index:05d}"]
+    words = [safe_name(algo).upper(), safe_name(batched_env), safe_name(trial_id, empty="run"), f"{index:05d}"]
     words += [safe_name(settings)] if params else []
     return "_".join([*words, now.strftime("%Y-%m-%d_%H-%M-%S")])
 

@@ -79,7 +79,7 @@ def _short(value: Any) -> str:
     )
 
 
-class Kind(NamedTuple):
+class AgentType(NamedTuple):
     """Which values an entry may have."""
 
     fits: Callable[[Any], bool]
@@ -146,9 +146,9 @@ def _length(columns: dict[str, Any], *kinds: tuple[str, str]) -> int | None:
     return len(arrays[0]) if right and len({len(array) for array in arrays}) == 1 else None
 
 
-COUNT = Kind(_is_count, "a whole number, 0 or more")
-TIME = Kind(lambda value: _is_number(value) and math.isfinite(value) and value >= 0, "a finite number, 0 or more")
-TEXT = Kind(lambda value: isinstance(value, str), "a text")
+COUNT = AgentType(_is_count, "a whole number, 0 or more")
+TIME = AgentType(lambda value: _is_number(value) and math.isfinite(value) and value >= 0, "a finite number, 0 or more")
+TEXT = AgentType(lambda value: isinstance(value, str), "a text")
 COUNTERS = {  # of a trainer
     "decisions_lost": COUNT,
     "iteration": COUNT,
@@ -156,14 +156,14 @@ COUNTERS = {  # of a trainer
     "agent_timesteps_total": COUNT,
     "episodes_total": COUNT,
     "time_total_s": TIME,
-    "best_evaluation": Kind(lambda value: value is None or _is_number(value), "a number or null"),
+    "best_evaluation": AgentType(lambda value: value is None or _is_number(value), "a number or null"),
     "trial_id": TEXT,
     "experiment_id": TEXT,
 }
 RESULT = "named entries with numbers of at most 64 bits"
 SEEN = {  # besides the counters
-    "recent": Kind(_are_episodes, "columns of episodes that fit each other"),
-    "last_metrics": Kind(_are_metrics, "numbers by their names for each policy"),
-    "last_evaluation": Kind(lambda value: value is None or _is_result(value), f"null or {RESULT}"),
-    "last_result": Kind(_is_result, RESULT),
+    "recent": AgentType(_are_episodes, "columns of episodes that fit each other"),
+    "last_metrics": AgentType(_are_metrics, "numbers by their names for each policy"),
+    "last_evaluation": AgentType(lambda value: value is None or _is_result(value), f"null or {RESULT}"),
+    "last_result": AgentType(_is_result, RESULT),
 }

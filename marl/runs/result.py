@@ -10,8 +10,8 @@ import numpy as np
 from marl.data.episode import EpisodeStats
 from marl.data.task import Floats, PolicyID
 from marl.errors import ConfigError, did_you_mean
-from marl.runs.fields import meaning_of
 from marl.runs.custom_metrics import custom_histograms, custom_numbers
+from marl.runs.fields import meaning_of
 
 Result: TypeAlias = dict[str, Any]
 
@@ -71,7 +71,7 @@ COUNT_FIELDS = (
     "agent_timesteps_this_iter", "agent_timesteps_total", "time_this_iter_s", "time_total_s", "num_healthy_workers",
     "best_evaluation",
 )  # fmt: skip
-OPEN_BLOCKS = ("agent_reward_mean", "custom_metrics")  # names are the world's or the user's
+OPEN_BLOCKS = ("agent_reward_mean", "custom_metrics")  # names are the env's or the user's
 TRAINING_BLOCKS = (  # not of evaluations
     "info", "timers", "sampler_perf", "perf", "population", "exploitability", "curriculum",
 )  # fmt: skip

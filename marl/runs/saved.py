@@ -15,8 +15,8 @@ from typing import Any
 
 from marl.errors import CheckpointError, ConfigError, printable
 from marl.inputs import real_path
-from marl.scenario.load import apply
 from marl.runs.checkpoint import read_part
+from marl.scenario.load import apply
 from marl.trust import current
 
 PLACES = {
@@ -78,10 +78,10 @@ def without_places(described: Mapping[str, Any]) -> dict[str, Any]:
     return {**described, "load": {}, "output_format": "npz", **dict.fromkeys(PLACES)}
 
 
-def with_world_again(described: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """``without_places``, and with what the user says of the world again: ``{"env_config.filename": PATH}``.
+def with_env_again(described: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """``without_places``, and with what the user says of the env again: ``{"env_config.filename": PATH}``.
 
-    The world of evaluations is left out: who looks at policies does not evaluate.
+    The env of evaluations is left out: who looks at policies does not evaluate.
     """
     raw = without_places(described)
     raw["evaluation"] = {**(raw.get("evaluation") or {}), "env": None, "env_config": None}

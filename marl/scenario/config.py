@@ -57,7 +57,7 @@ class StageConfig(Config):
         "episodes of this stage alone. Only the last stage may go without.",
     )
     env_config: dict[str, Any] = Field({}, description="Changes to env_config in this stage.")
-    task: Any = Field(None, description="Handed to set_task of every copy of the world; null: nothing is told.")
+    task: Any = Field(None, description="Handed to set_task of every copy of the env; null: nothing is told.")
 
 
 class Scenario(RolloutConfig):
@@ -68,10 +68,10 @@ class Scenario(RolloutConfig):
         description="Registered name, pettingzoo:family/name_vN, vmas:, openspiel: or lbforaging:NAME, package.module:Class, "
         "or a Gymnasium id."
     )
-    env_config: dict[str, Any] = Field({}, description="Handed to the world.")
+    env_config: dict[str, Any] = Field({}, description="Handed to the env.")
     wrappers: list[Any] = Field(
         [],
-        description="Put around the world, the last one outermost: names of ours (hierarchy, with_agent_groups), of "
+        description="Put around the env, the last one outermost: names of ours (hierarchy, with_agent_groups), of "
         "SuperSuit ({frame_stack_v1: {stack_size: 2}}), or package.module:function, each with its keys.",
     )
     preprocessor_pref: Literal["none", "deepmind"] = Field(
@@ -86,8 +86,8 @@ class Scenario(RolloutConfig):
     evaluation: EvaluationConfig = Field(EvaluationConfig(), description="Play on envs of its own between iterations.")
     curriculum: list[StageConfig] = Field(
         [],
-        description="Worlds or tasks that are played one after the other: a list of {until, env_config, task}. After a last "
-        "stage with an until the world of the scenario itself is played.",
+        description="Envs or tasks that are played one after the other: a list of {until, env_config, task}. After a last "
+        "stage with an until the env of the scenario itself is played.",
     )
     population: PopulationConfig | None = Field(
         None, description="Train against snapshots: self_play, fictitious, prioritised, league or psro. Default: none."
@@ -158,7 +158,7 @@ class Scenario(RolloutConfig):
     def _name_or_creator(cls, value: object) -> object:
         if not isinstance(value, str) and not callable(value):
             raise ValueError(
-                f"expected a name, or a class or function that makes the world, but got an object of type "
+                f"expected a name, or a class or function that makes the env, but got an object of type "
                 f"{type(value).__name__}. Give its class, or lambda config: ..."
             )
         return value

@@ -1,27 +1,27 @@
-"""The world of a scenario as its policies see it: wrapped, with groups joined or shown."""
+"""The env of a scenario as its policies see it: wrapped, with groups joined or shown."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from marl.data.task import AgentID, AnySpace, GroupID, Kind
+from marl.data.task import AgentID, AgentType, AnySpace, GroupID
 from marl.envs.batched import BatchedEnv
-from marl.envs.wrappers.joint import GroupedWorld
+from marl.envs.registry import make_batched_env, resolve_env
 from marl.envs.vector.env_errors import close_all
 from marl.envs.vector.vector_env import DictVector
-from marl.envs.registry import make_world, resolve_env
 from marl.envs.wrappers import Wrapping, read_wrappers
+from marl.envs.wrappers.joint import GroupedEnv
 from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
-from marl.rollout.config import WorldRecipe
+from marl.rollout.config import EnvRecipe
 from marl.scenario.config import Scenario
 
 
 @dataclass(frozen=True)
 class Look:
-    """Who plays in the world, and how it has to be wrapped for that."""
+    """Who plays in the env, and how it has to be wrapped for that."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[AgentType, ...]
     state_size: int
     state_costs: bool  # a state that nobody needs is better not asked for
     wrappers: tuple[Wrapping, ...]
@@ -30,7 +30,7 @@ class Look:
     remark: str = ""  # what a user might not expect
 
 
-def look_at_world(scenario: Scenario) -> Look:
+def inspect_env(scenario: Scenario) -> Look:
     """Build one copy and see. Groups of ``multiagent.joint`` are played as one agent."""
     joint = _joint_groups(scenario)
     wrappers = read_wrappers(scenario.wrappers)
@@ -38,39 +38,35 @@ def look_at_world(scenario: Scenario) -> Look:
         wrappers = (*wrappers, Wrapping("grey_frames", {}))
     if joint:
         wrappers = (*wrappers, Wrapping("with_agent_groups", {"groups": joint}))
-    world = _built(scenario, wrappers)
+    env = _built(scenario, wrappers)
     groups: dict[GroupID, Sequence[AgentID]] = {
         name: [name] if name in joint else members for name, members in scenario.multiagent.groups.items()
     }  # fmt: skip
     notes = tuple(f"{name} = {', '.join(members)}, played as one agent" for name, members in joint.items())
-    inner = world.envs[0] if isinstance(world, DictVector) else None
-    if (
-        isinstance(inner, GroupedWorld)
-        and not joint
-        and scenario.preset.configure(**scenario.algo_keys).looks_at_groups
-    ):
+    inner = env.envs[0] if isinstance(env, DictVector) else None
+    if isinstance(inner, GroupedEnv) and not joint and scenario.preset.configure(**scenario.algo_keys).looks_at_groups:
         groups = dict(groups or inner.groups)
         wrappers = (*wrappers, Wrapping("show_members", {}))
         notes = (f"members of {', '.join(inner.groups)} play by themselves, because {scenario.preset.name} joins them",)
-        world = _built(scenario, wrappers)
-    lifted = isinstance(world, DictVector)
+        env = _built(scenario, wrappers)
+    lifted = isinstance(env, DictVector)
     remark = ""
     if lifted and isinstance(creator := resolve_env(scenario.env), type) and issubclass(creator, BatchedEnv):
-        remark = "wrappers: with them the copies of this world are stepped one by one, much slower than without"
-    return Look(world.kinds, world.state_size, lifted, wrappers, groups, notes, remark)
+        remark = "wrappers: with them the copies of this env are stepped one by one, much slower than without"
+    return Look(env.kinds, env.state_size, lifted, wrappers, groups, notes, remark)
 
 
-def evaluation_world(scenario: Scenario, look: Look) -> WorldRecipe:
+def evaluation_recipe(scenario: Scenario, look: Look) -> EnvRecipe:
     """What evaluations play on. Another env than that of training has to have the same agents with the same spaces."""
     own = scenario.evaluation
     if own.env is None:
-        return WorldRecipe(scenario.env, {**scenario.env_config, **(own.env_config or {})}, look.wrappers)
-    # Its keys and wrappers are its own; who is played as one agent, or shown by itself, is not a matter of the world.
+        return EnvRecipe(scenario.env, {**scenario.env_config, **(own.env_config or {})}, look.wrappers)
+    # Its keys and wrappers are its own; who is played as one agent, or shown by itself, is not a matter of the env.
     wrappers = look.wrappers[len(scenario.wrappers) :]
-    recipe = WorldRecipe(own.env, own.env_config or {}, wrappers)
-    world = make_world(recipe.env, 1, recipe.env_config, wrappers=wrappers, with_state=False)
-    close_all([world], world.name)
-    trained, found = (who_plays(kinds) for kinds in (look.kinds, world.kinds))
+    recipe = EnvRecipe(own.env, own.env_config or {}, wrappers)
+    env = make_batched_env(recipe.env, 1, recipe.env_config, wrappers=wrappers, with_state=False)
+    close_all([env], env.name)
+    trained, found = (who_plays(kinds) for kinds in (look.kinds, env.kinds))
     if trained != found:
         raise SpaceMismatchError(
             f"evaluation.env {env_name(own.env)!r} is not played by the agents that are trained: it has "
@@ -82,8 +78,8 @@ def evaluation_world(scenario: Scenario, look: Look) -> WorldRecipe:
     return recipe
 
 
-def who_plays(kinds: Sequence[Kind]) -> list[tuple[tuple[AgentID, ...], AnySpace, AnySpace, bool]]:
-    """All that has to be equal in two worlds which the same policies play."""
+def who_plays(kinds: Sequence[AgentType]) -> list[tuple[tuple[AgentID, ...], AnySpace, AnySpace, bool]]:
+    """All that has to be equal in two envs which the same policies play."""
     return [(kind.agents, kind.observation_space, kind.action_space, kind.masked) for kind in kinds]
 
 
@@ -96,14 +92,14 @@ def describe_players(players: Sequence[tuple[tuple[AgentID, ...], AnySpace, AnyS
 
 
 def env_name(env: object) -> str:
-    """What messages call a world that may be given as a class or function."""
+    """What messages call an env that may be given as a class or function."""
     return env if isinstance(env, str) else str(getattr(env, "__name__", "env"))
 
 
 def _built(scenario: Scenario, wrappers: Sequence[Wrapping]) -> BatchedEnv:
-    world = make_world(scenario.env, 1, scenario.env_config, wrappers=wrappers)
-    close_all([world], world.name)
-    return world
+    env = make_batched_env(scenario.env, 1, scenario.env_config, wrappers=wrappers)
+    close_all([env], env.name)
+    return env
 
 
 def _joint_groups(scenario: Scenario) -> dict[GroupID, list[AgentID]]:

@@ -1,4 +1,4 @@
-"""A commented scenario for a world, to begin with (``marl init``): it runs as it is, and says what every line is for.
+"""A commented scenario for an env, to begin with (``marl init``): it runs as it is, and says what every line is for.
 
 Few keys are set; the other keys of the algorithm stand below them, commented out, with their defaults. All sentences are those
 of the config classes.
@@ -15,13 +15,13 @@ import yaml
 from pydantic import BaseModel
 
 from marl.algos.presets import Preset
-from marl.data.task import Kind
+from marl.data.task import AgentType
 from marl.policies.build import build_policies
 from marl.policies.config import ModelConfig
 from marl.rollout.config import EvaluationConfig
 from marl.scenario.config import MultiAgentConfig, Scenario
 from marl.scenario.load import compose
-from marl.scenario.resolve import set_up
+from marl.scenario.resolve import resolve
 
 WIDTH = 100  # of comments
 STEPS = 100_000
@@ -29,9 +29,9 @@ SHOWN = ("lr", "gamma", "train_batch_size")  # of the algorithm; the others are 
 
 
 def scenario_text(env: str, env_config: Mapping[str, Any], algo: str = "ppo") -> str:
-    """The text of a scenario file. Raises a ``UserError`` where world and algorithm do not fit."""
+    """The text of a scenario file. Raises a ``UserError`` where env and algorithm do not fit."""
     keys: dict[str, Any] = {"env": env, "env_config": dict(env_config), "algo": algo}
-    setup = set_up(compose(keys, f"marl init {env}"))
+    setup = resolve(compose(keys, f"marl init {env}"))
     preset, kinds = setup.scenario.preset, setup.task.kinds
     build_policies(setup.policies, kinds)  # refuses spaces that the algorithm cannot play
     parts = [
@@ -54,7 +54,7 @@ def file_name(env: str) -> str:
     return re.sub(r"\W+", "_", re.split(r"[/:]", env)[-1]).strip("_").lower() + ".yaml"
 
 
-def _agents(kinds: Sequence[Kind]) -> list[str]:
+def _agents(kinds: Sequence[AgentType]) -> list[str]:
     lines = ["# Who plays:"]
     for kind in kinds:
         names = ", ".join(kind.agents[:6]) + (f", ... ({kind.size})" if kind.size > 6 else "")
@@ -75,8 +75,8 @@ def _algorithm(preset: Preset) -> list[str]:
     ]
 
 
-def _multiagent(kinds: Sequence[Kind], policies: Sequence[str]) -> list[str]:
-    """Worlds of one agent need no word on who plays whom."""
+def _multiagent(kinds: Sequence[AgentType], policies: Sequence[str]) -> list[str]:
+    """Envs of one agent need no word on who plays whom."""
     if sum(kind.size for kind in kinds) == 1:
         return []
     said = f"So far: {', '.join(policies)}, shared by agents with equal spaces. per_agent: one for each."

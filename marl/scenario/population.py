@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from marl.algos.plan import LearnerPlan
-from marl.data.task import AgentID, GroupID, Kind, PolicyID, Task
+from marl.data.task import AgentID, AgentType, GroupID, PolicyID, Task
 from marl.envs.groups import AgentGroups
 from marl.errors import ConfigError, did_you_mean
 from marl.mappers.mapper import Mapper
 from marl.policies.config import PolicySpec
-from marl.populations.layout import Stage, find_players, set_stage
+from marl.populations.layout import PopulationLayout, find_players, set_stage
 from marl.scenario.config import Scenario
 from marl.scenario.routing import choose
 
 
-def find_stage(scenario: Scenario, groups: Mapping[GroupID, Sequence[AgentID]], kinds: Sequence[Kind]) -> Stage | None:
+def find_stage(
+    scenario: Scenario, groups: Mapping[GroupID, Sequence[AgentID]], kinds: Sequence[AgentType]
+) -> PopulationLayout | None:
     """Players and populations, where the scenario has any."""
     if scenario.population is None:
         return None
@@ -37,7 +39,7 @@ def find_stage(scenario: Scenario, groups: Mapping[GroupID, Sequence[AgentID]], 
 
 
 def casting(
-    scenario: Scenario, teams: AgentGroups, kinds: Sequence[Kind], stage: Stage | None
+    scenario: Scenario, teams: AgentGroups, kinds: Sequence[AgentType], stage: PopulationLayout | None
 ) -> tuple[list[PolicyID], Mapper]:
     """All policies and who plays whom in training."""
     if stage is None:
@@ -55,7 +57,7 @@ def casting(
     return [*stage.learners, *stage.mixtures], stage.matchmaking()
 
 
-def mixtures_of(stage: Stage, specs: Mapping[PolicyID, PolicySpec]) -> dict[PolicyID, PolicySpec]:
+def mixtures_of(stage: PopulationLayout, specs: Mapping[PolicyID, PolicySpec]) -> dict[PolicyID, PolicySpec]:
     """Recipes of the mixtures: their members are policies like the side's learners, which therefore have to be alike."""
     for side in stage.sides:
         recipes = [replace(specs[learner], seed=0) for learner in side.learners]
@@ -68,7 +70,7 @@ def mixtures_of(stage: Stage, specs: Mapping[PolicyID, PolicySpec]) -> dict[Poli
     return {name: replace(specs[side.learners[0]], population=side.name) for name, side in stage.mixtures.items()}
 
 
-def check_plans(stage: Stage, plans: Sequence[LearnerPlan]) -> None:
+def check_plans(stage: PopulationLayout, plans: Sequence[LearnerPlan]) -> None:
     """Exploiters of a league begin anew while others go on, so nobody may share a learner with them."""
     joined = [plan for plan in plans if len(plan.policies) > 1]
     if stage.config.kind == "league" and joined:
@@ -78,7 +80,7 @@ def check_plans(stage: Stage, plans: Sequence[LearnerPlan]) -> None:
         )
 
 
-def players_of(scenario: Scenario, stage: Stage | None, task: Task) -> dict[str, tuple[AgentID, ...]]:
+def players_of(scenario: Scenario, stage: PopulationLayout | None, task: Task) -> dict[str, tuple[AgentID, ...]]:
     """Who plays: the players of a population, else the scenario's groups and every agent outside of them."""
     if stage is not None:
         return dict(stage.players)

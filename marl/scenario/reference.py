@@ -1,4 +1,4 @@
-"""What there is: every key with type, default and meaning, and the names of algorithms, worlds, mappers, scenarios."""
+"""What there is: every key with type, default and meaning, and the names of algorithms, envs, mappers, scenarios."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def everything() -> str:
 
 def overview(scenarios: Path) -> str:
     """Names that a scenario may use."""
-    lines = ["algorithms:", *(f"  {name:<10} {ALGOS[name].summary}" for name in ALGOS), "worlds:"]
+    lines = ["algorithms:", *(f"  {name:<10} {ALGOS[name].summary}" for name in ALGOS), "envs:"]
     lines += [f"  {name}" for name in ENVS]
     lines += ["  pettingzoo:family/name_vN   package.module:Class   any Gymnasium id (CartPole-v1, ...)"]
     lines += ["  vmas:scenario   openspiel:game   lbforaging:id   (docs/optional_worlds.md)"]

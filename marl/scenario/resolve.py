@@ -20,24 +20,24 @@ from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
 from marl.mappers.mapper import Mapper
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
 from marl.policies.custom import classes_used
-from marl.populations.layout import Stage
+from marl.populations.layout import PopulationLayout
 from marl.registry import import_module
 from marl.rollout.config import RolloutConfig, RolloutSpec
 from marl.scenario.collection import collects_asynchronously, describe_collection
 from marl.scenario.config import MODEL_KEYS, Overrides, Scenario
-from marl.scenario.run_summary import describe_run
-from marl.scenario.unused_keys import check_collecting
-from marl.scenario.rllib_keys import OLD_KEYS
+from marl.scenario.env import evaluation_recipe, inspect_env
 from marl.scenario.population import casting, check_plans, find_stage, mixtures_of
+from marl.scenario.rllib_keys import OLD_KEYS
 from marl.scenario.routing import build_mapper, possible_seats, seats_of_policies
-from marl.scenario.stages import describe_stages, stage_worlds, stages_of
-from marl.scenario.env import evaluation_world, look_at_world
+from marl.scenario.run_summary import describe_run
+from marl.scenario.stages import describe_stages, stage_envs, stages_of
+from marl.scenario.unused_keys import check_collecting
 from marl.trust import current
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A scenario, resolved against its world."""
+    """A scenario, resolved against its env."""
 
     scenario: Scenario
     task: Task
@@ -48,18 +48,18 @@ class Setup:
     iteration_steps: int
     header: tuple[str, ...]  # what the run says about itself
     asynchronous: bool = False  # workers play on while learners learn
-    stage: Stage | None = None  # of a population
+    stage: PopulationLayout | None = None  # of a population
 
     @property
     def policies(self) -> Mapping[PolicyID, PolicySpec]:
         return self.rollout.policies
 
 
-def set_up(scenario: Scenario) -> Setup:
+def resolve(scenario: Scenario) -> Setup:
     """Resolve names, spaces, groups, policies, mapper and learners; raises a ``UserError`` for anything that does not fit."""
     for module in scenario.imports:
         import_module(module, "imports")
-    look = look_at_world(scenario)
+    look = inspect_env(scenario)
     kinds, state_size, teams = look.kinds, look.state_size, AgentGroups(look.groups)
     stage = find_stage(scenario, look.groups, kinds)
     policies, mapper = casting(scenario, teams, kinds, stage)
@@ -90,7 +90,7 @@ def set_up(scenario: Scenario) -> Setup:
     if stage is not None:
         check_plans(stage, plans)
     complete = _complete_episodes(scenario, roles)
-    evaluated_on = evaluation_world(scenario, look)
+    evaluated_on = evaluation_recipe(scenario, look)
     rollout = RolloutSpec(
         env=scenario.env,
         env_config=scenario.env_config,
@@ -102,14 +102,14 @@ def set_up(scenario: Scenario) -> Setup:
         config=RolloutConfig(**{key: getattr(scenario, key) for key in RolloutConfig.model_fields}),
         complete_episodes=complete,
         evaluation_mapper=evaluation,
-        evaluation_world=evaluated_on,
+        evaluation_recipe=evaluated_on,
         imports=tuple(scenario.imports),
         torch_threads=scenario.torch_threads,
         registered={name: ENVS[name] for name in map(str, (scenario.env, scenario.evaluation.env)) if name in ENVS},
         registered_wrappers={w.name: WRAPPERS[w.name] for w in look.wrappers if w.name in WRAPPERS},
         registered_classes=classes_used(spec.model for spec in specs.values()),
         teams=stage.teams if stage is not None else None,
-        stages=stage_worlds(scenario, look, task, evaluated_on),
+        stages=stage_envs(scenario, look, task, evaluated_on),
         evaluation_takes_tasks=scenario.evaluation.env is None,
         trust=current(),
     )
@@ -269,7 +269,7 @@ def _complete_episodes(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> bo
 
 
 def _evaluation_mapper(
-    scenario: Scenario, policies: list[PolicyID], teams: AgentGroups, stage: Stage | None
+    scenario: Scenario, policies: list[PolicyID], teams: AgentGroups, stage: PopulationLayout | None
 ) -> Mapper | None:
     """Who plays during evaluation; None: the same as in training. Populations play their answers."""
     mapping = scenario.evaluation.policy_mapping_fn

@@ -16,9 +16,9 @@ ENDINGS = (
     "an episode ends terminated or truncated, and only a truncated one is bootstrapped; horizon truncates; drop it"
 )
 REPLAY = "the keys of the replay are buffer_size, train_batch_size, learning_starts and prioritized_replay, under algo"
-MORE_WORKERS = "every copy lives in its worker; for slow worlds use more num_workers with fewer num_envs_per_worker"
+MORE_WORKERS = "every copy lives in its worker; for slow envs use more num_workers with fewer num_envs_per_worker"
 ALWAYS = "it is always done; drop it"
-FROM_WORLD = "spaces are asked of the world; drop it"
+FROM_ENV = "spaces are asked of the env; drop it"
 LAST_100 = "a result covers the episodes of its iteration, or the last 100; drop it"
 
 OLD_KEYS: dict[str, str] = {
@@ -60,19 +60,19 @@ OLD_KEYS: dict[str, str] = {
     "sample_async": "say collection: async",
     "sample_batch_size": "say rollout_fragment_length: N",
     "ignore_worker_failures": "say recreate_failed_workers: true or false",
-    "fake_sampler": "benchmarks/updates.py times learners without worlds; drop it",
+    "fake_sampler": "benchmarks/updates.py times learners without envs; drop it",
     "sample_collector": "drop it",
     "compress_observations": "drop it; the wrapper grey_frames makes images small",
     "synchronize_filters": ALWAYS,
     "seed_envs": ALWAYS,
-    # worlds
-    "observation_space": FROM_WORLD,
-    "action_space": FROM_WORLD,
+    # envs
+    "observation_space": FROM_ENV,
+    "action_space": FROM_ENV,
     "soft_horizon": ENDINGS,
     "no_done_at_end": ENDINGS,
     "monitor": "say record_env",
-    "observation_fn": "wrap the world: wrappers: [package.module:function]",
-    "disable_env_checking": "check_bounds: false leaves bounds alone; `marl check ENV` looks at a world before training",
+    "observation_fn": "wrap the env: wrappers: [package.module:function]",
+    "disable_env_checking": "check_bounds: false leaves bounds alone; `marl check ENV` looks at an env before training",
     "remote_env": MORE_WORKERS,
     # policies
     "policy_graphs": "say multiagent: {policies: {...}}",
@@ -85,7 +85,7 @@ OLD_KEYS: dict[str, str] = {
     "evaluation_num_episodes": "say evaluation: {episodes: N}",
     "evaluation_duration": "say evaluation: {episodes: N}",
     "evaluation_config": "say evaluation: {env_config: ..., explore: ..., policy_mapping_fn: ...}",
-    "evaluation_num_workers": "the workers of training evaluate, on worlds of their own; drop it",
+    "evaluation_num_workers": "the workers of training evaluate, on envs of their own; drop it",
     "online_eval": "say evaluation: {interval: N}; 0: none",
     "online_eval_episode": "say evaluation: {episodes: N}",
     "off_policy_estimation_methods": "recordings are judged by evaluation; drop it",

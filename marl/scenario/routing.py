@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from marl.data.episode import Episode
-from marl.data.task import AgentID, Kind, PolicyID
+from marl.data.task import AgentID, AgentType, PolicyID
 from marl.envs.groups import AgentGroups
 from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
 from marl.mappers.mapper import (
@@ -33,7 +33,7 @@ def example_agent(seat_name: str) -> AgentID:
     return seat_name.split("[")[0].replace("*", "0") if "*" in seat_name else seat_name
 
 
-def choose(config: MultiAgentConfig, groups: AgentGroups, kinds: Sequence[Kind]) -> tuple[list[PolicyID], Mapper]:
+def choose(config: MultiAgentConfig, groups: AgentGroups, kinds: Sequence[AgentType]) -> tuple[list[PolicyID], Mapper]:
     """Policy ids and the mapper, filled in where the scenario leaves one or both out."""
     policies = list(config.policies)
     if config.policy_mapping_fn is None:
@@ -93,7 +93,9 @@ def _implied(mapping: Any, agents: Sequence[AgentID], groups: AgentGroups) -> li
     )
 
 
-def _default(policies: list[PolicyID], kinds: Sequence[Kind], groups: AgentGroups) -> tuple[list[PolicyID], Mapper]:
+def _default(
+    policies: list[PolicyID], kinds: Sequence[AgentType], groups: AgentGroups
+) -> tuple[list[PolicyID], Mapper]:
     """Without a mapping: agents with equal spaces share a policy."""
     by_kind = ["default_policy"] if len(kinds) == 1 else [kind.name.rstrip("_*") for kind in kinds]
     agents = {example_agent(name): i for i, kind in enumerate(kinds) for name in kind.agents}
@@ -120,7 +122,7 @@ def _default(policies: list[PolicyID], kinds: Sequence[Kind], groups: AgentGroup
 def seats_of_policies(
     mapper: Mapper,
     policies: Sequence[PolicyID],
-    kinds: Sequence[Kind],
+    kinds: Sequence[AgentType],
     evaluated: Mapping[PolicyID, frozenset[int]],
 ) -> dict[PolicyID, frozenset[int]]:
     """The seats that each policy may play in training; none for one that plays in evaluation alone (``evaluated``).
@@ -135,7 +137,7 @@ def seats_of_policies(
 
 
 def possible_seats(
-    mapper: Mapper, policies: Sequence[PolicyID], kinds: Sequence[Kind]
+    mapper: Mapper, policies: Sequence[PolicyID], kinds: Sequence[AgentType]
 ) -> dict[PolicyID, frozenset[int]]:
     """The seats to which the mapper may send each policy; every policy that it names has to exist."""
     found: dict[PolicyID, set[int]] = {policy: set() for policy in policies}
@@ -156,7 +158,7 @@ def candidates(mapper: Mapper, agent: AgentID) -> Sequence[PolicyID]:
     return list(dict.fromkeys(mapper(agent, Episode(probe, probe)) for probe in range(PROBES)))
 
 
-def _check_spaces(policy: PolicyID, seats: frozenset[int], kinds: Sequence[Kind], mapper: Mapper) -> None:
+def _check_spaces(policy: PolicyID, seats: frozenset[int], kinds: Sequence[AgentType], mapper: Mapper) -> None:
     if not seats:
         raise ConfigError(
             f"policy {policy!r} plays nobody: {mapper.name!r} never chooses it. Take it out of policies, or map an "

@@ -16,7 +16,7 @@ def describe_run(
 ) -> tuple[str, ...]:  # fmt: skip
     """The lines above the first iteration."""
     played = "; ".join(f"{name} plays {_names(task, s) or 'in evaluation alone'}" for name, s in seats.items())
-    lines = [_world(scenario, task, roles), f"policies ({mapper}): {played}"]
+    lines = [_env(scenario, task, roles), f"policies ({mapper}): {played}"]
     if task.groups:
         members = {name: _names(task, frozenset(seats)) for name, seats in task.groups.items()}
         teams = [f"{name} = {names}" for name, names in members.items() if names != name]
@@ -38,7 +38,7 @@ def describe_run(
     return (*lines, look.remark) if look.remark else tuple(lines)
 
 
-def _world(scenario: Scenario, task: Task, roles: Mapping[PolicyID, Role]) -> str:
+def _env(scenario: Scenario, task: Task, roles: Mapping[PolicyID, Role]) -> str:
     kinds = []
     for kind in task.kinds:
         most = "up to " if any("*" in name for name in kind.agents) else ""  # seats of agents that come and go

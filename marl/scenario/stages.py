@@ -1,4 +1,4 @@
-"""The worlds of a curriculum: each is built once before the run, and has to be played by the same agents."""
+"""The envs of a curriculum: each is built once before the run, and has to be played by the same agents."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from typing import Any
 
 from marl.data.task import Task
 from marl.envs.batched import BatchedEnv
+from marl.envs.registry import make_batched_env
+from marl.envs.tasks import verbs_of
 from marl.envs.vector.env_errors import close_all
 from marl.envs.vector.vector_env import DictVector
-from marl.envs.registry import make_world
-from marl.envs.tasks import verbs_of
 from marl.errors import ConfigError, SpaceMismatchError, UserError, let_through
-from marl.rollout.config import StageWorld, WorldRecipe
+from marl.rollout.config import EnvRecipe, StageEnv
 from marl.scenario.config import Scenario, StageConfig
 from marl.scenario.env import Look, describe_players, env_name, who_plays
 
 
 def stages_of(scenario: Scenario) -> tuple[StageConfig, ...]:
-    """All stages of a curriculum. Where the last one given ends, the scenario's own world follows as one more."""
+    """All stages of a curriculum. Where the last one given ends, the scenario's own env follows as one more."""
     given = tuple(scenario.curriculum)
     return (*given, StageConfig()) if given and given[-1].until else given
 
 
-def stage_worlds(scenario: Scenario, look: Look, task: Task, evaluated: WorldRecipe) -> tuple[StageWorld, ...]:
-    """What is played in each stage; raises a ``UserError`` for a stage that cannot be played. An evaluation world of its own
-    (``evaluated``) stays as it is; else evaluation plays the world of the stage."""
+def stage_envs(scenario: Scenario, look: Look, task: Task, evaluated: EnvRecipe) -> tuple[StageEnv, ...]:
+    """What is played in each stage; raises a ``UserError`` for a stage that cannot be played. An evaluation env of its own
+    (``evaluated``) stays as it is; else evaluation plays the env of the stage."""
     _check_together(scenario)
     found = []
     for number, stage in enumerate(stages_of(scenario)):
         keys = {**scenario.env_config, **stage.env_config}
-        recipe = WorldRecipe(scenario.env, keys, look.wrappers)
+        recipe = EnvRecipe(scenario.env, keys, look.wrappers)
         own = scenario.evaluation
         if own.env is None:
-            evaluated = WorldRecipe(scenario.env, {**keys, **(own.env_config or {})}, look.wrappers)
+            evaluated = EnvRecipe(scenario.env, {**keys, **(own.env_config or {})}, look.wrappers)
         _try_out(scenario, number, stage, recipe, look, task)
-        found.append(StageWorld(recipe, evaluated, stage.task))
+        found.append(StageEnv(recipe, evaluated, stage.task))
     if scenario.env_task_fn is not None:
-        world = make_world(scenario.env, 1, scenario.env_config, wrappers=look.wrappers, with_state=False)
-        _check_takes_tasks(world, "env_task_fn is given")
-        close_all([world], world.name)
+        env = make_batched_env(scenario.env, 1, scenario.env_config, wrappers=look.wrappers, with_state=False)
+        _check_takes_tasks(env, "env_task_fn is given")
+        close_all([env], env.name)
     return tuple(found)
 
 
 def _check_together(scenario: Scenario) -> None:
-    """Refuse what does not go together with worlds that change."""
+    """Refuse what does not go together with envs that change."""
     given = scenario.curriculum
     for number, stage in enumerate(given[:-1]):
         if not stage.until:
@@ -62,69 +62,71 @@ def _check_together(scenario: Scenario) -> None:
     for key, value in others.items():
         if given and value:
             raise ConfigError(
-                f"curriculum and {key} cannot be used together: a {key.partition('.')[0]} is about one world that stays as it "
+                f"curriculum and {key} cannot be used together: a {key.partition('.')[0]} is about one env that stays as it "
                 "is. Drop one of them."
             )
     if scenario.env_task_fn is not None and scenario.input:
         raise ConfigError(
-            "env_task_fn chooses tasks of worlds that are played, but input reads episodes. Drop one of them."
+            "env_task_fn chooses tasks of envs that are played, but input reads episodes. Drop one of them."
         )
 
 
 def _try_out(
-    scenario: Scenario, number: int, stage: StageConfig, recipe: WorldRecipe, look: Look, task: Task
+    scenario: Scenario, number: int, stage: StageConfig, recipe: EnvRecipe, look: Look, task: Task
 ) -> None:  # fmt: skip
     where = f"curriculum[{number}]" if number < len(scenario.curriculum) else "env_config, played after the curriculum"
     try:
-        world = make_world(recipe.env, 1, recipe.env_config, wrappers=recipe.wrappers, with_state=task.state_size > 0)
+        env = make_batched_env(
+            recipe.env, 1, recipe.env_config, wrappers=recipe.wrappers, with_state=task.state_size > 0
+        )
     except UserError as error:
         raise type(error)(f"{where}: {error}") from error
     try:
-        _compare(where, scenario, world, look, task)
+        _compare(where, scenario, env, look, task)
         if stage.task is not None:
-            _check_takes_tasks(world, f"{where} has the task {stage.task!r}")
-            _try_task(where, world, stage.task)
+            _check_takes_tasks(env, f"{where} has the task {stage.task!r}")
+            _try_task(where, env, stage.task)
     finally:
-        close_all([world], world.name)
+        close_all([env], env.name)
 
 
-def _compare(where: str, scenario: Scenario, world: BatchedEnv, look: Look, task: Task) -> None:
-    wanted, found = (who_plays(kinds) for kinds in (look.kinds, world.kinds))
+def _compare(where: str, scenario: Scenario, env: BatchedEnv, look: Look, task: Task) -> None:
+    wanted, found = (who_plays(kinds) for kinds in (look.kinds, env.kinds))
     if wanted != found:
         raise SpaceMismatchError(
             f"{where} is not played by the agents of the scenario: it has {describe_players(found)}; env "
             f"{env_name(scenario.env)!r} with the scenario's env_config has {describe_players(wanted)}. All stages need the "
-            "same agents in this order with equal spaces, because the same policies play them. Let the world pad what it "
+            "same agents in this order with equal spaces, because the same policies play them. Let the env pad what it "
             "shows to the size of its largest stage."
         )
-    if task.state_size and world.state_size != task.state_size:
+    if task.state_size and env.state_size != task.state_size:
         raise SpaceMismatchError(
-            f"{where} has a global state of {world.state_size} numbers, expected {task.state_size} as in the scenario's own "
-            "world. Let the world pad its state, or take an algorithm that does not look at it."
+            f"{where} has a global state of {env.state_size} numbers, expected {task.state_size} as in the scenario's own "
+            "env. Let the env pad its state, or take an algorithm that does not look at it."
         )
 
 
-def _check_takes_tasks(world: BatchedEnv, why: str) -> None:
-    if isinstance(world, DictVector):
-        takes = "set_task" in verbs_of(world.lane(0))
+def _check_takes_tasks(env: BatchedEnv, why: str) -> None:
+    if isinstance(env, DictVector):
+        takes = "set_task" in verbs_of(env.sub_env(0))
     else:
-        takes = type(world).set_task is not BatchedEnv.set_task
+        takes = type(env).set_task is not BatchedEnv.set_task
     if not takes:
         raise ConfigError(
-            f"{why}, but world {world.name!r} has no set_task(task). Give it one, or change env_config instead."
+            f"{why}, but env {env.name!r} has no set_task(task). Give it one, or change env_config instead."
         )
 
 
-def _try_task(where: str, world: BatchedEnv, task: object) -> None:
-    lane: Any = world.lane(0)
+def _try_task(where: str, env: BatchedEnv, task: object) -> None:
+    sub_env: Any = env.sub_env(0)
     try:
-        lane.set_task(task)
+        sub_env.set_task(task)
     except UserError as error:
         raise type(error)(f"{where}: {error}") from error
     except BaseException as error:
         let_through(error)
         raise ConfigError(
-            f"{where}: set_task({task!r}) of world {world.name!r} failed: {type(error).__name__}: {error}."
+            f"{where}: set_task({task!r}) of env {env.name!r} failed: {type(error).__name__}: {error}."
         ) from error
 
 
@@ -140,6 +142,6 @@ def describe_stages(stages: Sequence[StageConfig]) -> tuple[str, ...]:
 
 
 def describe_stage(stage: StageConfig) -> str:
-    """What differs from the scenario's own world."""
+    """What differs from the scenario's own env."""
     keys = [f"{key}={value}" for key, value in stage.env_config.items()]
-    return ", ".join([*keys, *([f"task {stage.task}"] if stage.task is not None else [])]) or "the scenario's own world"
+    return ", ".join([*keys, *([f"task {stage.task}"] if stage.task is not None else [])]) or "the scenario's own env"

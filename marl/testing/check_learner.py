@@ -1,9 +1,9 @@
-"""Conformance of algorithms: what every learner promises, tried out on a small world within seconds.
+"""Conformance of algorithms: what every learner promises, tried out on a small env within seconds.
 
 ``check_learner("my_algo")`` trains the preset on ``signs`` (see ``signs.py``) and looks whether it learns, resumes
 exactly, obeys masks, lives with agents that come and go, with different spaces and with policies that nobody needs,
 leaves frozen policies alone, and does not care for the order of the copies; and whether its updates depend on what they
-should (``update_checks.py``). An algorithm may refuse a world by a ``ConfigError`` before it starts; the report then
+should (``update_checks.py``). An algorithm may refuse an env by a ``ConfigError`` before it starts; the report then
 says so.
 """
 
@@ -21,13 +21,13 @@ from marl.algos.family import Preset
 from marl.algos.learner import Metrics
 from marl.algos.presets import ALGOS
 from marl.errors import ConfigError, UserError, did_you_mean
-from marl.testing.state_compare import NoLuck, check_finite, different, everything, in_order, known
-from marl.testing.learner_report import DoesNotApply, Finding, LearnerReport, NotSo, Verdict
 from marl.runs.result import without_wall_clock
+from marl.testing.learner_report import DoesNotApply, Finding, LearnerReport, NotSo, Verdict
 from marl.testing.sign_env import Signs
-from marl.testing.small_runs import COPIES, STEPS, WORLD, SmallRuns
-from marl.training.trainer import Trainer
+from marl.testing.small_runs import COPIES, ENV, STEPS, SmallRuns
+from marl.testing.state_compare import NoLuck, check_finite, different, everything, in_order, known
 from marl.testing.update_checks import UpdateChecks
+from marl.training.trainer import Trainer
 
 ITERATIONS = 24  # at most, until half of what can be learned has been learned
 ENOUGH = 0.5  # share of the way from the untrained policy to perfect play
@@ -60,7 +60,7 @@ def check_learner(
 
 
 def _refusal(name: str, error: UserError) -> Finding:
-    """Only worlds may be refused, and only by a word on the scenario: an error while training is a failure."""
+    """Only envs may be refused, and only by a word on the scenario: an error while training is a failure."""
     optional = name.startswith(("learns", "obeys", "different", "agents"))
     verdict: Verdict = "refused" if optional and isinstance(error, ConfigError) else "failed"
     return Finding(name, verdict, f"{type(error).__name__}: {error}")
@@ -127,7 +127,7 @@ class Exam:
                 "env_config": {"actions": actions}, "num_envs_per_worker": COPIES, "timesteps_per_iteration": 512,
                 "policies": {"default_policy": {"scripted": f"marl.testing.sign_env:{script}"}}, "output": folder,
             }  # fmt: skip
-            with Trainer(env=WORLD, config=keys) as teacher:
+            with Trainer(env=ENV, config=keys) as teacher:
                 teacher.train()
             yield {"input": folder}
 
@@ -148,9 +148,9 @@ class Exam:
             raise NotSo(f"a resumed run differs from one that was not stopped, in {', '.join(changed[:5])}.")
         return "four iterations, with and without a checkpoint after the second."
 
-    def survives(self, **world: Any) -> str:
-        """A few iterations in another kind of world; the world itself complains about illegal actions."""
-        with self.runs.trainer(world) as trainer:
+    def survives(self, **env: Any) -> str:
+        """A few iterations in another kind of env; the env itself complains about illegal actions."""
+        with self.runs.trainer(env) as trainer:
             untrained = everything(trainer)["policies"]
             for _ in range(3):
                 trainer.train()
@@ -168,11 +168,11 @@ class Exam:
         }  # fmt: skip
         found: list[Metrics] = []
         order = np.random.default_rng(self.runs.seed).permutation(COPIES)
-        for lanes in (np.arange(COPIES), order):
+        for env_ids in (np.arange(COPIES), order):
             with self.runs.trainer(**known(self.preset, whole)) as trainer:
                 if trainer.source is not trainer.workers:
                     raise DoesNotApply("it does not learn from what its workers collect.")
-                batch = in_order(trainer.workers.collect(STEPS).batch, lanes)
+                batch = in_order(trainer.workers.collect(STEPS).batch, env_ids)
                 for learner in trainer.learners:
                     learner.rng = NoLuck(np.random.PCG64(0))
                 found.append({k: v for learner in trainer.learners for k, v in learner.learn(batch).items()})

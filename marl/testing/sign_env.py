@@ -1,8 +1,8 @@
-"""The small world in which ``check_learner`` examines algorithms: every agent is shown a sign and has to answer it.
+"""The small env in which ``check_learner`` examines algorithms: every agent is shown a sign and has to answer it.
 
 An episode has four moves. A move earns up to 1, and what it earned is paid one step later (the last move's at once), so
 that a learner has to look past the next reward; what is still to be paid stands beside the sign. The keys of
-``env_config`` make it a world with masks, with agents that come and go, or with agents of different spaces.
+``env_config`` make it an env with masks, with agents that come and go, or with agents of different spaces.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gymnasium import spaces
 from pydantic import Field
 
 from marl.config import Config
-from marl.data.task import AgentID, Array, Bools, Floats, Ints, Kind, number_seats
+from marl.data.task import AgentID, AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.batched import NativeEnv
 from marl.errors import EnvError
 
@@ -54,17 +54,17 @@ class Signs(NativeEnv):
         self.moves = np.zeros(num_envs, np.int64)
         self.asked = self._asked()
 
-    def _kinds(self) -> list[Kind]:
+    def _kinds(self) -> list[AgentType]:
         if self.config.two_kinds:
             return [self._kind("first", ("first_0",), 0), self._kind("second", ("second_0",), 1)]
         names = tuple(f"agent_{i}" for i in range(3 if self.config.come_and_go else 2))
         return [self._kind("agent", names, 0)]
 
-    def _kind(self, name: str, agents: tuple[AgentID, ...], k: int) -> Kind:
+    def _kind(self, name: str, agents: tuple[AgentID, ...], k: int) -> AgentType:
         sees = spaces.Box(0.0, 1.0, (SIGNS[k] + 1,), np.float32)
         if self.config.actions == "box":
-            return Kind(name, agents, sees, spaces.Box(-1.0, 1.0, (k + 1,), np.float32))
-        return Kind(name, agents, sees, spaces.Discrete(SIGNS[k]), masked=self.config.masked)
+            return AgentType(name, agents, sees, spaces.Box(-1.0, 1.0, (k + 1,), np.float32))
+        return AgentType(name, agents, sees, spaces.Discrete(SIGNS[k]), masked=self.config.masked)
 
     def _asked(self) -> Bools:
         """``[MOVES + 1, A]``: who is asked at which move of an episode."""
@@ -80,14 +80,14 @@ class Signs(NativeEnv):
         """The most that all agents together can earn in an episode."""
         return float(self.asked[:MOVES].sum())
 
-    def _start(self, lanes: Ints, seeds: Ints) -> None:
-        self.moves[lanes] = 0
-        self.owed[lanes] = 0.0
-        for lane, seed in zip(lanes.tolist(), seeds.tolist(), strict=True):
+    def _start(self, env_ids: Ints, seeds: Ints) -> None:
+        self.moves[env_ids] = 0
+        self.owed[env_ids] = 0.0
+        for env_id, seed in zip(env_ids.tolist(), seeds.tolist(), strict=True):
             luck = np.random.default_rng(seed).random((2, MOVES + 1, self.agents))
-            self.signs[lane] = (luck[0] * self.options).astype(np.int64)
+            self.signs[env_id] = (luck[0] * self.options).astype(np.int64)
             another = 1 + (luck[1] * (self.options - 1)).astype(np.int64)  # never the right one
-            self.illegal[lane] = (self.signs[lane] + another) % self.options
+            self.illegal[env_id] = (self.signs[env_id] + another) % self.options
 
     def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
         asked = self.asked[self.moves]
@@ -104,8 +104,8 @@ class Signs(NativeEnv):
 
     def _earned(self, actions: Sequence[Array], asked: Bools) -> Floats:
         """``[E, A]``: 1 for the right choice, or the nearness to the right coordinates."""
-        lanes = np.arange(self.num_envs)
-        signs = self.signs[lanes, self.moves]
+        env_ids = np.arange(self.num_envs)
+        signs = self.signs[env_ids, self.moves]
         if self.config.actions == "box":
             off = [
                 np.abs(part - TARGETS[signs[:, kind.seats], None])
@@ -114,14 +114,14 @@ class Signs(NativeEnv):
             near: Floats = np.concatenate([1.0 - part.mean(axis=2) for part in off], axis=1).astype(np.float32)
             return np.maximum(near, np.float32(0.0))
         chosen: Ints = np.concatenate(list(actions), axis=1)
-        if self.config.masked and (asked & (chosen == self.illegal[lanes, self.moves])).any():
+        if self.config.masked and (asked & (chosen == self.illegal[env_ids, self.moves])).any():
             raise EnvError("an agent played an action that its mask forbids.")
         right: Floats = (chosen == signs).astype(np.float32)
         return right
 
     def _view(self) -> tuple[Sequence[Array], Sequence[Bools], Bools, Floats]:
-        lanes = np.arange(self.num_envs)
-        signs, illegal, obs, legal = self.signs[lanes, self.moves], self.illegal[lanes, self.moves], [], []
+        env_ids = np.arange(self.num_envs)
+        signs, illegal, obs, legal = self.signs[env_ids, self.moves], self.illegal[env_ids, self.moves], [], []
         for k, kind in enumerate(self.kinds):
             shown = np.eye(SIGNS[k], dtype=np.float32)[signs[:, kind.seats]]
             obs.append(np.concatenate([shown, self.owed[:, kind.seats, None]], axis=2))

@@ -1,4 +1,4 @@
-"""Small runs in the world of signs, on which ``check_learner`` tries out an algorithm."""
+"""Small runs in the env of signs, on which ``check_learner`` tries out an algorithm."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from marl.algos.family import Preset
 from marl.data.batch import MultiAgentBatch
-from marl.testing.state_compare import known, large_steps
 from marl.testing.learner_report import DoesNotApply, NotSo
+from marl.testing.state_compare import known, large_steps
 from marl.training.trainer import Trainer
 
-WORLD = "marl.testing.sign_env:Signs"
+ENV = "marl.testing.sign_env:Signs"
 COPIES = 16
 STEPS = 16  # in every copy, of a grid that a learner is handed at once
 SMALL: Mapping[str, Any] = {  # each preset takes those of them that it knows
@@ -37,36 +37,36 @@ class SmallRuns:
         small = {**SMALL, **large_steps(self.preset), "train_batch_size": 256 if self.preset.family.on_policy else 64}
         return {**known(self.preset, small), **self.config, **keys}
 
-    def trainer(self, world: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
+    def trainer(self, env: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
         steps = 256 if self.preset.family.on_policy else 128
         own = self.preset.family.config.model_fields  # also keys that only a user's own family has
         given = self.given(**keys)
         return Trainer(
             self.preset.name,
-            env=WORLD,
+            env=ENV,
             config={
                 "fcnet_hiddens": [32], "num_envs_per_worker": COPIES, "timesteps_per_iteration": steps, "seed": self.seed,
-                "evaluation": {"interval": 0, "episodes": 50}, "env_config": {"actions": self.actions, **(world or {})},
+                "evaluation": {"interval": 0, "episodes": 50}, "env_config": {"actions": self.actions, **(env or {})},
                 **{key: value for key, value in given.items() if key not in own},
                 "algo": {key: value for key, value in given.items() if key in own},
                 "pool": "in_process", "num_workers": 0,
             },
         )  # fmt: skip
 
-    def at_once(self, world: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
+    def at_once(self, env: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
         """A run whose learners make a few updates on the first grid of ``STEPS`` that they are handed."""
         whole = {"train_batch_size": COPIES * STEPS} if self.preset.family.on_policy else {}
-        trainer = self.trainer(world, **{**known(self.preset, {**AT_ONCE, **whole}), **keys})
+        trainer = self.trainer(env, **{**known(self.preset, {**AT_ONCE, **whole}), **keys})
         if trainer.source is not trainer.workers:
             trainer.stop()
             raise DoesNotApply("it does not learn from what its workers collect.")
         return trainer
 
     def learned_from(
-        self, change: Callable[[MultiAgentBatch], None], world: Mapping[str, Any] | None = None
+        self, change: Callable[[MultiAgentBatch], None], env: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """What updates on the first grid, changed like this, make of the policies and of all that the learners keep."""
-        with self.at_once(world) as trainer:
+        with self.at_once(env) as trainer:
             batch = trainer.workers.collect(STEPS).batch
             change(batch)
             hand_over(trainer, batch)

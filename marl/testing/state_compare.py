@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from marl.algos.family import Preset
-from marl.data.batch import ROW_COLUMNS, SEAT_COLUMNS, WORLD_COLUMNS, MultiAgentBatch
+from marl.data.batch import ENV_COLUMNS, ROW_COLUMNS, SEAT_COLUMNS, MultiAgentBatch
 from marl.data.task import Array, Ints
 from marl.data.tree import pack
 from marl.errors import UserError
@@ -55,10 +55,10 @@ def known(preset: Preset, keys: Mapping[str, Any]) -> dict[str, Any]:
     return taken
 
 
-def in_order(batch: MultiAgentBatch, lanes: Ints) -> MultiAgentBatch:
+def in_order(batch: MultiAgentBatch, env_ids: Ints) -> MultiAgentBatch:
     """The same grid with its copies in another order."""
-    columns: dict[str, Any] = {n: [part[:, lanes] for part in getattr(batch, n)] for n in WORLD_COLUMNS}
-    columns |= {n: getattr(batch, n)[:, lanes] for n in (*SEAT_COLUMNS, *ROW_COLUMNS)}
+    columns: dict[str, Any] = {n: [part[:, env_ids] for part in getattr(batch, n)] for n in ENV_COLUMNS}
+    columns |= {n: getattr(batch, n)[:, env_ids] for n in (*SEAT_COLUMNS, *ROW_COLUMNS)}
     return replace(batch, **columns)
 
 

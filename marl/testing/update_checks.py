@@ -1,6 +1,6 @@
 """Checks of what single updates depend on: keys, seeds, masks, who is there, and copies that follow what is learned.
 
-An update that ignores one of these learns nearly as well in a small world, so that no learning curve would tell.
+An update that ignores one of these learns nearly as well in a small env, so that no learning curve would tell.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from marl.data.batch import MultiAgentBatch
 from marl.data.task import Array
 from marl.data.tree import pack
 from marl.errors import ConfigError
-from marl.testing.state_compare import different, same_bits
 from marl.testing.learner_report import DoesNotApply, NotSo
 from marl.testing.small_runs import STEPS, SmallRuns, hand_over
+from marl.testing.state_compare import different, same_bits
 from marl.training.trainer import Trainer
 
 PATIENCE = 16  # iterations in which a slow copy has to move
@@ -142,8 +142,8 @@ class UpdateChecks:
             for part in getattr(batch, name):
                 part[:] = True
 
-        world = {"masked": True, "actions": "discrete"}
-        masked, free = (self.runs.learned_from(change, world) for change in (_as_it_is, without_masks))
+        env = {"masked": True, "actions": "discrete"}
+        masked, free = (self.runs.learned_from(change, env) for change in (_as_it_is, without_masks))
         when = "of decisions" if name == "legal" else "of what follows a decision"
         if not different(masked["policies"], free["policies"]):
             raise NotSo(f"the update is the same without the masks {when} ({name}), so it counts illegal actions.")

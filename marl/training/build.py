@@ -11,10 +11,10 @@ from marl.data.task import PolicyID
 from marl.errors import ConfigError
 from marl.policies.policy import Policy
 from marl.rollout.pool import InProcessPool, WorkerPool
+from marl.runs.result import check_field
 from marl.scenario.config import Scenario
 from marl.scenario.resolve import Setup
 from marl.training.extensions.curriculum import check_stages
-from marl.runs.result import check_field
 
 
 def check_fields(scenario: Scenario, policies: Sequence[PolicyID]) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 from marl.algos.es.noise import perturbed
 from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Bools, Ints, PolicyID
+from marl.rollout.env_runner import EnvRunner
 from marl.rollout.episodes import ended_episodes
-from marl.rollout.env_runner import Player
 from marl.rollout.worker import RolloutWorker
 
 
@@ -53,9 +53,9 @@ class Play:
         mine = range(self.indices.index(worker.index), len(self.trials), len(self.indices))
         outcomes = {number: attempt(worker, self.trials[number]) for number in mine}
         if outcomes:  # nobody waits in the middle of an episode, so there is nothing to replay after a restart
-            lanes = np.arange(worker.player.world.num_envs)
+            env_ids = np.arange(worker.player.env.num_envs)
             seeds = self.trials[mine[0]].episode_seeds
-            worker.player.begin(lanes, np.resize(np.asarray(seeds, np.int64), lanes.size))
+            worker.player.begin(env_ids, np.resize(np.asarray(seeds, np.int64), env_ids.size))
         return outcomes
 
 
@@ -67,7 +67,7 @@ def attempt(worker: RolloutWorker, trial: Trial) -> Outcome:
         return play(worker.player, trial)
 
 
-def play(player: Player, trial: Trial) -> Outcome:
+def play(player: EnvRunner, trial: Trial) -> Outcome:
     """One episode per seed, in the order in which they end. A copy that has none left goes on, but no longer counts."""
     rng = np.random.default_rng(trial.episode_seeds)  # of actions: the same for both of a pair
     seeds = chain(trial.episode_seeds, repeat(trial.episode_seeds[0]))
@@ -87,7 +87,7 @@ def play(player: Player, trial: Trial) -> Outcome:
 class Sight:
     """Gathers what the watched policies were shown."""
 
-    def __init__(self, player: Player, watched: Sequence[PolicyID]) -> None:
+    def __init__(self, player: EnvRunner, watched: Sequence[PolicyID]) -> None:
         self.player = player
         self.rows: dict[PolicyID, list[tuple[Array, Ints]]] = {name: [] for name in watched}
 
@@ -97,10 +97,10 @@ class Sight:
         for name, rows in self.rows.items():
             index = self.player.policy_ids.index(name)
             k = self.player.kind_of_policy[index]
-            seats = self.player.world.kinds[k].seats
+            seats = self.player.env.kinds[k].seats
             asked = view.present[:, seats] & (self.player.policy_of[:, seats] == index) & counts[:, None]
-            lane, seat = np.nonzero(asked)
-            rows.append((view.obs[k][lane, seat], seat))
+            env_id, seat = np.nonzero(asked)
+            rows.append((view.obs[k][env_id, seat], seat))
 
     def seen(self) -> dict[PolicyID, tuple[Array, Ints]]:
         return {

@@ -19,7 +19,7 @@ from marl.algos.learner import Learner
 from marl.data.episode import EpisodeStats
 from marl.data.task import Floats, PolicyID
 from marl.errors import ConfigError
-from marl.rollout.pool import Round, WorkerPool
+from marl.rollout.pool import Collected, WorkerPool
 from marl.scenario.resolve import Setup
 from marl.training.es_episodes import Outcome, Play, Trial
 
@@ -27,7 +27,7 @@ SIGNS = (1.0, -1.0)
 
 
 @dataclass
-class Population(Round):
+class Population(Collected):
     """A round that is known by its episodes alone."""
 
     decisions: int = 0

@@ -35,7 +35,7 @@ from marl.rollout.pool import WorkerPool
 from marl.scenario.describe import describe
 from marl.scenario.load import compose
 from marl.scenario.population import players_of
-from marl.scenario.resolve import Setup, set_up
+from marl.scenario.resolve import Setup, resolve
 
 CHALLENGER = "best_response"
 EXACT, SAMPLED, LOWER = "exact", "sampled chance", "lower bound"
@@ -97,7 +97,7 @@ class Examiner:
                     f"player {teams[0]!r} is a group of agents, and the players of a tree are single agents."
                 )
             if scenario.wrappers or scenario.multiagent.joint:
-                raise ConfigError("the tree of a wrapped world is not built.")
+                raise ConfigError("the tree of a wrapped env is not built.")
             if scenario.horizon is not None:
                 raise ConfigError(f"horizon: {scenario.horizon} cuts episodes off, which the tree does not know.")
             if config.method == "auto":
@@ -105,7 +105,7 @@ class Examiner:
             return build_tree(
                 scenario.env, scenario.env_config, chance_samples=config.chance_samples, max_nodes=config.max_nodes
             )
-        except ChanceError:  # a mistake to mend, whatever the method: the world says something wrong about itself
+        except ChanceError:  # a mistake to mend, whatever the method: the env says something wrong about itself
             raise
         except UserError as error:
             if config.method == "exact":
@@ -116,7 +116,7 @@ class Examiner:
             return None
 
     def _check_size(self) -> None:
-        """Whether the tree is worth growing: a world that is replayed takes minutes to reach ``max_nodes``."""
+        """Whether the tree is worth growing: an env that is replayed takes minutes to reach ``max_nodes``."""
         walks = walks_in(self.setup.scenario.env, self.setup.scenario.env_config, self.setup.scenario.seed)
         if not walks.discrete:
             raise ConfigError("some actions are not a choice among a few, so there is no finite tree.")
@@ -152,7 +152,7 @@ class Examiner:
     # -- trained best responses ------------------------------------------------------------------------------------
 
     def _challenge(self, player: str) -> Setup:
-        """The same world in which only ``player`` learns; everybody else is frozen."""
+        """The same env in which only ``player`` learns; everybody else is frozen."""
         scenario, algo = self.setup.scenario, self.config.best_response_algo
         if self.config.best_response_workers and scenario.custom_resources_per_worker:
             raise ConfigError(
@@ -196,7 +196,7 @@ class Examiner:
         if algo is not None and algo.lower() != scenario.preset.name:
             keys |= {"algo": {"name": algo}, "exploration_config": None}
         try:
-            bare = set_up(compose(keys, "exploitability"))
+            bare = resolve(compose(keys, "exploitability"))
         except UserError as error:
             raise ConfigError(f"exploitability: no best response of {player!r} can be trained: {error}") from error
         specs = {name: bare.policies[name] for name in bare.policies}

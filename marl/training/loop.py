@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from marl.training.display import Display, Progress, Quiet
-from marl.runs.result import Result, look_up
 from marl.runs.directories import told_state
+from marl.runs.result import Result, look_up
+from marl.training.display import Display, Progress, Quiet
 from marl.training.trainer import Trainer
 
 
@@ -26,7 +26,7 @@ class Outcome:
     directory: Path
 
 
-def run_to_the_end(trainer: Trainer, display: Display | None = None) -> Outcome:
+def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outcome:
     """Iterate until a stop condition is met or Ctrl-C is pressed; ends with a checkpoint and the learning curve.
 
     The trainer's run directory must be open. Ctrl-C ends the run after the current iteration; a second one ends it at once.

@@ -1,17 +1,17 @@
 """How much memory a run will take at least, and whether there is so much, before anything of that size is made.
 
-With ``E`` copies of the world on all workers together, ``T`` steps of each per round (``rollout_fragment_length``), ``B`` env
+With ``E`` copies of the env on all workers together, ``T`` steps of each per round (``rollout_fragment_length``), ``B`` env
 steps per training batch of on-policy algorithms, and ``row``, the bytes of one step of one copy in a grid (observations,
 actions, masks, rewards, ... of all agents, before and after the step):
 
     rounds      2 * T * E * row               the grids of the workers, and the same rows together
     batch       B * row                       what on-policy learners gather, if that is more than a round
-    copies      E * 2 kB                      objects of a copy that is stepped by itself, without what the world takes
+    copies      E * 2 kB                      objects of a copy that is stepped by itself, without what the env takes
     replay      size * 8 + rows * row         its agents' share of a row; no more rows than ``stop`` lets the run collect
     networks    16 bytes per weight           weights, gradients and two moments of the optimiser
     workers     150 MB each on Ray            Python with torch
 
-What a world takes by itself, vision nets and custom models, and copies that are made for a moment (a checkpoint that is being
+What an env takes by itself, vision nets and custom models, and copies that are made for a moment (a checkpoint that is being
 written) are not known and not counted, and of a replay only what is written at once and the rows that come: its columns are
 taken from the system as they fill. So a run that is refused would have run out of memory before the steps or iterations that
 its ``stop`` allows (without ``stop``: sooner or later), and one that is not refused may still be tight.
@@ -30,7 +30,7 @@ from marl.envs.registry import resolve_env
 from marl.errors import ResourceError
 from marl.memory import free_memory, in_words
 from marl.policies.size import parameter_count
-from marl.rollout.rollout_buffer import Grid
+from marl.rollout.rollout_buffer import RolloutBuffer
 from marl.scenario.resolve import Setup
 
 COPY = 2_000  # bytes
@@ -71,7 +71,7 @@ def needs_of(setup: Setup) -> list[Need]:
     needs = [
         Need(
             COPY * copies if _steps_one_by_one(setup) else 0,
-            f"{copies:,} copies of the world",
+            f"{copies:,} copies of the env",
             ("num_envs_per_worker", "num_workers"),
         ),
         _rounds(setup, copies, row),
@@ -86,10 +86,10 @@ def needs_of(setup: Setup) -> list[Need]:
 
 
 def _steps_one_by_one(setup: Setup) -> bool:
-    """Whether every copy is an object of its own; a natively batched world keeps all of them in arrays."""
-    world = setup.rollout.world
-    creator = resolve_env(world.env)
-    return bool(world.wrappers) or not (isinstance(creator, type) and issubclass(creator, BatchedEnv))
+    """Whether every copy is an object of its own; a natively batched env keeps all of them in arrays."""
+    env = setup.rollout.env_recipe
+    creator = resolve_env(env.env)
+    return bool(env.wrappers) or not (isinstance(creator, type) and issubclass(creator, BatchedEnv))
 
 
 def _rounds(setup: Setup, copies: int, row: int) -> Need:
@@ -155,7 +155,7 @@ def _most_steps(setup: Setup) -> float:
 def row_bytes(setup: Setup, seats: frozenset[int] | None = None, with_state: bool = True) -> int:
     """Of one step of one copy in a grid, as the grid makes it; of some seats their share, without what they remember."""
     task: Task = setup.task
-    columns = Grid(task, list(setup.policies), 1, False, _carries(setup))._allocate(1)
+    columns = RolloutBuffer(task, list(setup.policies), 1, False, _carries(setup))._allocate(1)
     state = columns["state"].nbytes + columns["new_state"].nbytes
     carried = sum(array.nbytes for array in columns["carry"])
     arrays = [part for column in columns.values() for part in (column if isinstance(column, list) else [column])]

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from marl.algos.learner_group import CrewError, GlooCrew, join_store, open_store
 from marl.algos.custom_loss import LOSSES, Loss, register_loss
 from marl.algos.learner import Learner, Metrics
+from marl.algos.learner_group import CrewError, GlooLearnerGroup, join_store, open_store
 from marl.algos.plan import LearnerPlan, Role
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import PolicyID
@@ -63,7 +63,7 @@ class RayLearners(Learners):
         address = LOOPBACK if len(nodes) == 1 else _address(_node())
         store = open_store(address)
         joined = [actor.join.remote(address, store.port) for actor in self.actors]
-        crew = GlooCrew(store, 0, self.size, address)
+        crew = GlooLearnerGroup(store, 0, self.size, address)
         self._answers(joined)
         for learner in self.members:
             learner.crew = crew
@@ -178,7 +178,7 @@ class Helper:
     def __init__(self, syllabus: Syllabus, rank: int, size: int) -> None:
         spec = syllabus.rollout
         self.rank, self.size = rank, size
-        worker = RolloutWorker(spec, 0)  # knows how to find and build policies; its world is never made
+        worker = RolloutWorker(spec, 0)  # knows how to find and build policies; its env is never made
         self.policies = worker.policy_map
         worker.set_weights(syllabus.weights)
         for name, loss in syllabus.losses.items():
@@ -194,7 +194,7 @@ class Helper:
 
     def join(self, address: str, port: int) -> None:
         mine = LOOPBACK if address == LOOPBACK else _address(_node())
-        crew = GlooCrew(join_store(address, port), self.rank, self.size, mine)
+        crew = GlooLearnerGroup(join_store(address, port), self.rank, self.size, mine)
         for learner in self.learners:
             learner.crew = crew
 

@@ -8,14 +8,14 @@ from typing import Any, Protocol, runtime_checkable
 
 from marl.algos.learner import Learner
 from marl.errors import ConfigError, UserError
-from marl.rollout.pool import Round, WorkerPool
-from marl.scenario.resolve import Setup
+from marl.offline.json_traces import text_files
+from marl.offline.recording import RecordedPlay, Recorder
+from marl.offline.source import RecordedEpisodes, check_learners
+from marl.rollout.pool import Collected, WorkerPool
 from marl.scenario.env import env_name
+from marl.scenario.resolve import Setup
 from marl.training.es_source import EvolutionSource, evolves, evolving
 from marl.training.extensions.callbacks import refuse_idle
-from marl.offline.source import RecordedEpisodes, check_learners
-from marl.offline.recording import RecordedPlay, Recorder
-from marl.offline.json_traces import text_files
 
 
 @runtime_checkable
@@ -30,7 +30,7 @@ class Remembering(Protocol):
 class Source(Protocol):
     """Gives one round of experience at a time."""
 
-    def collect(self, steps: int) -> Round:
+    def collect(self, steps: int) -> Collected:
         """What happened in ``steps`` more steps of every copy."""
         ...
 

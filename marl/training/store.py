@@ -16,9 +16,6 @@ from marl.data.task import PolicyID
 from marl.errors import CheckpointError, ConfigError, StorageError, UserError, did_you_mean
 from marl.policies.policy import Policy
 from marl.registry import only_modules
-from marl.scenario.describe import can_be_replayed, describe
-from marl.scenario.load import compose
-from marl.storage import make_folder
 from marl.runs.checkpoint import (
     BEST,
     TO_PLAY,
@@ -32,17 +29,20 @@ from marl.runs.checkpoint import (
     write_checkpoint,
 )
 from marl.runs.files import RunFiles, new_run_directory, run_name, to_plain
-from marl.runs.resume import find_resumable, holds_a_run, keep_as_numbered, leave_future, strip_older
+from marl.runs.lock import RunLock, take_lock
 from marl.runs.restoring import COUNTERS, put_to_use
 from marl.runs.result import without_wall_clock
-from marl.runs.lock import RunLock, take_lock
+from marl.runs.resume import find_resumable, holds_a_run, keep_as_numbered, leave_future, strip_older
 from marl.runs.resume_check import check_same
-from marl.training.sources import load_source_state, source_state
 from marl.runs.saved import check_given_again, stored_scenario
+from marl.scenario.describe import can_be_replayed, describe
+from marl.scenario.load import compose
+from marl.storage import make_folder
+from marl.training.sources import load_source_state, source_state
 from marl.trust import words_of
 
 if TYPE_CHECKING:
-    from marl.populations.loop import Population
+    from marl.populations.loop import PopulationTrainer
     from marl.training.trainer import Trainer
 
 MORE_PARTS = ("policies", "learners", "workers", "replay", "source", "population")  # of a checkpoint, besides `run`
@@ -186,7 +186,7 @@ class Store:
             if any(result["training_iteration"] == self.trainer.iteration for result in self.files.results()[-1:]):
                 self._save(None, None)
 
-    def write_population(self, population: Population) -> None:
+    def write_population(self, population: PopulationTrainer) -> None:
         """What a reader wants to know of a population: members, lineage, payoffs."""
         if self.files is not None:
             self.files.write_population(population.as_json() if population.round else None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 SAMPLER = ("raw_obs_processing", "inference", "action_processing", "env_wait", "env_render")
-"""Activities of a worker's step: preparing observations, policies, preparing actions, the world, drawing it."""
+"""Activities of a worker's step: preparing observations, policies, preparing actions, the env, drawing it."""
 
 
 class Timers:

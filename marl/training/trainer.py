@@ -18,27 +18,27 @@ from marl.data.episode import Episode, EpisodeStats
 from marl.data.task import AgentID, Array, PolicyID
 from marl.envs.base import Action, Obs
 from marl.errors import ConfigError, did_you_mean
+from marl.play.actor import Actor, ask_all, policies_of
+from marl.play.export import export_policies, import_weights
 from marl.policies.build import build_policies, weights_of
 from marl.policies.policy import Policy
 from marl.registry import load_object
-from marl.rollout.pool import Round, WorkerPool
+from marl.rollout.pool import Collected, WorkerPool
+from marl.runs.custom_metrics import pictures, without_pictures
+from marl.runs.lock import check_unlocked
+from marl.runs.result import Result, episode_numbers, look_up, reached
+from marl.runs.system_info import Usage, experiment_id, whereabouts
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import compose
-from marl.scenario.resolve import Setup, set_up
-from marl.play.actor import Actor, ask_all, policies_of
+from marl.scenario.resolve import Setup, resolve
 from marl.training.build import check_fields, choose_device, make_pool
-from marl.training.extensions.curriculum import Curriculum, change_worlds_if_due, stops_that_count
-from marl.play.export import export_policies, import_weights
-from marl.training.extensions.video import Camera, make_camera
-from marl.training.memory_estimate import check_memory
 from marl.training.extensions.callbacks import connect, finish_evaluation, finish_result, take_pictures
-from marl.training.learners import Learners, make_learners
-from marl.runs.system_info import Usage, experiment_id, whereabouts
-from marl.runs.custom_metrics import pictures, without_pictures
-from marl.runs.result import Result, episode_numbers, look_up, reached
+from marl.training.extensions.curriculum import Curriculum, change_envs_if_due, stops_that_count
 from marl.training.extensions.population import end_round_if_due, make_examiner, make_population, population_numbers
-from marl.runs.lock import check_unlocked
+from marl.training.extensions.video import Camera, make_camera
+from marl.training.learners import Learners, make_learners
+from marl.training.memory_estimate import check_memory
 from marl.training.sources import Source, choose_source, close_source
 from marl.training.store import Store, check_loaded, load_policy
 from marl.training.timers import Timers
@@ -79,7 +79,7 @@ class Trainer:
             keys["algo"] = {**_as_dict(keys.get("algo")), "name": algo}
         self.scenario = setup.scenario if setup is not None else scenario or compose(keys)
         torch.set_num_threads(self.scenario.torch_threads)
-        self.setup: Setup = setup or set_up(self.scenario)
+        self.setup: Setup = setup or resolve(self.scenario)
         check_fields(self.scenario, list(self.setup.policies))
         check_memory(self.setup)
         self.curriculum = Curriculum(self.scenario)
@@ -183,11 +183,11 @@ class Trainer:
         }
         finish_result(self, result)
         self.last_result = result
-        change_worlds_if_due(self, result)
+        change_envs_if_due(self, result)
         self.store.written(result)
         return result
 
-    def _round(self) -> tuple[Round, Metrics]:
+    def _round(self) -> tuple[Collected, Metrics]:
         with self.timers("sample"):
             collected = self.source.collect(self.setup.fragment)
         self.notes += collected.notes
@@ -306,13 +306,13 @@ class Trainer:
     def run(self) -> Result:
         """Train until a stop condition is met, into a run directory; gives the last result."""
         from marl.runs.places import default_results
-        from marl.training.loop import run_to_the_end
+        from marl.training.loop import run_until_stopped
 
         if not self.scenario.stop:
             raise ConfigError("run() needs a stop condition, for instance stop: {timesteps_total: 100000}.")
         if self.store.directory is None:
             self.store.create(default_results())
-        return run_to_the_end(self).result
+        return run_until_stopped(self).result
 
     # -- files -----------------------------------------------------------------------------------------------------
 
@@ -395,7 +395,7 @@ class Trainer:
         info: Mapping[str, Any] | None = None,
         full_fetch: bool = False,
     ) -> Action | tuple[Action, Array, dict[str, float]]:
-        """What the policy does for one observation as the world gives it.
+        """What the policy does for one observation as the env gives it.
 
         A recurrent policy also takes the ``state`` that the call before gave, the reward since, and what was really done
         since, if that is not what the call before gave. ``info`` may hold an ``action_mask``. With ``full_fetch`` the answer

@@ -12,8 +12,8 @@ from typing import Any
 
 from marl.errors import CheckpointError
 from marl.inputs import read_json
-from marl.scenario.describe import to_plain
 from marl.runs.atomic import write_atomically
+from marl.scenario.describe import to_plain
 from marl.tune.plan import Plan, Planned
 
 VERSION = 1

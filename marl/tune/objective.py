@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from marl.errors import ConfigError
-from marl.scenario.config import Scenario
 from marl.runs.result import SMALLER_IS_BETTER, look_up
+from marl.scenario.config import Scenario
 from marl.tune.config import TuneConfig
 
 CLOCKS = ("timesteps_total", "training_iteration", "episodes_total", "time_total_s")

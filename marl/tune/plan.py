@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import CheckpointError, ConfigError
+from marl.runs.files import run_name, safe_name, to_plain
+from marl.runs.result import check_field
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import compose
-from marl.scenario.resolve import set_up
+from marl.scenario.resolve import resolve
 from marl.training.build import check_fields
-from marl.runs.files import run_name, safe_name, to_plain
-from marl.runs.result import check_field
 from marl.trust import Trust, current
 from marl.tune.config import TuneConfig
 from marl.tune.objective import Halving, Objective, dotted, make_halving, make_objective
@@ -58,7 +58,7 @@ class Plan:
 
 
 def plan_scenarios(keys: Mapping[str, Any], options: TuneConfig, where: str) -> Plan:
-    """Trials of an algorithm; every one of them is checked against its world."""
+    """Trials of an algorithm; every one of them is checked against its env."""
     stop = keys.get("stop") or {}
     keys = {**keys, "stop": {dotted(k): v for k, v in stop.items()} if isinstance(stop, Mapping) else stop}
     if not stop:
@@ -138,7 +138,7 @@ def as_before(trials: Sequence[Planned], stored: Sequence[Mapping[str, Any]], wh
 
 def _check(scenario: Scenario, objective: Objective) -> None:
     """Whatever a trial's own start would refuse, before any trial starts."""
-    policies = list(set_up(scenario).policies)
+    policies = list(resolve(scenario).policies)
     check_fields(scenario, policies)
     check_field(objective.metric, policies, "metric")
     if objective.metric.startswith("evaluation.") and not scenario.evaluation.interval:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from marl.errors import ConfigError
 from marl.runs.checkpoint import checkpoint_name, iteration_of
 from marl.runs.files import RunFiles, to_plain
-from marl.runs.resume import resumable_in
 from marl.runs.result import reached
+from marl.runs.resume import resumable_in
 from marl.tune.objective import Objective
 from marl.tune.trial import report
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import ConfigError, RayLostError, ResourceError
+from marl.runs.lock import check_unlocked, take_lock
+from marl.runs.places import default_results
+from marl.runs.saved import check_stays_inside, check_texts
 from marl.scenario.describe import can_be_replayed, to_plain
 from marl.scenario.load import apply
-from marl.runs.places import default_results
-from marl.runs.lock import check_unlocked, take_lock
-from marl.runs.saved import check_stays_inside, check_texts
 from marl.tune.config import TuneConfig, tune_config
 from marl.tune.journal import Journal, read_journal
 from marl.tune.outcome import Tuning, outcome_of

@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from marl.errors import printable
-from marl.training.display import plain_line
 from marl.runs.result import pretty_print
+from marl.training.display import plain_line
 from marl.tune.journal import ERROR, INTERRUPTED, PENDING, RUNNING, STOPPED, TERMINATED
 from marl.tune.plan import Plan
 from marl.tune.resources import total

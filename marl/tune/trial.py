@@ -24,9 +24,9 @@ class RunningTrial:
     def __init__(
         self, keys: Mapping[str, Any], directory: Path, trial_id: str, objective: Objective, clock: str
     ) -> None:
-        from marl.scenario.load import compose
         from marl.runs.damage import noted
         from marl.runs.resume import resumable_in
+        from marl.scenario.load import compose
         from marl.training.trainer import Trainer
 
         self.directory, self.objective, self.clock = directory, objective, clock
@@ -104,7 +104,5 @@ def read_error(directory: Path) -> str:
     """The failure that a trial left behind."""
     file = directory / ERROR_FILE
     if not file.is_file():
-        return (
-            "its process died without a word; usual reasons are too little memory and a crash in the world's own code"
-        )
+        return "its process died without a word; usual reasons are too little memory and a crash in the env's own code"
     return read_text(file, errors="replace").strip()

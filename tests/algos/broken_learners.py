@@ -14,7 +14,7 @@ from torch import Tensor
 from marl.algos.central_critic.config import CentralCriticConfig
 from marl.algos.central_critic.learner import CentralCriticLearner
 from marl.algos.family import Family, Preset
-from marl.algos.learner import Brief, Metrics
+from marl.algos.learner import LearnerSpec, Metrics
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.learner import QmixLearner
 from marl.algos.qmix.teams import Team
@@ -53,7 +53,7 @@ class Meddling(CentralCriticLearner):
 
 
 class Lopsided(CentralCriticLearner):
-    """Pays the first copy of the world double."""
+    """Pays the first copy of the env double."""
 
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         rewards = batch.rewards.copy()
@@ -81,7 +81,7 @@ class Choosy(CentralCriticLearner):
     """Refuses agents with different spaces before the start."""
 
     @classmethod
-    def build(cls, brief: Brief) -> CentralCriticLearner:
+    def build(cls, brief: LearnerSpec) -> CentralCriticLearner:
         if len(brief.task.kinds) > 1:
             raise ConfigError("all agents must have equal spaces.")
         return super().build(brief)
@@ -91,7 +91,7 @@ class Unhurried(CentralCriticLearner):
     """Takes a schedule of the step size and does not look at it."""
 
     @classmethod
-    def build(cls, brief: Brief) -> CentralCriticLearner:
+    def build(cls, brief: LearnerSpec) -> CentralCriticLearner:
         configs = {name: config.model_copy(update={"lr_schedule": None}) for name, config in brief.configs.items()}
         return super().build(replace(brief, configs=configs))
 
@@ -100,7 +100,7 @@ class Unbounded(CentralCriticLearner):
     """Takes a largest norm of the gradient and does not cut anything."""
 
     @classmethod
-    def build(cls, brief: Brief) -> CentralCriticLearner:
+    def build(cls, brief: LearnerSpec) -> CentralCriticLearner:
         configs = {name: config.model_copy(update={"grad_clip": None}) for name, config in brief.configs.items()}
         return super().build(replace(brief, configs=configs))
 

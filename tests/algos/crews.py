@@ -6,20 +6,20 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from marl.algos.learner_group import GlooCrew, join_store, open_store
+from marl.algos.learner_group import GlooLearnerGroup, join_store, open_store
 
 T = TypeVar("T")
 HOME = "127.0.0.1"
 
 
-def together(size: int, work: Callable[[GlooCrew], T]) -> list[T | BaseException]:
+def together(size: int, work: Callable[[GlooLearnerGroup], T]) -> list[T | BaseException]:
     """What ``work`` gives (or raises) for each member of a real crew, each in a thread of its own."""
     store = open_store(HOME)
     found: list[T | BaseException] = [RuntimeError("never finished")] * size
 
     def run(rank: int) -> None:
         try:
-            crew = GlooCrew(store if rank == 0 else join_store(HOME, store.port), rank, size, HOME)
+            crew = GlooLearnerGroup(store if rank == 0 else join_store(HOME, store.port), rank, size, HOME)
             found[rank] = work(crew)
             crew.close()
         except BaseException as error:

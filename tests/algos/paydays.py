@@ -1,4 +1,4 @@
-"""Runs of sac that last a moment, and a world of one decision whose best play is known."""
+"""Runs of sac that last a moment, and an env of one decision whose best play is known."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import spaces
 
 from marl import Trainer
+from marl.algos.sac.actor_critic import ActorCritic
 from marl.algos.sac.learner import SacLearner
-from marl.algos.sac.actor_critic import Pupil
 from marl.data.task import AgentID, AnySpace
 from marl.envs.base import Action, MultiAgentEnv, StepResult
 
@@ -34,7 +34,7 @@ def learner_of(run: Trainer) -> SacLearner:
     return found
 
 
-def pupil_of(run: Trainer, name: str = "default_policy") -> Pupil:
+def pupil_of(run: Trainer, name: str = "default_policy") -> ActorCritic:
     return learner_of(run).pupils[name]
 
 

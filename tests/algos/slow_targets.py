@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from marl.algos.maddpg.actor_critic import Pupil as Deterministic
-from marl.algos.sac.actor_critic import Pupil as Soft
+from marl.algos.maddpg.actor_critic import ActorCritic as Deterministic
+from marl.algos.sac.actor_critic import ActorCritic as Soft
 from marl.data.batch import MultiAgentBatch
 from marl.policies.value import ValuePolicy
 from marl.testing.sign_env import Signs
@@ -23,7 +23,7 @@ Cell = tuple[int, int, int]
 
 
 class Stateless(Signs):
-    """The same world without a global state, so that mixers see the members' observations."""
+    """The same env without a global state, so that mixers see the members' observations."""
 
     def __init__(self, num_envs: int, env_config: Any) -> None:
         super().__init__(num_envs, env_config)
@@ -130,7 +130,7 @@ def team_errors(
 
 
 def state_of(batch: MultiAgentBatch, t: int, e: int, when: str) -> list[float]:
-    """The world's state, or the observations of those who are there side by side."""
+    """The env's state, or the observations of those who are there side by side."""
     if batch.task.state_size:
         return [float(x) for x in getattr(batch, f"{when}state")[t, e]]
     obs, present = getattr(batch, f"{when}obs")[0][t, e], getattr(batch, f"{when}present")[t, e]

@@ -11,7 +11,7 @@ from marl.algos.presets import ALGOS
 from marl.envs.check import check_env
 from marl.errors import ConfigError
 from marl.policies.build import ACTS
-from marl.testing.check_learner import WORLD, check_learner
+from marl.testing.check_learner import ENV, check_learner
 from marl.testing.sign_env import Signs, right_choice, right_coordinates
 from tests.algos.broken_learners import Careless, preset
 
@@ -96,23 +96,23 @@ def test_a_check_that_does_not_exist_is_named() -> None:
         check_learner("ppo", only=["obey masks"])
 
 
-# -- the world -----------------------------------------------------------------------------------------------------
+# -- the env -----------------------------------------------------------------------------------------------------
 
-WORLDS = [{"masked": True}, {"come_and_go": True}, {"two_kinds": True}, {"actions": "box", "two_kinds": True}]
-
-
-@pytest.mark.parametrize("keys", WORLDS, ids=[" ".join(keys) for keys in WORLDS])
-def test_the_world_of_the_check_keeps_the_contract_of_worlds(keys: dict[str, object]) -> None:
-    assert check_env(WORLD, keys) == []
+ENVS = [{"masked": True}, {"come_and_go": True}, {"two_kinds": True}, {"actions": "box", "two_kinds": True}]
 
 
-@pytest.mark.parametrize("keys", [{}, *WORLDS], ids=lambda keys: " ".join(keys) or "plain")
-def test_perfect_play_earns_what_the_world_calls_best(keys: dict[str, object]) -> None:
-    world, rng = Signs(3, keys), np.random.default_rng(0)
-    frame, paid = world.reset(np.arange(3), np.array([5, 6, 7])), np.zeros(3)
+@pytest.mark.parametrize("keys", ENVS, ids=[" ".join(keys) for keys in ENVS])
+def test_the_env_of_the_check_keeps_the_contract_of_envs(keys: dict[str, object]) -> None:
+    assert check_env(ENV, keys) == []
+
+
+@pytest.mark.parametrize("keys", [{}, *ENVS], ids=lambda keys: " ".join(keys) or "plain")
+def test_perfect_play_earns_what_the_env_calls_best(keys: dict[str, object]) -> None:
+    env, rng = Signs(3, keys), np.random.default_rng(0)
+    frame, paid = env.reset(np.arange(3), np.array([5, 6, 7])), np.zeros(3)
     play = right_coordinates if keys.get("actions") == "box" else right_choice
     while not frame.over.all():
-        frame = world.step([np.array([[play(agent, rng) for agent in lane] for lane in obs]) for obs in frame.obs])
+        frame = env.step([np.array([[play(agent, rng) for agent in env_id] for env_id in obs]) for obs in frame.obs])
         paid += frame.rewards.sum(axis=1)
-    assert paid == pytest.approx([world.best] * 3)
-    assert world.best == {"come_and_go": 7.0}.get(next(iter(keys), ""), 8.0)
+    assert paid == pytest.approx([env.best] * 3)
+    assert env.best == {"come_and_go": 7.0}.get(next(iter(keys), ""), 8.0)

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from marl.algos.config import OptimizerConfig
-from marl.algos.learner_group import Crew, CrewError
+from marl.algos.learner_group import CrewError, LearnerGroup
 from marl.algos.optimiser import FlatOptimiser
 from tests.algos.crews import together
 
 
-def members(size: int) -> list[Crew]:
+def members(size: int) -> list[LearnerGroup]:
     """Members that know their place but nobody else."""
-    crews = [Crew() for _ in range(size)]
+    crews = [LearnerGroup() for _ in range(size)]
     for rank, crew in enumerate(crews):
         crew.rank, crew.size = rank, size
     return crews
@@ -37,7 +37,7 @@ def test_a_member_without_rows_repeats_the_first_one_with_weight_zero() -> None:
 
 
 def test_a_learner_alone_takes_all_rows_and_sums_nothing() -> None:
-    alone, numbers = Crew(), torch.arange(5.0)
+    alone, numbers = LearnerGroup(), torch.arange(5.0)
     assert (alone.share(5), alone.weight(5)) == (slice(0, 5), 1.0)
     assert alone.sum_(numbers) is numbers
     assert alone.gather(numbers, 5) is numbers
@@ -54,7 +54,7 @@ def test_gathering_gives_everybody_all_rows_in_order(rows: int) -> None:
 def test_metrics_of_members_become_the_metrics_of_the_whole_minibatch() -> None:
     losses = torch.tensor([1.0, 2.0, 6.0])  # mean 3
 
-    def mine(crew: Crew) -> list[dict[str, Tensor]]:
+    def mine(crew: LearnerGroup) -> list[dict[str, Tensor]]:
         return crew.sum_metrics([{"loss": losses[crew.share(3)].mean() * crew.weight(3)}])
 
     assert [float(found[0]["loss"]) for found in together(2, mine)] == pytest.approx([3.0, 3.0])  # type: ignore[index]
@@ -72,7 +72,7 @@ def test_three_members_step_as_one_learner_with_the_joined_minibatch(rows: int) 
     batches = [torch.randn(rows, 5, generator=generator) for _ in range(4)]
     nets = [linear() for _ in range(4)]  # one learner alone, and three members
 
-    def learn(crew: Crew) -> Tensor:
+    def learn(crew: LearnerGroup) -> Tensor:
         net, optimiser = nets[crew.rank if crew.size > 1 else 3]
         for batch in batches:
             mine = batch[crew.share(rows)]
@@ -82,14 +82,14 @@ def test_three_members_step_as_one_learner_with_the_joined_minibatch(rows: int) 
             norm = optimiser.step(0.5, 0.01, crew)
         return torch.cat([optimiser.flat, norm[None]])
 
-    expected = learn(Crew())
+    expected = learn(LearnerGroup())
     found: Sequence[object] = together(3, learn)
     assert all(isinstance(one, Tensor) and torch.equal(one, found[0]) for one in found)  # type: ignore[arg-type]
     assert torch.allclose(found[0], expected, atol=1e-6)  # type: ignore[arg-type]
 
 
 def test_a_gradient_that_is_no_number_anywhere_stops_everybody() -> None:
-    def learn(crew: Crew) -> None:
+    def learn(crew: LearnerGroup) -> None:
         _, optimiser = linear()
         optimiser.grad.fill_(float("nan") if crew.rank == 1 else 1.0)
         optimiser.step(None, 0.01, crew)
@@ -98,7 +98,7 @@ def test_a_gradient_that_is_no_number_anywhere_stops_everybody() -> None:
 
 
 def test_a_member_that_leaves_ends_the_wait_of_the_others() -> None:
-    def leave(crew: Crew) -> Tensor | None:
+    def leave(crew: LearnerGroup) -> Tensor | None:
         if crew.rank == 1:
             crew.close()
             return None
@@ -111,7 +111,7 @@ def test_a_member_that_leaves_ends_the_wait_of_the_others() -> None:
 
 
 def test_nobody_can_sum_after_leaving() -> None:
-    def leave(crew: Crew) -> None:
+    def leave(crew: LearnerGroup) -> None:
         crew.sum_(torch.ones(1))  # everybody has arrived
         crew.close()
         with pytest.raises(CrewError, match="has left its crew"):

@@ -16,7 +16,7 @@ from marl.algos.es.config import EsConfig
 from marl.algos.es.estimate import centred_ranks, search_gradient
 from marl.algos.es.learner import EsLearner, Scores
 from marl.algos.es.noise import noise, perturbed
-from marl.data.task import AgentID, AnySpace, Kind
+from marl.data.task import AgentID, AgentType, AnySpace
 from marl.envs.base import Action, MultiAgentEnv, StepResult
 from marl.errors import ConfigError
 from marl.policies.build import build_policy
@@ -24,8 +24,8 @@ from marl.policies.config import ModelConfig, PolicySpec
 from marl.policies.custom import Model
 from marl.policies.policy import Policy
 from marl.policies.stochastic import StochasticPolicy
-from marl.training.es_source import EvolutionSource
 from marl.runs.result import without_wall_clock
+from marl.training.es_source import EvolutionSource
 from marl.training.trainer import Trainer
 from tests.training.trees import differences
 
@@ -76,7 +76,7 @@ class StepModel(Model):
 
 
 def policy(seed: int = 1) -> Policy:
-    kind = Kind("a", ("a_0",), spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(2))
+    kind = AgentType("a", ("a_0",), spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(2))
     return build_policy(PolicySpec("stochastic", 0, ModelConfig(fcnet_hiddens=[4]), seed=seed), kind)
 
 

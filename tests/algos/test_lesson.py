@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from marl.algos.central_critic.train_batch import COLUMNS, Lesson, prepare
+from marl.algos.central_critic.train_batch import COLUMNS, TrainBatch, prepare
 from marl.data.batch import SampleBatch
 from marl.data.sequences import in_sequences
 
@@ -32,7 +32,7 @@ def batch() -> SampleBatch:
     return SampleBatch(columns)
 
 
-def lesson(carry_size: int, longest: int = 2) -> Lesson:
+def lesson(carry_size: int, longest: int = 2) -> TrainBatch:
     return prepare(batch(), carry_size, longest, torch.device("cpu"), 0.1, 0.2)
 
 

@@ -10,14 +10,14 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from marl.algos.joint_view import Follower, QView, Sight, joint_rows
+from marl.algos.joint_view import JointActionView, TargetNetwork, VisibleAgents, joint_rows
+from marl.algos.maddpg.actor_critic import ActorCritic
 from marl.algos.maddpg.learner import MaddpgLearner
 from marl.algos.maddpg.losses import actor_loss, critic_loss, smoothed, td_target
-from marl.algos.maddpg.actor_critic import Pupil
-from marl.data.task import Kind, Task, number_seats
+from marl.data.task import AgentType, Task, number_seats
 from marl.errors import UnknownPolicyError
 from tests.algos.zoo import TURNS, Zoo, filled, learner_of, t
-from tests.worlds import Scripted, Step, worker_for
+from tests.small_envs import Scripted, Step, worker_for
 
 # -- losses ----------------------------------------------------------------------------------------------------------
 
@@ -52,7 +52,7 @@ def test_a_follower_moves_by_tau_and_copies_buffers() -> None:
     with torch.no_grad():
         module.weight.fill_(3.0)
         module.running_mean.fill_(7.0)  # type: ignore[union-attr]
-    follower = Follower(copy, module)
+    follower = TargetNetwork(copy, module)
     follower.move(0.1)
     assert copy.weight.item() == pytest.approx(1.2)
     follower.move(0.1)
@@ -63,9 +63,9 @@ def test_a_follower_moves_by_tau_and_copies_buffers() -> None:
 # -- views -----------------------------------------------------------------------------------------------------------
 
 
-def test_joint_rows_of_a_world_with_turns_show_who_decides_before_and_after() -> None:
+def test_joint_rows_of_an_env_with_turns_show_who_decides_before_and_after() -> None:
     batch = worker_for(lambda _: Scripted(["a_0"], TURNS, agents=["a_0", "a_1"])).collect(5).batch
-    view = QView(Sight(batch.task, "all", batch.task.kinds[0], range(2)))
+    view = JointActionView(VisibleAgents(batch.task, "all", batch.task.kinds[0], range(2)))
     rows = joint_rows(batch, "p", view.sight, gamma=0.5)
     assert list(zip(rows["t"], rows["seat"], rows["rewards"], rows["elapsed"], rows["terminateds"], strict=True)) == [
         (0, 0, 1 + 0.5 * 2 + 0.25 * 4, 3, False),
@@ -88,7 +88,7 @@ def test_groups_of_different_width_leave_slots_empty() -> None:
     )
     grid = batch.collect(1).batch
     grid.task = Task(grid.task.kinds, 0, {"pair": (0, 2), "one": (1,)})
-    sight = Sight(grid.task, "group", grid.task.kinds[0], range(3))
+    sight = VisibleAgents(grid.task, "group", grid.task.kinds[0], range(3))
     assert sight.columns[0].tolist() == [[0, 2], [1, -1], [0, 2]]
     assert sight.own.tolist() == [0, 0, 1]
     rows = joint_rows(grid, "p", sight, 1.0)
@@ -99,14 +99,14 @@ def test_groups_of_different_width_leave_slots_empty() -> None:
 def test_an_agent_that_the_policy_was_not_expected_to_play_is_named() -> None:
     names = ["a_0", "a_1", "a_2"]
     grid = worker_for(lambda _: Scripted(names, [Step([], {}, ["__all__"])], agents=names)).collect(1).batch
-    sight = Sight(grid.task, "all", grid.task.kinds[0], {0, 2})
+    sight = VisibleAgents(grid.task, "all", grid.task.kinds[0], {0, 2})
     with pytest.raises(UnknownPolicyError, match=r"agent 'a_1' to policy 'p'.*only played a_0, a_2.*by patterns"):
         joint_rows(grid, "p", sight, 1.0)
 
 
 def test_only_the_own_action_is_replaced() -> None:
-    kinds = number_seats([Kind("a", ("a_0", "a_1"), spaces.Discrete(2), spaces.Discrete(2))])
-    view = QView(Sight(Task(kinds), "all", kinds[0], range(2)))
+    kinds = number_seats([AgentType("a", ("a_0", "a_1"), spaces.Discrete(2), spaces.Discrete(2))])
+    view = JointActionView(VisibleAgents(Task(kinds), "all", kinds[0], range(2)))
     rows = {"seat": np.array([0, 1]), "actions.0": np.array([[0, 0], [0, 0]])}
     replaced = view.with_own(rows, view.played(rows), t([0.2, 0.8], [0.3, 0.7]))[0]
     assert torch.allclose(replaced, t([[0.2, 0.8], [1.0, 0.0]], [[1.0, 0.0], [0.3, 0.7]]))
@@ -128,7 +128,7 @@ def test_a_critic_that_sees_all_depends_on_what_opponents_do(sees: str, others: 
             assert grad.abs().max() > 0
 
 
-def slow_target(learner: MaddpgLearner, pupil: Pupil, rows: Any, task: Task, names: list[str]) -> list[float]:
+def slow_target(learner: MaddpgLearner, pupil: ActorCritic, rows: Any, task: Task, names: list[str]) -> list[float]:
     """The target, row by row and agent by agent."""
     found = []
     for i in range(len(rows)):

@@ -14,9 +14,9 @@ from marl.envs.base import StepResult
 from marl.errors import ConfigError
 from marl.training.trainer import Trainer
 from tests.algos.zoo import SMALL, TURNS, Zoo, filled, learner_of
+from tests.small_envs import Scripted
 from tests.training.test_exact_resume import assert_resume_is_exact
 from tests.training.trees import differences
-from tests.worlds import Scripted
 
 pytestmark = pytest.mark.slow
 
@@ -129,12 +129,12 @@ def test_save_and_restore_in_the_middle_changes_nothing(algo: str, keys: dict[st
     assert_resume_is_exact(algo, {**RESUMED, **keys}, tmp_path)
 
 
-def test_worlds_with_turns_masks_and_agents_that_come_and_go_are_learned_from() -> None:
+def test_envs_with_turns_masks_and_agents_that_come_and_go_are_learned_from() -> None:
     turns = {"env": lambda _: Scripted(["a_0"], TURNS, agents=["a_0", "a_1"]), "timesteps_per_iteration": 80}
     tictactoe = {"env": "pettingzoo:classic/tictactoe_v3"}
     cars = {"env": "traffic", "env_config": {"max_cars": 4}}
-    for world in (turns, tictactoe, cars):
-        with Trainer("maddpg", config={**SMALL, **world}) as trainer:
+    for env in (turns, tictactoe, cars):
+        with Trainer("maddpg", config={**SMALL, **env}) as trainer:
             before = trainer.get_weights()
             stats = trainer.train()["info"]["learner"]
             assert set(stats) == set(trainer.policies)

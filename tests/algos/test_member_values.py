@@ -14,7 +14,7 @@ from marl.algos.qmix.teams import Team
 from marl.algos.qmix.values import MemberValues
 from marl.data.batch import SampleBatch
 from marl.data.replay import Replay
-from marl.data.task import Kind, Task, number_seats
+from marl.data.task import AgentType, Task, number_seats
 from marl.policies.build import build_policies
 from marl.policies.config import ModelConfig, PolicySpec
 from marl.policies.value import ValuePolicy
@@ -22,8 +22,8 @@ from marl.policies.value import ValuePolicy
 TASK = Task(
     number_seats(
         [
-            Kind("wide", ("a", "b", "c"), spaces.Box(-9, 9, (3,), np.float32), spaces.Discrete(4)),
-            Kind("thin", ("d", "e"), spaces.Box(-9, 9, (2,), np.float32), spaces.Discrete(2)),
+            AgentType("wide", ("a", "b", "c"), spaces.Box(-9, 9, (3,), np.float32), spaces.Discrete(4)),
+            AgentType("thin", ("d", "e"), spaces.Box(-9, 9, (2,), np.float32), spaces.Discrete(2)),
         ]
     )
 )

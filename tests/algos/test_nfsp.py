@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from marl.algos.nfsp.learner import NfspLearner
 from marl.data.batch import SampleBatch
-from marl.data.task import Array, Kind
+from marl.data.task import AgentType, Array
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.policy_conversion import strategy_of
@@ -39,7 +39,7 @@ KUHN: dict[str, Any] = {**SMALL, "env": "kuhn_poker", "policy_mapping_fn": "per_
 
 
 def policy(actions: int = 3, masked: bool = False, **keys: Any) -> NfspPolicy:
-    kind = Kind("k", ("a",), spaces.Box(-1, 1, (2,)), spaces.Discrete(actions), masked=masked)
+    kind = AgentType("k", ("a",), spaces.Box(-1, 1, (2,)), spaces.Discrete(actions), masked=masked)
     greedy = ExplorationConfig(type="EpsilonGreedy", initial_epsilon=0.0, final_epsilon=0.0)
     spec = PolicySpec("nfsp", 0, ModelConfig(fcnet_hiddens=[4]), greedy, options={"anticipatory": 0.25}, **keys)
     built = build_policy(spec, kind)
@@ -56,10 +56,10 @@ def set_outputs(built: NfspPolicy, values: list[float], chances: list[float]) ->
         list(built.average.parameters())[-1].copy_(torch.tensor(chances).log())
 
 
-def seen(lots: Array, legal: list[bool] | None = None) -> Inputs:
-    rows = len(lots)
+def seen(episode_uniform: Array, legal: list[bool] | None = None) -> Inputs:
+    rows = len(episode_uniform)
     mask = np.zeros((rows, 0), bool) if legal is None else np.tile(np.array(legal), (rows, 1))
-    return Inputs(np.zeros((rows, 2), np.float32), mask, np.zeros(rows, np.int64), lots)
+    return Inputs(np.zeros((rows, 2), np.float32), mask, np.zeros(rows, np.int64), episode_uniform)
 
 
 NONE = np.zeros((10_000, 0), np.float32)
@@ -68,9 +68,9 @@ NONE = np.zeros((10_000, 0), np.float32)
 def test_the_lot_decides_who_plays_and_the_log_probability_tells_who_did() -> None:
     built, rng = policy(), np.random.default_rng(0)
     set_outputs(built, values=[0.0, 9.0, 1.0], chances=[0.5, 0.2, 0.3])
-    lots = np.linspace(0, 1, 10_000, endpoint=False)
-    decision = built.act(seen(lots), NONE, rng, explore=True)
-    best = lots < 0.25
+    episode_uniform = np.linspace(0, 1, 10_000, endpoint=False)
+    decision = built.act(seen(episode_uniform), NONE, rng, explore=True)
+    best = episode_uniform < 0.25
     assert (decision.actions[best] == 1).all()
     assert (decision.logp[best] == 0.0).all()
     expected = np.log(np.array([0.5, 0.2, 0.3]))[decision.actions]
@@ -113,7 +113,7 @@ def test_neither_of_the_two_plays_what_is_forbidden(lot: float) -> None:
 def test_outside_of_an_episode_every_decision_draws_its_own_lot() -> None:
     built = policy()
     inputs = seen(np.zeros(10_000))
-    inputs.lots = np.zeros(0)
+    inputs.episode_uniform = np.zeros(0)
     decision = built.act(inputs, NONE, np.random.default_rng(4), explore=True)
     assert (decision.logp == 0.0).mean() == pytest.approx(0.25, abs=0.022)  # five deviations
 
@@ -252,7 +252,7 @@ def test_a_policy_that_was_thawed_goes_on_with_its_reservoir() -> None:
         {
             "env": "leduc_poker",
             "policy_mapping_fn": "per_agent",
-        },  # with illegal actions, which the world complains about
+        },  # with illegal actions, which the env complains about
         {"env": "matrix_game", "env_config": {"game": "rock_paper_scissors"}, "policy_mapping_fn": "per_agent"},
     ],
     ids=["three players", "one policy", "masks", "at once"],

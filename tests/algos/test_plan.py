@@ -10,14 +10,14 @@ from gymnasium import spaces
 
 from marl.algos.plan import Role, plan_learners
 from marl.algos.presets import ALGOS
-from marl.data.task import Kind, Task, number_seats
+from marl.data.task import AgentType, Task, number_seats
 from marl.errors import ConfigError
 from marl.policies.build import build_policies
 from marl.policies.config import ModelConfig, PolicySpec
 from marl.policies.stochastic import StochasticPolicy
 
 KINDS = number_seats(
-    [Kind("k", tuple(f"a_{i}" for i in range(6)), spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(2))]
+    [AgentType("k", tuple(f"a_{i}" for i in range(6)), spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(2))]
 )
 
 

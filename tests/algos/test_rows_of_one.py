@@ -12,10 +12,10 @@ from marl.algos.central_critic.critic import CriticView
 from marl.algos.team_rows import Gaps, _closing_rows, _newest, _Play, team_rows
 from marl.algos.views import columns_of_one, single_rows
 from marl.data.batch import MultiAgentBatch
-from marl.data.task import Kind, Task, number_seats
+from marl.data.task import AgentType, Task, number_seats
 from marl.policies.build import build_policies
 from marl.policies.config import PolicySpec
-from tests.worlds import ACT, OBS, Scripted, Step, worker_for
+from tests.small_envs import ACT, OBS, Scripted, Step, worker_for
 
 PAIR = ("a_0", "a_1")
 # a_0 decides in the steps 0 and 3, a_1 in all of them; a_1 is cut off, a_0 ends.
@@ -78,18 +78,18 @@ def random_play(rng: np.random.Generator) -> _Play:
     return _Play(batch, [0, 1], 0.5, present, asked, ended, valued, np.zeros((6, 3), bool), np.zeros((6, 3)))
 
 
-def closed_one_by_one(play: _Play, lane: int) -> tuple[list[int], int]:
+def closed_one_by_one(play: _Play, env_id: int) -> tuple[list[int], int]:
     """The rule for one lane, row by row."""
     closing, waiting, open_ = [-1] * 6, -1, set()
     for row in range(6):
         for member in range(2):
-            if play.present[row, lane, member]:
+            if play.present[row, env_id, member]:
                 waiting = row
                 open_.add(member)
-            if play.asked[row, lane, member] or play.ended[row, lane, member] or play.batch.over[row, lane]:
+            if play.asked[row, env_id, member] or play.ended[row, env_id, member] or play.batch.over[row, env_id]:
                 open_.discard(member)
-        goes_on_elsewhere = play.valued[row, lane].any() and not open_
-        if waiting >= 0 and (play.asked[row, lane].any() or play.batch.over[row, lane] or goes_on_elsewhere):
+        goes_on_elsewhere = play.valued[row, env_id].any() and not open_
+        if waiting >= 0 and (play.asked[row, env_id].any() or play.batch.over[row, env_id] or goes_on_elsewhere):
             closing[waiting], waiting = row, -1
     return closing, waiting if not open_ else -1
 
@@ -99,8 +99,8 @@ def test_a_teams_decisions_close_in_the_rows_that_a_loop_over_one_lane_finds() -
     for _ in range(40):
         play = random_play(rng)
         closing, stranded = _closing_rows(play)
-        for lane in range(3):
-            assert (closing[:, lane].tolist(), int(stranded[lane])) == closed_one_by_one(play, lane)
+        for env_id in range(3):
+            assert (closing[:, env_id].tolist(), int(stranded[env_id])) == closed_one_by_one(play, env_id)
 
 
 def test_a_team_that_is_asked_in_every_row_closes_every_decision_in_its_own_row() -> None:
@@ -120,12 +120,12 @@ def test_the_newest_end_of_a_member_is_looked_at_lane_by_lane() -> None:
     happens = rng.random((7, 3, 2)) < 0.25
     what = happens & (rng.random((7, 3, 2)) < 0.5)
     found = _newest(happens, what)
-    for lane in range(3):
+    for env_id in range(3):
         newest = False
         for row in range(7):
-            if happens[row, lane].any():
-                newest = bool(what[row, lane].any())
-            assert found[row, lane] == newest
+            if happens[row, env_id].any():
+                newest = bool(what[row, env_id].any())
+            assert found[row, env_id] == newest
 
 
 class Open(Scripted):
@@ -165,7 +165,7 @@ def test_memories_are_told_what_each_member_was_paid_while_the_team_was_empty(cu
 
 def in_two_kinds(batch: MultiAgentBatch) -> MultiAgentBatch:
     """The same play, but the agents are of different kinds, and only the second remembers something."""
-    kinds = number_seats([Kind(name, (name,), OBS, ACT) for name in PAIR])
+    kinds = number_seats([AgentType(name, (name,), OBS, ACT) for name in PAIR])
     parts = {
         name: [getattr(batch, name)[0][:, :, :1], getattr(batch, name)[0][:, :, 1:]]
         for name in ("obs", "new_obs", "actions", "legal", "new_legal")

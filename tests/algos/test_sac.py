@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from marl import Trainer
+from marl.algos.sac.actor_critic import ActorCritic
 from marl.algos.sac.losses import critic_loss, expected_soft_value, soft_value, temperature_loss
-from marl.algos.sac.actor_critic import Pupil
 from marl.algos.sac.values import Moment, SummedValues
 from tests.algos.paydays import LEARN, Payday, learner_of, pupil_of, trainer
 
@@ -69,7 +69,7 @@ def test_the_temperature_falls_above_the_target_entropy_and_rises_below_it(entro
 # -- what the learner computes -----------------------------------------------------------------------------------------
 
 
-def moments(run: Trainer, name: str = "default_policy") -> tuple[Pupil, Moment, Moment]:
+def moments(run: Trainer, name: str = "default_policy") -> tuple[ActorCritic, Moment, Moment]:
     learner, pupil = learner_of(run), pupil_of(run, name)
     rows = pupil.sample(learner.rng)
     return pupil, learner._moment(pupil, rows, ""), learner._moment(pupil, rows, "new_")
@@ -159,12 +159,12 @@ def test_the_target_entropy_is_minus_one_per_coordinate_or_a_share_of_what_is_le
         run.train()
         pupil, before, _ = moments(run)
         assert pupil.soft.target_entropy(before.rows, pupil.config).item() == -1.0
-    world = lambda _: Payday({"a_0": [0.0, 0.0, 0.0]}, legal=[1, 0, 1])  # noqa: E731
-    with trainer(world, target_entropy_share=0.5) as run:
+    env = lambda _: Payday({"a_0": [0.0, 0.0, 0.0]}, legal=[1, 0, 1])  # noqa: E731
+    with trainer(env, target_entropy_share=0.5) as run:
         run.train()
         pupil, before, _ = moments(run)
         assert pupil.soft.target_entropy(before.rows, pupil.config).tolist() == pytest.approx([0.5 * math.log(2)] * 32)
-    with trainer(world, target_entropy=0.25) as run:
+    with trainer(env, target_entropy=0.25) as run:
         run.train()
         pupil, before, _ = moments(run)
         assert pupil.soft.target_entropy(before.rows, pupil.config).item() == 0.25

@@ -1,4 +1,4 @@
-"""Soft actor-critic in worlds of all shapes: turns, absent agents, different spaces, frozen policies, resuming."""
+"""Soft actor-critic in envs of all shapes: turns, absent agents, different spaces, frozen policies, resuming."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from marl import Trainer
 from marl.algos.custom_loss import Loss, register_loss
 from marl.errors import ConfigError
 from tests.algos.paydays import LEARN, SMALL, Payday, learner_of, pupil_of, trainer
+from tests.small_envs import Scripted, Step
 from tests.training.test_exact_resume import assert_resume_is_exact
 from tests.training.trees import differences
-from tests.worlds import Scripted, Step
 
 pytestmark = pytest.mark.slow  # whole runs or processes
 
@@ -79,9 +79,9 @@ def test_resuming_is_exact_for_choices_with_joint_critics(tmp_path: Path) -> Non
 
 
 def test_a_shared_reward_is_the_groups_sum() -> None:
-    world = lambda _: Payday({"a_0": [1.0, 1.0], "a_1": [1.0, 1.0]})  # noqa: E731
+    env = lambda _: Payday({"a_0": [1.0, 1.0], "a_1": [1.0, 1.0]})  # noqa: E731
     for share, reward in ((False, 1.0), (True, 2.0)):
-        with trainer(world, share_reward=share) as run:
+        with trainer(env, share_reward=share) as run:
             run.train()
             pupil = pupil_of(run)
             assert set(pupil.replay.columns["rewards"][: len(pupil.replay)].tolist()) == {reward}

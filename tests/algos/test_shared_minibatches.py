@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marl.algos.learner_group import Crew
 from marl.algos.learner import Metrics
+from marl.algos.learner_group import LearnerGroup
 from marl.data.batch import MultiAgentBatch
 from marl.policies.build import build_policies, weights_of
 from marl.scenario.resolve import Setup
@@ -81,7 +81,7 @@ def outcome(policies: Any, learners: Any, metrics: list[Metrics]) -> Outcome:
     return Outcome(weights_of(policies), states, [learner.replay_state() for learner in learners], metrics)
 
 
-def taught(setup: Setup, batches: list[MultiAgentBatch], crew: Crew) -> Outcome:
+def taught(setup: Setup, batches: list[MultiAgentBatch], crew: LearnerGroup) -> Outcome:
     """Where a member of a crew ends that sees the same batches."""
     policies = build_policies(setup.policies, setup.task.kinds)
     learners = build_learners(setup.plans, setup.roles, policies, setup.task, setup.scenario.seed)

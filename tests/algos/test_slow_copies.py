@@ -67,10 +67,10 @@ def test_hard_copies_stand_still_until_it_is_time_and_then_equal_what_they_follo
         assert [learner.counters["num_target_updates"] for learner in learners] == [2] * len(learners)
 
 
-@pytest.mark.parametrize("world", [{"actions": "discrete"}, {"actions": "box"}], ids=["choices", "coordinates"])
+@pytest.mark.parametrize("env", [{"actions": "discrete"}, {"actions": "box"}], ids=["choices", "coordinates"])
 @pytest.mark.parametrize("algo", with_key("tau"))
-def test_soft_copies_move_by_tau_after_every_update(algo: str, world: dict[str, str]) -> None:
-    with one_update(algo, world, tau=0.25, **PER_AGENT) as trainer:
+def test_soft_copies_move_by_tau_after_every_update(algo: str, env: dict[str, str]) -> None:
+    with one_update(algo, env, tau=0.25, **PER_AGENT) as trainer:
         for _ in range(2):
             before = [{name: flat(copy) for name, (copy, _) in pairs(learner).items()} for learner in trainer.learners]
             trainer.train()

@@ -16,7 +16,7 @@ from marl.algos.team_rows import Gaps, team_rows
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.tree import pack, unpack
 from marl.envs.base import MultiAgentEnv, StepResult
-from tests.worlds import Scripted, Step, worker_for
+from tests.small_envs import Scripted, Step, worker_for
 
 ALL = "__all__"
 Row = tuple[int, int, float, int, bool, tuple[bool, ...], tuple[bool, ...], tuple[float, ...]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from marl.algos.team_rows import team_rows
 from marl.algos.views import team_rewards
 from marl.data.task import Task
-from tests.worlds import Scripted, Step, worker_for
+from tests.small_envs import Scripted, Step, worker_for
 
 ALL = "__all__"
 

@@ -9,15 +9,15 @@ from gymnasium import spaces
 from marl.algos.joint_view import greedy_decider
 from marl.algos.team_rows import _between
 from marl.algos.views import JointFeatures, columns_by_kind, seats_in_order
-from marl.data.task import Kind, Task, number_seats
+from marl.data.task import AgentType, Task, number_seats
 from marl.policies.policy import Inputs
 from marl.policies.scripted import FixedPolicy, RandomPolicy
 
 BOX = spaces.Box(-3, 3, (2,), np.float32)
 KINDS = number_seats(
     [
-        Kind("see", ("a", "b"), spaces.Box(-9, 9, (2,)), spaces.Discrete(2)),
-        Kind("count", ("c", "d"), spaces.Discrete(3), BOX),
+        AgentType("see", ("a", "b"), spaces.Box(-9, 9, (2,)), spaces.Discrete(2)),
+        AgentType("count", ("c", "d"), spaces.Discrete(3), BOX),
     ]
 )
 
@@ -33,13 +33,13 @@ def test_observations_stand_side_by_side_and_absent_agents_are_zeros() -> None:
 
 
 def test_actions_of_others_are_read_in_the_units_of_learning() -> None:
-    """A rule speaks the world's units (-3..3), a network -1..1; critics see the second."""
+    """A rule speaks the env's units (-3..3), a network -1..1; critics see the second."""
     seen = Inputs(np.zeros((1, 1), np.int64), np.ones((1, 0), bool), np.zeros(1, np.int64))
     rule = FixedPolicy(KINDS[1], [1.5, -3.0])
-    assert rule.world_units
+    assert rule.env_units
     decided = greedy_decider(rule, np.random.default_rng(0))(seen)
     torch.testing.assert_close(decided, torch.tensor([[0.5, -1.0]]))
-    rule.world_units = False
+    rule.env_units = False
     torch.testing.assert_close(greedy_decider(rule, np.random.default_rng(0))(seen), torch.tensor([[1.5, -3.0]]))
     choice = RandomPolicy(KINDS[0])
     row = Inputs(np.zeros((1, 2), np.float32), np.ones((1, 0), bool), np.zeros(1, np.int64))

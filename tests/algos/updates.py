@@ -1,4 +1,4 @@
-"""A few updates of any preset on the small world of ``check_learner``, and what they left behind."""
+"""A few updates of any preset on the small env of ``check_learner``, and what they left behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from marl.testing.state_compare import known
 from marl.training.trainer import Trainer
 
 Found = TypeVar("Found")
-WORLD = "marl.testing.sign_env:Signs"
+ENV = "marl.testing.sign_env:Signs"
 SMALL: Mapping[str, Any] = {  # each preset takes those of them that it knows
     "learning_starts": 16, "updates_per_step": 0.125, "buffer_size": 512, "num_sgd_iter": 2, "sgd_minibatch_size": 32,
     "num_perturbations": 2, "lr": 0.01, "average_lr": 0.01, "target_update_every": 3, "tau": 0.1,
@@ -28,26 +28,26 @@ def small_keys(preset: Preset) -> dict[str, Any]:
     return known(preset, {**SMALL, "train_batch_size": 32})
 
 
-def small_run(algo: str, world: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
+def small_run(algo: str, env: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
     """A run of 32 env steps per iteration in which every iteration makes a few updates."""
     preset = ALGOS[algo]
     own = preset.family.config.model_fields
     keys = {**small_keys(preset), **keys}
     return Trainer(
         algo,
-        env=keys.pop("env", WORLD),
+        env=keys.pop("env", ENV),
         config={
             "fcnet_hiddens": [8], "num_envs_per_worker": 4, "timesteps_per_iteration": 32, "seed": 5,
-            "evaluation": {"interval": 0}, "env_config": dict(world or {}),
+            "evaluation": {"interval": 0}, "env_config": dict(env or {}),
             **{key: value for key, value in keys.items() if key not in own},
             "algo": {key: value for key, value in keys.items() if key in own},
         },
     )  # fmt: skip
 
 
-def weights_after(algo: str, iterations: int = 2, world: Mapping[str, Any] | None = None, **keys: Any) -> list[Any]:
+def weights_after(algo: str, iterations: int = 2, env: Mapping[str, Any] | None = None, **keys: Any) -> list[Any]:
     """All weights of all policies after some iterations of a small run."""
-    with small_run(algo, world, **keys) as trainer:
+    with small_run(algo, env, **keys) as trainer:
         for _ in range(iterations):
             trainer.train()
         weights = trainer.get_weights()
@@ -64,11 +64,11 @@ ONE_UPDATE: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-def one_update(algo: str, world: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
+def one_update(algo: str, env: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
     """A run whose first iteration, 8 steps in 4 copies, makes exactly one update of everything that learns."""
     # es plays whole episodes, and 16 env steps of them here before it moves.
     rounds = {"timesteps_per_iteration": 16} if algo == "es" else {"rollout_fragment_length": 8}
-    return small_run(algo, world, **{**rounds, **known(ALGOS[algo], ONE_UPDATE), **keys})
+    return small_run(algo, env, **{**rounds, **known(ALGOS[algo], ONE_UPDATE), **keys})
 
 
 def found_in(thing: Any, wanted: type[Found], seen: set[int] | None = None) -> list[Found]:

@@ -1,4 +1,4 @@
-"""A small world of opponents and what tests of deterministic actor-critics have in common."""
+"""A small env of opponents and what tests of deterministic actor-critics have in common."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gymnasium import spaces
 from marl.algos.maddpg.learner import MaddpgLearner
 from marl.envs.base import MultiAgentEnv, StepResult
 from marl.training.trainer import Trainer
-from tests.worlds import Step
+from tests.small_envs import Step
 
 SMALL = {
     "learning_starts": 20,

@@ -16,18 +16,18 @@ DILEMMA: dict[str, Any] = {"env": "matrix_game", "env_config": {"game": "prisone
 RPS: dict[str, Any] = {"env": "matrix_game", "env_config": {"game": "rock_paper_scissors"}}
 
 
-def checkpoint(folder: Path, world: dict[str, Any], algo: str = "ppo", **keys: Any) -> Path:
+def checkpoint(folder: Path, env: dict[str, Any], algo: str = "ppo", **keys: Any) -> Path:
     """One iteration of training, saved."""
-    with Trainer(algo, config={**TINY[algo], **world, **keys}) as trainer:
+    with Trainer(algo, config={**TINY[algo], **env, **keys}) as trainer:
         trainer.train()
         return Path(trainer.save(folder))
 
 
-def with_fixed(folder: Path, world: dict[str, Any], actions: int, **keys: Any) -> Path:
+def with_fixed(folder: Path, env: dict[str, Any], actions: int, **keys: Any) -> Path:
     """A checkpoint whose policies ``fixed_0``, ``fixed_1``, ... always play their number."""
     scripted = {f"fixed_{a}": {"scripted": {"name": "fixed", "action": a}} for a in range(actions)}
     multiagent = {
         "policies": {"learner": {}, **scripted},
         "policy_mapping_fn": {"player_0": "learner", "*": list(scripted)},
     }
-    return checkpoint(folder, world, multiagent=multiagent, **keys)
+    return checkpoint(folder, env, multiagent=multiagent, **keys)

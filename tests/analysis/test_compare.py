@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from marl.analysis.compare.compare import Entrant, Run, compare
-from marl.analysis.compare.keys import differences, told
 from marl.analysis.compare.directory import choose_place
+from marl.analysis.compare.keys import differences, told
 from marl.analysis.compare.runs import check_plan, gather, plan_comparison, read_entrant
 from marl.cli.app import app
 from marl.cli.options import count_or_seeds
@@ -111,8 +111,8 @@ def test_runs_without_evaluations_are_compared_by_their_rewards_in_training() ->
     assert compare(runs).metric == "episode_reward_mean"
 
 
-def test_different_worlds_evaluations_and_metrics_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"different worlds: env_config.size is None there and 9 here"):
+def test_different_envs_evaluations_and_metrics_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"different envs: env_config.size is None there and 9 here"):
         compare([entrant("a", [1]), entrant("b", [1], env_config={"size": 9})])
     hard = {"metric": "episode_reward_mean", "env": "harder"}
     with pytest.raises(ConfigError, match=r"different evaluations: evaluation.env is None there and 'harder' here"):
@@ -192,7 +192,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_trained(scenarios
     text = SCENARIO.replace("LR", "0.1")
     assert "at least two" in refused(scenarios[:1], out)
     for old, new, message in (
-        ("env: two_step_game", "env: two_step_game\nenv_config: {risky_payoff: 9}", "different worlds: env_config"),
+        ("env: two_step_game", "env: two_step_game\nenv_config: {risky_payoff: 9}", "different envs: env_config"),
         ("episodes: 2", "episodes: 2, explore: true", "different evaluations: evaluation.explore is None there and True"),
         ("episodes: 2", "episodes: 2, metric: episode_len_mean", "judge themselves by different fields"),
         ("lr: 0.1", "lr: 0.1, mixer: sum", "ppo has no key 'mixer'"),

@@ -101,14 +101,14 @@ def test_a_policy_per_player_gives_each_player_strategies_of_its_own(tmp_path: P
 def test_groups_are_players_and_earn_the_sum_of_their_members(tmp_path: Path) -> None:
     """Four players with two actions: everybody is paid 1, 10, 100 or 1000 times the sum of all actions."""
     total = np.indices((2, 2, 2, 2)).sum(axis=0)
-    world = {"env": "matrix_game", "env_config": {"payoffs": [(total * 10**i).tolist() for i in range(4)]}}
-    path = with_fixed(tmp_path / "four", world, 2)
+    env = {"env": "matrix_game", "env_config": {"payoffs": [(total * 10**i).tolist() for i in range(4)]}}
+    path = with_fixed(tmp_path / "four", env, 2)
     teams = {"outer": ["player_0", "player_3"], "inner": ["player_1", "player_2"]}
     tensor = cross_play(fixed(path, 2), players=teams, episodes=2, symmetric=False)
     assert tensor.players == ("outer", "inner")
     assert tensor.mean[0].tolist() == [[0.0, 2 * 1001], [2 * 1001, 4 * 1001]]
     assert tensor.mean[1].tolist() == [[0.0, 2 * 110], [2 * 110, 4 * 110]]
-    grouped = with_fixed(tmp_path / "grouped", world, 2, groups=teams)
+    grouped = with_fixed(tmp_path / "grouped", env, 2, groups=teams)
     assert cross_play(fixed(grouped, 2), episodes=2, symmetric=False).players == ("outer", "inner")
 
 
@@ -171,23 +171,23 @@ def test_a_sign_is_decided_beyond_two_standard_errors_or_without_any() -> None:
 
 
 def test_a_masked_board_game_is_played_by_networks_and_by_random(tmp_path: Path) -> None:
-    world = {"env": "pettingzoo:classic/tictactoe_v3"}
-    path = checkpoint(tmp_path / "tictactoe", world)
+    env = {"env": "pettingzoo:classic/tictactoe_v3"}
+    path = checkpoint(tmp_path / "tictactoe", env)
     tensor = cross_play([path, "random"], episodes=40)
     assert tensor.players == ("player_1", "player_2")
     assert tensor.symmetric
     np.testing.assert_array_equal(tensor.mean.sum(axis=0), 0)
-    seats = cross_play(["random"], env=world["env"], episodes=200, symmetric=False)
+    seats = cross_play(["random"], env=env["env"], episodes=200, symmetric=False)
     assert seats.mean[0, 0, 0] > 2 * seats.stderr[0, 0, 0]  # the first move is worth something
 
 
 def test_who_else_is_in_the_batch_does_not_matter_to_greedy_play(tmp_path: Path) -> None:
     """Policies with and without memory and of different algorithms, stepped together or pair by pair."""
-    world = {"env": "matrix_game", "env_config": {"game": "rock_paper_scissors", "repetitions": 6, "observe": "last"}}
+    env = {"env": "matrix_game", "env_config": {"game": "rock_paper_scissors", "repetitions": 6, "observe": "last"}}
     paths = [
-        checkpoint(tmp_path / "plain", world),
-        checkpoint(tmp_path / "memory", world, use_lstm=True, lstm_cell_size=8),
-        checkpoint(tmp_path / "values", world, "dqn"),
+        checkpoint(tmp_path / "plain", env),
+        checkpoint(tmp_path / "memory", env, use_lstm=True, lstm_cell_size=8),
+        checkpoint(tmp_path / "values", env, "dqn"),
     ]
     together = cross_play(paths, episodes=2, explore=False, symmetric=False)
     assert together.is_exact
@@ -198,10 +198,10 @@ def test_who_else_is_in_the_batch_does_not_matter_to_greedy_play(tmp_path: Path)
             np.testing.assert_array_equal(pair.mean[:, 1, 0], together.mean[:, column, row])
 
 
-def test_policies_of_different_worlds_meet_only_where_the_user_says(
+def test_policies_of_different_envs_meet_only_where_the_user_says(
     rps: list[Path], dilemma: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError, match=r"not trained on the same world: env_config is .*prisoners_dilemma.*--env"):
+    with pytest.raises(ConfigError, match=r"not trained on the same env: env_config is .*prisoners_dilemma.*--env"):
         cross_play([rps[0], dilemma])
     repeated = checkpoint(tmp_path / "repeated", {**RPS, "env_config": {**RPS["env_config"], "repetitions": 2}})
     tensor = cross_play([rps[0], repeated], **RPS, episodes=2)
@@ -215,7 +215,7 @@ def test_policies_of_different_worlds_meet_only_where_the_user_says(
     [
         ([], {}, ConfigError, "needs somebody who plays"),
         (["randm"], {}, CheckpointError, "Did you mean 'random'"),
-        (["random"], {}, ConfigError, "there is no world"),
+        (["random"], {}, ConfigError, "there is no env"),
         (["random", "random"], RPS, ConfigError, "given twice"),
         (["random"], {**RPS, "episodes": 1}, ConfigError, "needs 2 or more"),
         (["random"], {**RPS, "max_episodes": 200}, ConfigError, "means nothing without until_decided"),
@@ -242,7 +242,7 @@ def test_a_policy_that_is_not_there_and_one_that_is_not_named_are_told(dilemma: 
 
 
 def test_a_checkpoint_may_only_use_modules_that_are_allowed(tmp_path: Path) -> None:
-    path = checkpoint(tmp_path / "own", {"env": "tests.analysis.own_world:Coins"})
+    path = checkpoint(tmp_path / "own", {"env": "tests.analysis.own_env:Coins"})
     with pytest.raises(ConfigError, match="was not allowed"):
         cross_play([path], episodes=2)
     assert cross_play([path], episodes=2, allow=["tests"]).players == ("a_0", "a_1")

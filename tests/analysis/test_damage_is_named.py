@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 from marl import Trainer
 from marl.analysis.crossplay import cross_play
 from marl.analysis.exploit import exploitability_of
-from marl.analysis.report.build import Wishes as ReportWishes
+from marl.analysis.report.build import ReportOptions as ReportWishes
 from marl.analysis.report.build import build_report
 from marl.cli.app import app
 from marl.errors import CheckpointError
+from marl.play.export import export_checkpoint
+from marl.play.playback import Changes, ReportOptions, play
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.runs.damage import noted
-from marl.play.export import export_checkpoint
-from marl.play.playback import Changes, Wishes, play
 from tests.test_command_line import marl
 
 TINY: dict[str, Any] = {
@@ -58,9 +58,9 @@ def load_another(run: Path) -> None:
 
 
 READERS: dict[str, Callable[[Path], Any]] = {
-    "rollout": lambda run: play(run, Wishes(1), say=lambda _: None),
+    "rollout": lambda run: play(run, ReportOptions(1), say=lambda _: None),
     "a policy of a rollout": lambda run: play(
-        run / "checkpoints" / "checkpoint_000001", Wishes(1), changes=Changes(policies={"player_0": str(run)}), say=lambda _: None
+        run / "checkpoints" / "checkpoint_000001", ReportOptions(1), changes=Changes(policies={"player_0": str(run)}), say=lambda _: None
     ),
     "exploit": lambda run: exploitability_of(run, ExploitabilityConfig()),
     "crossplay": lambda run: cross_play([run, "random"], episodes=2),
@@ -120,4 +120,4 @@ def test_a_rollout_says_on_the_standard_error_which_weights_it_plays(run: Path) 
 
 def test_a_damaged_checkpoint_that_is_named_is_refused(run: Path) -> None:
     with pytest.raises(CheckpointError, match=rf"{DAMAGE}.*beside it: checkpoint_000001"):
-        play(run / "checkpoints" / "checkpoint_000002", Wishes(1), say=lambda _: None)
+        play(run / "checkpoints" / "checkpoint_000002", ReportOptions(1), say=lambda _: None)

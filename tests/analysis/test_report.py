@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from marl.analysis.report.bounds import table_bounds
-from marl.analysis.report.build import Report, Wishes, build_report
+from marl.analysis.report.build import Report, ReportOptions, build_report
 from marl.analysis.report.content import Block, Grid, Section, Words
 from marl.analysis.report.curves import read_results, run_curves
 from marl.analysis.report.equilibria import empirical_equilibria
 from marl.analysis.report.figures import draw_intervals, draw_responses
-from marl.analysis.report.names import Contestant
+from marl.analysis.report.names import ReportParticipant
 from marl.analysis.report.page import as_page
 from marl.analysis.report.payoffs import payoffs_section
 from marl.analysis.report.ranking import rankings
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 def game(name: str, **keys: Any) -> dict[str, Any]:
     """What a report without checkpoints says of a classic game."""
-    found = build_report("matrix_game", env_config={"game": name, **keys}, wishes=Wishes(episodes=60))
+    found = build_report("matrix_game", env_config={"game": name, **keys}, wishes=ReportOptions(episodes=60))
     facts: dict[str, Any] = found.numbers["game"]
     return facts
 
@@ -42,7 +42,7 @@ def rps(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """Rock, paper and scissors as entrants."""
     path = with_fixed(tmp_path_factory.mktemp("runs") / "rps", RPS, 3)
     return build_report(
-        "matrix_game", [f"{path}#fixed_{a}" for a in range(3)], wishes=Wishes(episodes=10, with_random=False)
+        "matrix_game", [f"{path}#fixed_{a}" for a in range(3)], wishes=ReportOptions(episodes=10, with_random=False)
     )
 
 
@@ -59,7 +59,7 @@ def test_random_play_tells_zero_sum_cooperative_and_other_games_apart() -> None:
 
 def test_a_seat_that_always_earns_one_more_is_not_symmetric_and_the_sum_of_shares_is_constant() -> None:
     shares = np.array([[[0.5, 0.9], [0.9, 0.9]], [[0.5, 0.1], [0.1, 0.1]]])
-    found = build_report("matrix_game", env_config={"payoffs": shares.tolist()}, wishes=Wishes(episodes=60))
+    found = build_report("matrix_game", env_config={"payoffs": shares.tolist()}, wishes=ReportOptions(episodes=60))
     facts = found.numbers["game"]
     assert (facts["zero_sum"], facts["constant_sum"]) == (False, True)
     assert facts["total"] == pytest.approx(1.0)
@@ -68,14 +68,14 @@ def test_a_seat_that_always_earns_one_more_is_not_symmetric_and_the_sum_of_share
     assert "Not symmetric: in random play" in found.text
 
 
-def test_a_world_that_pays_nothing_is_not_called_zero_sum() -> None:
+def test_an_env_that_pays_nothing_is_not_called_zero_sum() -> None:
     text = build_report("matrix_game", env_config={"payoffs": np.zeros((2, 2, 2)).tolist()}).text
     assert "nothing can be told about the payoffs" in text
     assert "Zero-sum" not in text
 
 
 def test_kuhn_poker_without_checkpoints_has_its_exact_value_and_the_nash_conv_of_uniform_play() -> None:
-    found = build_report("kuhn_poker", wishes=Wishes(episodes=20))
+    found = build_report("kuhn_poker", wishes=ReportOptions(episodes=20))
     tree = found.numbers["game"]["tree"]
     assert (tree["nodes"], tree["information_sets"], tree["chance"]) == (55, 12, "exact")
     assert tree["values"]["player_0"] == pytest.approx(-1 / 18)
@@ -87,12 +87,12 @@ def test_kuhn_poker_without_checkpoints_has_its_exact_value_and_the_nash_conv_of
 
 def test_a_tree_above_the_limit_is_estimated_and_not_built() -> None:
     """Two moves of three actions each: 1 + 3 + 9 nodes, which every random walk finds exactly."""
-    facts = build_report("matrix_game", env_config=RPS["env_config"], wishes=Wishes(episodes=2, max_nodes=12))
+    facts = build_report("matrix_game", env_config=RPS["env_config"], wishes=ReportOptions(episodes=2, max_nodes=12))
     assert facts.numbers["game"]["tree"] is None
     assert "the tree has about 13 nodes, estimated from random play, more than max_nodes (12)" in " ".join(
         facts.text.split()
     )
-    exact = build_report("matrix_game", env_config=RPS["env_config"], wishes=Wishes(episodes=2, max_nodes=30))
+    exact = build_report("matrix_game", env_config=RPS["env_config"], wishes=ReportOptions(episodes=2, max_nodes=30))
     assert exact.numbers["game"]["tree"]["nodes"] == 13
 
 
@@ -151,7 +151,7 @@ def test_an_equilibrium_within_one_standard_error_is_lost_in_a_sixth_of_the_draw
 
 def test_later_checkpoints_above_earlier_ones_are_counted_in_pairs() -> None:
     run = Path("run") / "checkpoints"
-    who = [Contestant(f"c{i}", f"c{i}", f"c{i}", run / f"checkpoint_{i:06d}") for i in (2, 10, 30)]
+    who = [ReportParticipant(f"c{i}", f"c{i}", f"c{i}", run / f"checkpoint_{i:06d}") for i in (2, 10, 30)]
     order = {order.method: order for order in rankings(_ladder(["c2", "c30", "c10"]), who).orders}
     assert (order["elo"].right, order["elo"].pairs) == (2, 3)  # 10 is above 2, 30 is above 2, 30 is not above 10
     assert set(order) == {"elo", "nash_average"}
@@ -178,7 +178,7 @@ def test_three_players_are_listed_line_by_line() -> None:
     three = PayoffTensor(
         np.arange(6.0).reshape(3, 1, 2, 1), np.zeros((3, 1, 2, 1)), np.full((1, 2, 1), 5), names, ("p", "q", "r")
     )
-    who = [Contestant(n, n, n, Path(f"/runs/{n}")) for n in "xy"]
+    who = [ReportParticipant(n, n, n, Path(f"/runs/{n}")) for n in "xy"]
     grids = [block for block in payoffs_section(three, who).blocks if isinstance(block, Grid)]
     assert grids[-1].rows[1] == ["2", "x", "y", "x", "1 ± 0", "3 ± 0", "5 ± 0"]
     with pytest.raises(ConfigError):
@@ -236,9 +236,9 @@ def test_curves_are_read_from_result_json_and_what_is_no_result_is_passed_over(t
     ]
     (run / "result.json").write_text("\n".join(lines))
     who = [
-        Contestant("c", "c", "iteration 2", run / "checkpoints" / "checkpoint_000002"),
-        Contestant("s", "s", "saved", tmp_path / "saved"),
-        Contestant("random", "random", "random"),
+        ReportParticipant("c", "c", "iteration 2", run / "checkpoints" / "checkpoint_000002"),
+        ReportParticipant("s", "s", "saved", tmp_path / "saved"),
+        ReportParticipant("random", "random", "random"),
     ]
     (curves,), notes = run_curves(who)
     assert curves.rewards == {"reward in training": [(200.0, 2.5)]}

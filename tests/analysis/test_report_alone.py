@@ -1,4 +1,4 @@
-"""Reports on worlds where there is nobody to beat, and on payoffs that decide nothing."""
+"""Reports on envs where there is nobody to beat, and on payoffs that decide nothing."""
 
 from __future__ import annotations
 

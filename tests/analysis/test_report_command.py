@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from marl import Trainer
-from marl.analysis.participants import World, read_entrants
-from marl.analysis.report.build import Wishes, build_report
+from marl.analysis.participants import Env, read_entrants
+from marl.analysis.report.build import ReportOptions, build_report
 from marl.analysis.report.names import spelled_out
 from marl.errors import CheckpointError, ConfigError
 from marl.gametheory.payoffs import PayoffTensor
@@ -54,7 +54,7 @@ def league(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_all_checkpoints_of_a_run_take_part_in_order_and_are_named_by_iteration(run: Path) -> None:
-    found = build_report("matrix_game", [run], wishes=Wishes(all_checkpoints=True, episodes=4))
+    found = build_report("matrix_game", [run], wishes=ReportOptions(all_checkpoints=True, episodes=4))
     assert [one["name"] for one in found.numbers["entrants"]] == [
         "iteration 1",
         "iteration 2",
@@ -65,20 +65,20 @@ def test_all_checkpoints_of_a_run_take_part_in_order_and_are_named_by_iteration(
     assert found.payoffs is not None
     assert found.payoffs.names[0] == ("iteration 1", "iteration 2", "iteration 10", "random")
     assert "the later one ranks above the earlier one in" in " ".join(found.text.split())
-    newest = build_report("matrix_game", [run], wishes=Wishes(episodes=4, with_random=False))
+    newest = build_report("matrix_game", [run], wishes=ReportOptions(episodes=4, with_random=False))
     assert [one["name"] for one in newest.numbers["entrants"]] == ["iteration 10"]
 
 
 def test_two_runs_are_told_apart_by_letters(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "other")
     shutil.rmtree(tmp_path / "other" / "checkpoints" / "checkpoint_000010")
-    found = build_report("matrix_game", [run, tmp_path / "other"], wishes=Wishes(episodes=2, with_random=False))
+    found = build_report("matrix_game", [run, tmp_path / "other"], wishes=ReportOptions(episodes=2, with_random=False))
     assert [one["name"] for one in found.numbers["entrants"]] == ["A: iteration 10", "B: iteration 2"]
 
 
 def test_a_member_of_a_population_plays_its_own_weights_and_only_the_players_of_its_side(league: Path) -> None:
     names = [f"{league}#player_0.answer/1", f"{league}#player_1.answer/0"]
-    (first, second), setup = read_entrants(names, World(), frozenset())
+    (first, second), setup = read_entrants(names, Env(), frozenset())
     strategy = first.strategy(["player_0"], setup.task)
     assert strategy is not None
     stored = read_part(league, "policies")["player_0.answer"]
@@ -100,7 +100,7 @@ def test_members_adds_every_member_of_a_population(league: Path) -> None:
     assert found == [
         str(league), *(f"{league}#{side}/{i}" for side, size in sizes.items() for i in range(size)), "random",
     ]  # fmt: skip
-    report = build_report("matrix_game", [league], wishes=Wishes(members=True, episodes=4))
+    report = build_report("matrix_game", [league], wishes=ReportOptions(members=True, episodes=4))
     assert report.payoffs is not None
     assert report.payoffs.names[0][:2] == ("league (answer)", "player_0_0")
     assert report.payoffs.names[1][:2] == ("league (answer)", "player_1_0")
@@ -112,33 +112,33 @@ def test_what_is_not_there_is_refused_by_name(run: Path, league: Path) -> None:
     with pytest.raises(CheckpointError, match=r"no member '0'. It is one policy"):
         build_report("matrix_game", [f"{league}#player_0/0"])
     with pytest.raises(CheckpointError, match="without `population:`"):
-        build_report("matrix_game", [run], wishes=Wishes(members=True))
+        build_report("matrix_game", [run], wishes=ReportOptions(members=True))
     with pytest.raises(CheckpointError, match="keep_checkpoints: 100"):
-        build_report("matrix_game", [league], wishes=Wishes(all_checkpoints=True))
+        build_report("matrix_game", [league], wishes=ReportOptions(all_checkpoints=True))
     with pytest.raises(ConfigError, match="--members was given without a run"):
-        build_report("matrix_game", wishes=Wishes(members=True))
+        build_report("matrix_game", wishes=ReportOptions(members=True))
     with pytest.raises(ConfigError, match="best responses are trained"):
-        build_report("kuhn_poker", wishes=Wishes(best_response=100))
+        build_report("kuhn_poker", wishes=ReportOptions(best_response=100))
     with pytest.raises(ConfigError, match="cannot be given with --players, --greedy"):
-        build_report("matrix_game", [run], players={"all": ["player_*"]}, wishes=Wishes(best_response=100))
+        build_report("matrix_game", [run], players={"all": ["player_*"]}, wishes=ReportOptions(best_response=100))
     with pytest.raises(ConfigError, match="cannot be given with --players, --greedy"):
-        build_report("matrix_game", [run], wishes=Wishes(best_response=100, explore=False))
+        build_report("matrix_game", [run], wishes=ReportOptions(best_response=100, explore=False))
     with pytest.raises(ConfigError, match="episodes is 1"):
-        build_report("kuhn_poker", wishes=Wishes(episodes=1))
+        build_report("kuhn_poker", wishes=ReportOptions(episodes=1))
 
 
 def test_a_horizon_makes_the_tree_another_game_and_so_nothing_exact_is_told(tmp_path: Path) -> None:
     config = {"env_config": {"game": "prisoners_dilemma", "repetitions": 3}, "fcnet_hiddens": [8], "horizon": 1}
     with Trainer("ppo", env="matrix_game", config=config) as trainer:
         trainer.save(tmp_path / "cut")
-    told = build_report("matrix_game", [tmp_path / "cut"], wishes=Wishes(episodes=4)).numbers
+    told = build_report("matrix_game", [tmp_path / "cut"], wishes=ReportOptions(episodes=4)).numbers
     assert told["game"]["tree"] is None
     assert "horizon: 1 cuts episodes off" in told["game"]["tree_note"]
     assert {bound["bound"] for bound in told["exploitability"]} == {"lower bound"}
 
 
 def test_trained_best_responses_stand_beside_the_other_bounds(run: Path) -> None:
-    wishes = Wishes(episodes=4, with_random=False, best_response=128, max_nodes=1)
+    wishes = ReportOptions(episodes=4, with_random=False, best_response=128, max_nodes=1)
     bounds = build_report("matrix_game", [run], wishes=wishes).numbers["exploitability"]
     assert [(bound["name"], bound["bound"]) for bound in bounds] == [("iteration 10", "lower bound")] * 2
     assert bounds[0]["how"].startswith("best of the 1 entrants")
@@ -201,7 +201,7 @@ def test_ctrl_c_keeps_what_was_played(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium browser")
 def test_a_browser_shows_every_section_and_draws_every_figure(run: Path, tmp_path: Path) -> None:
-    build_report("matrix_game", [run], wishes=Wishes(all_checkpoints=True, episodes=4)).write(tmp_path)
+    build_report("matrix_game", [run], wishes=ReportOptions(all_checkpoints=True, episodes=4)).write(tmp_path)
     assert CHROMIUM is not None
     shot = tmp_path / "page.png"
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'browser'}"]

@@ -20,9 +20,9 @@ from marl.cli.app import app
 from marl.errors import ChanceError, ConfigError
 from marl.gametheory.tree.tree import ChanceSample
 from marl.populations.exploit_config import ExploitabilityConfig
+from marl.runs.result import reached
 from marl.training.display import plain_line, table_cells
 from marl.training.examiner import Examiner
-from marl.runs.result import reached
 from tests.analysis.runs import TINY
 from tests.gametheory.card_games import CARDS, true_gains, true_value
 
@@ -155,14 +155,14 @@ stop: {{training_iteration: 1, goal: true}}
     assert f"it counts by {found['nash_conv']:.4g} + 2 x {found['stderr']:.2g} = " in done.output.replace("\n", " ")
 
 
-def test_a_world_that_lists_its_chance_wrongly_is_refused_before_training_whatever_the_method() -> None:
+def test_an_env_that_lists_its_chance_wrongly_is_refused_before_training_whatever_the_method() -> None:
     with pytest.raises(ChanceError, match="does not look at options"):
         Trainer(
             "ppo", config={**KEYS, "env": "tests.gametheory.test_tree_chance:Deaf", "exploitability": {"interval": 1}}
         )
 
 
-def test_a_world_that_never_repeats_is_measured_by_best_responses_which_is_said() -> None:
+def test_an_env_that_never_repeats_is_measured_by_best_responses_which_is_said() -> None:
     keys = {**KEYS, "env": "tests.gametheory.test_tree_chance:Dice", "exploitability": {"interval": 1}}
     with Trainer("ppo", config=keys) as trainer:
         assert trainer.examiner is not None

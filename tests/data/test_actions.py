@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marl.data.actions import action_encoder, action_storage, columns_of, decoder
-from marl.data.task import Kind
+from marl.data.task import AgentType
 from marl.errors import SpaceMismatchError
 from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
@@ -96,7 +96,7 @@ def test_the_mixed_distribution_is_the_product_of_its_parts():
     [(True, None), (False, None), (False, ExplorationConfig(type="GaussianNoise", initial_scale=0.5))],
 )
 def test_a_policy_over_mixed_actions_draws_actions_of_the_space_and_obeys_the_mask(free, noise):
-    kind = Kind("agent", ("a",), spaces.Box(-1, 1, (4,)), MIXED, masked=True)
+    kind = AgentType("agent", ("a",), spaces.Box(-1, 1, (4,)), MIXED, masked=True)
     assert kind.legal_width == 3
     spec = PolicySpec("stochastic", 0, ModelConfig(fcnet_hiddens=[8], free_log_std=free), noise)
     policy = build_policy(spec, kind)
@@ -110,7 +110,7 @@ def test_a_policy_over_mixed_actions_draws_actions_of_the_space_and_obeys_the_ma
 
 def test_random_play_covers_every_column_and_obeys_masks_of_several_choices():
     space = spaces.Tuple([spaces.Discrete(2), spaces.MultiDiscrete([3, 2])])
-    kind = Kind("agent", ("a",), spaces.Discrete(2), space, masked=True)
+    kind = AgentType("agent", ("a",), spaces.Discrete(2), space, masked=True)
     legal = np.tile(np.array([1, 1, 0, 1, 1, 0, 1], bool), (300, 1))
     policy = build_policy(PolicySpec("scripted", 0, scripted=ScriptedConfig(name="random")), kind)
     inputs = Inputs(np.zeros((300, 1), np.int64), legal, np.zeros(300, np.int64))
@@ -134,7 +134,7 @@ def test_random_play_covers_every_column_and_obeys_masks_of_several_choices():
 )
 @pytest.mark.parametrize("acts", ["stochastic", "scripted"])
 def test_no_action_is_sent_outside_of_its_box(box, acts):
-    kind = Kind("agent", ("a",), spaces.Box(-1, 1, (4,)), box)
+    kind = AgentType("agent", ("a",), spaces.Box(-1, 1, (4,)), box)
     spec = PolicySpec(
         acts, 0, ModelConfig(fcnet_hiddens=[8]), scripted=ScriptedConfig(name="random") if acts == "scripted" else None
     )
@@ -151,7 +151,7 @@ def test_no_action_is_sent_outside_of_its_box(box, acts):
 
 def test_random_whole_numbers_are_uniform():
     box = spaces.Box(-2, 2, (1,), np.int8)
-    kind = Kind("agent", ("a",), spaces.Box(-1, 1, (4,)), box)
+    kind = AgentType("agent", ("a",), spaces.Box(-1, 1, (4,)), box)
     policy = build_policy(PolicySpec("scripted", 0, scripted=ScriptedConfig(name="random")), kind)
     inputs = Inputs(np.zeros((5000, 4), np.float32), np.zeros((5000, 0), bool), np.zeros(5000, np.int64))
     drawn = policy.act(inputs, np.zeros((5000, 0), np.float32), np.random.default_rng(0), explore=True).actions

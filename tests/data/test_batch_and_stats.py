@@ -8,7 +8,7 @@ import pytest
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.episode import Episode, EpisodeStats
 from marl.data.tree import pack, unpack
-from tests.worlds import Scripted, Step, decisions, worker_for
+from tests.small_envs import Scripted, Step, decisions, worker_for
 
 STEPS = [Step(["w_1"], {"m_0": 1}), Step(["w_1"]), Step(["m_0", "w_1"], {"m_0": 4}), Step([], {}, ["__all__"])]
 

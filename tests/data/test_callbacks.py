@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from marl.callbacks.callbacks import Callbacks, Hooks, make_hooks
-from marl.data.episode import EpisodeStats, Remarks
 from marl.callbacks.running_episode import RunningEpisode, restored, storable
+from marl.data.episode import EpisodeStats, Remarks
 from marl.data.tree import pack, unpack
 from marl.errors import CallbackError, ConfigError
 

@@ -12,25 +12,25 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from marl.offline.manifest import MANIFEST, check_fits, read_manifest, write_manifest
-from marl.data.task import Kind, Task
+from marl.data.task import AgentType, Task
 from marl.errors import DataError
+from marl.offline.manifest import MANIFEST, check_fits, read_manifest, write_manifest
 
 SIGHT = spaces.Box(-1, 1, (3,), np.float32)
 HALF_BOUNDED = spaces.Box(np.array([-1, -np.inf], np.float32), np.array([np.inf, 5], np.float32))
 
 
-def task(*kinds: Kind, state_size: int = 4) -> Task:
-    return Task(kinds or (Kind("walker", ("a_0", "a_1"), SIGHT, HALF_BOUNDED), picker()), state_size)
+def task(*kinds: AgentType, state_size: int = 4) -> Task:
+    return Task(kinds or (AgentType("walker", ("a_0", "a_1"), SIGHT, HALF_BOUNDED), picker()), state_size)
 
 
-def picker(**changed: Any) -> Kind:
+def picker(**changed: Any) -> AgentType:
     plain: dict[str, Any] = {
         "observation_space": spaces.Discrete(7),
         "action_space": spaces.MultiDiscrete([2, 3]),
         "masked": True,
     }
-    return Kind("picker", ("b",), first_seat=2, **(plain | changed))
+    return AgentType("picker", ("b",), first_seat=2, **(plain | changed))
 
 
 def test_the_manifest_tells_agents_spaces_and_policies(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_the_manifest_tells_agents_spaces_and_policies(tmp_path: Path) -> None:
         (replace(picker(), agents=("c",)), "differ from this run's in agents"),
     ],
 )
-def test_recordings_of_other_agents_are_refused(tmp_path: Path, other: Kind, told: str) -> None:
+def test_recordings_of_other_agents_are_refused(tmp_path: Path, other: AgentType, told: str) -> None:
     write_manifest(tmp_path, task(), "my_env", ["p"], normalized=False)
     recorded = read_manifest(tmp_path)
     check_fits(recorded, task(), tmp_path, needs_state=True)

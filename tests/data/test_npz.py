@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marl.offline.npz import read_npz
-from marl.offline.trajectories import read_episodes
 from marl.errors import DataError
 from marl.inputs import TooLargeError
 from marl.memory import free_memory
+from marl.offline.npz import read_npz
+from marl.offline.trajectories import read_episodes
 
 
 def header(shape: tuple[int, ...], descr: str = "<f8") -> bytes:

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marl.offline.trajectories import read_episodes
 from marl.errors import DataError
+from marl.offline.trajectories import read_episodes
 
 
 def test_a_file_of_several_episodes_is_cut_where_they_end(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from marl.data.batch import MultiAgentBatch
 from marl.data.returns import fold_rewards, gae
-from marl.data.task import Kind, Task, number_seats
-from tests.worlds import ACT, OBS
+from marl.data.task import AgentType, Task, number_seats
+from tests.small_envs import ACT, OBS
 
 
 def grid(
@@ -18,10 +18,10 @@ def grid(
     terminated: list[int] = (),
     truncated: list[int] = (),  # type: ignore[assignment]
 ) -> MultiAgentBatch:
-    """One agent in one copy of the world."""
+    """One agent in one copy of the env."""
     rows = len(reward)
     column = (rows, 1, 1)
-    kinds = number_seats([Kind("agent", ("a_0",), OBS, ACT)])
+    kinds = number_seats([AgentType("agent", ("a_0",), OBS, ACT)])
     present = np.array(active, bool).reshape(column)
     asked_next = np.concatenate([present[1:], np.zeros((1, 1, 1), bool)])
     ended = [np.array(flags or [0] * rows, bool).reshape(column) for flags in (list(terminated), list(truncated))]

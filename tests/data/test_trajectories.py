@@ -1,4 +1,4 @@
-"""Recorded episodes: what goes in comes out, whoever wrote it, and a wrong world is refused."""
+"""Recorded episodes: what goes in comes out, whoever wrote it, and a wrong env is refused."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gymnasium import spaces
 
 import marl
 from marl.data.batch import MultiAgentBatch
-from marl.offline.manifest import MANIFEST
-from marl.data.task import Kind, Task
-from marl.offline.trajectories import Trajectories, _check_numbers, _shapes, all_legal, read_episodes, read_trajectories
-from marl.envs.registry import make_world
+from marl.data.task import AgentType, Task
+from marl.envs.registry import make_batched_env
 from marl.errors import DataError
+from marl.offline.manifest import MANIFEST
 from marl.offline.recording import Recorder
-from tests.worlds import Scripted, Step, decisions, worker_for
+from marl.offline.trajectories import Trajectories, _check_numbers, _shapes, all_legal, read_episodes, read_trajectories
+from tests.small_envs import Scripted, Step, decisions, worker_for
 
 
 def turns(**_: Any) -> Scripted:
@@ -139,8 +139,8 @@ def cartpole(length: int, terminated: bool) -> dict[str, Any]:
 
 def test_hand_written_episodes_come_back_with_their_rows_and_flags(tmp_path: Path) -> None:
     assert marl.write_trajectories(tmp_path, "CartPole-v1", [cartpole(2, True), cartpole(4, False)]) == 2
-    world = make_world("CartPole-v1", 1, {})
-    data = read(tmp_path, Task(world.kinds))
+    env = make_batched_env("CartPole-v1", 1, {})
+    data = read(tmp_path, Task(env.kinds))
     rows = everything(data).for_policy("p")
     assert data.lengths.tolist() == [2, 4]
     np.testing.assert_allclose(rows["obs"][:, 0], [0, 0.04, 0, 0.04, 0.08, 0.12])
@@ -171,10 +171,10 @@ def test_agents_that_take_turns_are_aligned_by_their_steps(tmp_path: Path) -> No
 def test_coordinates_come_in_the_units_that_the_run_speaks(tmp_path: Path) -> None:
     episode = {"obs": np.zeros((2, 3), np.float32), "actions": [[1.0], [-2.0]], "rewards": [0, 0], "terminated": True}
     marl.write_trajectories(tmp_path, "Pendulum-v1", [episode])  # torques of -2..2
-    task = Task(make_world("Pendulum-v1", 1, {}).kinds)
-    squeezed, world = (read_trajectories([tmp_path / "trajs_0.npz"], task, n) for n in (True, False))
+    task = Task(make_batched_env("Pendulum-v1", 1, {}).kinds)
+    squeezed, env = (read_trajectories([tmp_path / "trajs_0.npz"], task, n) for n in (True, False))
     assert squeezed.columns["actions.0"].reshape(-1).tolist() == [0.5, -1.0]
-    assert world.columns["actions.0"].reshape(-1).tolist() == [1.0, -2.0]
+    assert env.columns["actions.0"].reshape(-1).tolist() == [1.0, -2.0]
 
 
 @pytest.mark.parametrize(
@@ -199,14 +199,14 @@ def test_an_episode_that_does_not_fit_is_refused_before_anything_is_written(
 # -- wrong data --------------------------------------------------------------------------------------------------------
 
 
-def test_episodes_of_another_world_are_refused(tmp_path: Path) -> None:
+def test_episodes_of_another_env_are_refused(tmp_path: Path) -> None:
     marl.write_trajectories(tmp_path, "CartPole-v1", [cartpole(2, True)])
     with pytest.raises(DataError, match=r"holds episodes of env 'CartPole-v1', which differ from this run's in obs"):
-        read(tmp_path, Task(make_world("MountainCar-v0", 1, {}).kinds))
+        read(tmp_path, Task(make_batched_env("MountainCar-v0", 1, {}).kinds))
 
 
 def test_an_action_that_its_mask_forbids_is_refused(tmp_path: Path) -> None:
-    kind = Kind("a", ("a_0",), spaces.Box(-1, 1, (1,)), spaces.MultiDiscrete([2, 3]), masked=True)
+    kind = AgentType("a", ("a_0",), spaces.Box(-1, 1, (1,)), spaces.MultiDiscrete([2, 3]), masked=True)
     legal = np.array([[1, 0, 0, 1, 1], [1, 1, 1, 0, 0]], bool)
     assert all_legal(kind, legal, np.array([[0, 2], [1, 0]]))
     assert not all_legal(kind, legal, np.array([[1, 2], [1, 0]]))
@@ -223,7 +223,7 @@ def test_an_action_that_its_mask_forbids_is_refused(tmp_path: Path) -> None:
 
 def test_damaged_files_and_numbers_are_refused(tmp_path: Path) -> None:
     marl.write_trajectories(tmp_path, "CartPole-v1", [cartpole(2, True)])
-    task, path = Task(make_world("CartPole-v1", 1, {}).kinds), tmp_path / "trajs_0.npz"
+    task, path = Task(make_batched_env("CartPole-v1", 1, {}).kinds), tmp_path / "trajs_0.npz"
     whole = path.read_bytes()
     arrays = dict(np.load(path))
     path.write_bytes(whole[: len(whole) // 2])
@@ -253,7 +253,7 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
     path = tmp_path / "trajs_0.npz"
     np.savez(path, **{**dict(np.load(path)), "rewards": np.array([{}, {}], object)})
     with pytest.raises(DataError, match="cannot be read as recorded episodes"):
-        read(tmp_path, Task(make_world("CartPole-v1", 1, {}).kinds))
+        read(tmp_path, Task(make_batched_env("CartPole-v1", 1, {}).kinds))
 
 
 def test_2500_episodes_are_three_files_of_a_thousand_at_most(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from marl.scenario.load import compose
+from marl.scenario.resolve import resolve
 from marl.scenario.search_marks import find_marks
-from marl.scenario.resolve import set_up
 from marl.tune.config import tune_config
 from marl.tune.plan import plan_scenarios
 from tests.docs.commands import commands_in, problem_of
@@ -86,13 +86,13 @@ def test_the_python_of_a_page_that_trains_runs(page: str, desk: Path) -> None:
 
 @pytest.mark.parametrize("block", of("yaml"), ids=lambda block: block.place)
 def test_a_scenario_in_a_page_is_valid(block: Block, desk: Path) -> None:
-    """Whole scenarios are resolved against their world; of parts, all keys and values have to be right."""
+    """Whole scenarios are resolved against their env; of parts, all keys and values have to be right."""
     keys = yaml.safe_load(block.text)
     if any(find_marks(keys)) or "tune" in keys:  # values to search over: every trial has to be valid
         options = tune_config(keys.pop("tune", {}), block.place)
         plan_scenarios({"env": "CartPole-v1", "stop": {"training_iteration": 1}, **keys}, options, block.place)
     elif "env" in keys and "input" not in keys:
-        set_up(compose(keys, block.place))
+        resolve(compose(keys, block.place))
     else:
         compose({"env": "two_step_game", **keys}, block.place)
 

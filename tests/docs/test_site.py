@@ -16,10 +16,10 @@ import yaml
 from docs.pictures.draw import HERE, drawings
 from docs.reference.generate import WIDTH, _files_in, command_names, commands_page, help_of, on_config, pages
 from marl.algos.presets import ALGOS
+from marl.runs.fields import table as fields
 from marl.scenario.config import ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP_KEYS
 from marl.scenario.reference import SECTIONS, everything
 from marl.training.display import table_cells
-from marl.runs.fields import table as fields
 from tests.docs.pages import DOCS, ROOT, blocks_of
 
 FIRST_PAGES = ("index.md", "index.ko.md", "index.zh.md")

@@ -1,4 +1,4 @@
-"""Worlds that can be told what to play, and whose rewards tell what they were told."""
+"""Envs that can be told what to play, and whose rewards tell what they were told."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from pettingzoo import AECEnv, ParallelEnv
 import marl
 from marl.data.task import Array
 from marl.envs.adapters.copies import GymnasiumCopies
-from marl.envs.adapters.gymnasium import AGENT, GymnasiumWorld
-from marl.envs.adapters.pettingzoo import ParallelWorld, TurnBasedWorld
+from marl.envs.adapters.gymnasium import AGENT, GymnasiumEnv
+from marl.envs.adapters.pettingzoo import PettingZooParallelEnv, PettingZooTurnBasedEnv
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import ConfigError, EnvError
 from marl.training.trainer import Trainer
@@ -64,18 +64,18 @@ def test_masks_in_the_infos_of_gymnasium_envs_are_kept_to(keys: dict[str, Any]) 
 
 
 def test_taxi_shows_its_mask_beside_its_place() -> None:
-    world = marl.make_env("Taxi-v4")
-    obs, infos = world.reset(seed=3)
+    env = marl.make_env("Taxi-v4")
+    obs, infos = env.reset(seed=3)
     assert set(obs[AGENT]) == {"observation", "action_mask"}
-    assert world.observation_space(AGENT).contains(obs[AGENT])
+    assert env.observation_space(AGENT).contains(obs[AGENT])
     np.testing.assert_array_equal(obs[AGENT]["action_mask"], infos[AGENT]["action_mask"])
 
 
 def test_masks_of_copies_are_each_agents_own() -> None:
-    world = GymnasiumCopies({"env": "OnlyOneDoor-v0", "num_agents": 3})
-    obs, infos = world.reset(seed=0)
-    for agent in world.possible_agents:
-        assert world.observation_space(agent).contains(obs[agent])
+    env = GymnasiumCopies({"env": "OnlyOneDoor-v0", "num_agents": 3})
+    obs, infos = env.reset(seed=0)
+    for agent in env.possible_agents:
+        assert env.observation_space(agent).contains(obs[agent])
         np.testing.assert_array_equal(obs[agent]["action_mask"], infos[agent]["action_mask"])
     assert len({int(o["action_mask"].argmax()) for o in obs.values()}) > 1
 
@@ -93,16 +93,16 @@ def test_masks_of_copies_are_each_agents_own() -> None:
 def test_only_a_flat_mask_with_one_entry_per_action_is_one(
     acts: spaces.Space[Any], shape: tuple[int, ...], size: int
 ) -> None:
-    world = GymnasiumWorld(OnlyOneDoor(acts, shape))
-    assert world.mask_size == size
-    assert isinstance(world.observation_space(AGENT), spaces.Dict) == bool(size)
-    vector = DictVector([world], "doors")
+    env = GymnasiumEnv(OnlyOneDoor(acts, shape))
+    assert env.mask_size == size
+    assert isinstance(env.observation_space(AGENT), spaces.Dict) == bool(size)
+    vector = DictVector([env], "doors")
     vector.reset(np.array([0]), np.array([0]))
     assert vector.infos[0][AGENT]["action_mask"].shape == shape
 
 
 def test_the_look_for_masks_leaves_no_seed_behind() -> None:
-    places = {int(GymnasiumWorld(OnlyOneDoor()).reset()[0][AGENT]["action_mask"].argmax()) for _ in range(40)}
+    places = {int(GymnasiumEnv(OnlyOneDoor()).reset()[0][AGENT]["action_mask"].argmax()) for _ in range(40)}
     assert len(places) > 1
 
 
@@ -160,9 +160,9 @@ class Market(ParallelEnv[str, Array, int]):
 
 @pytest.mark.parametrize("more", [{}, {"marl_stale": 1}])
 def test_agents_of_an_env_whose_infos_say_stale_are_asked(more: dict[str, Any]) -> None:
-    world = ParallelWorld(Market(**more))
-    assert set(world.reset(seed=0)[0]) == {"a", "b"}
-    assert set(world.step({"a": 0, "b": 1}).obs) == {"a", "b"}
+    env = PettingZooParallelEnv(Market(**more))
+    assert set(env.reset(seed=0)[0]) == {"a", "b"}
+    assert set(env.step({"a": 0, "b": 1}).obs) == {"a", "b"}
 
 
 @pytest.mark.parametrize(
@@ -176,13 +176,13 @@ def test_agents_of_an_env_whose_infos_say_stale_are_asked(more: dict[str, Any]) 
         {"dtype_v0": {"dtype": np.float32}},
     ],
 )
-def test_supersuit_wraps_a_world_that_does_not_ask_everybody(wrapper: Any) -> None:
-    world = marl.make_env("traffic", {}, [wrapper])
-    obs, _ = world.reset(seed=1)
+def test_supersuit_wraps_an_env_that_does_not_ask_everybody(wrapper: Any) -> None:
+    env = marl.make_env("traffic", {}, [wrapper])
+    obs, _ = env.reset(seed=1)
     asked = []
     for _ in range(30):
         asked.append(sorted(obs))
-        result = world.step({agent: world.action_space(agent).sample() for agent in obs})
+        result = env.step({agent: env.action_space(agent).sample() for agent in obs})
         ended = {a for flags in (result.terminated, result.truncated) for a, flag in flags.items() if flag}
         obs = {a: o for a, o in result.obs.items() if a not in ended}
     lights = [any("light" in agent for agent in agents) for agents in asked]
@@ -191,11 +191,11 @@ def test_supersuit_wraps_a_world_that_does_not_ask_everybody(wrapper: Any) -> No
 
 
 def test_a_wrapper_that_cannot_take_latecomers_is_told() -> None:
-    world = marl.make_env("traffic", {}, ["black_death_v3"])
-    obs, _ = world.reset(seed=1)
+    env = marl.make_env("traffic", {}, ["black_death_v3"])
+    obs, _ = env.reset(seed=1)
     with pytest.raises(EnvError, match=r"black_death.*wants an action of agent 'car_\d+'.*Leave this wrapper out"):
         for _ in range(50):
-            obs = world.step({agent: world.action_space(agent).sample() for agent in obs}).obs
+            obs = env.step({agent: env.action_space(agent).sample() for agent in obs}).obs
 
 
 def test_a_wrapper_that_fails_in_the_first_reset_is_named() -> None:
@@ -257,16 +257,16 @@ class LastOneStanding(AECEnv[str, Array, int]):
 
 @pytest.mark.parametrize("tidy", [True, False])
 def test_endings_and_rewards_of_empty_turns_count_once(tidy: bool) -> None:
-    world = TurnBasedWorld(LastOneStanding(tidy))
-    world.reset(seed=0)
-    result = world.step({"a": 0})
+    env = PettingZooTurnBasedEnv(LastOneStanding(tidy))
+    env.reset(seed=0)
+    result = env.step({"a": 0})
     assert result.terminated == {"a": True, "b": True, "c": True}
     assert set(result.obs) == {"a", "b", "c"}
     assert result.rewards == {"a": -1.0, "b": -2.0, "c": 7.0}
-    assert not world.env.agents
+    assert not env.env.agents
 
 
-def test_supersuit_over_a_world_whose_agents_come_back_says_that_it_cannot_be_done() -> None:
+def test_supersuit_over_an_env_whose_agents_come_back_says_that_it_cannot_be_done() -> None:
     class Phoenix(Unannounced):
         def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
             self.steps = 0
@@ -278,8 +278,8 @@ def test_supersuit_over_a_world_whose_agents_come_back_says_that_it_cannot_be_do
             return obs, {}, {"a": self.steps == 1, "__all__": False}, {}, {}
 
     marl.register_env("phoenix", lambda config: Phoenix())
-    world = marl.make_env("phoenix", {}, [{"frame_stack_v1": {"stack_size": 2}}])
-    world.reset(seed=0)
-    world.step({"a": 0, "b": 0})
-    with pytest.raises(EnvError, match="A SuperSuit wrapper cannot be put over a world whose agents come back"):
-        world.step({"b": 0})
+    env = marl.make_env("phoenix", {}, [{"frame_stack_v1": {"stack_size": 2}}])
+    env.reset(seed=0)
+    env.step({"a": 0, "b": 0})
+    with pytest.raises(EnvError, match="A SuperSuit wrapper cannot be put over an env whose agents come back"):
+        env.step({"b": 0})

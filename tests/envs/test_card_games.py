@@ -14,7 +14,7 @@ from marl.envs.games.cards.dealt import DealtEnv
 from marl.envs.games.cards.kuhn import KuhnGames
 from marl.envs.games.cards.leduc import LeducGames
 from marl.envs.games.cards.liars_dice import LiarsDiceGames, all_hands
-from marl.envs.registry import make_world
+from marl.envs.registry import make_batched_env
 from marl.errors import ConfigError, EnvError
 from tests.envs.card_trees import nodes, random_moves
 
@@ -34,11 +34,11 @@ on_every_game = pytest.mark.parametrize(
 
 def played(game: type[DealtEnv], deal: int, moves: list[int], **config: Any) -> tuple[DealtEnv, Any]:
     """One lane after some moves, and its last frame."""
-    world = game(1, config)
-    frame = world.reset_to(np.array([0]), np.array([deal]))
+    env = game(1, config)
+    frame = env.reset_to(np.array([0]), np.array([deal]))
     for move in moves:
-        frame = world.step([np.full((1, world.kinds[0].size), move)])
-    return world, frame
+        frame = env.step([np.full((1, env.kinds[0].size), move)])
+    return env, frame
 
 
 def rewards(game: type[DealtEnv], deal: int, moves: list[int]) -> list[float]:
@@ -51,7 +51,7 @@ def rewards(game: type[DealtEnv], deal: int, moves: list[int]) -> list[float]:
 
 
 @on_every_game
-def test_the_world_keeps_its_contract(game: type[DealtEnv], config: dict[str, Any]) -> None:
+def test_the_env_keeps_its_contract(game: type[DealtEnv], config: dict[str, Any]) -> None:
     assert check_env(game.name, config) == []
 
 
@@ -183,15 +183,15 @@ def test_rewards_of_every_end_sum_to_zero_and_only_leduc_knows_a_draw(
 
 
 def test_deals_follow_their_probabilities_and_the_seed_alone() -> None:
-    world = make_world("liars_dice", 36_000, {"dice": 2, "sides": 3})
-    assert isinstance(world, LiarsDiceGames)
-    world.reset(np.arange(36_000), np.arange(36_000))
-    expected = world.deal_probabilities * 36_000
-    counts = np.bincount(world.deal, minlength=len(expected))
+    env = make_batched_env("liars_dice", 36_000, {"dice": 2, "sides": 3})
+    assert isinstance(env, LiarsDiceGames)
+    env.reset(np.arange(36_000), np.arange(36_000))
+    expected = env.deal_probabilities * 36_000
+    counts = np.bincount(env.deal, minlength=len(expected))
     assert (np.abs(counts - expected) < 4 * np.sqrt(expected)).all()
     few = LiarsDiceGames(2, {"dice": 2, "sides": 3})
     few.reset(np.array([1]), np.array([777]))
-    assert few.deal[1] == world.deal[777]
+    assert few.deal[1] == env.deal[777]
 
 
 @on_every_game
@@ -205,12 +205,12 @@ def test_many_lanes_play_as_each_would_alone(game: type[DealtEnv], config: dict[
     while not frame.over.all():
         actions = random_moves(crowd, frame, rng)
         over, frame = frame.over, crowd.step([actions])
-        for lane in np.flatnonzero(~over):
-            single = alone[lane].step([actions[lane : lane + 1]])
-            np.testing.assert_array_equal(single.obs[0][0], frame.obs[0][lane])
-            np.testing.assert_array_equal(single.rewards[0], frame.rewards[lane])
-            np.testing.assert_array_equal(single.legal[0][0], frame.legal[0][lane])
-            assert single.over[0] == frame.over[lane]
+        for env_id in np.flatnonzero(~over):
+            single = alone[env_id].step([actions[env_id : env_id + 1]])
+            np.testing.assert_array_equal(single.obs[0][0], frame.obs[0][env_id])
+            np.testing.assert_array_equal(single.rewards[0], frame.rewards[env_id])
+            np.testing.assert_array_equal(single.legal[0][0], frame.legal[0][env_id])
+            assert single.over[0] == frame.over[env_id]
 
 
 def test_a_lane_can_be_rendered_as_text() -> None:

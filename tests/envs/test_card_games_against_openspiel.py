@@ -16,14 +16,14 @@ from tests.envs.card_trees import History, nodes, random_moves
 pyspiel = pytest.importorskip("pyspiel")
 
 
-def open_spiel_state(world: DealtEnv, spiel: str, deal: int, history: History) -> Any:
+def open_spiel_state(env: DealtEnv, spiel: str, deal: int, history: History) -> Any:
     """OpenSpiel's state after the same deal and the same moves."""
-    if isinstance(world, LiarsDiceGames):
-        hands = world.hands[list(divmod(deal, len(world.hands)))]
-        chance = np.concatenate([np.repeat(np.arange(world.sides), hand) for hand in hands]).tolist()
+    if isinstance(env, LiarsDiceGames):
+        hands = env.hands[list(divmod(deal, len(env.hands)))]
+        chance = np.concatenate([np.repeat(np.arange(env.sides), hand) for hand in hands]).tolist()
     else:
-        assert isinstance(world, KuhnGames | LeducGames)
-        chance = [*world.rules.cards[deal].tolist(), *world.rules.board[deal].tolist()]
+        assert isinstance(env, KuhnGames | LeducGames)
+        chance = [*env.rules.cards[deal].tolist(), *env.rules.board[deal].tolist()]
     state = pyspiel.load_game(spiel).new_initial_state()
     for move in (*history, None):
         while state.is_chance_node():
@@ -43,9 +43,9 @@ def open_spiel_state(world: DealtEnv, spiel: str, deal: int, history: History) -
     ],
 )
 def test_the_whole_game_is_open_spiels(game: type[DealtEnv], config: dict[str, Any], spiel: str) -> None:
-    world, pairs = game(1, config), set()
+    env, pairs = game(1, config), set()
     for node in nodes(game, config):
-        state = open_spiel_state(world, spiel, node.deal, node.history)
+        state = open_spiel_state(env, spiel, node.deal, node.history)
         assert state.is_terminal() == node.over
         if node.over:
             assert tuple(state.returns()) == node.rewards
@@ -61,22 +61,22 @@ def test_the_whole_game_is_open_spiels(game: type[DealtEnv], config: dict[str, A
     ("config", "spiel"), [({}, "liars_dice"), ({"dice": 2, "sides": 4}, "liars_dice(numdice=2,dice_sides=4)")]
 )
 def test_random_games_of_liars_dice_end_as_in_open_spiel(config: dict[str, Any], spiel: str) -> None:
-    world, rng = LiarsDiceGames(300, config), np.random.default_rng(1)
-    frame = world.reset(np.arange(300), np.arange(300))
+    env, rng = LiarsDiceGames(300, config), np.random.default_rng(1)
+    frame = env.reset(np.arange(300), np.arange(300))
     histories: list[History] = [()] * 300
     checked = 0
     while not frame.over.all():
-        actions, over = random_moves(world, frame, rng), frame.over
+        actions, over = random_moves(env, frame, rng), frame.over
         mover = frame.present.argmax(axis=1)
-        frame = world.step([actions])
-        for lane in np.flatnonzero(~over).tolist():
-            histories[lane] = (*histories[lane], int(actions[lane, mover[lane]]))
-            state = open_spiel_state(world, spiel, int(world.deal[lane]), histories[lane])
-            if frame.over[lane]:
-                assert state.returns() == frame.rewards[lane].tolist()
+        frame = env.step([actions])
+        for env_id in np.flatnonzero(~over).tolist():
+            histories[env_id] = (*histories[env_id], int(actions[env_id, mover[env_id]]))
+            state = open_spiel_state(env, spiel, int(env.deal[env_id]), histories[env_id])
+            if frame.over[env_id]:
+                assert state.returns() == frame.rewards[env_id].tolist()
                 checked += 1
             else:
                 player = state.current_player()
-                assert frame.present[lane, player]
-                assert np.flatnonzero(frame.legal[0][lane, player]).tolist() == state.legal_actions()
+                assert frame.present[env_id, player]
+                assert np.flatnonzero(frame.legal[0][env_id, player]).tolist() == state.legal_actions()
     assert checked == 300

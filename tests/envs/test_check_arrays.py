@@ -1,4 +1,4 @@
-"""``marl check`` on natively batched worlds: each finding by a world that triggers exactly this one."""
+"""``marl check`` on natively batched envs: each finding by an env that triggers exactly this one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 import marl
 from marl.envs.check import CATALOG, examine
-from tests.envs import bad_array_worlds as bad
-from tests.envs.test_check_dicts import WORLDS as DICT_WORLDS
+from tests.envs import bad_array_envs as bad
+from tests.envs.test_check_dicts import ENVS as DICT_ENVS
 
-WORLDS = [
+ENVS = [
     (bad.Narrow, "wrong-answer"),
     (bad.WholeNumbers, "wrong-answer"),
     (bad.NoFrame, "wrong-answer"),
@@ -46,12 +46,12 @@ def codes(env: Any) -> list[str]:
     return [problem.code for problem in marl.check_env(env, steps=250, episodes=4)]
 
 
-@pytest.mark.parametrize(("world", "code"), WORLDS, ids=lambda x: x if isinstance(x, str) else x.__name__)
-def test_a_world_that_breaks_one_rule_gets_exactly_this_finding(world: Any, code: str) -> None:
-    assert codes(world) == [code]
+@pytest.mark.parametrize(("env", "code"), ENVS, ids=lambda x: x if isinstance(x, str) else x.__name__)
+def test_an_env_that_breaks_one_rule_gets_exactly_this_finding(env: Any, code: str) -> None:
+    assert codes(env) == [code]
 
 
-def test_a_sound_world_has_no_findings() -> None:
+def test_a_sound_env_has_no_findings() -> None:
     assert codes(bad.SoundArrays) == []
 
 
@@ -72,8 +72,8 @@ def test_the_built_in_games_pass_with_other_keys(name: str, keys: dict[str, Any]
     assert marl.check_env(name, keys, steps=250, episodes=4) == []
 
 
-def test_every_rule_of_the_catalogue_is_tested_by_a_world_that_breaks_it() -> None:
-    assert {code for _, code in [*DICT_WORLDS, *WORLDS]} == set(CATALOG)
+def test_every_rule_of_the_catalogue_is_tested_by_an_env_that_breaks_it() -> None:
+    assert {code for _, code in [*DICT_ENVS, *ENVS]} == set(CATALOG)
 
 
 def test_every_rule_but_the_free_texts_comes_with_a_remedy() -> None:
@@ -84,10 +84,10 @@ def test_a_finding_names_the_lane_and_the_step() -> None:
     (problem,) = marl.check_env(bad.NaNArrays)
     assert problem.text == "step 3: the observation of agent 'a_1' holds NaN or infinity."
     (problem,) = marl.check_env(bad.OneGenerator)
-    assert "an episode in lane 1 of 3 differs from the same episode in a world of one lane" in problem.text
+    assert "an episode in lane 1 of 3 differs from the same episode in an env of one lane" in problem.text
 
 
-def test_the_report_of_a_native_world_counts_seats_and_decisions() -> None:
+def test_the_report_of_a_native_env_counts_seats_and_decisions() -> None:
     report = examine("traffic", {"max_cars": 3}, episodes=1).as_json()
     assert report["world"]["api"] == "arrays"
     assert [len(kind["agents"]) for kind in report["world"]["kinds"]] == [3, 2]

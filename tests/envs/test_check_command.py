@@ -12,7 +12,7 @@ import pytest
 from marl.cli import main
 from marl.envs.check import CATALOG
 
-BAD = "tests.envs.bad_worlds"
+BAD = "tests.envs.bad_envs"
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def check(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) ->
     return run
 
 
-def test_a_sound_world_exits_with_0_and_is_described(check: Any) -> None:
+def test_a_sound_env_exits_with_0_and_is_described(check: Any) -> None:
     code, out, _ = check("two_step_game")
     assert code == 0
     assert "agent_0, agent_1: sees MultiDiscrete([2 2 2 3]), does Discrete(2)" in out
@@ -65,7 +65,7 @@ def test_json_holds_the_same_for_machines(check: Any) -> None:
     assert report["random_play"]["steps"] == 20
 
 
-def test_env_config_and_wrappers_reach_the_world(check: Any) -> None:
+def test_env_config_and_wrappers_reach_the_env(check: Any) -> None:
     _, out, _ = check(
         "pettingzoo:mpe2/simple_spread_v3", "--config", '{"N": 2}', "--wrapper", '{"frame_stack_v1": {"stack_size": 3}}',
         "--episodes", "1",
@@ -73,7 +73,7 @@ def test_env_config_and_wrappers_reach_the_world(check: Any) -> None:
     assert "agent_0, agent_1: sees Box(-inf, inf, (36,), float32)" in out
 
 
-def test_an_unknown_world_is_a_mistake_of_the_user(check: Any) -> None:
+def test_an_unknown_env_is_a_mistake_of_the_user(check: Any) -> None:
     code, _, err = check("two_stp_game")
     assert code == 2
     assert "Did you mean 'two_step_game'?" in err

@@ -1,4 +1,4 @@
-"""``marl check`` on dict worlds: each finding by a world that triggers exactly this one, and silence about sound worlds."""
+"""``marl check`` on dict envs: each finding by an env that triggers exactly this one, and silence about sound envs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pettingzoo.classic import tictactoe_v3
 
 import marl
 from marl.envs.check import examine
-from tests.envs import bad_worlds as bad
-from tests.envs import forgetful_worlds as forgetful
+from tests.envs import bad_envs as bad
+from tests.envs import forgetful_envs as forgetful
 
-WORLDS = [
+ENVS = [
     (bad.NoAgents, "unusable"),
     (bad.Crash, "raised"),
     (bad.FourTuple, "wrong-answer"),
@@ -79,20 +79,20 @@ def codes(env: Any, **keys: Any) -> list[str]:
     return [problem.code for problem in marl.check_env(env, **{"steps": 250, "episodes": 4, **keys})]
 
 
-@pytest.mark.parametrize(("world", "code"), WORLDS, ids=lambda x: x if isinstance(x, str) else x.__name__)
-def test_a_world_that_breaks_one_rule_gets_exactly_this_finding(world: Any, code: str) -> None:
-    assert codes(world) == [code]
+@pytest.mark.parametrize(("env", "code"), ENVS, ids=lambda x: x if isinstance(x, str) else x.__name__)
+def test_an_env_that_breaks_one_rule_gets_exactly_this_finding(env: Any, code: str) -> None:
+    assert codes(env) == [code]
 
 
 @pytest.mark.parametrize(
-    "world", [bad.Sound, bad.Saved, bad.Masked, bad.Cars, bad.Mixed, bad.Listed, bad.Certain], ids=lambda w: w.__name__
+    "env", [bad.Sound, bad.Saved, bad.Masked, bad.Cars, bad.Mixed, bad.Listed, bad.Certain], ids=lambda w: w.__name__
 )
-def test_sound_worlds_have_no_findings(world: Any) -> None:
-    assert codes(world) == []
+def test_sound_envs_have_no_findings(env: Any) -> None:
+    assert codes(env) == []
 
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "pettingzoo:mpe2/simple_spread_v3", "pettingzoo:classic/tictactoe_v3"])
-def test_worlds_of_other_libraries_pass(name: str) -> None:
+def test_envs_of_other_libraries_pass(name: str) -> None:
     assert codes(name) == []
 
 
@@ -103,7 +103,7 @@ def test_mixed_endings_are_a_note_and_not_a_problem() -> None:
 
 
 @pytest.mark.parametrize(
-    ("world", "said"),
+    ("env", "said"),
     [
         (bad.Listed, "lists its chance: exact (2 outcomes)"),
         ("kuhn_poker", "lists its chance: exact (6 outcomes)"),
@@ -114,8 +114,8 @@ def test_mixed_endings_are_a_note_and_not_a_problem() -> None:
         (bad.Alike, "starts are sampled from seeds: no chance seen in 32 seeds"),
     ],
 )
-def test_the_report_says_whether_chance_is_listed_or_sampled(world: Any, said: str) -> None:
-    report = examine(world, steps=250)
+def test_the_report_says_whether_chance_is_listed_or_sampled(env: Any, said: str) -> None:
+    report = examine(env, steps=250)
     assert report.as_json()["chance"]["says"] == said
     assert ("chance", said) in report._lines()
     listed = {"starts": 0, "says": 1, "lists": int(said.partition("(")[2].partition(" ")[0] or 0)}[said.split()[0]]
@@ -155,10 +155,10 @@ def test_errors_come_before_warnings() -> None:
     assert codes(Several) == ["reward-nan", "obs-shared"]
 
 
-def test_a_world_given_as_an_object_is_copied_and_stays_as_it_was() -> None:
-    world = forgetful.Remembers()
-    assert codes(world) == ["remembers"]
-    assert world.episodes == 0
+def test_an_env_given_as_an_object_is_copied_and_stays_as_it_was() -> None:
+    env = forgetful.Remembers()
+    assert codes(env) == ["remembers"]
+    assert env.episodes == 0
 
 
 def test_an_object_that_cannot_be_copied_is_checked_as_it_is() -> None:
@@ -192,7 +192,7 @@ def test_a_turn_based_pettingzoo_env_with_an_empty_mask_is_found() -> None:
     assert "agent 'player_1' is asked, but its action_mask is empty" in problems[0].text
 
 
-def test_what_only_training_would_stumble_over_is_found_by_lifting_the_world_as_training_does() -> None:
+def test_what_only_training_would_stumble_over_is_found_by_lifting_the_env_as_training_does() -> None:
     class ArrayFlags(bad.Sound):
         def spoil(self, result: Any) -> Any:
             return result._replace(terminated={"a_0": np.array([False, False])})
@@ -200,16 +200,16 @@ def test_what_only_training_would_stumble_over_is_found_by_lifting_the_world_as_
     assert codes(ArrayFlags) == ["unusable", "flag-type"]
 
 
-def test_wrappers_are_checked_with_the_world() -> None:
+def test_wrappers_are_checked_with_the_env() -> None:
     stacked = marl.check_env("pettingzoo:mpe2/simple_v3", steps=60, wrappers=[{"frame_stack_v1": {"stack_size": 2}}])
     assert [problem.code for problem in stacked] == ["obs-mutated"]  # SuperSuit shifts its frames in place
 
 
 def test_the_report_tells_agents_lengths_returns_and_speed() -> None:
     report = examine(bad.Masked, episodes=3)
-    world, play, speed = (report.as_json()[part] for part in ("world", "random_play", "speed"))
-    assert world["kinds"][0]["agents"] == ["a_0", "a_1"]
-    assert world["kinds"][0]["masked"]
+    env, play, speed = (report.as_json()[part] for part in ("world", "random_play", "speed"))
+    assert env["kinds"][0]["agents"] == ["a_0", "a_1"]
+    assert env["kinds"][0]["masked"]
     assert play["episode_len"] == {"mean": 8.0, "min": 8.0, "max": 8.0}
     assert play["episode_reward"]["mean"] == 16.0
     assert play["decisions_per_step"] == 2.0

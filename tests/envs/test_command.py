@@ -57,9 +57,9 @@ def test_two_tops_command_a_team_each() -> None:
         (TWO, {"top_level": ["a", "b"]}, "nobody commands the base agent 'c'"),
         (TWO, {"top_level_x": ["a", "b"], "top_level_y": ["b", "c"]}, "'b' has the commanders 'top_level_x' and 'top_level_y'"),
         (TWO, {"top_level": ["a", "b", "c", "c"]}, "commands 'c' twice"),
-        (TWO, {"top_level": ["a", "b", "c", "d"]}, r"'d' commands nobody and is no agent of the base world \(a, b, c\)"),
+        (TWO, {"top_level": ["a", "b", "c", "d"]}, r"'d' commands nobody and is no agent of the base env \(a, b, c\)"),
         (TWO, {"top_level": ["a", "b", "c"], "top_level_2": []}, "'top_level_2' commands nobody"),
-        (TWO, {"top_level": ["a", "b"], "a": ["c"]}, "'a' is an agent of the base world and cannot command"),
+        (TWO, {"top_level": ["a", "b"], "a": ["c"]}, "'a' is an agent of the base env and cannot command"),
         (THREE, {"top_level": ["mid_level", "c"], "mid_level": ["a", "b"]}, "base agent 'c' skips a level: 1 commanders"),
         (TWO, TEAMS, "'mid_level_x' stands on level 1, but only the levels 0 to 0"),
         (TWO, {"boss": ["a", "b", "c"]}, "'boss' stands on the level 'top_level'.* Call it top_level_boss"),
@@ -72,7 +72,7 @@ def test_a_wrong_structure_is_refused_with_its_reason(levels: list[str], command
         command_graph(levels, AGENTS, command)
 
 
-def test_a_world_that_does_not_know_its_agents_cannot_be_commanded() -> None:
+def test_an_env_that_does_not_know_its_agents_cannot_be_commanded() -> None:
     with pytest.raises(ConfigError, match="does not know its agents in advance"):
         command_graph(TWO, [], {})
 

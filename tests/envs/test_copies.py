@@ -10,19 +10,19 @@ from marl.errors import ConfigError
 
 
 def test_each_agent_plays_its_own_copy():
-    world = GymnasiumCopies({"num_agents": 3})
+    batched_env = GymnasiumCopies({"num_agents": 3})
     alone = [gym.make("CartPole-v1") for _ in range(3)]
-    obs, _ = world.reset(seed=5)
+    obs, _ = batched_env.reset(seed=5)
     seeds = np.random.SeedSequence(5).generate_state(3)
-    for agent, env, seed in zip(world.possible_agents, alone, seeds, strict=True):
+    for agent, env, seed in zip(batched_env.possible_agents, alone, seeds, strict=True):
         np.testing.assert_array_equal(obs[agent], env.reset(seed=int(seed))[0])
     rng = np.random.default_rng(0)
-    alive = list(world.possible_agents)
+    alive = list(batched_env.possible_agents)
     while alive:
         actions = {agent: int(rng.integers(2)) for agent in alive}
-        result = world.step(actions)
+        result = batched_env.step(actions)
         for agent, action in actions.items():
-            shown, reward, terminated, truncated, _ = alone[world.possible_agents.index(agent)].step(action)
+            shown, reward, terminated, truncated, _ = alone[batched_env.possible_agents.index(agent)].step(action)
             np.testing.assert_array_equal(result.obs[agent], shown)
             assert (result.rewards[agent], result.terminated[agent], result.truncated[agent]) == (
                 reward,
@@ -30,7 +30,7 @@ def test_each_agent_plays_its_own_copy():
                 truncated,
             )
         alive = [a for a in alive if not (result.terminated[a] or result.truncated[a])]
-    world.close()
+    batched_env.close()
 
 
 def test_the_copies_pass_the_check_and_train_by_name():
@@ -45,10 +45,10 @@ def test_the_copies_pass_the_check_and_train_by_name():
 
 def test_a_registered_creator_hands_keywords_to_the_env():
     marl.register_env("short_poles", marl.make_multi_agent("CartPole-v1"))
-    world = marl.make_env("short_poles", {"num_agents": 4, "max_episode_steps": 7})
-    world.reset(seed=0)
-    assert world.possible_agents == ("agent_0", "agent_1", "agent_2", "agent_3")
-    assert world.envs["agent_0"].spec.max_episode_steps == 7
+    batched_env = marl.make_env("short_poles", {"num_agents": 4, "max_episode_steps": 7})
+    batched_env.reset(seed=0)
+    assert batched_env.possible_agents == ("agent_0", "agent_1", "agent_2", "agent_3")
+    assert batched_env.envs["agent_0"].spec.max_episode_steps == 7
 
 
 def test_wrong_keys_are_named():

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from mpe2 import simple_tag_v3
 
+from marl.envs.adapters.pettingzoo import PettingZooParallelEnv, PettingZooTurnBasedEnv
 from marl.envs.base import EnvContext, MultiAgentEnv
-from marl.envs.adapters.pettingzoo import ParallelWorld, TurnBasedWorld
-from marl.envs.registry import make_env, make_world, resolve_env
+from marl.envs.registry import make_batched_env, make_env, resolve_env
 from marl.errors import ConfigError, UnknownNameError
 from marl.training.trainer import Trainer
 
@@ -45,7 +45,7 @@ def from_annotated(given: Mapping[str, Any] | None = None) -> Any:
     return simple_tag_v3.parallel_env(**(given or {}))
 
 
-class FromContext(ParallelWorld):
+class FromContext(PettingZooParallelEnv):
     """A class that takes the config, and asks it where it lives."""
 
     def __init__(self, config: EnvContext) -> None:
@@ -53,33 +53,33 @@ class FromContext(ParallelWorld):
         self.place = (config.worker_index, config.vector_index)
 
 
-def prey(world: MultiAgentEnv) -> int:
-    return sum(agent.startswith("agent") for agent in world.possible_agents)
+def prey(env: MultiAgentEnv) -> int:
+    return sum(agent.startswith("agent") for agent in env.possible_agents)
 
 
 @pytest.mark.parametrize("creator", [tag, from_dict, from_optional_config, from_annotated], ids=lambda c: c.__name__)
 def test_a_parallel_creator_gets_the_env_config_in_its_own_way(creator: Callable[..., Any]) -> None:
-    world = make_env(f"{HERE}:{creator.__name__}", TWO_PREY)
-    assert isinstance(world, ParallelWorld)
-    assert prey(world) == 2
+    env = make_env(f"{HERE}:{creator.__name__}", TWO_PREY)
+    assert isinstance(env, PettingZooParallelEnv)
+    assert prey(env) == 2
     assert prey(make_env(creator)) == 1  # an empty env_config leaves the defaults
 
 
 def test_a_creator_of_keywords_alone_gets_the_env_config_as_keywords() -> None:
-    world = make_env(f"{HERE}:tag_in_turns", TWO_PREY)
-    assert isinstance(world, TurnBasedWorld)
-    assert prey(world) == 2
+    env = make_env(f"{HERE}:tag_in_turns", TWO_PREY)
+    assert isinstance(env, PettingZooTurnBasedEnv)
+    assert prey(env) == 2
 
 
 def test_pettingzoos_own_functions_are_loaded_by_their_path() -> None:
     assert prey(make_env("mpe2.simple_tag_v3:parallel_env", TWO_PREY)) == 2
-    assert isinstance(make_env("mpe2.simple_tag_v3:env", TWO_PREY), TurnBasedWorld)
-    assert isinstance(make_env("pettingzoo.classic.tictactoe_v3:env"), TurnBasedWorld)
+    assert isinstance(make_env("mpe2.simple_tag_v3:env", TWO_PREY), PettingZooTurnBasedEnv)
+    assert isinstance(make_env("pettingzoo.classic.tictactoe_v3:env"), PettingZooTurnBasedEnv)
 
 
 def test_a_class_that_takes_the_config_knows_its_worker_and_copy() -> None:
-    world = make_world(f"{HERE}:FromContext", 3, {"num_good": 2}, worker_index=5)
-    assert [world.lane(i).place for i in range(3)] == [(5, 0), (5, 1), (5, 2)]  # type: ignore[attr-defined]
+    env = make_batched_env(f"{HERE}:FromContext", 3, {"num_good": 2}, worker_index=5)
+    assert [env.sub_env(i).place for i in range(3)] == [(5, 0), (5, 1), (5, 2)]  # type: ignore[attr-defined]
 
 
 def test_a_creator_without_parameters_refuses_an_env_config_instead_of_dropping_it() -> None:
@@ -103,6 +103,6 @@ def test_a_users_pettingzoo_function_trains_with_its_env_config() -> None:
 
 def test_an_unknown_name_behind_a_known_prefix_is_answered_with_the_names_there() -> None:
     with pytest.raises(
-        UnknownNameError, match=r"no world 'fast:x'. Known: fast:simple_speaker_listener, fast:simple_spread"
+        UnknownNameError, match=r"no env 'fast:x'. Known: fast:simple_speaker_listener, fast:simple_spread"
     ):
         resolve_env("fast:x")

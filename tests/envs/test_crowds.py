@@ -1,4 +1,4 @@
-"""Agents that come and go: every decision and every reward against books that the world keeps by itself, in plain dicts."""
+"""Agents that come and go: every decision and every reward against books that the env keeps by itself, in plain dicts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from marl.data.task import AgentID
 from marl.envs.base import MultiAgentEnv, StepResult
 from marl.errors import EnvError
 from marl.mappers.mapper import Patterns
-from tests.worlds import Scripted, Step, decisions, worker_for
+from tests.small_envs import Scripted, Step, decisions, worker_for
 
 pytestmark = pytest.mark.slow
 
@@ -88,7 +88,7 @@ def test_one_terminates_and_another_truncates_while_a_third_goes_on() -> None:
 
 class Town(MultiAgentEnv):
     """Up to 200 agents of three kinds that are born, pause, are paid, terminate, truncate, sometimes without a last
-    observation. The world writes its own books.
+    observation. The env writes its own books.
 
     With ``known`` ids there are 200 of them, which come back; otherwise every newborn has a new id.
     """
@@ -192,7 +192,7 @@ class Town(MultiAgentEnv):
 
 
 def trained(batches: list[MultiAgentBatch]) -> list[tuple[Any, ...]]:
-    """The decisions in the grids, written like the world's books."""
+    """The decisions in the grids, written like the env's books."""
     found = []
     for batch in batches:
         for policy in SPACES:
@@ -208,7 +208,7 @@ def trained(batches: list[MultiAgentBatch]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known ids", "new ids"])
-def test_each_decision_of_200_agents_of_3_kinds_agrees_with_the_books_of_the_world(known: bool) -> None:
+def test_each_decision_of_200_agents_of_3_kinds_agrees_with_the_books_of_the_env(known: bool) -> None:
     town = Town(known)
     mapper = Patterns({f"{kind}_*": kind for kind in SPACES})
     worker = worker_for(lambda _: town, mapper=mapper, policies=tuple(SPACES))
@@ -227,7 +227,7 @@ def test_each_decision_of_200_agents_of_3_kinds_agrees_with_the_books_of_the_wor
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known ids", "new ids"])
-def test_each_return_of_200_agents_agrees_with_the_books_of_the_world(known: bool) -> None:
+def test_each_return_of_200_agents_agrees_with_the_books_of_the_env(known: bool) -> None:
     town = Town(known)
     mapper = Patterns({f"{kind}_*": kind for kind in SPACES})
     worker = worker_for(lambda _: town, mapper=mapper, policies=tuple(SPACES))

@@ -1,4 +1,4 @@
-"""Worlds exported to PettingZoo: PettingZoo's own tests, SuperSuit, bad input."""
+"""Envs exported to PettingZoo: PettingZoo's own tests, SuperSuit, bad input."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ def built_in(name: str) -> bool:
 
 
 def masked(name: str, config: dict[str, Any]) -> bool:
-    """Some of PettingZoo's tests play without a look at masks, which worlds with illegal moves refuse."""
+    """Some of PettingZoo's tests play without a look at masks, which envs with illegal moves refuse."""
     env = make_env(name, config)
     return any("action_mask" in getattr(env.observation_space(agent), "spaces", {}) for agent in env.possible_agents)
 
 
 resolve_env("two_step_game")  # the built-in games register themselves
-WORLDS = [(name, config) for name in ENVS if built_in(name) for config in [{}, *CONFIGS.get(name, [])]]
-on_every_game = pytest.mark.parametrize(("name", "config"), WORLDS, ids=[f"{n}-{i}" for i, (n, _) in enumerate(WORLDS)])
+ENVS = [(name, config) for name in ENVS if built_in(name) for config in [{}, *CONFIGS.get(name, [])]]
+on_every_game = pytest.mark.parametrize(("name", "config"), ENVS, ids=[f"{n}-{i}" for i, (n, _) in enumerate(ENVS)])
 
 
 # -- PettingZoo's own tests ------------------------------------------------------------------------------------------
 
 
 def test_the_list_of_games_is_not_empty() -> None:
-    assert {"two_step_game", "matrix_game", "traffic"} <= {name for name, _ in WORLDS}
-    assert set(CONFIGS) <= {name for name, _ in WORLDS}
+    assert {"two_step_game", "matrix_game", "traffic"} <= {name for name, _ in ENVS}
+    assert set(CONFIGS) <= {name for name, _ in ENVS}
 
 
 @on_every_game
@@ -84,14 +84,12 @@ def test_pettingzoos_turn_based_tests_pass(name: str, config: dict[str, Any]) ->
 
 @on_every_game
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_state_is_the_worlds_and_where_it_has_none_there_is_no_state_space(
-    name: str, config: dict[str, Any]
-) -> None:
+def test_the_state_is_the_envs_and_where_it_has_none_there_is_no_state_space(name: str, config: dict[str, Any]) -> None:
     parallel, turns = (to_pettingzoo(name, t, env_config=config) for t in (False, True))
-    world = make_env(name, config)
+    env = make_env(name, config)
     parallel.reset(seed=3)
-    world.reset(seed=3)
-    state = world.state()
+    env.reset(seed=3)
+    state = env.state()
     if state is None:
         assert not hasattr(parallel, "state_space")
         with pytest.raises(NotImplementedError, match="no global state"):
@@ -104,7 +102,7 @@ def test_the_state_is_the_worlds_and_where_it_has_none_there_is_no_state_space(
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", [TIC_TAC_TOE, "pettingzoo:mpe2/simple_tag_v3", "CartPole-v1"])
-def test_worlds_made_of_other_libraries_envs_can_be_exported_as_well(name: str) -> None:
+def test_envs_made_of_other_libraries_envs_can_be_exported_as_well(name: str) -> None:
     parallel_api_test(to_pettingzoo(name), num_cycles=50)
     api_test(to_pettingzoo(name, turns=True), num_cycles=50)
     seed_test(lambda: to_pettingzoo(name, turns=True), num_cycles=50)
@@ -148,7 +146,7 @@ def test_who_is_not_asked_sees_its_latest_board_again_and_may_play_anything() ->
 # -- traffic: agents that come and go --------------------------------------------------------------------------------
 
 
-def test_every_life_of_a_car_has_an_id_of_its_own_and_the_info_tells_the_worlds_id() -> None:
+def test_every_life_of_a_car_has_an_id_of_its_own_and_the_info_tells_the_envs_id() -> None:
     env = to_pettingzoo("traffic", env_config=BUSY, lives=50)
     assert env.possible_agents == [f"{kind}_{i}" for kind in ("car", "traffic_light") for i in range(50)]
     luck = np.random.default_rng(0)
@@ -178,12 +176,12 @@ def test_an_episode_with_more_lives_than_ids_ends_with_the_remedy() -> None:
 
 
 def test_two_exports_share_no_space_and_each_gives_the_same_object_every_time() -> None:
-    world = make_env("matrix_game")
-    one, other = to_pettingzoo(world), to_pettingzoo(world)
+    env = make_env("matrix_game")
+    one, other = to_pettingzoo(env), to_pettingzoo(env)
     assert one.action_space("player_0") is one.action_space("player_0")
     assert one.observation_space("player_0") is one.observation_space("player_0")
     assert one.action_space("player_0") is not other.action_space("player_0")
-    assert one.action_space("player_0") == other.action_space("player_0") == world.action_space("player_0")
+    assert one.action_space("player_0") == other.action_space("player_0") == env.action_space("player_0")
 
 
 def test_a_seed_decides_the_episodes_after_it_too() -> None:
@@ -200,7 +198,7 @@ def test_a_seed_decides_the_episodes_after_it_too() -> None:
 def test_render_modes_are_kept_or_refused() -> None:
     env = to_pettingzoo("two_step_game", render_mode="ansi")
     env.reset(seed=0)
-    assert env.render() == env.world.render()
+    assert env.render() == env.env.render()
     assert env.render_mode in env.metadata["render_modes"]
     assert str(env) == env.metadata["name"] == "two_step_game"
     wrong = to_pettingzoo("two_step_game", render_mode="rgb_array")
@@ -212,7 +210,7 @@ def test_render_modes_are_kept_or_refused() -> None:
 
 
 @pytest.mark.parametrize("turns", [False, True])
-def test_closing_an_export_closes_the_world(turns: bool) -> None:
+def test_closing_an_export_closes_the_env(turns: bool) -> None:
     class Closes(TwoStepGames):
         closed = False
 
@@ -221,7 +219,7 @@ def test_closing_an_export_closes_the_world(turns: bool) -> None:
 
     env = to_pettingzoo(Closes, turns)
     env.close()
-    assert env.world.world.closed
+    assert env.env.env.closed
 
 
 # -- SuperSuit -------------------------------------------------------------------------------------------------------
@@ -253,7 +251,7 @@ def test_supersuits_wrappers_that_step_on_after_an_end_work() -> None:
 # -- input -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_world_is_given_by_name_class_function_or_object() -> None:
+def test_an_env_is_given_by_name_class_function_or_object() -> None:
     config = {"repetitions": 7}
     made = make_env("matrix_game", config)
     for env in (to_pettingzoo(made), to_pettingzoo(lambda c: made), to_pettingzoo("matrix_game", env_config=config)):

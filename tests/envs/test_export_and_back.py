@@ -1,4 +1,4 @@
-"""An export brought back by ``from_pettingzoo`` plays the same episodes as the world itself."""
+"""An export brought back by ``from_pettingzoo`` plays the same episodes as the env itself."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pettingzoo.test import api_test, parallel_api_test, seed_test
 
-from marl.envs.base import ALL, MultiAgentEnv
 from marl.envs.adapters.export import to_pettingzoo
 from marl.envs.adapters.pettingzoo import from_pettingzoo
+from marl.envs.base import ALL, MultiAgentEnv
 from marl.envs.registry import make_env
 from tests.envs.test_export import TIC_TAC_TOE, on_every_game
 
@@ -30,10 +30,10 @@ def plain(obs: Any) -> Any:
 
 
 class Story:
-    """Plays an episode at random and writes down what each agent of the world lives through.
+    """Plays an episode at random and writes down what each agent of the env lives through.
 
     An entry is (decision or end, what it saw, its reward since its last entry, flags). Actions follow from seed, agent and
-    the number of its decision, so the same world in another dress tells the same story.
+    the number of its decision, so the same env in another dress tells the same story.
     """
 
     def __init__(self, env: MultiAgentEnv, seed: int) -> None:

@@ -11,8 +11,8 @@ from gymnasium import spaces
 
 from marl.data.task import Array
 from marl.envs.games.windy_maze import WindyMaze
-from marl.envs.hierarchy.goals import Changes, Goals, build_goals
 from marl.envs.hierarchy.env import HierarchicalEnv
+from marl.envs.hierarchy.goals import Changes, Goals, build_goals
 from marl.errors import ConfigError
 
 OPTIONS = {"features": [0, 2], "changes": [[3.0, 4.0], [0.0, 0.0]], "tolerance": 0.5}
@@ -76,7 +76,7 @@ def test_of_several_base_agents_each_has_to_move_and_the_mean_way_counts() -> No
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_goals_that_do_not_fit_the_world_are_refused(keys: dict[str, Any], says: str) -> None:
+def test_goals_that_do_not_fit_the_env_are_refused(keys: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         build_goals({**OPTIONS, **keys}, [], [3], "level 'top_level'")
 

@@ -34,7 +34,7 @@ def test_two_levels_by_hand() -> None:
     results = play(two_levels(corridor()), [FORWARD, EAST, EAST, FORWARD, EAST, STAY, STAY, FORWARD, EAST])
     top, low = "top_level_0", "low_level_{}".format
     assert asked(results) == [[top], [low(0)], [low(0)], [top], [low(1)], [low(1)], [low(1)], [top], [low(2)], []]
-    # Reached after two steps; out of time after three; the base world ends during the third goal.
+    # Reached after two steps; out of time after three; the base env ends during the third goal.
     assert [ended(r.terminated) for r in results] == [[], [], [], [low(0)], [], [], [], [], [], [ALL, low(2), top]]
     assert [ended(r.truncated) for r in results] == [[], [], [], [], [], [], [], [low(1)], [], []]
     assert paid(results, "top") == [0, 0, 0, 0, 0, 0, 0, 0, 1]
@@ -59,14 +59,14 @@ def test_one_hot_goals_show_the_choice() -> None:
     assert play(env, [BACK])[1].obs["low_level_0"][-3:].tolist() == [0, 1, 1]
 
 
-def test_the_base_worlds_time_limit_truncates_every_level_with_its_last_observation() -> None:
+def test_the_base_envs_time_limit_truncates_every_level_with_its_last_observation() -> None:
     last = play(two_levels(corridor(limit=2)), [FORWARD, EAST, STAY])[-1]
     assert ended(last.truncated) == [ALL, "low_level_0", "top_level_0"]
     assert ended(last.terminated) == []
     assert sorted(last.obs) == ["low_level_0", "top_level_0"]
 
 
-def test_a_goal_reached_with_the_base_worlds_time_limit_is_terminated_all_the_same() -> None:
+def test_a_goal_reached_with_the_base_envs_time_limit_is_terminated_all_the_same() -> None:
     last = play(two_levels(corridor(limit=2)), [FORWARD, EAST, EAST])[-1]
     assert ended(last.terminated) == ["low_level_0"]
     assert ended(last.truncated) == [ALL, "top_level_0"]
@@ -180,7 +180,7 @@ def test_a_team_of_a_middle_level_has_reached_its_goal_when_every_member_has() -
     assert ended(results[-1].truncated) == ["low_level_a_1"]
 
 
-def test_masks_infos_and_the_global_state_of_the_base_world_pass_through() -> None:
+def test_masks_infos_and_the_global_state_of_the_base_env_pass_through() -> None:
     env = two_levels(Line({"a": 9}, blocked=[1]))
     results = play(env, [FORWARD, 1, 0])
     masks = [result.obs["low_level_0"]["action_mask"].tolist() for result in results[1:]]
@@ -204,7 +204,7 @@ class Turns(Line):
         return {"a": obs["a"]}, infos
 
 
-def test_in_a_turn_based_world_everybody_gets_a_goal_when_its_turn_comes() -> None:
+def test_in_a_turn_based_env_everybody_gets_a_goal_when_its_turn_comes() -> None:
     levels = [
         {"name": "top_level", "horizon": 9, "goals": goals(1)},
         {"name": "mid_level", "horizon": 9, "goals": goals(5)},

@@ -12,7 +12,7 @@ from marl.envs.base import MultiAgentEnv
 from marl.envs.check import check_env
 from marl.envs.games.windy_maze import WindyMaze
 from marl.envs.hierarchy.env import HierarchicalEnv
-from marl.envs.registry import make_env, make_world
+from marl.envs.registry import make_batched_env, make_env
 from marl.errors import EnvError
 from marl.mappers.mapper import ByTable, level_of
 from marl.policies.config import PolicySpec, ScriptedConfig
@@ -38,13 +38,13 @@ from tests.envs.small_hierarchies import (
 
 def decisions_of(env: MultiAgentEnv, level: str, gamma: float = 0.5) -> list[tuple[Any, ...]]:
     """What is trained on when everybody always goes forward: (step, reward, elapsed, terminated, truncated)."""
-    world = make_world(lambda _: env, 1, {})
-    levels = {level_of(kind.agents[0]): k for k, kind in enumerate(world.kinds)}
+    batched_env = make_batched_env(lambda _: env, 1, {})
+    levels = {level_of(kind.agents[0]): k for k, kind in enumerate(batched_env.kinds)}
     move = {name: EAST if name == "low_level" else FORWARD for name in levels}
     spec = RolloutSpec(
         env=lambda _: env,
         env_config={},
-        task=Task(world.kinds, world.state_size),
+        task=Task(batched_env.kinds, batched_env.state_size),
         policies={
             name: PolicySpec("scripted", k, scripted=ScriptedConfig(name="fixed", action=move[name]))
             for name, k in levels.items()
@@ -69,7 +69,7 @@ def test_a_decision_of_the_top_lasts_until_it_is_asked_again_and_is_discounted_b
 def test_the_same_with_three_levels() -> None:
     env = three_levels(corridor(9))
     assert decisions_of(env, "top_level") == [(0, 0, 7, False, False), (7, 0.5**6, 7, True, False)]
-    first = 0.5 * 0.24 + 0.25 * 0.24  # nothing in its own step, then two steps of the base world
+    first = 0.5 * 0.24 + 0.25 * 0.24  # nothing in its own step, then two steps of the base env
     second = 0.5 * 0.24 + 0.25 * 1.24
     wanted = [(1, first, 3, False, False), (4, second, 3, True, False), (8, first, 3, False, False), (11, second, 3, True, False)]  # fmt: skip
     assert decisions_of(env, "mid_level") == [pytest.approx(row) for row in wanted]
@@ -91,7 +91,7 @@ def test_the_shipped_checker_finds_nothing_wrong(env: HierarchicalEnv) -> None:
     assert check_env(env, steps=300) == []
 
 
-def test_any_registered_world_can_be_commanded() -> None:
+def test_any_registered_env_can_be_commanded() -> None:
     levels = [{"name": "top_level", "horizon": 2, "goals": {"changes": [[1.0], [0.0]]}}, {"name": "low_level"}]
     env = make_env("two_step_game", wrappers=[{"hierarchy": {"levels": levels, "features": [2]}}])
     assert dict(env.max_agents) == {"low_level_agent_0_*": 1, "low_level_agent_1_*": 1, "top_level_*": 2}
@@ -118,7 +118,7 @@ def test_an_episode_goes_on_from_the_middle_as_if_nothing_had_happened() -> None
                 np.testing.assert_array_equal(went.obs[agent], wanted.obs[agent])
 
 
-def test_a_base_world_that_answers_nonsense_is_named() -> None:
+def test_a_base_env_that_answers_nonsense_is_named() -> None:
     class Old(Line):
         def step(self, actions: Any) -> Any:
             return {}, {}, {}, {}
@@ -126,5 +126,5 @@ def test_a_base_world_that_answers_nonsense_is_named() -> None:
     env = two_levels(Old({"a": 3}))
     env.reset(seed=0)
     env.step({"top_level_0": FORWARD})
-    with pytest.raises(EnvError, match="the base world of a hierarchy: step returned 4 values"):
+    with pytest.raises(EnvError, match="the base env of a hierarchy: step returned 4 values"):
         env.step({"low_level_0": 0})

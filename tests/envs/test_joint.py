@@ -8,9 +8,9 @@ from gymnasium import spaces
 
 import marl
 from marl.envs.base import ALL, MultiAgentEnv, StepResult
-from marl.envs.wrappers.joint import GroupedWorld
-from marl.envs.registry import make_world
+from marl.envs.registry import make_batched_env
 from marl.envs.wrappers import Wrapping
+from marl.envs.wrappers.joint import GroupedEnv
 from marl.errors import ConfigError, SpaceMismatchError
 
 
@@ -45,12 +45,12 @@ A, B, C = np.array([1.0, 2.0], np.float32), 2, np.array([3.0, 4.0], np.float32)
 
 
 def test_the_spaces_of_a_group_are_tuples_and_the_others_stay():
-    world = Script({}).with_agent_groups({"team": ["a", "b"]})
-    assert world.possible_agents == ("team", "c")
-    assert world.observation_space("team") == spaces.Tuple([Script.shown["a"], Script.shown["b"]])
-    assert world.action_space("team") == spaces.Tuple([Script.moves["a"], Script.moves["b"]])
-    assert world.action_space("team") is world.action_space("team")
-    assert world.action_space("c") is Script.moves["c"]
+    env = Script({}).with_agent_groups({"team": ["a", "b"]})
+    assert env.possible_agents == ("team", "c")
+    assert env.observation_space("team") == spaces.Tuple([Script.shown["a"], Script.shown["b"]])
+    assert env.action_space("team") == spaces.Tuple([Script.moves["a"], Script.moves["b"]])
+    assert env.action_space("team") is env.action_space("team")
+    assert env.action_space("c") is Script.moves["c"]
 
 
 def test_a_group_sees_and_moves_all_members_and_is_paid_their_sum():
@@ -58,11 +58,11 @@ def test_a_group_sees_and_moves_all_members_and_is_paid_their_sum():
         {"a": A, "b": B, "c": C},
         StepResult({"a": A, "b": 0, "c": C}, {"a": 1.0, "b": 2.5, "c": 7.0}, {}, {}, {"b": {"x": 1}}),
     )
-    world = base.with_agent_groups({"team": ["a", "b"]})
-    obs, _ = world.reset()
+    env = base.with_agent_groups({"team": ["a", "b"]})
+    obs, _ = env.reset()
     assert obs["team"][0] is A
     assert obs["team"][1] == B
-    result = world.step({"team": (1, np.array([0.5])), "c": 0})
+    result = env.step({"team": (1, np.array([0.5])), "c": 0})
     assert base.got == [{"a": 1, "b": np.array([0.5]), "c": 0}]
     assert result.rewards == {"team": 3.5, "c": 7.0}
     assert result.infos == {"team": {"b": {"x": 1}}}
@@ -70,10 +70,10 @@ def test_a_group_sees_and_moves_all_members_and_is_paid_their_sum():
 
 def test_an_absent_member_is_zeros_and_its_part_of_the_action_is_not_played():
     base = Script({"b": B}, StepResult({"a": A}, {}, {}, {}, {}))
-    world = base.with_agent_groups({"team": ["a", "b"]})
-    obs, _ = world.reset()
+    env = base.with_agent_groups({"team": ["a", "b"]})
+    obs, _ = env.reset()
     assert obs["team"][0].tolist() == [0.0, 0.0]
-    world.step({"team": (1, np.array([0.5]))})
+    env.step({"team": (1, np.array([0.5]))})
     assert list(base.got[0]) == ["b"]
 
 
@@ -83,32 +83,32 @@ def test_a_group_ends_with_its_last_member_and_tells_how():
         StepResult({"a": A, "b": B}, {}, {"a": True}, {}, {}),
         StepResult({"b": B}, {}, {}, {"b": True}, {}),
     )
-    world = base.with_agent_groups({"team": ["a", "b"]})
-    world.reset()
-    first = world.step({"team": (0, np.zeros(1))})
+    env = base.with_agent_groups({"team": ["a", "b"]})
+    env.reset()
+    first = env.step({"team": (0, np.zeros(1))})
     assert (first.terminated["team"], first.truncated["team"]) == (False, False)
-    last = world.step({"team": (0, np.zeros(1))})
+    last = env.step({"team": (0, np.zeros(1))})
     assert (last.terminated["team"], last.truncated["team"]) == (False, True)
     assert "team" in last.obs
 
 
 def test_a_group_truncated_without_last_observations_is_not_shown_one():
     base = Script({"a": A, "b": B}, StepResult({}, {}, {}, {ALL: True}, {}))
-    world = base.with_agent_groups({"team": ["a", "b"]})
-    world.reset()
-    result = world.step({"team": (0, np.zeros(1))})
+    env = base.with_agent_groups({"team": ["a", "b"]})
+    env.reset()
+    result = env.step({"team": (0, np.zeros(1))})
     assert result.obs == {}
     assert result.truncated["team"]
     assert result.truncated[ALL]
 
 
 def test_masks_of_members_are_joined_and_obeyed_in_training():
-    world = marl.make_env("pettingzoo:classic/tictactoe_v3").with_agent_groups({"both": ["player_1", "player_2"]})
-    space = world.observation_space("both")
+    env = marl.make_env("pettingzoo:classic/tictactoe_v3").with_agent_groups({"both": ["player_1", "player_2"]})
+    space = env.observation_space("both")
     assert space["action_mask"] == spaces.MultiBinary(18)
-    obs, _ = world.reset(seed=0)
+    obs, _ = env.reset(seed=0)
     assert obs["both"]["action_mask"].tolist() == [1] * 18
-    result = world.step({"both": (4, 0)})
+    result = env.step({"both": (4, 0)})
     assert result.obs["both"]["action_mask"].tolist() == [1] * 9 + [1, 1, 1, 1, 0, 1, 1, 1, 1]
     trainer = marl.Trainer(config=
         {
@@ -143,13 +143,13 @@ def test_given_tuple_spaces_are_compared_with_the_inferred_ones():
         Script({}).with_agent_groups({"team": ["a", "b"]}, spaces.Tuple([Script.shown["a"]]))
 
 
-def test_a_grouped_world_goes_on_from_its_state():
+def test_a_grouped_env_goes_on_from_its_state():
     wrappers = [Wrapping("with_agent_groups", {"groups": {"team": ["agent_0", "agent_1"]}})]
-    old, new = (make_world("two_step_game", 2, {}, wrappers=wrappers) for _ in range(2))
+    old, new = (make_batched_env("two_step_game", 2, {}, wrappers=wrappers) for _ in range(2))
     old.reset(np.arange(2), np.array([3, 4]))
     old.step([np.array([[[1, 0]], [[0, 1]]])])
     new.set_state(old.get_state())
-    frames = [world.step([np.array([[[1, 1]], [[0, 0]]])]) for world in (old, new)]
+    frames = [env.step([np.array([[[1, 1]], [[0, 0]]])]) for env in (old, new)]
     assert frames[0].rewards.tolist() == frames[1].rewards.tolist() == [[8.0], [7.0]]
 
 
@@ -160,7 +160,7 @@ def scenario(algo, **keys):
     }  # fmt: skip
 
 
-def test_a_wrapped_world_shows_its_members_to_mixing_algorithms_and_tuples_to_others():
+def test_a_wrapped_env_shows_its_members_to_mixing_algorithms_and_tuples_to_others():
     wrapped = {"wrappers": [{"with_agent_groups": {"groups": {"team": ["agent_0", "agent_1"]}}}]}
     plain = marl.Trainer(config=scenario("ppo", sgd_minibatch_size=32, **wrapped))
     assert plain.setup.task.seat_names == ("team",)
@@ -173,12 +173,12 @@ def test_a_wrapped_world_shows_its_members_to_mixing_algorithms_and_tuples_to_ot
         trainer.stop()
 
 
-def test_a_creator_may_return_a_grouped_world():
+def test_a_creator_may_return_a_grouped_env():
     marl.register_env(
         "joined", lambda config: marl.make_env("two_step_game").with_agent_groups({"team": ["agent_0", "agent_1"]})
     )
     trainer = marl.Trainer(config=scenario("ppo", sgd_minibatch_size=32) | {"env": "joined"})
-    assert isinstance(trainer.workers.local_worker().world.lane(0), GroupedWorld)
+    assert isinstance(trainer.workers.local_worker().env.sub_env(0), GroupedEnv)
     trainer.train()
     trainer.stop()
 
@@ -211,9 +211,9 @@ class OneBased(Script):
 
 
 def test_an_absent_member_is_shown_something_that_its_space_holds():
-    world = OneBased({"b": np.ones(2, np.float32)}).with_agent_groups({"team": ["a", "b"]})
-    obs, _ = world.reset()
-    assert world.observation_space("team").contains(obs["team"])
+    env = OneBased({"b": np.ones(2, np.float32)}).with_agent_groups({"team": ["a", "b"]})
+    obs, _ = env.reset()
+    assert env.observation_space("team").contains(obs["team"])
     assert obs["team"][0].tolist() == [1.0, 1.0]
 
 
@@ -227,6 +227,6 @@ class Masked(Script):
 def test_the_mask_of_a_member_that_just_ended_forbids_nothing():
     gone, there = ({"observation": 1, "action_mask": np.array(mask, np.int8)} for mask in ([0, 0], [0, 1]))
     base = Masked({"a": there, "b": there}, StepResult({"a": gone, "b": there}, {}, {"a": True}, {}, {}))
-    world = base.with_agent_groups({"team": ["a", "b"]})
-    assert world.reset()[0]["team"]["action_mask"].tolist() == [0, 1, 0, 1]
-    assert world.step({"team": (1, 1)}).obs["team"]["action_mask"].tolist() == [1, 1, 0, 1]
+    env = base.with_agent_groups({"team": ["a", "b"]})
+    assert env.reset()[0]["team"]["action_mask"].tolist() == [0, 1, 0, 1]
+    assert env.step({"team": (1, 1)}).obs["team"]["action_mask"].tolist() == [1, 1, 0, 1]

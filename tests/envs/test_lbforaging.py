@@ -11,23 +11,23 @@ import numpy as np
 import pytest
 
 import marl
-from marl.envs.adapters.lbforaging import ForagingWorld
-from marl.envs.registry import make_world
+from marl.envs.adapters.lbforaging import ForagingEnv
+from marl.envs.registry import make_batched_env
 from marl.errors import ConfigError, UnknownNameError
 from marl.training.trainer import Trainer
 
 ID = "Foraging-8x8-2p-2f-v3"
 
 
-def world(env_id: str = ID, **env_config: Any) -> ForagingWorld:
+def new_env(env_id: str = ID, **env_config: Any) -> ForagingEnv:
     env = marl.make_env(f"lbforaging:{env_id}", env_config)
-    assert isinstance(env, ForagingWorld)
+    assert isinstance(env, ForagingEnv)
     return env
 
 
-def alone_with_food(**env_config: Any) -> ForagingWorld:
+def alone_with_food(**env_config: Any) -> ForagingEnv:
     """Two agents, of levels 1 and 2, on both sides of the only food, of level 3."""
-    env = world("Foraging-8x8-2p-1f-v3", **env_config)
+    env = new_env("Foraging-8x8-2p-1f-v3", **env_config)
     env.reset(seed=0)
     env.env.field[:] = 0
     env.env.field[4, 4] = 3
@@ -46,8 +46,8 @@ def alone_with_food(**env_config: Any) -> ForagingWorld:
         ("Foraging-5x5-2p-1f-coop-v3", {"penalty": 0.1, "normalize_reward": False}),
     ],
 )
-def test_stepping_the_world_is_stepping_the_env(env_id: str, env_config: dict[str, Any]) -> None:
-    env, rng = world(env_id, **env_config), np.random.default_rng(0)
+def test_stepping_the_env_is_stepping_the_env(env_id: str, env_config: dict[str, Any]) -> None:
+    env, rng = new_env(env_id, **env_config), np.random.default_rng(0)
     paid = 0.0
     for seed in range(8):
         raw = gym.make(env_id, disable_env_checker=True, **env_config)
@@ -82,7 +82,7 @@ def test_eaten_food_terminates_and_running_out_of_time_truncates() -> None:
 
 
 def test_a_start_follows_from_its_seed_alone_whatever_was_played_before() -> None:
-    env, starts = world("Foraging-5x5-3p-1f-v3"), []
+    env, starts = new_env("Foraging-5x5-3p-1f-v3"), []
     for before in range(40):  # in the bare env, a cell where somebody stood at the end is not taken
         env.reset(seed=before)
         starts.append(np.concatenate(list(env.reset(seed=7)[0].values())))
@@ -91,7 +91,7 @@ def test_a_start_follows_from_its_seed_alone_whatever_was_played_before() -> Non
 
 
 def test_the_state_shows_the_whole_grid_also_to_agents_that_see_little() -> None:
-    env = world("Foraging-2s-8x8-2p-2f-v3")
+    env = new_env("Foraging-2s-8x8-2p-2f-v3")
     env.reset(seed=1)
     state = env.state()
     assert np.array_equal(state[:64].reshape(8, 8), env.env.field)
@@ -99,33 +99,33 @@ def test_the_state_shows_the_whole_grid_also_to_agents_that_see_little() -> None
 
 
 def test_keys_of_the_config_override_the_id() -> None:
-    env = world(players=3, max_num_food=1, sight=1)
+    env = new_env(players=3, max_num_food=1, sight=1)
     assert env.possible_agents == ("agent_0", "agent_1", "agent_2")
     assert env.env.sight == 1
-    longer = world(max_episode_steps=60)
+    longer = new_env(max_episode_steps=60)
     longer.reset(seed=0)
     ends = [longer.step({"agent_0": 0, "agent_1": 0}).truncated["__all__"] for _ in range(60)]
     assert ends == [False] * 59 + [True]
     with pytest.raises(ConfigError, match=r"does not take env_config \{'player': 3\}"):
-        world(player=3)
+        new_env(player=3)
 
 
 def test_an_episode_taken_up_in_the_middle_has_the_same_future() -> None:
     rng = np.random.default_rng(0)
     plan = [np.array([rng.choice(6, size=(2, 2))]).reshape(2, 2) for _ in range(20)]
-    games = make_world(f"lbforaging:{ID}", 2, {})
+    games = make_batched_env(f"lbforaging:{ID}", 2, {})
     games.reset(np.arange(2), np.array([3, 4]))
     for moves in plan[:8]:
         games.step([moves])
     state = games.get_state()
     future = [games.step([moves]).obs[0].copy() for moves in plan[8:]]
-    again = make_world(f"lbforaging:{ID}", 2, {})
+    again = make_batched_env(f"lbforaging:{ID}", 2, {})
     again.set_state(state)
     assert np.array_equal([again.step([moves]).obs[0].copy() for moves in plan[8:]], future)
 
 
 def test_a_picture_is_drawn_without_a_display() -> None:
-    env = world()
+    env = new_env()
     env.reset(seed=0)
     picture = env.render()
     assert picture.dtype == np.uint8
@@ -135,7 +135,7 @@ def test_a_picture_is_drawn_without_a_display() -> None:
 
 def test_unknown_ids_are_told_with_the_nearest_name() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'Foraging-8x8-2p-2f-v3'"):
-        world("Foraging-8x8-2p-2f-v9")
+        new_env("Foraging-8x8-2p-2f-v9")
 
 
 def test_a_missing_package_is_told_with_the_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:

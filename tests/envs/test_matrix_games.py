@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from marl.envs.batched import Frame
+from marl.envs.batched import StepOutput
 from marl.envs.games.matrix import CLASSICS, MatrixGames, classic
 from marl.errors import ConfigError, UnknownNameError
 
 
-def started(num_envs: int = 1, **env_config: object) -> tuple[MatrixGames, Frame]:
+def started(num_envs: int = 1, **env_config: object) -> tuple[MatrixGames, StepOutput]:
     games = MatrixGames(num_envs, env_config)
     return games, games.reset(np.arange(num_envs), np.arange(num_envs))
 

@@ -1,4 +1,4 @@
-"""Congestion and graphical games as worlds: rewards by hand and by slow loops, observations, graphs, mistakes."""
+"""Congestion and graphical games as envs: rewards by hand and by slow loops, observations, graphs, mistakes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import marl
-from marl.envs.batched import Frame, NativeEnv
+from marl.envs.batched import NativeEnv, StepOutput
 from marl.envs.games.networks.congestion import CongestionGames
 from marl.envs.games.networks.graphical import GraphicalGames
 from marl.envs.games.networks.graphs import GENERATORS
@@ -30,15 +30,15 @@ ROADS: list[dict[str, Any]] = [
 TRIPS = [{"from": "b", "to": "c", "agents": 1}, {"from": "a", "to": "c", "agents": 2}]
 
 
-def started(world: NativeEnv) -> Frame:
-    return world.reset(np.arange(world.num_envs), np.arange(world.num_envs))
+def started(env: NativeEnv) -> StepOutput:
+    return env.reset(np.arange(env.num_envs), np.arange(env.num_envs))
 
 
 def braess(*choices: int, **keys: Any) -> list[float]:
     """Rewards of four drivers on the Braess network."""
-    world = CongestionGames(1, keys)
-    started(world)
-    return world.step([np.array([choices])]).rewards[0].tolist()
+    env = CongestionGames(1, keys)
+    started(env)
+    return env.step([np.array([choices])]).rewards[0].tolist()
 
 
 # -- congestion ------------------------------------------------------------------------------------------------------
@@ -57,16 +57,16 @@ def test_flow_per_agent_scales_the_load() -> None:
 
 def test_trips_with_one_and_with_two_paths_share_the_last_road() -> None:
     """By hand: b-c carries 3, so 9; a-b carries 1 each: 1 + 1 and 2 * (1 + 0.15 * (1/2)^4)."""
-    world = CongestionGames(1, {"network": ROADS, "demands": TRIPS})
-    assert [(kind.name, kind.agents) for kind in world.kinds] == [
+    env = CongestionGames(1, {"network": ROADS, "demands": TRIPS})
+    assert [(kind.name, kind.agents) for kind in env.kinds] == [
         ("driver_with_1_paths", ("driver_0",)),
         ("driver_with_2_paths", ("driver_1", "driver_2")),
     ]
-    frame = started(world)
+    frame = started(env)
     assert [column[0].tolist() for column in frame.obs] == [[[1, 0]], [[0, 1], [0, 1]]]
-    frame = world.step([np.array([[0]]), np.array([[0, 1]])])
+    frame = env.step([np.array([[0]]), np.array([[0, 1]])])
     assert frame.rewards[0] == pytest.approx([-9, -11, -(9 + 2 + 0.3 / 16)])
-    assert world.game.path_names == ("b > c", "a > b (edge 0) > c", "a > b (edge 1) > c")
+    assert env.game.path_names == ("b > c", "a > b (edge 0) > c", "a > b (edge 1) > c")
 
 
 def test_lanes_do_not_know_each_other() -> None:
@@ -75,39 +75,39 @@ def test_lanes_do_not_know_each_other() -> None:
     many = CongestionGames(6, config)
     started(many)
     single = [CongestionGames(1, config) for _ in range(6)]
-    for world in single:
-        started(world)
+    for env in single:
+        started(env)
     for _ in range(3):
         actions = [np.zeros((6, 1), np.int64), rng.integers(2, size=(6, 2))]
         frame = many.step(actions)
-        for lane, world in enumerate(single):
-            alone = world.step([column[lane : lane + 1] for column in actions])
-            np.testing.assert_array_equal(frame.rewards[lane], alone.rewards[0])
-            np.testing.assert_array_equal(frame.state[lane], alone.state[0])
+        for env_id, env in enumerate(single):
+            alone = env.step([column[env_id : env_id + 1] for column in actions])
+            np.testing.assert_array_equal(frame.rewards[env_id], alone.rewards[0])
+            np.testing.assert_array_equal(frame.state[env_id], alone.state[0])
     assert frame.over.all()
 
 
 def test_rewards_are_those_of_a_loop_over_drivers_and_roads() -> None:
-    rng, world = np.random.default_rng(1), CongestionGames(5, {"demands": [{"from": "s", "to": "t", "agents": 7}]})
-    game, chosen = world.game, rng.integers(3, size=(5, 7))
-    started(world)
-    rewards = world.step([chosen]).rewards
-    for lane in range(5):
-        users = [sum(edge in game.trips[0].paths[path] for path in chosen[lane]) for edge in range(5)]
-        for driver, path in enumerate(chosen[lane]):
+    rng, env = np.random.default_rng(1), CongestionGames(5, {"demands": [{"from": "s", "to": "t", "agents": 7}]})
+    game, chosen = env.game, rng.integers(3, size=(5, 7))
+    started(env)
+    rewards = env.step([chosen]).rewards
+    for env_id in range(5):
+        users = [sum(edge in game.trips[0].paths[path] for path in chosen[env_id]) for edge in range(5)]
+        for driver, path in enumerate(chosen[env_id]):
             time = sum({0: users[0] / 7, 1: 1, 2: 1, 3: users[3] / 7, 4: 0}[edge] for edge in game.trips[0].paths[path])
-            assert rewards[lane, driver] == pytest.approx(-time)
+            assert rewards[env_id, driver] == pytest.approx(-time)
 
 
 def test_drivers_see_the_loads_of_the_round_before_as_shares() -> None:
-    world = CongestionGames(1, {"repetitions": 2, "observe": "last"})
-    assert started(world).obs[0][0, 0].tolist() == [1, 0, 0, 0, 0, 0]
-    frame = world.step([np.array([[0, 1, 2, 2]])])
+    env = CongestionGames(1, {"repetitions": 2, "observe": "last"})
+    assert started(env).obs[0][0, 0].tolist() == [1, 0, 0, 0, 0, 0]
+    frame = env.step([np.array([[0, 1, 2, 2]])])
     assert frame.obs[0][0, 3].tolist() == [1, 0.75, 0.25, 0.25, 0.75, 0.5]  # own trip, then the five edges
     assert frame.state[0].tolist() == [0.75, 0.25, 0.25, 0.75, 0.5]
     assert not frame.over[0]
-    assert world.step([np.array([[0, 1, 2, 2]])]).over[0]
-    assert started(world).state.sum() == 0
+    assert env.step([np.array([[0, 1, 2, 2]])]).over[0]
+    assert started(env).state.sum() == 0
 
 
 def test_one_network_in_four_ways_of_writing_it_is_one_game() -> None:
@@ -128,9 +128,9 @@ def test_an_undirected_road_has_two_lanes_with_loads_of_their_own() -> None:
     graph = nx.Graph()
     graph.add_edge(1, 2, delay=[0, 1])
     trips = [{"from": 1, "to": 2, "agents": 1}, {"from": 2, "to": 1, "agents": 3}]
-    world = CongestionGames(1, {"network": graph, "demands": trips})
-    started(world)
-    assert world.step([np.zeros((1, 4), np.int64)]).rewards[0].tolist() == [-1, -3, -3, -3]
+    env = CongestionGames(1, {"network": graph, "demands": trips})
+    started(env)
+    assert env.step([np.zeros((1, 4), np.int64)]).rewards[0].tolist() == [-1, -3, -3, -3]
 
 
 @pytest.mark.parametrize(
@@ -178,22 +178,22 @@ def test_a_bad_network_is_refused_with_a_clear_message(keys: dict[str, Any], tex
 
 def test_a_node_earns_the_sum_over_its_neighbours() -> None:
     """A path a - b - c of stag hunts: the hunter in the middle meets a stag (4) and a hare (1)."""
-    world = GraphicalGames(1, {"graph": [["a", "b"], ["b", "c"]]})
-    started(world)
-    assert world.step([np.array([[0, 0, 1]])]).rewards[0].tolist() == [4, 5, 3]
-    assert world.kinds[0].agents == ("node_a", "node_b", "node_c")
+    env = GraphicalGames(1, {"graph": [["a", "b"], ["b", "c"]]})
+    started(env)
+    assert env.step([np.array([[0, 0, 1]])]).rewards[0].tolist() == [4, 5, 3]
+    assert env.kinds[0].agents == ("node_a", "node_b", "node_c")
 
 
 def test_each_end_of_an_edge_reads_its_own_table() -> None:
     wide = [[[1, 2, 3], [4, 5, 6]], [[10, 20, 30], [40, 50, 60]]]
     edges = [{"from": "a", "to": "b", "game": wide}, {"from": "c", "to": "a", "game": "matching_pennies"}]
-    world = GraphicalGames(1, {"graph": edges})
-    started(world)
-    assert [(kind.name, kind.agents) for kind in world.kinds] == [
+    env = GraphicalGames(1, {"graph": edges})
+    started(env)
+    assert [(kind.name, kind.agents) for kind in env.kinds] == [
         ("node_with_2_actions", ("node_a", "node_c")),
         ("node_with_3_actions", ("node_b",)),
     ]
-    frame = world.step([np.array([[1, 0]]), np.array([[2]])])  # a: 1, c: 0, b: 2
+    frame = env.step([np.array([[1, 0]]), np.array([[2]])])  # a: 1, c: 0, b: 2
     assert frame.rewards[0].tolist() == [6 + 1, -1, 60]  # c matches heads with a's tails and loses
 
 
@@ -201,22 +201,22 @@ def test_rewards_are_those_of_a_loop_over_edges() -> None:
     rng, graph = np.random.default_rng(0), nx.erdos_renyi_graph(12, 0.4, seed=1)
     for u, v in graph.edges:
         graph.edges[u, v]["game"] = rng.random((2, 3, 3)).tolist()
-    world, actions = GraphicalGames(4, {"graph": graph}), rng.integers(3, size=(4, 12))
-    started(world)
+    env, actions = GraphicalGames(4, {"graph": graph}), rng.integers(3, size=(4, 12))
+    started(env)
     expected = np.zeros((4, 12))
-    for lane in range(4):
+    for env_id in range(4):
         for u, v, keys in graph.edges(data=True):
             first, second = keys["game"]
-            expected[lane, u] += first[actions[lane, u]][actions[lane, v]]
-            expected[lane, v] += second[actions[lane, u]][actions[lane, v]]
-    np.testing.assert_allclose(world.step([actions]).rewards, expected, rtol=1e-5)
+            expected[env_id, u] += first[actions[env_id, u]][actions[env_id, v]]
+            expected[env_id, v] += second[actions[env_id, u]][actions[env_id, v]]
+    np.testing.assert_allclose(env.step([actions]).rewards, expected, rtol=1e-5)
 
 
 def test_nodes_see_what_their_neighbours_did_and_nothing_of_others() -> None:
     config = {"graph": [["a", "b"], ["b", "c"]], "repetitions": 3, "observe": "last"}
-    world = GraphicalGames(1, config)
-    assert not started(world).obs[0].any()
-    frame = world.step([np.array([[0, 1, 1]])])
+    env = GraphicalGames(1, config)
+    assert not started(env).obs[0].any()
+    frame = env.step([np.array([[0, 1, 1]])])
     assert frame.obs[0][0].tolist() == [[0, 1, 0, 0], [1, 0, 0, 1], [0, 1, 0, 0]]  # b; a and c; b
     assert frame.state[0].tolist() == [1, 0, 0, 1, 0, 1]
     told = GraphicalGames(1, config | {"observe_node": True})
@@ -288,9 +288,9 @@ def test_the_checker_finds_nothing(name: str, config: dict[str, Any]) -> None:
 
 def test_drawings_in_words_tell_loads_and_payoffs() -> None:
     roads, nodes = CongestionGames(1, {}), GraphicalGames(1, {})
-    for world, text in ((roads, "path s > a > b > t: 0 agents"), (nodes, "round 0 of 1")):
-        started(world)
-        assert text in world.render(0)
+    for env, text in ((roads, "path s > a > b > t: 0 agents"), (nodes, "round 0 of 1")):
+        started(env)
+        assert text in env.render(0)
     roads.step([np.array([[2, 2, 2, 0]])])
     nodes.step([np.array([[0, 0, 0, 1]])])
     assert "edge s > a: load 1, delay 1" in roads.render(0)

@@ -9,20 +9,20 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from marl.data.task import Kind
+from marl.data.task import AgentType
 from marl.envs.base import ENV_STATE
 from marl.envs.vector.layout import encoder
 from marl.envs.vector.unbatched import SingleLane
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import ConfigError, EnvError, SpaceMismatchError
+from marl.play.actor import act_once
 from marl.policies.build import build_policy
 from marl.policies.config import PolicySpec
 from marl.policies.networks import Features
 from marl.policies.policy import Inputs
 from marl.policies.scripted import RulePolicy
 from marl.rollout.config import RolloutConfig
-from marl.play.actor import act_once
-from tests.worlds import ACT, OBS, Scripted, Step
+from tests.small_envs import ACT, OBS, Scripted, Step
 
 BYTES = spaces.Box(0, 255, (2,), np.uint8)
 MAP = spaces.Box(0, 255, (1, 2), np.uint8)
@@ -42,16 +42,16 @@ class Shown(Scripted):
         return dict.fromkeys(agents, self.value)
 
 
-def stored(world: Any) -> Any:
-    return DictVector([world], "odd").reset(np.array([0]), np.array([0])).obs[0][0]
+def stored(env: Any) -> Any:
+    return DictVector([env], "odd").reset(np.array([0]), np.array([0])).obs[0][0]
 
 
 def inputs(row: Any, dtype: Any = np.float32) -> Inputs:
     return Inputs(np.array([row], dtype), np.ones((1, 0), bool), np.zeros(1, np.int64))
 
 
-def kind_of(obs: Any, action: Any = ACT, masked: bool = False) -> Kind:
-    return Kind("agent", ("a_0",), obs, action, masked)
+def kind_of(obs: Any, action: Any = ACT, masked: bool = False) -> AgentType:
+    return AgentType("agent", ("a_0",), obs, action, masked)
 
 
 @pytest.mark.parametrize("late", [False, True])  # all at once, or one by one
@@ -115,19 +115,19 @@ def test_networks_see_bytes_divided_by_the_top_of_their_space(space: Any, value:
 
 def test_choices_that_do_not_start_at_zero_are_stored_from_zero_and_shown_as_they_are() -> None:
     space = spaces.MultiDiscrete([3, 3], start=[1, 1])
-    world = Shown(space, np.array([3, 1]))
-    assert stored(world)[0].tolist() == [2, 0]
-    lane = SingleLane(lambda n, _: DictVector([world], "odd"))
-    obs, _ = lane.reset(seed=0)
+    env = Shown(space, np.array([3, 1]))
+    assert stored(env)[0].tolist() == [2, 0]
+    env_id = SingleLane(lambda n, _: DictVector([env], "odd"))
+    obs, _ = env_id.reset(seed=0)
     assert obs["a_0"].tolist() == [3, 1]
     assert space.contains(obs["a_0"])
     assert shown_to_a_rule(space, [2, 0], np.int64).tolist() == [3, 1]
 
 
-def test_one_lane_shows_parts_as_the_world_has_them() -> None:
+def test_one_lane_shows_parts_as_the_env_has_them() -> None:
     space = spaces.Dict({"a": spaces.Discrete(3), "map": MAP})
-    lane = SingleLane(lambda n, _: DictVector([Shown(space, {"a": 2, "map": np.array([[7, 255]], np.uint8)})], "odd"))
-    obs, _ = lane.reset(seed=0)
+    env_id = SingleLane(lambda n, _: DictVector([Shown(space, {"a": 2, "map": np.array([[7, 255]], np.uint8)})], "odd"))
+    obs, _ = env_id.reset(seed=0)
     assert space.contains(obs["a_0"])
     assert (obs["a_0"]["a"], obs["a_0"]["map"].tolist()) == (2, [[7, 255]])
 
@@ -141,8 +141,8 @@ def test_the_state_may_come_beside_an_agent_that_sees_a_plain_number() -> None:
             envelope = {"obs": np.zeros(2, np.float32), ENV_STATE: np.array([5, 6], np.float32)}
             return {agent: 1 if agent == "a_0" else envelope for agent in agents}
 
-    world = DictVector([Two(["a_0", "b_0"], [Step(["a_0", "b_0"])], agents=["a_0", "b_0"])], "two")
-    assert world.reset(np.array([0]), np.array([0])).state.tolist() == [[5, 6]]
+    env = DictVector([Two(["a_0", "b_0"], [Step(["a_0", "b_0"])], agents=["a_0", "b_0"])], "two")
+    assert env.reset(np.array([0]), np.array([0])).state.tolist() == [[5, 6]]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ PARTS = spaces.Dict({"x": spaces.Discrete(2), "y": OBS})
 INSIDE = {"x": 1, "y": np.zeros(2, np.float32)}
 
 
-def decide(kind: Kind, obs: Any) -> Any:
+def decide(kind: AgentType, obs: Any) -> Any:
     policy = build_policy(PolicySpec("value", 0), kind)
     return act_once(policy, obs, None, False, np.random.default_rng(0), RolloutConfig())[0]
 
@@ -194,7 +194,7 @@ def test_a_decision_opens_the_envelope_of_a_dict_observation(key: str, only: int
         (kind_of(BYTES), np.array([300, 0])),
     ],
 )
-def test_a_decision_for_an_observation_of_another_space_says_so(kind: Kind, obs: Any) -> None:
+def test_a_decision_for_an_observation_of_another_space_says_so(kind: AgentType, obs: Any) -> None:
     with pytest.raises(SpaceMismatchError, match="compute_action got an observation with"):
         decide(kind, obs)
 
@@ -219,7 +219,7 @@ def shown_to_a_rule(space: Any, row: Any, dtype: Any = np.float32) -> Any:
         ),
     ],
 )
-def test_a_rule_is_shown_the_parts_of_an_observation_as_the_world_has_them(space: Any, value: Any) -> None:
+def test_a_rule_is_shown_the_parts_of_an_observation_as_the_env_has_them(space: Any, value: Any) -> None:
     seen = shown_to_a_rule(space, encoder(space)(value))
     assert space.contains(seen)
     np.testing.assert_array_equal(spaces.flatten(space, seen), spaces.flatten(space, value))

@@ -12,14 +12,14 @@ from open_spiel.python.algorithms.expected_game_score import policy_value
 from open_spiel.python.policy import UniformRandomPolicy
 
 import marl
-from marl.envs.adapters.openspiel import OpenSpielWorld
+from marl.envs.adapters.openspiel import OpenSpielEnv
 from marl.errors import ConfigError, EnvError, UnknownNameError
 from marl.training.trainer import Trainer
 
 
-def world(game: str, **parameters: Any) -> OpenSpielWorld:
+def new_env(game: str, **parameters: Any) -> OpenSpielEnv:
     env = marl.make_env(f"openspiel:{game}", parameters)
-    assert isinstance(env, OpenSpielWorld)
+    assert isinstance(env, OpenSpielEnv)
     return env
 
 
@@ -27,13 +27,13 @@ def uniform_actions(obs: dict[str, Any], rng: np.random.Generator) -> dict[str, 
     return {agent: int(rng.choice(np.flatnonzero(seen["action_mask"]))) for agent, seen in obs.items()}
 
 
-def episode(env: OpenSpielWorld, seed: int, rng: np.random.Generator) -> list[Any]:
+def episode(env: OpenSpielEnv, seed: int, rng: np.random.Generator) -> list[Any]:
     """Everything that one episode of uniform play shows."""
     obs, _ = env.reset(seed=seed)
     return [obs, *rest_of_episode(env, obs, rng)]
 
 
-def rest_of_episode(env: OpenSpielWorld, obs: dict[str, Any], rng: np.random.Generator) -> list[Any]:
+def rest_of_episode(env: OpenSpielEnv, obs: dict[str, Any], rng: np.random.Generator) -> list[Any]:
     shown = []
     while obs:
         result = env.step(uniform_actions(obs, rng))
@@ -42,11 +42,11 @@ def rest_of_episode(env: OpenSpielWorld, obs: dict[str, Any], rng: np.random.Gen
     return shown
 
 
-def total(env: OpenSpielWorld, shown: list[Any]) -> list[float]:
+def total(env: OpenSpielEnv, shown: list[Any]) -> list[float]:
     return [sum(result.rewards[agent] for result in shown[1:]) for agent in env.possible_agents]
 
 
-def uniform_value(env: OpenSpielWorld) -> np.ndarray:
+def uniform_value(env: OpenSpielEnv) -> np.ndarray:
     """Expected rewards of uniform play from where the game stands, by trying every action through ``step``."""
     before = env.get_state()
     player, agent = env._asked()[0]
@@ -65,7 +65,7 @@ def test_uniform_play_in_kuhn_poker_is_worth_what_open_spiel_says_in_every_branc
     game = pyspiel.load_game("kuhn_poker")
     exact = policy_value(game.new_initial_state(), [UniformRandomPolicy(game)] * 2)
     assert exact == pytest.approx([0.125, -0.125])
-    env = world("kuhn_poker")
+    env = new_env("kuhn_poker")
     deals = [(a, b) for a in range(3) for b in range(3) if a != b]
     values = []
     for first, second in deals:
@@ -76,7 +76,7 @@ def test_uniform_play_in_kuhn_poker_is_worth_what_open_spiel_says_in_every_branc
 
 
 def test_uniform_play_in_kuhn_poker_earns_its_value_over_many_seeds() -> None:
-    env, rng = world("kuhn_poker"), np.random.default_rng(0)
+    env, rng = new_env("kuhn_poker"), np.random.default_rng(0)
     earned = np.array([total(env, episode(env, seed, rng))[0] for seed in range(2000)])
     error = earned.std() / np.sqrt(len(earned))
     assert abs(earned.mean() - 0.125) < 4 * error
@@ -84,7 +84,7 @@ def test_uniform_play_in_kuhn_poker_earns_its_value_over_many_seeds() -> None:
 
 
 def test_chance_deals_every_pair_of_cards_equally_often() -> None:
-    env = world("kuhn_poker")
+    env = new_env("kuhn_poker")
     deals: dict[tuple[int, ...], int] = {}
     for seed in range(1500):
         env.reset(seed=seed)
@@ -97,7 +97,7 @@ def test_chance_deals_every_pair_of_cards_equally_often() -> None:
 
 @pytest.mark.parametrize("game", ["matrix_rps", "goofspiel", "oshi_zumo"])
 def test_simultaneous_games_ask_all_players_at_once(game: str) -> None:
-    env = world(game)
+    env = new_env(game)
     obs, _ = env.reset(seed=0)
     assert set(obs) == {"player_0", "player_1"}
     with pytest.raises(EnvError, match="expected those of"):
@@ -105,7 +105,7 @@ def test_simultaneous_games_ask_all_players_at_once(game: str) -> None:
 
 
 def test_rock_paper_scissors_pays_both_in_the_one_step_there_is() -> None:
-    env = world("matrix_rps")
+    env = new_env("matrix_rps")
     env.reset(seed=0)
     result = env.step({"player_0": 1, "player_1": 0})  # paper wraps rock
     assert result.rewards == {"player_0": 1.0, "player_1": -1.0}
@@ -115,21 +115,21 @@ def test_rock_paper_scissors_pays_both_in_the_one_step_there_is() -> None:
 
 
 def test_sequential_games_ask_one_player_at_a_time() -> None:
-    env = world("tic_tac_toe")
+    env = new_env("tic_tac_toe")
     obs, _ = env.reset(seed=0)
     assert set(obs) == {"player_0"}
     assert set(env.step({"player_0": 4}).obs) == {"player_1"}
 
 
 def test_three_players_come_from_the_config() -> None:
-    env = world("kuhn_poker", players=3)
+    env = new_env("kuhn_poker", players=3)
     assert env.possible_agents == ("player_0", "player_1", "player_2")
     shown = episode(env, 5, np.random.default_rng(0))
     assert sum(total(env, shown)) == pytest.approx(0.0)
 
 
 def test_an_illegal_move_is_refused_with_the_legal_ones() -> None:
-    env = world("tic_tac_toe")
+    env = new_env("tic_tac_toe")
     env.reset(seed=0)
     env.step({"player_0": 4})
     with pytest.raises(EnvError, match=r"player_1 played 4, which is not legal here. Legal: 0 \(o\(0,0\)\), 1"):
@@ -138,7 +138,7 @@ def test_an_illegal_move_is_refused_with_the_legal_ones() -> None:
 
 @pytest.mark.parametrize("game", ["kuhn_poker", "leduc_poker", "goofspiel"])
 def test_players_see_their_information_state_and_their_legal_actions(game: str) -> None:
-    env, rng = world(game), np.random.default_rng(1)
+    env, rng = new_env(game), np.random.default_rng(1)
     obs, _ = env.reset(seed=3)
     while obs:
         for agent, seen in obs.items():
@@ -152,7 +152,7 @@ def test_players_see_their_information_state_and_their_legal_actions(game: str) 
 
 
 def test_a_game_without_information_states_shows_its_observation() -> None:
-    env = world("tic_tac_toe")
+    env = new_env("tic_tac_toe")
     obs, _ = env.reset(seed=0)
     assert obs["player_0"]["observation"].tolist() == env._state.observation_tensor(0)
     assert env.observation_space("player_0")["observation"].shape == (27,)
@@ -171,7 +171,7 @@ def test_a_game_without_information_states_shows_its_observation() -> None:
 def test_rewards_arrive_step_by_step_and_add_up_to_the_returns_of_the_game(
     game: str, parameters: dict[str, int]
 ) -> None:
-    env, rng = world(game, **parameters), np.random.default_rng(2)
+    env, rng = new_env(game, **parameters), np.random.default_rng(2)
     shown = episode(env, 7, rng)
     assert total(env, shown) == pytest.approx(list(env._state.returns()), abs=1e-5)
     if game == "coop_box_pushing":
@@ -179,7 +179,7 @@ def test_rewards_arrive_step_by_step_and_add_up_to_the_returns_of_the_game(
 
 
 def test_equal_seeds_give_equal_episodes_and_others_differ() -> None:
-    env = world("leduc_poker")
+    env = new_env("leduc_poker")
     one, two, other = (repr(episode(env, seed, np.random.default_rng(0))) for seed in (1, 1, 2))
     assert one == two
     assert one != other
@@ -189,12 +189,12 @@ def test_equal_seeds_give_equal_episodes_and_others_differ() -> None:
     ("game", "parameters"), [("leduc_poker", {}), ("goofspiel", {"num_cards": 5}), ("backgammon", {})]
 )
 def test_a_game_taken_up_in_the_middle_has_the_same_future(game: str, parameters: dict[str, Any]) -> None:
-    env = world(game, **parameters)
+    env = new_env(game, **parameters)
     obs, _ = env.reset(seed=11)
     result = env.step(uniform_actions(obs, np.random.default_rng(0)))
     state = env.get_state()
     future = rest_of_episode(env, result.obs, np.random.default_rng(4))
-    again = world(game, **parameters)
+    again = new_env(game, **parameters)
     again.set_state(state)
     assert repr(rest_of_episode(again, result.obs, np.random.default_rng(4))) == repr(future)
 
@@ -209,14 +209,14 @@ def test_a_game_taken_up_in_the_middle_has_the_same_future(game: str, parameters
 )
 def test_games_that_cannot_be_learned_are_refused_with_the_reason(game: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        world(game)
+        new_env(game)
 
 
 def test_wrong_names_and_parameters_are_told() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'kuhn_poker'"):
-        world("kuhn_pokr")
+        new_env("kuhn_pokr")
     with pytest.raises(ConfigError, match=r"env_config \{'player': 3\}.*Unknown parameter"):
-        world("kuhn_poker", player=3)
+        new_env("kuhn_poker", player=3)
 
 
 def test_a_missing_package_is_told_with_the_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:

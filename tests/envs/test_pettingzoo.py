@@ -11,11 +11,11 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.classic import tictactoe_v3
 
 import marl
-from marl.envs.adapters.pettingzoo import ParallelWorld, TurnBasedWorld, from_pettingzoo
-from marl.envs.registry import make_world
+from marl.envs.adapters.pettingzoo import PettingZooParallelEnv, PettingZooTurnBasedEnv, from_pettingzoo
+from marl.envs.registry import make_batched_env
 from marl.errors import ConfigError
 from marl.training.trainer import Trainer
-from tests.worlds import decisions, worker_for
+from tests.small_envs import decisions, worker_for
 
 DISCRETE, SIGHT = spaces.Discrete(3), spaces.Box(0, 99, (1,), np.float32)
 
@@ -155,19 +155,19 @@ def test_no_illegal_move_is_ever_sent_in_tic_tac_toe(algo: str) -> None:
 
 
 def test_turn_based_and_parallel_envs_are_recognised_by_themselves() -> None:
-    assert isinstance(marl.make_env("pettingzoo:classic/tictactoe_v3"), TurnBasedWorld)
-    assert isinstance(marl.make_env("pettingzoo:mpe2/simple_spread_v3"), ParallelWorld)
+    assert isinstance(marl.make_env("pettingzoo:classic/tictactoe_v3"), PettingZooTurnBasedEnv)
+    assert isinstance(marl.make_env("pettingzoo:mpe2/simple_spread_v3"), PettingZooParallelEnv)
     with pytest.raises(ConfigError, match="cannot be loaded"):
-        make_world("pettingzoo:classic/tictactoe_v99", 1, {})
+        make_batched_env("pettingzoo:classic/tictactoe_v99", 1, {})
 
 
 def test_a_pettingzoo_env_is_registered_in_one_line() -> None:
     marl.register_pettingzoo("ttt", tictactoe_v3.env)
     marl.register_pettingzoo("ttt_by_path", "pettingzoo.classic.tictactoe_v3")
     marl.register_pettingzoo("spread", "mpe2.simple_spread_v3:parallel_env")
-    assert make_world("ttt", 1, {}).kinds[0].masked
-    assert make_world("ttt_by_path", 1, {}).kinds[0].masked
-    assert make_world("spread", 1, {"N": 2}).kinds[0].size == 2
+    assert make_batched_env("ttt", 1, {}).kinds[0].masked
+    assert make_batched_env("ttt_by_path", 1, {}).kinds[0].masked
+    assert make_batched_env("spread", 1, {"N": 2}).kinds[0].size == 2
 
 
 def test_the_global_state_is_asked_for_only_where_somebody_needs_it() -> None:

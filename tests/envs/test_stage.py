@@ -1,4 +1,4 @@
-"""The rules of an export, one by one, on worlds whose every number is known."""
+"""The rules of an export, one by one, on envs whose every number is known."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from marl.envs.base import MultiAgentEnv, StepResult
-from marl.envs.adapters.pettingzoo_spaces import as_played, as_shown, blank, shown_space
 from marl.envs.adapters.export import to_pettingzoo
+from marl.envs.adapters.pettingzoo_spaces import as_played, as_shown, blank, shown_space
+from marl.envs.base import MultiAgentEnv, StepResult
 from marl.errors import ConfigError, EnvError
-from tests.worlds import Scripted, Step
+from tests.small_envs import Scripted, Step
 
 TWO = ("a_0", "b_1")
 
@@ -57,13 +57,13 @@ def test_one_terminates_while_the_other_is_truncated() -> None:
 
 
 def test_one_who_ends_early_leaves_and_the_others_go_on() -> None:
-    world = two(TWO, Step(asked=["a_0"], terminated=["b_1"]), Step(truncated=["__all__"], last=["a_0"]))
-    env = to_pettingzoo(world)
+    batched_env = two(TWO, Step(asked=["a_0"], terminated=["b_1"]), Step(truncated=["__all__"], last=["a_0"]))
+    env = to_pettingzoo(batched_env)
     env.reset()
     stepped(env)
     assert env.agents == ["a_0"]
     env.step({"a_0": 2, "b_1": 1})  # an action of somebody who ended is ignored
-    assert world.seen == [{"a_0": 0, "b_1": 0}, {"a_0": 2}]
+    assert batched_env.seen == [{"a_0": 0, "b_1": 0}, {"a_0": 2}]
     assert env.agents == []
 
 
@@ -118,20 +118,20 @@ def test_a_reward_after_the_end_is_kept_apart_and_told_by_the_turn_based_export(
 
 
 def test_a_reward_while_others_move_reaches_the_agents_next_turn() -> None:
-    world = two(
+    batched_env = two(
         ["a_0"],
         Step(asked=["b_1"], rewards={"a_0": 1}),
         Step(asked=["a_0"], rewards={"a_0": 2, "b_1": 3}),
         Step(terminated=["__all__"], last=TWO, rewards={"a_0": 4, "b_1": 5}),
     )
-    assert turns(to_pettingzoo(world, turns=True)) == [
+    assert turns(to_pettingzoo(batched_env, turns=True)) == [
         ("a_0", [0, 0], 0, False),
         ("b_1", [1, 1], 0, False),
         ("a_0", [0, 2], 3, False),
         ("a_0", [0, 3], 4, True),
         ("b_1", [1, 3], 8, True),
     ]
-    assert world.seen == [{"a_0": 0}, {"b_1": 0}, {"a_0": 0}]
+    assert batched_env.seen == [{"a_0": 0}, {"b_1": 0}, {"a_0": 0}]
 
 
 def test_a_reward_for_somebody_who_never_appeared_is_an_error() -> None:
@@ -191,31 +191,31 @@ def test_an_ended_agent_that_is_shown_and_flagged_again_has_no_new_life() -> Non
 
 
 def test_steps_without_anybody_are_played_at_once() -> None:
-    world = crowd(
+    batched_env = crowd(
         ["car_7"],
         Step(terminated=["car_7"], rewards={"car_7": 1}),
         Step(rewards={"car_7": 2}),
         Step(asked=["car_3"]),
         Step(terminated=["__all__"], last=["car_3"]),
     )
-    world.step = _goes_on(world)  # type: ignore[method-assign]
-    env = to_pettingzoo(world)
+    batched_env.step = _goes_on(batched_env)  # type: ignore[method-assign]
+    env = to_pettingzoo(batched_env)
     env.reset()
     _, rewards, terminated, _, _ = stepped(env)
     assert rewards == {"car_0": 3.0, "car_1": 0.0}
     assert terminated == {"car_0": True, "car_1": False}
     assert env.agents == ["car_1"]
-    assert world.seen == [{"car_7": 0}, {}, {}]
-    assert turns(to_pettingzoo(world, turns=True))[:3] == [
+    assert batched_env.seen == [{"car_7": 0}, {}, {}]
+    assert turns(to_pettingzoo(batched_env, turns=True))[:3] == [
         ("car_0", [7, 0], 0, False),
         ("car_0", [7, 1], 3, True),
         ("car_1", [3, 3], 0, False),
     ]
 
 
-def _goes_on(world: Scripted) -> Any:
-    """Steps of a world that says ``__all__`` in every step."""
-    plain = world.step
+def _goes_on(batched_env: Scripted) -> Any:
+    """Steps of an env that says ``__all__`` in every step."""
+    plain = batched_env.step
 
     def step(actions: Any) -> StepResult:
         result = plain(actions)
@@ -239,9 +239,9 @@ def test_steps_in_which_nobody_is_asked_take_no_turn_but_a_parallel_step() -> No
     assert [rewards["a_0"] for _, rewards, *_ in told] == [1, 1, 0, 0]
 
 
-def test_a_world_that_never_asks_anybody_again_is_told_off() -> None:
-    world = two(TWO, *[Step()] * 1500)
-    env = to_pettingzoo(world, turns=True)
+def test_an_env_that_never_asks_anybody_again_is_told_off() -> None:
+    batched_env = two(TWO, *[Step()] * 1500)
+    env = to_pettingzoo(batched_env, turns=True)
     env.reset()
     env.step(0)
     with pytest.raises(EnvError, match="nobody has been asked to act for 1000 steps"):
@@ -287,14 +287,14 @@ class Crash(Scripted):
         raise ZeroDivisionError("no wind")
 
 
-def test_a_world_that_raises_is_named() -> None:
+def test_an_env_that_raises_is_named() -> None:
     env = to_pettingzoo(Crash(TWO, [], agents=TWO))
     env.reset()
     with pytest.raises(EnvError, match="env 'Crash', step 1: step raised ZeroDivisionError: no wind"):
         stepped(env)
 
 
-def test_a_world_without_agents_or_lives_is_refused() -> None:
+def test_an_env_without_agents_or_lives_is_refused() -> None:
     with pytest.raises(EnvError, match="names no agents"):
         to_pettingzoo(Scripted([], []))
     with pytest.raises(ConfigError, match="lives is -1"):
@@ -369,7 +369,7 @@ class Reuses(MultiAgentEnv):
         return StepResult({"b": self.seen}, {}, {}, {}, {})
 
 
-def test_a_latest_observation_changes_neither_with_the_worlds_array_nor_with_the_users() -> None:
+def test_a_latest_observation_changes_neither_with_the_envs_array_nor_with_the_users() -> None:
     env = to_pettingzoo(Reuses())
     obs, _ = env.reset()
     obs["a"][:] = 7
@@ -378,7 +378,7 @@ def test_a_latest_observation_changes_neither_with_the_worlds_array_nor_with_the
 
 
 def test_an_observation_of_the_wrong_shape_names_the_agent_and_the_space() -> None:
-    world = two(TWO)
-    world._obs = lambda agents: dict.fromkeys(agents, np.zeros(3, np.float32))  # type: ignore[method-assign]
+    batched_env = two(TWO)
+    batched_env._obs = lambda agents: dict.fromkeys(agents, np.zeros(3, np.float32))  # type: ignore[method-assign]
     with pytest.raises(EnvError, match=r"step 0: the observation of agent 'a_0' does not fit.*shape is \(3,\)"):
-        to_pettingzoo(world).reset()
+        to_pettingzoo(batched_env).reset()

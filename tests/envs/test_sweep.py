@@ -1,4 +1,4 @@
-"""The list of PettingZoo envs: complete, run for one env per family and feature, and told truthfully in docs/worlds.md."""
+"""The list of PettingZoo envs: complete, run for one env per family and feature, and told truthfully in docs/envs.md."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from marl.envs.check.examine import STEPS
 from proofs.__main__ import ROOT, main
 from proofs.declaration import Places
+from proofs.envs import Case, CaseResult, read_case, read_sweep, write_case
+from proofs.envs_page import BEGIN, END, envs_table, short_space, write_envs_page
 from proofs.sweep import run_case
-from proofs.worlds import Case, CaseResult, read_case, read_sweep, write_case
-from proofs.worlds_page import BEGIN, END, short_space, worlds_table, write_worlds_page
 
 pytestmark = pytest.mark.slow  # whole runs or processes
 
@@ -83,8 +83,8 @@ def test_an_unexpected_finding_and_a_stale_expectation_both_fail() -> None:
 
 
 def test_the_table_of_the_docs_is_the_one_that_the_results_give() -> None:
-    text = (ROOT / "docs" / "worlds.md").read_text()
-    assert text.split(BEGIN)[1].split(END)[0].strip() == worlds_table(SWEEP, PLACES).strip()
+    text = (ROOT / "docs" / "envs.md").read_text()
+    assert text.split(BEGIN)[1].split(END)[0].strip() == envs_table(SWEEP, PLACES).strip()
 
 
 def test_every_env_of_the_list_has_a_result_and_holds() -> None:
@@ -96,14 +96,14 @@ def test_every_env_of_the_list_has_a_result_and_holds() -> None:
 
 def test_the_page_tells_a_failure_and_keeps_the_text_around_the_table(tmp_path: Any) -> None:
     places = Places(tmp_path)
-    page = tmp_path / "docs" / "worlds.md"
+    page = tmp_path / "docs" / "envs.md"
     page.parent.mkdir()
     (tmp_path / "proofs").mkdir()
-    (tmp_path / "proofs" / "worlds.yaml").write_text("envs: {classic/no_such_v1: , classic/rps_v2: }\n")
+    (tmp_path / "proofs" / "envs.yaml").write_text("envs: {classic/no_such_v1: , classic/rps_v2: }\n")
     page.write_text(f"before\n{BEGIN}\nan earlier table\n{END}\nafter\n")
     sweep = read_sweep(places)
     write_case(sweep.cases[0], places, CaseResult("classic/no_such_v1", failure="check: cannot be loaded | at all"))
-    assert write_worlds_page(sweep, places) == page
+    assert write_envs_page(sweep, places) == page
     text = page.read_text()
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
@@ -119,7 +119,7 @@ def test_the_command_runs_an_env_once_and_fails_for_one_that_cannot_be_loaded(
 ) -> None:
     (tmp_path / "proofs").mkdir()
     (tmp_path / "proofs" / "proofs.yaml").write_text("{}\n")
-    (tmp_path / "proofs" / "worlds.yaml").write_text("envs: {classic/rps_v2: , classic/no_such_v1: }\n")
+    (tmp_path / "proofs" / "envs.yaml").write_text("envs: {classic/rps_v2: , classic/no_such_v1: }\n")
     assert main(["--only", "classic/rps*"], tmp_path) == 0
     assert main(["--only", "classic/*"], tmp_path) == 1
     out = capsys.readouterr().out

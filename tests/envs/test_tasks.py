@@ -1,4 +1,4 @@
-"""What a copy of a world was told to play reaches every copy and is never lost."""
+"""What a copy of an env was told to play reaches every copy and is never lost."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import pytest
 from gymnasium import spaces
 
 import marl
-from marl.envs.registry import make_world
+from marl.envs.registry import make_batched_env
 from marl.rollout.ray_pool import RayPool
 from marl.rollout.worker import RolloutWorker
 from tests.envs.taught import LENGTH, Taught, TaughtGym, TaughtWithState
-from tests.worlds import worker_for
+from tests.small_envs import worker_for
 
 SMALL = {
     "train_batch_size": 16, "sgd_minibatch_size": 16, "num_sgd_iter": 1, "fcnet_hiddens": [4], "num_envs_per_worker": 2,
     "evaluation": {"interval": 0, "episodes": 2},
 }  # fmt: skip
-WORLDS = [Taught, TaughtWithState]
+ENVS = [Taught, TaughtWithState]
 
 
 def trainer_for(env: Any, **keys: Any) -> marl.Trainer:
@@ -29,7 +29,7 @@ def trainer_for(env: Any, **keys: Any) -> marl.Trainer:
 
 
 def restored(worker: RolloutWorker, env: Any, **config: Any) -> RolloutWorker:
-    other = worker_for(env, copies=worker.world.num_envs, **config)
+    other = worker_for(env, copies=worker.env.num_envs, **config)
     other.load_state_dict(worker.state_dict())
     return other
 
@@ -38,14 +38,14 @@ def restored(worker: RolloutWorker, env: Any, **config: Any) -> RolloutWorker:
 
 
 def test_the_copies_that_functions_see_are_the_users_own_objects() -> None:
-    world = make_world(Taught, 2, {})
-    lane: Any = world.lane(1)
-    assert isinstance(lane, Taught)
-    assert lane.place == (0, 1)
-    lane.pay = 7.0
-    assert world.envs[1].pay == 7.0  # type: ignore[attr-defined]
-    lane.set_phase(3)
-    assert world.told == [{}, {"set_phase": 3}]
+    env = make_batched_env(Taught, 2, {})
+    sub_env: Any = env.sub_env(1)
+    assert isinstance(sub_env, Taught)
+    assert sub_env.place == (0, 1)
+    sub_env.pay = 7.0
+    assert env.envs[1].pay == 7.0  # type: ignore[attr-defined]
+    sub_env.set_phase(3)
+    assert env.told == [{}, {"set_phase": 3}]
 
 
 class Paying(gym.Env[int, int]):
@@ -66,53 +66,53 @@ class Paying(gym.Env[int, int]):
 
 
 def test_a_gymnasium_env_without_tasks_is_reached_behind_its_adapter() -> None:
-    lane = make_world("CartPole-v1", 1, {}).lane(0)
-    assert type(lane).__name__ == "CartPoleEnv"
-    assert not hasattr(lane, "set_task")
+    sub_env = make_batched_env("CartPole-v1", 1, {}).sub_env(0)
+    assert type(sub_env).__name__ == "CartPoleEnv"
+    assert not hasattr(sub_env, "set_task")
     with trainer_for(Paying) as trainer:
         trainer.workers.foreach_env(lambda env: setattr(env, "speed", 3.0))
         assert trainer.train()["episode_reward_max"] == 6.0
 
 
 def test_a_pettingzoo_env_is_reached_behind_its_adapter_and_wrappers() -> None:
-    lane = make_world("pettingzoo:classic/tictactoe_v3", 1, {}).lane(0)
-    assert type(lane).__name__ == "raw_env"
+    sub_env = make_batched_env("pettingzoo:classic/tictactoe_v3", 1, {}).sub_env(0)
+    assert type(sub_env).__name__ == "raw_env"
     wrappers = marl.envs.wrappers.read_wrappers([{"frame_stack_v1": {"stack_size": 2}}])
-    lane = make_world(Taught, 1, {}, wrappers=wrappers).lane(0)
-    assert isinstance(lane, Taught)
+    sub_env = make_batched_env(Taught, 1, {}, wrappers=wrappers).sub_env(0)
+    assert isinstance(sub_env, Taught)
 
 
 @pytest.mark.parametrize("verb", ["set_task", "set_phase"])
 def test_tasks_reach_gymnasium_envs_and_members_of_groups_through_their_wrappers(verb: str) -> None:
     groups = {"pair": ["a_0", "a_1"]}
     grouped = [{"with_agent_groups": {"groups": groups}}]
-    inner = make_world(Taught, 1, {}, wrappers=marl.envs.wrappers.read_wrappers(grouped)).lane(0)
-    single = make_world(TaughtGym, 1, {}).lane(0)
-    for lane, env in ((inner, inner.env), (single, single)):  # type: ignore[attr-defined]
-        getattr(lane, verb)(3)
+    inner = make_batched_env(Taught, 1, {}, wrappers=marl.envs.wrappers.read_wrappers(grouped)).sub_env(0)
+    single = make_batched_env(TaughtGym, 1, {}).sub_env(0)
+    for env_id, env in ((inner, inner.env), (single, single)):  # type: ignore[attr-defined]
+        getattr(env_id, verb)(3)
         assert getattr(env, verb.removeprefix("set_")) == 3
 
 
-def test_tasks_reach_a_world_of_ours_behind_wrappers_of_supersuit() -> None:
+def test_tasks_reach_an_env_of_ours_behind_wrappers_of_supersuit() -> None:
     wrappers = marl.envs.wrappers.read_wrappers([{"frame_stack_v1": {"stack_size": 2}}])
-    world = make_world(Taught, 1, {}, wrappers=wrappers)
-    world.lane(0).set_task(4.0)  # type: ignore[attr-defined]
-    world.reset(np.array([0]), np.array([0]))
-    assert world.step([np.zeros((1, 2), np.int64)]).rewards.tolist() == [[4.0, 4.0]]
+    env = make_batched_env(Taught, 1, {}, wrappers=wrappers)
+    env.sub_env(0).set_task(4.0)  # type: ignore[attr-defined]
+    env.reset(np.array([0]), np.array([0]))
+    assert env.step([np.zeros((1, 2), np.int64)]).rewards.tolist() == [[4.0, 4.0]]
 
 
 def test_a_native_stage_is_told_through_one_lane_of_a_wrapped_copy() -> None:
     inside = marl.make_env("fast:simple_tag", {"curriculum": True})
     inside.set_task(2)  # type: ignore[attr-defined]
     inside.reset(seed=0)
-    assert inside.world.stage.tolist() == [2]  # type: ignore[attr-defined]
+    assert inside.env.stage.tolist() == [2]  # type: ignore[attr-defined]
     assert not hasattr(marl.make_env("two_step_game"), "set_task")
 
 
 # -- remembering ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("env", [*WORLDS, TaughtGym])
+@pytest.mark.parametrize("env", [*ENVS, TaughtGym])
 def test_a_task_survives_save_and_restore(env: type, tmp_path: Path) -> None:
     with trainer_for(env) as trainer:
         trainer.train()
@@ -126,7 +126,7 @@ def test_a_task_survives_save_and_restore(env: type, tmp_path: Path) -> None:
     assert paid == (9 if env is TaughtGym else 2 * LENGTH * 3)
 
 
-def test_a_task_survives_a_world_that_is_built_anew_for_each_episode() -> None:
+def test_a_task_survives_an_env_that_is_built_anew_for_each_episode() -> None:
     with trainer_for(Taught, fresh_env_per_episode=True) as trainer:
         trainer.workers.foreach_env(lambda copy: copy.set_task(2))
         trainer.train()
@@ -148,9 +148,9 @@ def test_an_episode_whose_task_changed_in_its_middle_goes_on_exactly(late: bool,
     once = restored(worker, env, fresh_env_per_episode=fresh)
     twice = restored(once, env, fresh_env_per_episode=fresh)  # nothing of the history is lost on the way
     for other in (once, twice):
-        assert other.world.told == [{"set_task": 5.0}, {"set_task": 1.0, "set_phase": 2}]
+        assert other.env.told == [{"set_task": 5.0}, {"set_task": 1.0, "set_phase": 2}]
     rewards = [one.collect(3).batch.rewards[:, :, 0].tolist() for one in (worker, once, twice)]
-    first = 1.0 if late else 5.0  # a late world ends its episode, two more steps, as it began it
+    first = 1.0 if late else 5.0  # a late env ends its episode, two more steps, as it began it
     assert rewards[0] == [[first, 21.0], [first, 21.0], [5.0, 21.0]]
     assert rewards[1:] == [rewards[0]] * 2
 
@@ -166,7 +166,7 @@ def test_restoring_a_time_before_the_task_takes_it_back(tmp_path: Path) -> None:
         assert trainer.evaluate()["episode_reward_mean"] == 0
 
 
-def test_stages_of_a_native_world_survive_and_reach_evaluation(tmp_path: Path) -> None:
+def test_stages_of_a_native_env_survive_and_reach_evaluation(tmp_path: Path) -> None:
     keys: dict[str, Any] = {
         "env_config": {"curriculum": True, "max_cycles": 5},
         "evaluation": {"interval": 0, "episodes": 2},
@@ -176,7 +176,7 @@ def test_stages_of_a_native_world_survive_and_reach_evaluation(tmp_path: Path) -
         worker = trainer.workers.local_worker()
         trainer.evaluate()
         assert worker._evaluator is not None
-        return worker.world.stage.tolist(), worker._evaluator.world.stage.tolist()  # type: ignore[attr-defined]
+        return worker.env.stage.tolist(), worker._evaluator.env.stage.tolist()  # type: ignore[attr-defined]
 
     with trainer_for("fast:simple_tag", **keys) as trainer:
         trainer.workers.foreach_env(lambda copy: copy.set_task(2))
@@ -198,7 +198,7 @@ def test_evaluation_plays_the_task_that_training_was_told() -> None:
         assert trainer.evaluate()["episode_reward_mean"] == 2 * LENGTH * 10
 
 
-def test_an_evaluation_world_of_its_own_is_told_nothing() -> None:
+def test_an_evaluation_env_of_its_own_is_told_nothing() -> None:
     with trainer_for(Taught, evaluation={"interval": 0, "episodes": 2, "env": Taught}) as trainer:
         trainer.workers.foreach_env(lambda copy: copy.set_task(1))
         assert trainer.evaluate()["episode_reward_mean"] == 0
@@ -247,7 +247,7 @@ class Later(marl.Callbacks):
     """Gives every episode a task of its own: 7."""
 
     def on_episode_start(self, *, base_env: Any, env_index: int, **kwargs: Any) -> None:
-        base_env.lane(env_index).set_task(7)
+        base_env.sub_env(env_index).set_task(7)
 
 
 @pytest.mark.ray

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from marl.data.task import Array, Ints
-from marl.envs.batched import Frame
+from marl.envs.batched import StepOutput
 from marl.envs.games.traffic import ALIVE, TrafficGames
 
 BUSY = {"arrival_rate": 0.5, "max_cars": 5, "spare_names": 2, "failure_rate": 0.3, "episode_length": 40}
 Rule: TypeAlias = Callable[[Array, np.random.Generator], Ints]
 
 
-def started(num_envs: int = 1, seed: int = 0, **env_config: object) -> tuple[TrafficGames, Frame]:
+def started(num_envs: int = 1, seed: int = 0, **env_config: object) -> tuple[TrafficGames, StepOutput]:
     games = TrafficGames(num_envs, env_config)
     return games, games.reset(np.arange(num_envs), np.arange(num_envs) + seed)
 
@@ -28,7 +28,7 @@ def town(*cars: tuple[int, int], **env_config: object) -> TrafficGames:
     return games
 
 
-def step(games: TrafficGames, go: tuple[int, ...], green: tuple[int, ...] = (0, 0)) -> Frame:
+def step(games: TrafficGames, go: tuple[int, ...], green: tuple[int, ...] = (0, 0)) -> StepOutput:
     cars = np.zeros((1, games.cars), np.int64)
     cars[0, : len(go)] = go
     return games.step([cars, np.array([green])])
@@ -39,7 +39,7 @@ def random_actions(games: TrafficGames, rng: np.random.Generator, share_go: floa
     return [(rng.random(shape) < share_go).astype(int), rng.integers(2, size=(games.num_envs, games.lights))]
 
 
-def shown(frame: Frame) -> list[Array]:
+def shown(frame: StepOutput) -> list[Array]:
     """Everything in a frame that a collector reads, copied."""
     columns = [
         *frame.obs,
@@ -64,7 +64,7 @@ def assert_same(one: list[Array], other: list[Array]) -> None:
 class Witness:
     """Follows the frames of all lanes and checks that they tell one consistent story of who is alive."""
 
-    def __init__(self, games: TrafficGames, frame: Frame) -> None:
+    def __init__(self, games: TrafficGames, frame: StepOutput) -> None:
         self.games = games
         self.alive = np.zeros(frame.present.shape, bool)
         self.names: dict[tuple[int, int], str] = {}
@@ -73,57 +73,57 @@ class Witness:
         self.see_births(frame, may_be_taken=~self.alive)
         self.check_present(frame)
 
-    def see_births(self, frame: Frame, may_be_taken: Array) -> None:
+    def see_births(self, frame: StepOutput, may_be_taken: Array) -> None:
         assert len(set(frame.born)) == len(frame.born)
-        for lane, seat in frame.born:
-            assert may_be_taken[lane, seat]
-            name = self.games.agent_at(lane, seat)
-            living = {self.names[lane, s] for s in np.flatnonzero(self.alive[lane]).tolist()}
+        for env_id, seat in frame.born:
+            assert may_be_taken[env_id, seat]
+            name = self.games.agent_at(env_id, seat)
+            living = {self.names[env_id, s] for s in np.flatnonzero(self.alive[env_id]).tolist()}
             assert name not in living
             assert name.startswith("car_" if seat < self.games.cars else "traffic_light_")
-            if name in self.ended_before[lane]:
+            if name in self.ended_before[env_id]:
                 self.came_back.add(name)
-            self.names[lane, seat] = name
-            self.alive[lane, seat] = True
+            self.names[env_id, seat] = name
+            self.alive[env_id, seat] = True
 
-    def check_present(self, frame: Frame) -> None:
+    def check_present(self, frame: StepOutput) -> None:
         cars = self.games.cars
         due = self.games.clock % self.games.config.light_period == 0
         expected = self.alive.copy()
         expected[:, cars:] &= due[:, None]
         expected[frame.over] = False
         np.testing.assert_array_equal(frame.present, expected)
-        for lane, seat in np.argwhere(self.alive).tolist():
-            assert self.games.agent_at(lane, seat) == self.names[lane, seat]
+        for env_id, seat in np.argwhere(self.alive).tolist():
+            assert self.games.agent_at(env_id, seat) == self.names[env_id, seat]
         for seen in frame.obs:
             assert seen.dtype == np.float32
             assert ((seen >= 0) & (seen <= 1)).all()
 
-    def see_step(self, frame: Frame) -> None:
+    def see_step(self, frame: StepOutput) -> None:
         ended = frame.terminated | frame.truncated
         assert not (frame.terminated & frame.truncated).any()
         assert not (ended & ~self.alive).any()
         assert not frame.rewards[~self.alive].any()
         assert not frame.present[ended].any()
         assert not frame.blind.any()
-        for lane, seat in np.argwhere(ended).tolist():
-            assert self.games.agent_at(lane, seat) == self.names[lane, seat]
-            self.ended_before[lane].add(self.names[lane, seat])
+        for env_id, seat in np.argwhere(ended).tolist():
+            assert self.games.agent_at(env_id, seat) == self.names[env_id, seat]
+            self.ended_before[env_id].add(self.names[env_id, seat])
         free = ~self.alive
         self.alive &= ~ended
-        names_just_ended = {(lane, self.names[lane, seat]) for lane, seat in np.argwhere(ended).tolist()}
+        names_just_ended = {(env_id, self.names[env_id, seat]) for env_id, seat in np.argwhere(ended).tolist()}
         self.see_births(frame, may_be_taken=free)
-        assert not names_just_ended & {(lane, self.names[lane, seat]) for lane, seat in frame.born}
+        assert not names_just_ended & {(env_id, self.names[env_id, seat]) for env_id, seat in frame.born}
         assert not self.alive[frame.over].any()
         self.check_present(frame)
         for kind, seen in zip(self.games.kinds, frame.obs, strict=True):
             assert not seen[~(self.alive | ended)[:, kind.seats]].any()
 
-    def see_reset(self, frame: Frame, lanes: Ints) -> None:
-        self.alive[lanes] = False
-        for lane in lanes.tolist():
-            self.ended_before[lane].clear()
-        assert {lane for lane, _ in frame.born} == set(lanes.tolist())
+    def see_reset(self, frame: StepOutput, env_ids: Ints) -> None:
+        self.alive[env_ids] = False
+        for env_id in env_ids.tolist():
+            self.ended_before[env_id].clear()
+        assert {env_id for env_id, _ in frame.born} == set(env_ids.tolist())
         self.see_births(frame, may_be_taken=~self.alive)
         assert not frame.over.any()
         self.check_present(frame)
@@ -137,9 +137,9 @@ def test_frames_tell_one_story_of_who_is_alive_in_thousands_of_random_steps(ligh
         frame = games.step(random_actions(games, rng, share_go=0.8))
         witness.see_step(frame)
         if frame.over.any():
-            lanes = np.flatnonzero(frame.over)
-            frame = games.reset(lanes, 1000 * number + lanes)
-            witness.see_reset(frame, lanes)
+            env_ids = np.flatnonzero(frame.over)
+            frame = games.reset(env_ids, 1000 * number + env_ids)
+            witness.see_reset(frame, env_ids)
         elif number == 7:  # one lane out of step with the others, as after an early end
             witness.see_reset(games.reset(np.array([2]), np.array([5])), np.array([2]))
     assert {name.split("_")[0] for name in witness.came_back} == {"car", "traffic"}
@@ -165,7 +165,7 @@ def test_an_episode_follows_from_its_seed_whatever_the_number_of_lanes() -> None
         actions = random_actions(many[0], rng)
         frame, alone = many[0].step(actions), one[0].step([a[3:4] for a in actions])
         assert_same([column[3:4] for column in shown(frame)], shown(alone))
-        assert [seat for lane, seat in frame.born if lane == 3] == [seat for _, seat in alone.born]
+        assert [seat for env_id, seat in frame.born if env_id == 3] == [seat for _, seat in alone.born]
         for _, seat in alone.born:
             assert one[0].agent_at(0, seat) == many[0].agent_at(3, seat)
 

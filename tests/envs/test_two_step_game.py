@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from marl.envs.batched import Frame
+from marl.envs.batched import StepOutput
 from marl.envs.games.two_step import TwoStepGames
 
 ALL_MOVES = [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
-def started(num_envs: int = 4, seed: int = 0, **env_config: object) -> tuple[TwoStepGames, Frame]:
+def started(num_envs: int = 4, seed: int = 0, **env_config: object) -> tuple[TwoStepGames, StepOutput]:
     games = TwoStepGames(num_envs, env_config)
     return games, games.reset(np.arange(num_envs), np.arange(num_envs) + seed)
 
 
-def branch(chosen_by_first: int, **env_config: object) -> tuple[TwoStepGames, Frame]:
+def branch(chosen_by_first: int, **env_config: object) -> tuple[TwoStepGames, StepOutput]:
     """Four games after their first step; the second agent's first action differs and must not matter."""
     games, _ = started(**env_config)
     return games, games.step([np.array([[chosen_by_first, second] for second in (0, 1, 0, 1)])])
@@ -99,10 +99,10 @@ def test_logits_draw_the_move_by_softmax() -> None:
 
 
 def test_moves_drawn_from_logits_depend_on_the_seed_only() -> None:
-    def played(lanes: int, seed: int) -> tuple[int, float]:
-        games = TwoStepGames(lanes, {"actions_are_logits": True})
-        games.reset(np.arange(lanes), np.array([*range(1000, 1000 + lanes - 1), seed]))
-        even = np.zeros((lanes, 2, 2), np.float32)
+    def played(env_ids: int, seed: int) -> tuple[int, float]:
+        games = TwoStepGames(env_ids, {"actions_are_logits": True})
+        games.reset(np.arange(env_ids), np.array([*range(1000, 1000 + env_ids - 1), seed]))
+        even = np.zeros((env_ids, 2, 2), np.float32)
         games.step([even])
         return int(games.where[-1]), float(games.step([even]).rewards[-1].sum())
 

@@ -12,9 +12,9 @@ import torch
 import vmas
 
 import marl
-from marl.envs.batched import Frame
-from marl.envs.adapters.vmas import VmasWorld, vmas_world
-from marl.envs.registry import make_world
+from marl.envs.adapters.vmas import VmasEnv, vmas_env
+from marl.envs.batched import StepOutput
+from marl.envs.registry import make_batched_env
 from marl.errors import ConfigError, EnvError, UnknownNameError
 from marl.training.trainer import Trainer
 
@@ -27,18 +27,18 @@ SHARED_GOAL = ["simple_reference", "simple_speaker_listener"]  # one goal for al
 MOVES_OTHERS = ["waterfall"]  # a joint pulls its body to the middle in all copies
 
 
-def world(scenario: str, copies: int, **env_config: Any) -> VmasWorld:
-    made = make_world(f"vmas:{scenario}", copies, env_config)
-    assert isinstance(made, VmasWorld)
+def new_env(scenario: str, copies: int, **env_config: Any) -> VmasEnv:
+    made = make_batched_env(f"vmas:{scenario}", copies, env_config)
+    assert isinstance(made, VmasEnv)
     return made
 
 
-def started(scenario: str, copies: int = 3, seed: int = 10, **env_config: Any) -> tuple[VmasWorld, Frame]:
-    games = world(scenario, copies, **env_config)
+def started(scenario: str, copies: int = 3, seed: int = 10, **env_config: Any) -> tuple[VmasEnv, StepOutput]:
+    games = new_env(scenario, copies, **env_config)
     return games, games.reset(np.arange(copies), np.arange(copies) + seed)
 
 
-def actions(games: VmasWorld, rng: np.random.Generator) -> list[np.ndarray]:
+def actions(games: VmasEnv, rng: np.random.Generator) -> list[np.ndarray]:
     columns = []
     for kind in games.kinds:
         shape = (games.num_envs, kind.size, *kind.action_shape)
@@ -51,12 +51,12 @@ def actions(games: VmasWorld, rng: np.random.Generator) -> list[np.ndarray]:
     return columns
 
 
-def shown(frame: Frame) -> list[np.ndarray]:
+def shown(frame: StepOutput) -> list[np.ndarray]:
     return [column.copy() for column in (*frame.obs, frame.rewards, frame.terminated, frame.truncated, frame.over)]
 
 
-def played(games: VmasWorld, steps: int, rng: np.random.Generator, seed: int = 500) -> list[list[np.ndarray]]:
-    """What the world shows while it plays at random and starts ended episodes anew."""
+def played(games: VmasEnv, steps: int, rng: np.random.Generator, seed: int = 500) -> list[list[np.ndarray]]:
+    """What the env shows while it plays at random and starts ended episodes anew."""
     log = []
     for step in range(steps):
         frame = games.step(actions(games, rng))
@@ -77,13 +77,13 @@ def same(one: list[list[np.ndarray]], two: list[list[np.ndarray]]) -> bool:
 
 @pytest.mark.parametrize("continuous", [True, False])
 @pytest.mark.parametrize("scenario", ["balance", "simple_tag", "simple_adversary", "diff_drive"])
-def test_stepping_the_world_is_stepping_vmas(scenario: str, continuous: bool) -> None:
+def test_stepping_the_env_is_stepping_vmas(scenario: str, continuous: bool) -> None:
     games, frame = started(scenario, copies=3, continuous_actions=continuous)
     env = vmas.make_env(scenario, num_envs=3, continuous_actions=continuous, terminated_truncated=True)
     env.reset(seed=10)
-    for lane in range(3):
-        env.seed(10 + lane)
-        env.reset_at(lane)
+    for env_id in range(3):
+        env.seed(10 + env_id)
+        env.reset_at(env_id)
     seats = {name: seat for seat, name in enumerate(games.seat_names)}
     place = {agent: (k, i) for k, kind in enumerate(games.kinds) for i, agent in enumerate(kind.agents)}
     rng = np.random.default_rng(0)
@@ -105,7 +105,7 @@ def test_the_start_of_an_episode_follows_from_its_seed_alone(scenario: str) -> N
     first_obs = [column.copy() for column in first.obs]
     played(many, 3, np.random.default_rng(0))
     later = [column[1].copy() for column in many.reset(np.array([1]), np.array([22])).obs]
-    alone = world(scenario, 1).reset(np.array([0]), np.array([22])).obs
+    alone = new_env(scenario, 1).reset(np.array([0]), np.array([22])).obs
     for k in range(len(many.kinds)):
         assert np.array_equal(first_obs[k][2], alone[k][0])
         assert np.array_equal(later[k], alone[k][0])
@@ -116,7 +116,7 @@ def test_with_one_copy_the_whole_episode_follows_from_its_seed() -> None:
     keys = {"respawn_at_catch": True, "max_steps": 40}  # whoever is caught starts again at a random place
     logs = []
     for seed in (3, 3, 4):
-        games = world("simple_tag", 1, **keys)
+        games = new_env("simple_tag", 1, **keys)
         games.reset(np.array([0]), np.array([99]))
         played(games, 7, np.random.default_rng(1))
         games.reset(np.array([0]), np.array([seed]))
@@ -150,7 +150,7 @@ def test_vmas_leaves_everybody_elses_generators_alone() -> None:
     assert before[2] == random.getstate()
 
 
-def test_another_vmas_world_in_the_process_changes_nothing() -> None:
+def test_another_vmas_env_in_the_process_changes_nothing() -> None:
     logs = []
     for with_other in (False, True):
         games, _ = started("simple_tag", copies=2, respawn_at_catch=True)
@@ -175,33 +175,33 @@ def test_running_out_of_time_truncates_and_the_scenarios_own_end_terminates() ->
     rng = np.random.default_rng(0)
     while not ended.over.any():
         ended = games.step(actions(games, rng))
-    lane = int(np.flatnonzero(ended.over)[0])
-    assert ended.terminated[lane].all()
-    assert not ended.truncated[lane].any()
+    env_id = int(np.flatnonzero(ended.over)[0])
+    assert ended.terminated[env_id].all()
+    assert not ended.truncated[env_id].any()
 
 
 def test_agents_with_different_spaces_are_kinds() -> None:
-    games = world("simple_tag", 2)
+    games = new_env("simple_tag", 2)
     assert [(kind.name, kind.size, kind.obs_width) for kind in games.kinds] == [("adversary", 3, 16), ("agent", 1, 14)]
-    speaking = world("simple_speaker_listener", 2, continuous_actions=False)
+    speaking = new_env("simple_speaker_listener", 2, continuous_actions=False)
     assert [kind.action_space.n for kind in speaking.kinds] == [27, 9]  # type: ignore[attr-defined]
 
 
 def test_keys_of_the_scenario_are_passed_on_and_others_refused() -> None:
-    assert world("balance", 2, n_agents=5).kinds[0].size == 5
-    mixed = world("balance", 2, continuous_actions=False, multidiscrete_actions=True)
+    assert new_env("balance", 2, n_agents=5).kinds[0].size == 5
+    mixed = new_env("balance", 2, continuous_actions=False, multidiscrete_actions=True)
     assert mixed.kinds[0].action_space.nvec.tolist() == [3, 3]  # type: ignore[attr-defined]
     assert played(mixed, 2, np.random.default_rng(0))
     with pytest.raises(ConfigError, match=r"n_agent'.*For every scenario there are continuous_actions"):
-        world("balance", 2, n_agent=5)
+        new_env("balance", 2, n_agent=5)
     with pytest.raises(ConfigError, match="may not set 'wrapper'"):
-        world("balance", 2, wrapper="gym")
+        new_env("balance", 2, wrapper="gym")
     with pytest.raises(ConfigError, match="max_steps"):
-        world("balance", 2, max_steps=0)
+        new_env("balance", 2, max_steps=0)
 
 
 def test_observations_in_dicts_are_joined() -> None:
-    plain, joined = world("football", 2), world("football", 2, dict_obs=True)
+    plain, joined = new_env("football", 2), new_env("football", 2, dict_obs=True)
     assert joined.reset(np.arange(2), np.arange(2)).obs[0].shape == (2, 3, joined.kinds[0].obs_width)
     assert joined.kinds[0].obs_width == plain.kinds[0].obs_width
 
@@ -214,11 +214,11 @@ def test_actions_that_vmas_refuses_name_env_and_worker() -> None:
 
 def test_resetting_together_draws_all_starts_from_the_first_seed() -> None:
     seeds = np.array([5, 6, 7])
-    together = world("balance", 3, reset_together=True)
+    together = new_env("balance", 3, reset_together=True)
     env = vmas.make_env("balance", num_envs=3)
     wanted = torch.stack(env.reset(seed=5), dim=1).numpy()
     assert np.array_equal(together.reset(np.arange(3), seeds).obs[0], wanted)
-    apart = world("balance", 3).reset(np.array([1]), np.array([6])).obs[0][1]
+    apart = new_env("balance", 3).reset(np.array([1]), np.array([6])).obs[0][1]
     assert np.array_equal(together.reset(np.array([1]), np.array([6])).obs[0][1], apart)
 
 
@@ -227,7 +227,7 @@ def check_resuming(scenario: str, **env_config: Any) -> None:
     played(games, 7, np.random.default_rng(0))
     state = games.get_state()
     future = played(games, 8, np.random.default_rng(1))
-    fresh = world(scenario, 3, max_steps=5, **env_config)
+    fresh = new_env(scenario, 3, max_steps=5, **env_config)
     frame = fresh.set_state(state)
     assert np.array_equal(frame.obs[0], state["obs"][0])
     assert not frame.over.any()
@@ -237,7 +237,7 @@ def check_resuming(scenario: str, **env_config: Any) -> None:
 
 
 @pytest.mark.parametrize("scenario", ["balance", "simple_tag", "simple_adversary", "football"])
-def test_a_world_taken_up_in_the_middle_has_the_same_future(scenario: str) -> None:
+def test_an_env_taken_up_in_the_middle_has_the_same_future(scenario: str) -> None:
     check_resuming(scenario)
 
 
@@ -252,7 +252,7 @@ def test_every_scenario_resumes_exactly(scenario: str) -> None:
 def test_every_scenario_starts_by_seed_and_resets_apart_but_for_the_named_exceptions(scenario: str) -> None:
     many, frame = started(scenario, copies=4)
     row = [column[2].copy() for column in frame.obs]
-    alone = world(scenario, 1).reset(np.array([0]), np.array([12])).obs
+    alone = new_env(scenario, 1).reset(np.array([0]), np.array([12])).obs
     by_seed = all(np.array_equal(a, b[0]) for a, b in zip(row, alone, strict=True))
     assert by_seed == (scenario not in [*NOISY, *BY_LANE, *SHARED_GOAL])
     played(many, 3, np.random.default_rng(0))
@@ -277,14 +277,14 @@ def test_a_picture_of_a_lane_is_drawn_without_a_display() -> None:
 
 def test_unknown_scenarios_are_told_with_the_nearest_name() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'balance'"):
-        make_world("vmas:balanc", 1, {})
+        make_batched_env("vmas:balanc", 1, {})
 
 
 def test_a_missing_package_is_told_with_the_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    vmas_world.cache_clear()
+    vmas_env.cache_clear()
     monkeypatch.setitem(sys.modules, "vmas", None)
     with pytest.raises(ConfigError, match=r"pip install vmas"):
-        make_world("vmas:balance", 1, {})
+        make_batched_env("vmas:balance", 1, {})
 
 
 def test_the_checker_passes_but_for_what_vmas_shares_between_copies() -> None:
@@ -298,7 +298,7 @@ def test_which_bodies_are_tested_for_contact_depends_on_all_copies() -> None:
     parted = []
     for trial in (7, 10):
         rng = np.random.default_rng(trial)
-        crowd, alone = world("balance", 3), world("balance", 1)
+        crowd, alone = new_env("balance", 3), new_env("balance", 1)
         crowd.reset(np.arange(3), np.arange(3) + 40 + trial)
         for _ in range(3):
             crowd.step([rng.uniform(-1, 1, (3, 3, 2)).astype(np.float32)])
@@ -322,7 +322,7 @@ def test_the_dict_api_plays_one_copy() -> None:
 
 
 @pytest.mark.parametrize(("algo", "continuous"), [("ppo", True), ("qmix", False)])
-def test_training_runs_over_the_batched_world(algo: str, continuous: bool) -> None:
+def test_training_runs_over_the_batched_env(algo: str, continuous: bool) -> None:
     keys: dict[str, Any] = {"num_envs_per_worker": 8, "fcnet_hiddens": [16]}
     keys |= {"train_batch_size": 160} if algo == "ppo" else {"learning_starts": 50, "timesteps_per_iteration": 160}
     keys["env_config"] = {"max_steps": 10, "continuous_actions": continuous}

@@ -64,7 +64,7 @@ def test_supersuit_wraps_turn_based_and_gymnasium_envs():
     assert np.shape(obs) == (12,)
 
 
-def test_supersuit_wraps_worlds_of_ours():
+def test_supersuit_wraps_envs_of_ours():
     env = marl.make_env("fast:simple_spread", {}, [{"frame_stack_v1": {"stack_size": 2}}])
     one = marl.make_env("fast:simple_spread").observation_space("agent_0").shape[0]
     obs, _ = env.reset(seed=0)
@@ -77,10 +77,10 @@ def test_a_wrapper_of_the_user_is_found_by_path_and_by_registered_name():
     for wrapper, factor in ((f"{__name__}:Doubled", 2.0), ("doubled", 3.0)):
         env = marl.make_env("two_step_game", {}, [{wrapper: {"factor": factor}}])
         rewards = []
-        for world in (base, env):
-            world.reset(seed=0)
-            world.step({"agent_0": 0, "agent_1": 0})
-            rewards.append(sum(world.step({"agent_0": 0, "agent_1": 0})[1].values()))
+        for batched_env in (base, env):
+            batched_env.reset(seed=0)
+            batched_env.step({"agent_0": 0, "agent_1": 0})
+            rewards.append(sum(batched_env.step({"agent_0": 0, "agent_1": 0})[1].values()))
         assert rewards == [7.0, 7.0 * factor]
 
 
@@ -98,7 +98,7 @@ def test_wrappers_are_kept_in_checkpoints(tmp_path):
 
     player = load_player(path, frozenset())
     player.begin(np.array([0]), np.array([1]))
-    assert isinstance(player.world.lane(0), Doubled)
+    assert isinstance(player.env.sub_env(0), Doubled)
 
 
 @pytest.mark.ray

@@ -54,11 +54,11 @@ def town() -> CongestionGame:
 
 
 def delays_of(choices: tuple[int, ...]) -> list[float]:
-    """What each driver of the town spends, as the world pays it; choices are paths of the own trip."""
-    world = CongestionGames(1, TOWN)
-    world.reset(np.arange(1), np.arange(1))
-    actions = [np.array([[choices[int(agent.split("_")[1])] for agent in kind.agents]]) for kind in world.kinds]
-    paid = dict(zip(world.seat_names, world.step(actions).rewards[0], strict=True))
+    """What each driver of the town spends, as the env pays it; choices are paths of the own trip."""
+    env = CongestionGames(1, TOWN)
+    env.reset(np.arange(1), np.arange(1))
+    actions = [np.array([[choices[int(agent.split("_")[1])] for agent in kind.agents]]) for kind in env.kinds]
+    paid = dict(zip(env.seat_names, env.step(actions).rewards[0], strict=True))
     return [-float(paid[f"driver_{i}"]) for i in range(5)]
 
 
@@ -80,7 +80,7 @@ def test_a_bpr_edge_takes_its_free_flow_time_when_empty_and_15_percent_more_at_c
     assert town.edge_delays(np.full(5, 3.0))[4] == pytest.approx(1 + 0.5 * 2**2.5)
 
 
-def test_nash_conv_by_counts_is_what_drivers_of_the_world_can_save(town: CongestionGame) -> None:
+def test_nash_conv_by_counts_is_what_drivers_of_the_env_can_save(town: CongestionGame) -> None:
     for play in plays()[::7]:
         saved = 0.0
         for driver, own in enumerate(play):

@@ -39,7 +39,7 @@ def test_about_95_of_100_intervals_hold_the_true_rating() -> None:
     assert 0.91 <= np.mean(held) <= 0.99
 
 
-def test_ratings_of_a_transitive_world_are_recovered() -> None:
+def test_ratings_of_a_transitive_env_are_recovered() -> None:
     truth = np.array([0.8, 0.3, -0.1, -1.0])
     share = 1 / (1 + np.exp(truth - truth[:, None]))
     found = elo(PayoffTensor.two_player(2 * share - 1, list("abcd")), prior=1e-6)

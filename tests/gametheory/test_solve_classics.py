@@ -1,4 +1,4 @@
-"""Games by name, drawn at random, and read from matrix worlds."""
+"""Games by name, drawn at random, and read from matrix envs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from marl.errors import ConfigError, UnknownNameError
 from marl.gametheory.classics import NAMES, classic_game, game_of, random_game
 
 
-def test_classics_have_the_tables_and_names_of_the_worlds() -> None:
+def test_classics_have_the_tables_and_names_of_the_envs() -> None:
     for name in CLASSICS:
         payoffs, actions = classic(name)
         game = classic_game(name)
@@ -38,7 +38,7 @@ def test_an_unknown_game_is_refused_with_the_nearest_name() -> None:
         classic_game("stag_hunts")
 
 
-def test_the_game_of_a_matrix_world_is_its_table() -> None:
+def test_the_game_of_a_matrix_env_is_its_table() -> None:
     assert game_of({"game": "chicken", "repetitions": 10}).payoffs.tolist() == classic_game("chicken").payoffs.tolist()
     own = game_of(
         {"payoffs": [[[1, 2, 3], [4, 5, 6]], [[0, 0, 1], [1, 0, 0]]], "actions": [["u", "d"], ["l", "m", "r"]]}

@@ -1,4 +1,4 @@
-"""Trees of worlds: who knows what, what is paid, how chance comes in, and what is refused."""
+"""Trees of envs: who knows what, what is paid, how chance comes in, and what is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from marl.envs.base import ALL, MultiAgentEnv, StepResult
-from marl.envs.registry import make_env, make_world
+from marl.envs.registry import make_batched_env, make_env
 from marl.errors import ConfigError
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.chance import enough
@@ -91,7 +91,7 @@ def test_rewards_on_the_way_are_added_up_and_equal_seeds_count_together() -> Non
     assert expected_values(tree, tree.uniform()) == pytest.approx([0.75, 0.5])
 
 
-def test_world_that_plays_alike_for_all_seeds_is_a_sample_of_one_start_unless_it_says_that_nothing_is_random() -> None:
+def test_env_that_plays_alike_for_all_seeds_is_a_sample_of_one_start_unless_it_says_that_nothing_is_random() -> None:
     tree = build_tree(Guess, {"coin": 1})
     assert tree.sample is not None
     assert (tree.chance, tree.player[0], tree.sample.counts.tolist()) == ("sampled", 0, [1 + enough(1)])
@@ -107,9 +107,9 @@ def test_world_that_plays_alike_for_all_seeds_is_a_sample_of_one_start_unless_it
 
 
 @pytest.mark.parametrize("env", ["matrix_game", "two_step_game", "congestion", "graphical_game"])
-def test_native_worlds_in_which_nothing_is_random_say_so_also_as_dict_worlds(env) -> None:
-    for world in (env, lambda config: make_env(env, config)):
-        assert (build_tree(world).chance, build_tree(world).sample) == ("none", None)
+def test_native_envs_in_which_nothing_is_random_say_so_also_as_dict_envs(env) -> None:
+    for batched_env in (env, lambda config: make_env(env, config)):
+        assert (build_tree(batched_env).chance, build_tree(batched_env).sample) == ("none", None)
     assert build_tree(env, chance_samples=3).chance == "sampled"  # what is asked for is done
 
 
@@ -144,7 +144,7 @@ def test_too_large_trees_are_refused_with_their_size() -> None:
         ("traffic", {}, "fixed list of players"),
     ],
 )
-def test_worlds_without_a_finite_choice_of_moves_are_refused(env, config, match) -> None:
+def test_envs_without_a_finite_choice_of_moves_are_refused(env, config, match) -> None:
     with pytest.raises(ConfigError, match=match):
         build_tree(env, config)
 
@@ -154,7 +154,7 @@ def test_no_chance_samples_are_refused() -> None:
         build_tree(Guess, chance_samples=0)
 
 
-def test_openspiel_world_by_seeds_approaches_the_game_with_explicit_chance() -> None:
+def test_openspiel_env_by_seeds_approaches_the_game_with_explicit_chance() -> None:
     pytest.importorskip("pyspiel")
     sampled = build_tree("openspiel:kuhn_poker", chance_samples=300)
     exact = tree_from_openspiel("kuhn_poker")
@@ -164,15 +164,15 @@ def test_openspiel_world_by_seeds_approaches_the_game_with_explicit_chance() -> 
     assert equilibrium(exact).values[0] == pytest.approx(-1 / 18)
 
 
-def test_openspiel_world_by_its_name_has_the_chance_of_the_game_and_policies_trained_there_fit() -> None:
+def test_openspiel_env_by_its_name_has_the_chance_of_the_game_and_policies_trained_there_fit() -> None:
     pytest.importorskip("pyspiel")
     tree = build_tree("openspiel:kuhn_poker", action_names=("pass", "bet"))
     assert (tree.chance, tree.sample, len(tree)) == ("exact", None, 58)
     assert tree.sets.labels[:2] == ("pass", "bet")
     assert equilibrium(tree).values[0] == pytest.approx(-1 / 18)
-    world = make_world("openspiel:kuhn_poker", 1, {}, with_state=False)
+    batched_env = make_batched_env("openspiel:kuhn_poker", 1, {}, with_state=False)
     assert [(k.agents, k.obs_width, k.columns.sizes, k.masked) for k in tree.kinds] == [
-        (k.agents, k.obs_width, k.columns.sizes, k.masked) for k in world.kinds
+        (k.agents, k.obs_width, k.columns.sizes, k.masked) for k in batched_env.kinds
     ]
 
 

@@ -1,4 +1,4 @@
-"""Chance in trees: listed exactly or sampled with an honest error; what a world says wrongly about itself is refused."""
+"""Chance in trees: listed exactly or sampled with an honest error; what an env says wrongly about itself is refused."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from marl.data.task import Kind
+from marl.data.task import AgentType
 from marl.envs.base import ALL, StepResult
 from marl.envs.batched import NativeEnv
 from marl.envs.games.cards.kuhn import KuhnGames
-from marl.envs.registry import make_world
+from marl.envs.registry import make_batched_env
 from marl.errors import ChanceError, ConfigError
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.chance import enough
+from marl.gametheory.tree.env_walker import Start
 from marl.gametheory.tree.repeats import REPLAYED, courses, parts_at
 from marl.gametheory.tree.response import expected_values, nash_conv
 from marl.gametheory.tree.sampled import gains_with_errors, value_errors
-from marl.gametheory.tree.env_walker import Start
 from marl.gametheory.tree.tree import Behaviour, ChanceSample, Tree
 from marl.gametheory.tree.value import equilibrium
 
@@ -254,7 +254,7 @@ class Dice(CardGame):
         return result._replace(obs={agent: np.float32([card]) for agent, card in result.obs.items()})
 
 
-def test_a_world_that_never_repeats_is_refused_rather_than_measured_on_a_sample() -> None:
+def test_an_env_that_never_repeats_is_refused_rather_than_measured_on_a_sample() -> None:
     with pytest.raises(ConfigError, match=r"200 reset seeds gave 200 different starts.*chance_outcomes\(\)"):
         build_tree(Dice)
     assert build_tree(Dice, chance_samples=5).sample is not None
@@ -330,10 +330,10 @@ class RestlessPennies(NativeEnv):
         del env_config
         self.num_envs, self.turn = num_envs, np.zeros(num_envs, np.int64)
         self.rng = np.random.default_rng(0)
-        self.kinds = (Kind("p", ("a", "b"), spaces.Box(0.0, 1.0, (1,), np.float32), spaces.Discrete(2)),)
+        self.kinds = (AgentType("p", ("a", "b"), spaces.Box(0.0, 1.0, (1,), np.float32), spaces.Discrete(2)),)
 
-    def _start(self, lanes: Any, seeds: Any) -> None:
-        self.turn[lanes] = 0
+    def _start(self, env_ids: Any, seeds: Any) -> None:
+        self.turn[env_ids] = 0
 
     def _view(self) -> Any:
         shown = np.zeros((self.num_envs, 2, 1), np.float32)
@@ -373,9 +373,9 @@ class SeededPennies(RestlessPennies):
         super().__init__(num_envs, env_config)
         self.luck = np.zeros(num_envs, np.int64)
 
-    def _start(self, lanes: Any, seeds: Any) -> None:
-        super()._start(lanes, seeds)
-        self.luck[lanes] = np.asarray(seeds) % 2
+    def _start(self, env_ids: Any, seeds: Any) -> None:
+        super()._start(env_ids, seeds)
+        self.luck[env_ids] = np.asarray(seeds) % 2
 
     def _play(self, actions: Sequence[Any]) -> Any:
         self.rng = np.random.default_rng(0)
@@ -383,8 +383,8 @@ class SeededPennies(RestlessPennies):
         return (np.stack([self.luck, -self.luck], axis=1).astype(np.float32), *rest)
 
 
-def test_an_array_world_that_says_wrongly_that_nothing_is_random_is_refused() -> None:
-    with pytest.raises(ChanceError, match=r"reset\(seed=1\) begins .* though the world is `deterministic`"):
+def test_an_array_env_that_says_wrongly_that_nothing_is_random_is_refused() -> None:
+    with pytest.raises(ChanceError, match=r"reset\(seed=1\) begins .* though the env is `deterministic`"):
         build_tree(SeededPennies)
 
 
@@ -404,15 +404,15 @@ class Marathon(CardGame):
 
 
 def test_long_courses_are_not_replayed_for_every_step() -> None:
-    world = make_world(Marathon, 1, {}, with_state=False)
-    (course,) = courses(world, [Start(0)])
+    env = make_batched_env(Marathon, 1, {}, with_state=False)
+    (course,) = courses(env, [Start(0)])
     Marathon.steps = 0
-    assert parts_at(world, Start(0), course, take_back=True) is None
+    assert parts_at(env, Start(0), course, take_back=True) is None
     assert 600 < Marathon.steps <= 600 + 2 * REPLAYED  # each step would be 600 * 601 / 2
 
 
 @pytest.mark.parametrize("env", [RestlessPennies, RestlessKuhn])
-def test_array_worlds_with_random_steps_are_refused_too(env) -> None:
+def test_array_envs_with_random_steps_are_refused_too(env) -> None:
     with pytest.raises(ConfigError, match="the same actions led elsewhere"):
         build_tree(env)
 
@@ -500,7 +500,7 @@ class HalfKuhn(KuhnGames):
         self.deal_probabilities = self.deal_probabilities / 2
 
 
-def test_deals_of_an_array_world_that_are_no_distribution_are_refused() -> None:
+def test_deals_of_an_array_env_that_are_no_distribution_are_refused() -> None:
     with pytest.raises(ChanceError, match=r"deal_probabilities is .* with the sum 0\.5\. Expected"):
         build_tree(HalfKuhn)
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from marl.data.task import Kind
-from marl.envs.registry import make_world
+from marl.data.task import AgentType
+from marl.envs.registry import make_batched_env
 from marl.errors import ConfigError, PolicyError, SpaceMismatchError
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.cfr import cfr
@@ -54,23 +54,23 @@ def network(tree: Tree, acts: str, seed: int = 0, **model: object) -> Policy:
 
 
 def mean_payoffs(
-    tree: Tree, env: str, config: Mapping[str, object], policies: Mapping[str, Policy], lanes: int
+    tree: Tree, env: str, config: Mapping[str, object], policies: Mapping[str, Policy], env_ids: int
 ) -> np.ndarray:
     """Mean payoffs of many episodes, each seat played by its policy."""
-    world = make_world(env, lanes, config)
-    frame = world.reset(np.arange(lanes), np.arange(lanes))
-    kind, rng = world.kinds[0], np.random.default_rng(0)
-    paid, over = np.zeros((lanes, kind.size)), np.zeros(lanes, bool)
-    carry = {name: np.zeros((lanes, policies[name].carry_size), np.float32) for name in kind.agents}
+    batched_env = make_batched_env(env, env_ids, config)
+    frame = batched_env.reset(np.arange(env_ids), np.arange(env_ids))
+    kind, rng = batched_env.kinds[0], np.random.default_rng(0)
+    paid, over = np.zeros((env_ids, kind.size)), np.zeros(env_ids, bool)
+    carry = {name: np.zeros((env_ids, policies[name].carry_size), np.float32) for name in kind.agents}
     while not over.all():
-        actions = np.zeros((lanes, kind.size), np.int64)
+        actions = np.zeros((env_ids, kind.size), np.int64)
         for seat, name in enumerate(kind.agents):
             rows = np.flatnonzero(frame.present[:, seat] & ~over)
             if rows.size:
                 seen = Inputs(frame.obs[0][rows, seat], frame.legal[0][rows, seat], np.full(rows.size, seat))
                 decision = policies[name].act(seen, carry[name][rows], rng, explore=False)
                 actions[rows, seat], carry[name][rows] = decision.actions, decision.carry
-        frame = world.step([actions])
+        frame = batched_env.step([actions])
         paid += np.where(over[:, None], 0, frame.rewards)
         over = over | frame.over
     return paid.mean(axis=0)
@@ -88,10 +88,10 @@ def mean_payoffs(
     ],
 )
 def test_rollouts_of_a_strategy_earn_its_value(tree, env, config, width) -> None:
-    strategy, lanes = random_strategy(tree(), 7), 20_000
-    earned = mean_payoffs(tree(), env, config, policies_of(tree(), strategy), lanes)
+    strategy, env_ids = random_strategy(tree(), 7), 20_000
+    earned = mean_payoffs(tree(), env, config, policies_of(tree(), strategy), env_ids)
     # 4 standard errors; ``width`` bounds the deviation of one episode
-    assert earned == pytest.approx(expected_values(tree(), strategy), abs=4 * width / np.sqrt(lanes))
+    assert earned == pytest.approx(expected_values(tree(), strategy), abs=4 * width / np.sqrt(env_ids))
 
 
 def test_policies_remember_only_where_observations_do_not_tell_the_past() -> None:
@@ -118,8 +118,8 @@ def test_weights_carry_the_table_into_a_policy_that_knew_nothing() -> None:
     assert remembering.carry_size == 1
 
 
-def simple_kind(masked: bool = False) -> Kind:
-    return Kind("agent", ("a",), spaces.Box(0, 1, (2,), np.float32), spaces.Discrete(3), masked)
+def simple_kind(masked: bool = False) -> AgentType:
+    return AgentType("agent", ("a",), spaces.Box(0, 1, (2,), np.float32), spaces.Discrete(3), masked)
 
 
 def inputs(rows: list[list[float]], legal: list[list[int]] | None = None) -> Inputs:
@@ -155,7 +155,7 @@ def test_tables_that_are_none_are_refused() -> None:
     with pytest.raises(ConfigError, match="2 observations, 1 rows"):
         TabularPolicy(simple_kind(), [[0, 1], [1, 0]], [[0.2, 0.3, 0.5]])
     with pytest.raises(SpaceMismatchError, match="Discrete"):
-        TabularPolicy(Kind("agent", ("a",), spaces.Discrete(2), spaces.Box(0, 1, (1,))))
+        TabularPolicy(AgentType("agent", ("a",), spaces.Discrete(2), spaces.Box(0, 1, (1,))))
 
 
 # -- policies read as strategies -----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from marl.envs.base import ALL, MultiAgentEnv, StepResult
-from marl.envs.registry import make_world
+from marl.envs.registry import make_batched_env
 from marl.gametheory.classics import classic_game
 from marl.gametheory.solve import zero_sum
 from marl.gametheory.tree.build import build_tree
@@ -72,7 +72,7 @@ def test_those_who_are_asked_count_with_their_legal_actions() -> None:
     assert together.most_at_once == 2
 
 
-def test_the_world_is_closed_after_the_walks() -> None:
+def test_the_env_is_closed_after_the_walks() -> None:
     closed = []
 
     class Closing(Turns):
@@ -84,11 +84,11 @@ def test_the_world_is_closed_after_the_walks() -> None:
 
 
 def test_a_walk_ends_at_its_horizon() -> None:
-    world = make_world(Turns, 2, {"rounds": 2}, with_state=False)
-    short = walk(world, 4, 0)
+    env = make_batched_env(Turns, 2, {"rounds": 2}, with_state=False)
+    short = walk(env, 4, 0)
     assert short.lengths == [4, 4]
     assert short.nodes == 1 + 2 + 6 + 24 + 48
-    assert walk(world, None, 0).lengths == [6, 6]
+    assert walk(env, None, 0).lengths == [6, 6]
 
 
 def test_the_size_is_said_with_two_digits() -> None:
@@ -97,7 +97,7 @@ def test_the_size_is_said_with_two_digits() -> None:
     assert Walks(1, [3], 1e9, True).size == "billions of"
 
 
-def test_endless_and_continuous_worlds_are_seen_at_once() -> None:
+def test_endless_and_continuous_envs_are_seen_at_once() -> None:
     assert walks_in("CartPole-v1").nodes > 200
     assert "billions" in walks_in("pettingzoo:classic/go_v5", {"board_size": 5}).size
     assert not walks_in("Pendulum-v1").discrete
@@ -138,7 +138,7 @@ class Noted(Turns):
 def test_walks_follow_from_their_seed() -> None:
     Noted.seeds.clear()
     walks_in(Noted, seed=500)
-    assert Noted.seeds[:WALKS] == [500 + lane for lane in range(WALKS)]
+    assert Noted.seeds[:WALKS] == [500 + env_id for env_id in range(WALKS)]
     assert min(Noted.seeds, default=0) == 500  # type: ignore[type-var]
 
 

@@ -19,7 +19,7 @@ from marl.gametheory.tree.value import equilibrium
 
 from .trees import Guess, best_by_enumeration, play_through, pure_strategies, random_strategy
 
-WORLDS = {
+ENVS = {
     "kuhn": ("kuhn_poker", {}),
     "three": ("matrix_game", {"payoffs": np.random.default_rng(0).normal(size=(3, 2, 3, 2)).tolist()}),
     "repeated": ("matrix_game", {"game": "chicken", "repetitions": 2}),
@@ -30,18 +30,18 @@ WORLDS = {
 
 @cache
 def tree_of(name: str) -> Tree:
-    env, config = WORLDS[name]
+    env, config = ENVS[name]
     return build_tree(env, config)
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", ENVS)
 def test_values_equal_a_walk_over_the_whole_tree(name: str) -> None:
     tree = tree_of(name)
     strategy = random_strategy(tree, 1)
     assert expected_values(tree, strategy) == pytest.approx(play_through(tree, strategy), abs=1e-12)
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", ENVS)
 def test_best_response_is_the_best_of_all_pure_strategies(name: str) -> None:
     tree = tree_of(name)
     strategy = random_strategy(tree, 2)

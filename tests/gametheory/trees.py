@@ -1,4 +1,4 @@
-"""Slow and simple counterparts of what trees compute, and small worlds to make them from."""
+"""Slow and simple counterparts of what trees compute, and small envs to make them from."""
 
 from __future__ import annotations
 

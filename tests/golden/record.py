@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from marl.data.task import Array, Kind
-from marl.envs.batched import BatchedEnv, Frame
+from marl.data.task import AgentType, Array
+from marl.envs.batched import BatchedEnv, StepOutput
 from marl.envs.games.cards.kuhn import KuhnGames
 from marl.envs.games.cards.leduc import LeducGames
 from marl.envs.games.cards.liars_dice import LiarsDiceGames
@@ -57,26 +57,26 @@ GAMES: dict[str, Callable[[], BatchedEnv]] = {
 }
 
 
-Chooser = Callable[[int, Frame], list[Any]]
+Chooser = Callable[[int, StepOutput], list[Any]]
 
 
-def random_actions(world: BatchedEnv) -> list[list[Any]]:
+def random_actions(env: BatchedEnv) -> list[list[Any]]:
     """Legal actions per step and kind; the playthrough keeps them, so replaying needs no generator."""
     rng = np.random.default_rng(0)
     actions: list[list[Any]] = []
 
-    def choose(step: int, frame: Frame) -> list[Any]:
+    def choose(step: int, frame: StepOutput) -> list[Any]:
         del step
-        drawn = [_draw(kind, legal, world.num_envs, rng) for kind, legal in zip(world.kinds, frame.legal, strict=True)]
+        drawn = [_draw(kind, legal, env.num_envs, rng) for kind, legal in zip(env.kinds, frame.legal, strict=True)]
         actions.append([column.tolist() for column in drawn])
         return actions[-1]
 
-    _frames(world, choose, STEPS)
+    _frames(env, choose, STEPS)
     return actions
 
 
-def _draw(kind: Kind, legal: Array, lanes: int, rng: np.random.Generator) -> Array:
-    shape = (lanes, kind.size, *kind.action_shape)
+def _draw(kind: AgentType, legal: Array, env_ids: int, rng: np.random.Generator) -> Array:
+    shape = (env_ids, kind.size, *kind.action_shape)
     if legal.shape[-1]:
         return (rng.random(legal.shape) * (legal + 1e-9)).argmax(axis=-1)  # any action, where none is legal
     if isinstance(kind.action_space, spaces.Discrete):
@@ -84,29 +84,29 @@ def _draw(kind: Kind, legal: Array, lanes: int, rng: np.random.Generator) -> Arr
     return rng.normal(size=shape).round(2)
 
 
-def play(world: BatchedEnv, actions: list[list[Any]]) -> list[dict[str, Any]]:
+def play(env: BatchedEnv, actions: list[list[Any]]) -> list[dict[str, Any]]:
     """Frames of these actions as plain lists. Every reset has its own seed: 0, 1, 2, ..."""
-    return _frames(world, lambda step, _: actions[step], len(actions))
+    return _frames(env, lambda step, _: actions[step], len(actions))
 
 
-def _frames(world: BatchedEnv, choose: Chooser, steps: int) -> list[dict[str, Any]]:
-    lanes, seeds = np.arange(world.num_envs), np.arange(world.num_envs)
-    frame = world.reset(lanes, seeds)
-    frames = [_plain(world, frame)]
+def _frames(env: BatchedEnv, choose: Chooser, steps: int) -> list[dict[str, Any]]:
+    env_ids, seeds = np.arange(env.num_envs), np.arange(env.num_envs)
+    frame = env.reset(env_ids, seeds)
+    frames = [_plain(env, frame)]
     for step in range(steps):
         chosen = choose(step, frame)
-        columns = [np.array(c, kind.action_dtype) for c, kind in zip(chosen, world.kinds, strict=True)]
-        frame = world.step(columns)
-        frames.append(_plain(world, frame))
+        columns = [np.array(c, kind.action_dtype) for c, kind in zip(chosen, env.kinds, strict=True)]
+        frame = env.step(columns)
+        frames.append(_plain(env, frame))
         if frame.over.any():
-            lanes = np.flatnonzero(frame.over)
-            seeds = seeds.max() + 1 + np.arange(len(lanes))
-            frame = world.reset(lanes, seeds)
-            frames.append(_plain(world, frame))
+            env_ids = np.flatnonzero(frame.over)
+            seeds = seeds.max() + 1 + np.arange(len(env_ids))
+            frame = env.reset(env_ids, seeds)
+            frames.append(_plain(env, frame))
     return frames
 
 
-def _plain(world: BatchedEnv, frame: Frame) -> dict[str, Any]:
+def _plain(env: BatchedEnv, frame: StepOutput) -> dict[str, Any]:
     return {
         "obs": [_rounded(column) for column in frame.obs],
         "legal": [column.astype(int).tolist() for column in frame.legal if column.shape[-1]],
@@ -116,7 +116,7 @@ def _plain(world: BatchedEnv, frame: Frame) -> dict[str, Any]:
         "terminated": frame.terminated.astype(int).tolist(),
         "truncated": frame.truncated.astype(int).tolist(),
         "over": frame.over.astype(int).tolist(),
-        "born": [[lane, seat, world.agent_at(lane, seat)] for lane, seat in frame.born],
+        "born": [[env_id, seat, env.agent_at(env_id, seat)] for env_id, seat in frame.born],
     }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-WORLDS = {"two_step_game", "pettingzoo:mpe2/simple_spread_v3"}
+ENVS = {"two_step_game", "pettingzoo:mpe2/simple_spread_v3"}
 
 
 @pytest.mark.slow
@@ -26,7 +26,7 @@ def test_the_throughput_benchmark_reports_rates_shares_lengths_and_bars(tmp_path
 
     assert numbers["quick"] is True
     assert set(numbers["machine"]) == {"processor", "python"}
-    assert set(numbers["worlds"]) == set(numbers["microseconds_by_length"]) == WORLDS
+    assert set(numbers["worlds"]) == set(numbers["microseconds_by_length"]) == ENVS
     for rates in numbers["worlds"].values():
         assert set(rates) == {"raw", "sampling", "training"}
         for rate in rates.values():

@@ -11,7 +11,7 @@ import yaml
 import proofs.runner
 from marl.errors import ConfigError
 from marl.scenario.load import load_scenario
-from marl.scenario.resolve import set_up
+from marl.scenario.resolve import resolve
 from proofs.__main__ import ROOT, main
 from proofs.declaration import Places, Proof, choose, read_proofs
 from proofs.results import Results, SeedResult, fingerprint_of, read_results
@@ -26,7 +26,7 @@ REWARD = "evaluation.episode_reward_mean"
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_every_scenario_can_be_set_up_and_has_a_goal_a_seed_and_a_budget(path: Path) -> None:
     scenario = load_scenario(path)
-    set_up(scenario)
+    resolve(scenario)
     assert scenario.goal
     assert scenario.stop["timesteps_total"] > 0
     assert scenario.name == path.stem
@@ -36,7 +36,7 @@ def test_every_scenario_can_be_set_up_and_has_a_goal_a_seed_and_a_budget(path: P
 @pytest.mark.parametrize("proof", PROOFS.values(), ids=lambda proof: proof.name)
 def test_every_proof_runs_an_existing_scenario_with_twenty_greedy_episodes(proof: Proof) -> None:
     scenario = PLACES.load(proof, seed=3)
-    set_up(scenario)
+    resolve(scenario)
     assert scenario.seed == 3
     assert scenario.stop == {"timesteps_total": proof.budget}
     if any(field.startswith("exploitability.") for field in proof.fields):  # measured exactly, without episodes

@@ -10,7 +10,7 @@ from marl.data.episode import Episode
 from marl.errors import ConfigError, SpaceMismatchError, UnknownPolicyError
 from marl.mappers.mapper import Patterns, UserFunction
 from marl.scenario.load import compose
-from marl.scenario.resolve import set_up
+from marl.scenario.resolve import resolve
 
 TRAFFIC = {"env": "traffic", "algo": "ppo"}
 
@@ -62,12 +62,12 @@ def test_user_functions_may_take_the_agent_or_the_agent_and_the_episode() -> Non
     ],
 )  # fmt: skip
 def test_every_form_of_routing(multiagent: dict[str, Any], expected: dict[str, set[int]]) -> None:
-    setup = set_up(compose({"env": "two_step_game", "algo": "ppo", "multiagent": multiagent}))
+    setup = resolve(compose({"env": "two_step_game", "algo": "ppo", "multiagent": multiagent}))
     assert {name: set(role.seats) for name, role in setup.roles.items()} == expected
 
 
 def test_without_a_multiagent_section_equal_spaces_share_a_policy() -> None:
-    setup = set_up(compose(TRAFFIC))
+    setup = resolve(compose(TRAFFIC))
     assert set(setup.policies) == {"car", "traffic_light"}
     assert "car plays car_*" in setup.header[1]
 
@@ -94,4 +94,4 @@ def test_without_a_multiagent_section_equal_spaces_share_a_policy() -> None:
 )
 def test_mistakes_in_routing_are_found_before_the_first_step(multiagent: Any, error: Any, text: str) -> None:
     with pytest.raises(error, match=text):
-        set_up(compose({**TRAFFIC, "multiagent": multiagent}))
+        resolve(compose({**TRAFFIC, "multiagent": multiagent}))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from marl.data.task import Kind
+from marl.data.task import AgentType
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec
@@ -24,7 +24,7 @@ MIXED = spaces.Tuple([spaces.Box(0, 1, (1,), np.float32), spaces.Discrete(3), sp
 def build(action: Any, exploration: dict[str, Any] | None = None, masked: bool = False, **model: Any) -> Any:
     explore = None if exploration is None else ExplorationConfig(**exploration)
     spec = PolicySpec("deterministic", 0, ModelConfig(**{"fcnet_hiddens": [8], **model}), explore)
-    policy = build_policy(spec, Kind("agent", ("a_0", "a_1"), OBS, action, masked))
+    policy = build_policy(spec, AgentType("agent", ("a_0", "a_1"), OBS, action, masked))
     assert isinstance(policy, DeterministicPolicy)
     return policy
 

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 import marl
 from marl.algos.joint_view import joint_rows
-from marl.data.task import Kind
+from marl.data.task import AgentType
 from marl.errors import ConfigError, UserError
 from marl.policies.body import Body, Sequences, _still_going
 from marl.policies.config import ModelConfig
 from marl.policies.filters import MeanStdFilter
 from marl.policies.networks import seeded
 
-KIND = Kind("k", ("a", "b"), spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(2))
+KIND = AgentType("k", ("a", "b"), spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(2))
 
 
 def body(**keys: Any) -> Body:

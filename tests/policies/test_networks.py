@@ -9,7 +9,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from marl.data.task import Kind
+from marl.data.task import AgentType
 from marl.policies.config import ModelConfig
 from marl.policies.networks import MLP, Features, build_mlp, byte_scale, one_hot_sizes, seeded
 
@@ -57,7 +57,7 @@ def test_the_model_config_gives_sizes_and_activations() -> None:
 
 
 def test_several_choices_become_one_hots_side_by_side_followed_by_the_seat() -> None:
-    kind = Kind("k", ("a", "b", "c"), spaces.MultiDiscrete([2, 3]), spaces.Discrete(2))
+    kind = AgentType("k", ("a", "b", "c"), spaces.MultiDiscrete([2, 3]), spaces.Discrete(2))
     features = Features(kind, agent_id=True)
     assert features.size == 2 + 3 + 3
     shown = features(torch.tensor([[1, 2], [0, 0]]), torch.tensor([0, 2]))
@@ -70,7 +70,7 @@ def test_bytes_are_divided_by_their_upper_bound_and_nothing_else_is() -> None:
     mixed = spaces.Dict({"b": spaces.Box(-5, 5, (2,)), "a": image})
     assert byte_scale(mixed) == pytest.approx([1 / 200, 1, 1, 1])  # Dict spaces are in order of their names
     assert byte_scale(spaces.Tuple([spaces.Box(-5, 5, (1,)), image])) == pytest.approx([1, 1 / 200, 1])
-    kind = Kind("k", ("a",), spaces.Box(0, 255, (2,), np.uint8), spaces.Discrete(2))
+    kind = AgentType("k", ("a",), spaces.Box(0, 255, (2,), np.uint8), spaces.Discrete(2))
     assert Features(kind, False)(torch.tensor([[51, 255]]), torch.tensor([0])).numpy() == pytest.approx(
         np.array([[0.2, 1.0]])
     )

@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 
 from marl.data.actions import columns_of
-from marl.data.task import Kind
+from marl.data.task import AgentType
 from marl.errors import ConfigError, PolicyError, SpaceMismatchError
 from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
@@ -24,8 +24,8 @@ from marl.rollout.env_runner import to_env
 OBS = spaces.Box(-1, 1, (3,), np.float32)
 
 
-def kind(action: Any, masked: bool = False, obs: Any = OBS) -> Kind:
-    return Kind("agent", ("a_0", "a_1"), obs, action, masked)
+def kind(action: Any, masked: bool = False, obs: Any = OBS) -> AgentType:
+    return AgentType("agent", ("a_0", "a_1"), obs, action, masked)
 
 
 def inputs(rows: int, legal: Any = None, width: int = 3) -> Inputs:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from marl.data.task import Kind
+from marl.data.task import AgentType
 from marl.errors import ConfigError
 from marl.policies.policy import Inputs
 from marl.policies.scripted import FixedPolicy, RandomPolicy, RulePolicy
@@ -28,11 +28,11 @@ def played(policy: Any, obs: Any, legal: Any = None) -> list[Any]:
 def shown(space: Any, obs: Any) -> list[Any]:
     """What a rule sees of stored observations."""
     seen: list[Any] = []
-    played(RulePolicy(Kind("k", ("a",), space, spaces.Discrete(2)), lambda row: seen.append(row) or 0), obs)
+    played(RulePolicy(AgentType("k", ("a",), space, spaces.Discrete(2)), lambda row: seen.append(row) or 0), obs)
     return seen
 
 
-def test_a_rule_sees_observations_as_the_world_has_them() -> None:
+def test_a_rule_sees_observations_as_the_env_has_them() -> None:
     assert shown(spaces.Discrete(5, start=3), [[0], [4]]) == [3, 7]
     (grid,) = shown(spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 1], [2, 2]]), [[0, 2, 3, 1]])
     assert grid.tolist() == [[1, 3], [5, 3]]
@@ -44,7 +44,7 @@ def test_a_rule_sees_observations_as_the_world_has_them() -> None:
 
 
 def test_a_rule_gets_as_many_arguments_as_it_takes() -> None:
-    kind = Kind("k", ("a",), SIGHT, spaces.Discrete(3), masked=True)
+    kind = AgentType("k", ("a",), SIGHT, spaces.Discrete(3), masked=True)
     legal = [[0, 0, 1], [1, 0, 0]]
     rows = [[0.5, 0], [-0.5, 0]]
     assert played(RulePolicy(kind, lambda obs: 2 if obs[0] > 0 else 0), rows, legal) == [2, 0]
@@ -54,9 +54,11 @@ def test_a_rule_gets_as_many_arguments_as_it_takes() -> None:
 
 
 def test_answers_count_from_the_start_of_the_space() -> None:
-    assert played(RulePolicy(Kind("k", ("a",), SIGHT, spaces.Discrete(3, start=5)), lambda obs: 6), [[0, 0]]) == [1]
-    assert played(FixedPolicy(Kind("k", ("a",), SIGHT, spaces.Discrete(3, start=5)), 7), [[0, 0]] * 2) == [2, 2]
-    pair = Kind("k", ("a",), SIGHT, spaces.MultiDiscrete([2, 3], start=[1, 2]))
+    assert played(RulePolicy(AgentType("k", ("a",), SIGHT, spaces.Discrete(3, start=5)), lambda obs: 6), [[0, 0]]) == [
+        1
+    ]
+    assert played(FixedPolicy(AgentType("k", ("a",), SIGHT, spaces.Discrete(3, start=5)), 7), [[0, 0]] * 2) == [2, 2]
+    pair = AgentType("k", ("a",), SIGHT, spaces.MultiDiscrete([2, 3], start=[1, 2]))
     assert played(RulePolicy(pair, lambda obs: [2, 3]), [[0, 0]]) == [[1, 1]]
 
 
@@ -68,13 +70,13 @@ def test_answers_count_from_the_start_of_the_space() -> None:
      (spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Discrete(2)}), {"a": 1})],
 )  # fmt: skip
 def test_answers_outside_of_the_space_are_refused(space: Any, answer: Any) -> None:
-    policy = RulePolicy(Kind("k", ("a",), SIGHT, space), lambda obs: answer)
+    policy = RulePolicy(AgentType("k", ("a",), SIGHT, space), lambda obs: answer)
     with pytest.raises(ConfigError, match="which is not in"):
         played(policy, [[0, 0]])
 
 
 def test_what_the_mask_forbids_is_refused_with_what_it_allows() -> None:
-    kind = Kind("k", ("a",), SIGHT, spaces.MultiDiscrete([2, 3]), masked=True)
+    kind = AgentType("k", ("a",), SIGHT, spaces.MultiDiscrete([2, 3]), masked=True)
     policy = RulePolicy(kind, lambda obs: [1, 2])
     assert played(policy, [[0, 0]], [[0, 1, 1, 0, 1]]) == [[1, 2]]
     with pytest.raises(ConfigError, match=r"plays 2, which the action mask forbids there \(legal: \[0, 1\]\)"):
@@ -84,8 +86,8 @@ def test_what_the_mask_forbids_is_refused_with_what_it_allows() -> None:
 
 
 def test_random_play_is_even_over_what_is_legal() -> None:
-    kind = Kind("k", ("a",), SIGHT, spaces.Discrete(3), masked=True)
+    kind = AgentType("k", ("a",), SIGHT, spaces.Discrete(3), masked=True)
     actions = played(RandomPolicy(kind), np.zeros((3000, 2)), np.tile([1, 0, 1], (3000, 1)))
     assert np.bincount(actions, minlength=3) / 3000 == pytest.approx([0.5, 0.0, 0.5], abs=0.03)
-    free = played(RandomPolicy(Kind("k", ("a",), SIGHT, spaces.Discrete(3))), np.zeros((3000, 2)))
+    free = played(RandomPolicy(AgentType("k", ("a",), SIGHT, spaces.Discrete(3))), np.zeros((3000, 2)))
     assert np.bincount(free, minlength=3) / 3000 == pytest.approx([1 / 3] * 3, abs=0.03)

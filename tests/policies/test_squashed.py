@@ -11,7 +11,7 @@ import torch
 from gymnasium import spaces
 from torch import distributions as td
 
-from marl.data.task import Kind
+from marl.data.task import AgentType
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec
@@ -23,7 +23,7 @@ BOX = spaces.Box(-2.0, 2.0, (2,), np.float32)
 
 
 def policy(action: Any, masked: bool = False, explore: ExplorationConfig | None = None, **model: Any) -> SquashedPolicy:
-    kind = Kind("agent", ("a_0", "a_1"), OBS, action, masked)
+    kind = AgentType("agent", ("a_0", "a_1"), OBS, action, masked)
     spec = PolicySpec("squashed", 0, ModelConfig(fcnet_hiddens=[8], **model), explore, seed=4)
     built = build_policy(spec, kind)
     assert isinstance(built, SquashedPolicy)

@@ -12,14 +12,14 @@ from torch import Tensor
 
 import marl
 from marl.data.batch import SampleBatch
-from marl.data.task import Kind
+from marl.data.task import AgentType
 from marl.policies.body import Body, Sequences, action_width, encode_actions
 from marl.policies.config import ModelConfig, PolicySpec
 from marl.policies.networks import seeded
 from marl.policies.size import parameter_count
 
-KIND = Kind("k", ("a", "b"), spaces.Box(-9, 9, (2,), np.float32), spaces.Discrete(3))
-MIXED = Kind(
+KIND = AgentType("k", ("a", "b"), spaces.Box(-9, 9, (2,), np.float32), spaces.Discrete(3))
+MIXED = AgentType(
     "m", ("a",), spaces.Box(-9, 9, (2,), np.float32),
     spaces.Tuple((spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(2))),
 )  # fmt: skip
@@ -37,7 +37,7 @@ class Echo(marl.Model):
         return out, carry + torch.tensor([1.0, 10.0])
 
 
-def echo(kind: Kind = KIND, **keys: bool) -> Body:
+def echo(kind: AgentType = KIND, **keys: bool) -> Body:
     return Body(kind, ModelConfig(custom_model=f"{__name__}:Echo", **keys), 12, seeded(0))
 
 
@@ -145,7 +145,7 @@ def test_a_filter_learns_from_features_and_leaves_the_seat_alone() -> None:
 
 
 def test_the_stages_of_a_model_are_told_in_their_order() -> None:
-    image = Kind("i", ("a",), spaces.Box(0, 255, (42, 42, 1), np.uint8), spaces.Discrete(3))
+    image = AgentType("i", ("a",), spaces.Box(0, 255, (42, 42, 1), np.uint8), spaces.Discrete(3))
     model = Body(
         image, ModelConfig(fcnet_hiddens=[8, 6], use_gru=True, lstm_cell_size=5, post_fcnet_hiddens=[4],
                            observation_filter="MeanStdFilter"),

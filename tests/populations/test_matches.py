@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from marl.data.task import Task
-from marl.envs.registry import make_world
+from marl.envs.registry import make_batched_env
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.mappers.mapper import Patterns
 from marl.policies.build import build_policies, build_policy
@@ -17,20 +17,23 @@ from marl.populations.matches import Job, batches_of, play, play_all, play_jobs
 from marl.populations.members import Member, build
 from marl.rollout.config import RolloutConfig, RolloutSpec
 from marl.rollout.pool import InProcessPool
-from tests.worlds import Scripted, Step
+from tests.small_envs import Scripted, Step
 
 DILEMMA = {"game": "prisoners_dilemma"}
 PAIR = {"player_0": ["player_0"], "player_1": ["player_1"]}
 
 
 def spec_for(env: Any, env_config: dict[str, Any], workers: int = 0, pool: str = "auto") -> RolloutSpec:
-    world = make_world(env, 1, env_config)
+    batched_env = make_batched_env(env, 1, env_config)
     policies = {
-        f"p{k}": PolicySpec("scripted", k, scripted=ScriptedConfig(name="random")) for k in range(len(world.kinds))
+        f"p{k}": PolicySpec("scripted", k, scripted=ScriptedConfig(name="random"))
+        for k in range(len(batched_env.kinds))
     }
-    mapper = Patterns({**{agent: f"p{k}" for k, kind in enumerate(world.kinds) for agent in kind.agents}, "*": "p0"})
+    mapper = Patterns(
+        {**{agent: f"p{k}" for k, kind in enumerate(batched_env.kinds) for agent in kind.agents}, "*": "p0"}
+    )
     config = RolloutConfig(num_workers=workers, pool=pool)  # type: ignore[arg-type]
-    return RolloutSpec(env, env_config, Task(world.kinds, world.state_size), policies, mapper, 0, config)
+    return RolloutSpec(env, env_config, Task(batched_env.kinds, batched_env.state_size), policies, mapper, 0, config)
 
 
 def pool_for(env: Any, env_config: dict[str, Any] | None = None, workers: int = 0) -> InProcessPool:
@@ -45,7 +48,7 @@ def seated(**keys: str) -> tuple[tuple[str, str], ...]:
 def network(name: str, seed: int) -> Member:
     """A stochastic policy with the weights of its seed."""
     spec = PolicySpec("stochastic", 0, ModelConfig(fcnet_hiddens=[8]), seed=seed)
-    kinds = make_world("matrix_game", 1, {"game": "rock_paper_scissors"}).kinds
+    kinds = make_batched_env("matrix_game", 1, {"game": "rock_paper_scissors"}).kinds
     return Member(name, spec, build_policy(spec, kinds[0]).get_weights())
 
 
@@ -129,7 +132,7 @@ def test_a_key_is_what_a_member_is_and_not_what_it_is_called() -> None:
 
 
 def test_weights_of_other_spaces_are_refused_with_both_shapes() -> None:
-    kinds = make_world("matrix_game", 1, DILEMMA).kinds
+    kinds = make_batched_env("matrix_game", 1, DILEMMA).kinds
     with pytest.raises(SpaceMismatchError, match=r"policy 'three' cannot play 'player_0'.*shape \(3.* expected \(2"):
         build(network("three", 0), kinds)
 

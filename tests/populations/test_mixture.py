@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marl.data.task import Kind, number_seats
+from marl.data.task import AgentType, number_seats
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import ConfigError
 from marl.mappers.mapper import Patterns
@@ -16,10 +16,10 @@ from marl.policies.config import ModelConfig, PolicySpec
 from marl.policies.mixture import Mixture
 from marl.policies.policy import Inputs
 from marl.rollout.config import RolloutConfig
-from marl.rollout.env_runner import Player, lots
-from tests.worlds import ACT, OBS, Scripted, Step
+from marl.rollout.env_runner import EnvRunner, episode_uniform
+from tests.small_envs import ACT, OBS, Scripted, Step
 
-KINDS = number_seats([Kind("agent", ("a_0", "a_1"), OBS, ACT)])
+KINDS = number_seats([AgentType("agent", ("a_0", "a_1"), OBS, ACT)])
 SPEC = PolicySpec("value", 0, ModelConfig(fcnet_hiddens=[4]), population="p")
 
 
@@ -109,15 +109,15 @@ def test_a_team_is_played_by_one_member_though_the_chances_change_before_some_of
     ]
     copies = [Scripted(["a_0"], steps, patterns={"a_*": 2}) for _ in range(40)]
 
-    def player(policy: Mixture) -> Player:
-        world = DictVector(copies, "late")
-        return Player(world, {"m": policy}, {"m": 0}, Patterns({"*": "m"}), RolloutConfig(), teams=[0, 0])
+    def player(policy: Mixture) -> EnvRunner:
+        env = DictVector(copies, "late")
+        return EnvRunner(env, {"m": policy}, {"m": 0}, Patterns({"*": "m"}), RolloutConfig(), teams=[0, 0])
 
     policy, rng = mixture_of(0, 1), np.random.default_rng(0)
     one = player(policy)
     one.begin(np.arange(40), np.arange(40))
 
-    def step(player: Player) -> np.ndarray[Any, Any]:
+    def step(player: EnvRunner) -> np.ndarray[Any, Any]:
         choices = player.decide(rng, explore=True)
         player.settle(player.advance(choices))
         return choices.actions[0]
@@ -170,12 +170,12 @@ def test_chances_have_to_be_a_distribution_over_the_members() -> None:
 
 
 def test_a_team_draws_one_lot_per_episode_and_lots_are_uniform() -> None:
-    drawn = lots(np.arange(20_000), np.array([0, 0, 1]))
+    drawn = episode_uniform(np.arange(20_000), np.array([0, 0, 1]))
     assert (drawn[:, 0] == drawn[:, 1]).all()
     assert abs(np.corrcoef(drawn[:, 0], drawn[:, 2])[0, 1]) < 0.03
     counts = np.histogram(drawn[:, 2], bins=10, range=(0, 1))[0]
     assert np.abs(counts - 2_000).max() < 200
-    assert (lots(np.array([7]), np.array([3])) == lots(np.array([5, 7]), np.array([3]))[1:]).all()
+    assert (episode_uniform(np.array([7]), np.array([3])) == episode_uniform(np.array([5, 7]), np.array([3]))[1:]).all()
 
 
 def test_a_mixture_that_is_fitted_to_weights_has_as_many_members_each_as_likely_as_the_others() -> None:

@@ -15,19 +15,19 @@ from marl.data.episode import Episode
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.mappers.matchmaking import Matchmaking
+from marl.play.playback import RolloutOptions, play
 from marl.policies.config import PolicySpec, ScriptedConfig
 from marl.populations.config import PopulationConfig
 from marl.populations.members import Member
 from marl.populations.payoffs import PayoffTable
 from marl.populations.solvers import facing, meta_strategy, priorities, shares
-from marl.scenario.load import compose
-from marl.play.playback import Wishes, play
 from marl.runs.result import without_wall_clock
+from marl.scenario.load import compose
 from marl.training.trainer import Trainer
 from tests.training.trees import differences
 
 RPS = [[0, -1, 1], [1, 0, -1], [-1, 1, 0]]
-WORLD = {"env": "matrix_game", "env_config": {"game": "rock_paper_scissors"}}
+ENV = {"env": "matrix_game", "env_config": {"game": "rock_paper_scissors"}}
 SMALL = {
     "train_batch_size": 64, "sgd_minibatch_size": 32, "num_sgd_iter": 2, "lr": 0.01, "fcnet_hiddens": [8],
     "num_envs_per_worker": 16, "evaluation": {"interval": 2, "episodes": 4}, "seed": 5,
@@ -35,7 +35,7 @@ SMALL = {
 
 
 def run(kind: str, more: dict[str, Any] | None = None, **population: Any) -> Trainer:
-    keys = {**WORLD, **SMALL, **(more or {}), "population": {"kind": kind, "round_timesteps": 64, **population}}
+    keys = {**ENV, **SMALL, **(more or {}), "population": {"kind": kind, "round_timesteps": 64, **population}}
     if PopulationConfig(**keys["population"]).needs_payoffs:
         keys["population"].setdefault("matches", 8)
     return Trainer("ppo", config=keys)
@@ -46,8 +46,8 @@ def run(kind: str, more: dict[str, Any] | None = None, **population: Any) -> Tra
 
 def test_in_every_episode_one_player_learns_and_the_others_are_met_from_their_populations() -> None:
     players = {"a": ["a_*"], "b": ["b"], "c": ["c"]}
-    crowds = {x: {y: f"{y} of {x}" for y in players if y != x} for x in players}
-    mapper = Matchmaking(players, {p: [p] for p in players}, crowds)
+    opponents = {x: {y: f"{y} of {x}" for y in players if y != x} for x in players}
+    mapper = Matchmaking(players, {p: [p] for p in players}, opponents)
     stars = []
     for seed in range(3_000):
         seated = {agent: mapper(agent, Episode(0, seed)) for agent in ("a_0", "a_1", "b", "c")}
@@ -241,7 +241,7 @@ def test_a_rollout_plays_the_answers(tmp_path: Path) -> None:
         trainer.train(), trainer.train()
         trainer.save(tmp_path / "run")
     lines: list[str] = []
-    play(tmp_path / "run", Wishes(episodes=3), say=lines.append)
+    play(tmp_path / "run", RolloutOptions(episodes=3), say=lines.append)
     assert "player_0.answer" in lines[0]
     assert "player_1.answer" in lines[0]
     assert "against" not in lines[0]
@@ -267,22 +267,22 @@ def test_a_rollout_plays_the_answers(tmp_path: Path) -> None:
 )
 def test_keys_that_mean_nothing_are_refused(population: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        Trainer("ppo", config={**WORLD, **SMALL, "population": population})
+        Trainer("ppo", config={**ENV, **SMALL, "population": population})
 
 
 def test_a_population_decides_who_plays() -> None:
     with pytest.raises(ConfigError, match="policy_mapping_fn cannot be given"):
-        Trainer("ppo", config={**WORLD, "population": {"kind": "psro"}, "policy_mapping_fn": "per_agent"})
+        Trainer("ppo", config={**ENV, "population": {"kind": "psro"}, "policy_mapping_fn": "per_agent"})
     with pytest.raises(ConfigError, match="learners of this population are player_0, player_1"):
-        Trainer("ppo", config={**WORLD, "population": {"kind": "psro"}, "policies": ["player_2"]})
+        Trainer("ppo", config={**ENV, "population": {"kind": "psro"}, "policies": ["player_2"]})
     with pytest.raises(ConfigError, match="cannot be an oracle"):
-        Trainer("es", config={**WORLD, "population": {"kind": "psro"}})
+        Trainer("es", config={**ENV, "population": {"kind": "psro"}})
     with pytest.raises(SpaceMismatchError, match="symmetric"):
         Trainer("ppo", config={"env": "fast:simple_tag", "population": {"kind": "psro", "symmetric": True}})
 
 
 def test_the_oracle_is_the_algorithm() -> None:
-    found = compose({**WORLD, "population": {"kind": "psro", "meta_solver": "nash", "oracle": "dqn"}})
+    found = compose({**ENV, "population": {"kind": "psro", "meta_solver": "nash", "oracle": "dqn"}})
     assert found.preset.name == "dqn"
 
 
@@ -307,7 +307,7 @@ def test_any_algorithm_of_teams_can_be_an_oracle(oracle: str) -> None:
 
 
 def test_without_groups_a_critic_looks_at_the_agents_of_one_player() -> None:
-    with Trainer("mappo", config={**WORLD, **SMALL, "population": {"kind": "psro", "matches": 4}}) as trainer:
+    with Trainer("mappo", config={**ENV, **SMALL, "population": {"kind": "psro", "matches": 4}}) as trainer:
         assert trainer.setup.task.groups == {"player_0": (0,), "player_1": (1,)}
         assert [plan.policies for plan in trainer.setup.plans] == [("player_0",), ("player_1",)]
 
@@ -337,9 +337,7 @@ def test_league_learners_do_not_share_a_learner() -> None:
 
 def test_learners_of_a_population_learn() -> None:
     with pytest.raises(ConfigError, match="is scripted, but the learners"):
-        Trainer(
-            "ppo", config={**WORLD, "population": {"kind": "psro"}, "policies": {"player_0": {"scripted": "random"}}}
-        )
+        Trainer("ppo", config={**ENV, "population": {"kind": "psro"}, "policies": {"player_0": {"scripted": "random"}}})
 
 
 def test_maddpg_can_be_an_oracle() -> None:
@@ -353,6 +351,6 @@ def test_maddpg_can_be_an_oracle() -> None:
 
 
 def test_members_of_one_population_are_built_alike() -> None:
-    keys = {**WORLD, **SMALL, "population": {"kind": "league"}}
+    keys = {**ENV, **SMALL, "population": {"kind": "league"}}
     with pytest.raises(ConfigError, match="built differently"):
         Trainer("ppo", config={**keys, "policies": {"player_0.main_exploiter": {"fcnet_hiddens": [4]}}})

@@ -19,9 +19,9 @@ from marl.rollout.async_pool import AsyncRayPool
 from marl.rollout.pool import InProcessPool
 from marl.rollout.ray_pool import RayPool
 from marl.scenario.load import compose
-from marl.scenario.resolve import set_up
+from marl.scenario.resolve import resolve
 from marl.training.trainer import Trainer
-from tests.rollout.test_ray_pool import broken_world
+from tests.rollout.test_ray_pool import broken_env
 from tests.training.trees import differences
 
 COPIES = 2
@@ -255,8 +255,8 @@ def test_rows_of_different_workers_follow_each_other_in_no_replay() -> None:
 
 
 @ray_test
-def test_an_error_in_the_world_names_env_worker_and_step() -> None:
-    keys = {**APEX, "env": broken_world}
+def test_an_error_in_the_env_names_env_worker_and_step() -> None:
+    keys = {**APEX, "env": broken_env}
     with Trainer("apex", config=keys) as trainer, pytest.raises(EnvError, match=r"worker \d, copy 0.*rope broke"):
         trainer.train()
 
@@ -287,7 +287,7 @@ def test_the_key_decides_for_any_algorithm() -> None:
 
 
 def collection(**keys: Any) -> tuple[bool, str]:
-    setup = set_up(compose({"env": "two_step_game", "fcnet_hiddens": [8], **keys}))
+    setup = resolve(compose({"env": "two_step_game", "fcnet_hiddens": [8], **keys}))
     lines = [line for line in setup.header if line.startswith("collection: ")]
     return setup.asynchronous, lines[0] if lines else ""
 

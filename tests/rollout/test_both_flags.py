@@ -9,12 +9,12 @@ import pytest
 from gymnasium import spaces
 
 from marl import check_env, to_pettingzoo
-from marl.data.task import Kind, number_seats
+from marl.data.task import AgentType, number_seats
 from marl.envs.base import MultiAgentEnv, ending
 from marl.envs.batched import NativeEnv
 from marl.envs.hierarchy.env import HierarchicalEnv
 from marl.envs.vector.unbatched import SingleLane
-from tests.worlds import Scripted, Step, decisions, worker_for
+from tests.small_envs import Scripted, Step, decisions, worker_for
 
 ALL = "__all__"
 AGENTS = ["a_0", "a_1"]
@@ -98,11 +98,11 @@ class BothFlags(NativeEnv):
 
     def __init__(self, num_envs: int, config: Any) -> None:
         self.num_envs = num_envs
-        self.kinds = number_seats([Kind("agent", ("a_0", "a_1"), spaces.Discrete(4), spaces.Discrete(2))])
+        self.kinds = number_seats([AgentType("agent", ("a_0", "a_1"), spaces.Discrete(4), spaces.Discrete(2))])
         self.t = np.zeros(num_envs, np.int64)
 
-    def _start(self, lanes: Any, seeds: Any) -> None:
-        self.t[lanes] = 0
+    def _start(self, env_ids: Any, seeds: Any) -> None:
+        self.t[env_ids] = 0
 
     def _play(self, actions: Any) -> Any:
         self.t += 1
@@ -120,14 +120,14 @@ class BothFlags(NativeEnv):
         )
 
 
-def test_a_native_world_with_both_flags_is_not_bootstrapped() -> None:
+def test_a_native_env_with_both_flags_is_not_bootstrapped() -> None:
     batch = worker_for(BothFlags).collect(2).batch
     assert batch.terminateds[1, 0].tolist() == [True, False]
     assert batch.truncateds[1, 0].tolist() == [False, True]
     assert batch.new_alive[1, 0].tolist() == [False, True]  # only the truncated one has a value after the end
 
 
-def test_mixed_endings_of_a_native_world_stay_as_they_are_behind_the_dict_view() -> None:
+def test_mixed_endings_of_a_native_env_stay_as_they_are_behind_the_dict_view() -> None:
     class Mixed(BothFlags):
         flags = ((True, False), (False, True))
 

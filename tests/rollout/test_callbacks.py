@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marl.data.batch import MultiAgentBatch
 from marl.callbacks.callbacks import Callbacks
+from marl.data.batch import MultiAgentBatch
 from marl.data.tree import pack, unpack
 from marl.errors import CallbackError
 from marl.rollout.worker import RolloutWorker
-from tests.worlds import Scripted, Step, decisions, worker_for
+from tests.small_envs import Scripted, Step, decisions, worker_for
 
 PAIR = ("a_0", "a_1")
 
@@ -101,7 +101,7 @@ def test_hooks_see_what_agents_saw_and_did_last() -> None:
     found: list[Any] = []
 
     def look(episode: Any, base_env: Any) -> None:
-        told = base_env.lane(0).seen[-1] if base_env.lane(0).seen else {}
+        told = base_env.sub_env(0).seen[-1] if base_env.sub_env(0).seen else {}
         found.append(
             (
                 episode.last_observation_for("a_1").tolist(),
@@ -128,8 +128,8 @@ def test_the_last_action_stays_while_an_agent_is_not_asked() -> None:
         slow, callbacks={"on_episode_step": lambda episode: actions.append(episode.last_action_for("a_0"))}
     )
     worker.collect(5)
-    world = worker.player.world.lane(0)
-    first, fourth = world.seen[0]["a_0"], world.seen[3]["a_0"]  # type: ignore[attr-defined]
+    env = worker.player.env.sub_env(0)
+    first, fourth = env.seen[0]["a_0"], env.seen[3]["a_0"]  # type: ignore[attr-defined]
     assert actions == [first, first, first, fourth, fourth]
 
 
@@ -158,8 +158,8 @@ def collected(worker: RolloutWorker, fragments: list[int]) -> list[MultiAgentBat
 
 @pytest.mark.parametrize("fragments", [[12], [1] * 12, [2, 3, 7], [5, 5, 2]])
 @pytest.mark.parametrize("complete", [False, True])
-@pytest.mark.parametrize("world", [duet, slow])
-def test_every_decision_is_shown_once_however_it_is_cut(world: Any, complete: bool, fragments: list[int]) -> None:
+@pytest.mark.parametrize("env", [duet, slow])
+def test_every_decision_is_shown_once_however_it_is_cut(env: Any, complete: bool, fragments: list[int]) -> None:
     shown: list[Any] = []
 
     def show(agent_id: str, policy_id: str, postprocessed_batch: Any, episode: Any) -> None:
@@ -169,7 +169,7 @@ def test_every_decision_is_shown_once_however_it_is_cut(world: Any, complete: bo
             assert row["eps_id"] == episode.episode_id
             shown.append((row["eps_id"], row["t"], int(agent_id[-1]), tuple(row["obs"]), row["elapsed"]))
 
-    worker = worker_for(world, complete=complete, callbacks={"on_postprocess_trajectory": show})
+    worker = worker_for(env, complete=complete, callbacks={"on_postprocess_trajectory": show})
     learned = decisions(collected(worker, fragments))
     assert sorted(shown) == [(row[0], row[1], row[2], row[3], row[9]) for row in learned]
     assert learned
@@ -188,7 +188,7 @@ def test_a_rewritten_reward_is_what_learners_fold() -> None:
     assert [paid[step, 1] for step in range(5)] == [11.0] * 5
 
 
-def test_shown_rewards_are_all_that_was_paid_during_a_decision_and_returns_stay_the_worlds() -> None:
+def test_shown_rewards_are_all_that_was_paid_during_a_decision_and_returns_stay_the_envs() -> None:
     shown: list[Any] = []
 
     def take(row: Any) -> None:
@@ -300,9 +300,9 @@ def test_evaluated_episodes_know_it_and_bring_their_notes() -> None:
     assert [remark["custom_metrics"]["evaluated"] for remark in remarks] == [1.0] * 3
 
 
-@pytest.mark.parametrize("world", [duet, slow, relay])
+@pytest.mark.parametrize("env", [duet, slow, relay])
 @pytest.mark.parametrize("steps", [1, 2, 4])
-def test_notes_survive_a_restart_in_the_middle_of_an_episode(world: Any, steps: int) -> None:
+def test_notes_survive_a_restart_in_the_middle_of_an_episode(env: Any, steps: int) -> None:
     def notes(worker: RolloutWorker) -> Any:
         return [remark["hist_data"]["r"].tolist() for remark in worker.collect(7).episodes.remarks]
 
@@ -318,28 +318,28 @@ def test_notes_survive_a_restart_in_the_middle_of_an_episode(world: Any, steps: 
             (agent_id, postprocessed_batch["t"].tolist())
         ),
     }
-    straight = worker_for(world, callbacks=hooks)
+    straight = worker_for(env, callbacks=hooks)
     straight.collect(steps)
     state = unpack(*pack(straight.state_dict()))
     shown.clear()
     expected, trajectories = notes(straight), list(shown)
-    again = worker_for(world, callbacks=hooks)
+    again = worker_for(env, callbacks=hooks)
     again.load_state_dict(state)
     shown.clear()
     assert notes(again) == expected
     assert shown == trajectories
 
 
-@pytest.mark.parametrize("world", [duet, relay])
-def test_hooks_may_join_a_run_in_the_middle_of_its_episodes(world: Any) -> None:
-    plain = worker_for(world)
+@pytest.mark.parametrize("env", [duet, relay])
+def test_hooks_may_join_a_run_in_the_middle_of_its_episodes(env: Any) -> None:
+    plain = worker_for(env)
     plain.collect(2)
     ends: list[int] = []
     hooks = {
         "on_episode_end": lambda episode: ends.append(episode.length),
         "on_postprocess_trajectory": lambda agent_id, episode: None,
     }
-    joined = worker_for(world, callbacks=hooks)
+    joined = worker_for(env, callbacks=hooks)
     joined.load_state_dict(unpack(*pack(plain.state_dict())))
     joined.collect(3)
-    assert ends == [3 if world is duet else 5]
+    assert ends == [3 if env is duet else 5]

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from marl.envs.base import EnvContext
-from marl.envs.registry import make_world
+from marl.envs.registry import make_batched_env
 from marl.errors import ConfigError
 from marl.policies.filters import MeanStdFilter
 from marl.policies.networks import Features
 from marl.scenario.load import compose
 from marl.training.trainer import Trainer
-from tests.rollout.pay_world import PAYS, PayWorld
+from tests.rollout.pay_env import PAYS, PayEnv
 
 SMALL: dict[str, Any] = {
-    "env": PayWorld, "train_batch_size": 8, "sgd_minibatch_size": 8, "num_sgd_iter": 1, "fcnet_hiddens": [4],
+    "env": PayEnv, "train_batch_size": 8, "sgd_minibatch_size": 8, "num_sgd_iter": 1, "fcnet_hiddens": [4],
     "evaluation": {"interval": 0},
 }  # fmt: skip
 
@@ -104,17 +104,17 @@ def test_a_policy_is_asked_once_per_step_for_all_copies(copies: int) -> None:
 def test_every_copy_has_a_seed_of_its_own_that_follows_from_the_run() -> None:
     seen: list[EnvContext] = []
 
-    def create(config: EnvContext) -> PayWorld:
+    def create(config: EnvContext) -> PayEnv:
         seen.append(config)
-        return PayWorld()
+        return PayEnv()
 
     for worker in (1, 2):
-        make_world(create, 2, {}, worker_index=worker, num_workers=2, seed=5, remote=worker == 2)
+        make_batched_env(create, 2, {}, worker_index=worker, num_workers=2, seed=5, remote=worker == 2)
     seeds = [context.seed for context in seen]
     assert len(set(seeds)) == 4
     assert [context.remote for context in seen] == [False, False, True, True]
-    make_world(create, 1, {}, worker_index=1, num_workers=2, seed=5)
-    make_world(create, 1, {}, worker_index=1, num_workers=2, seed=6)
+    make_batched_env(create, 1, {}, worker_index=1, num_workers=2, seed=5)
+    make_batched_env(create, 1, {}, worker_index=1, num_workers=2, seed=6)
     assert seen[4].seed == seeds[0] != seen[5].seed
 
 
@@ -200,6 +200,6 @@ def test_defaults_of_dqn_and_of_models_are_those_of_the_documents() -> None:
 
 
 def test_fragments_of_dqn_are_four_steps_and_cut_episodes() -> None:
-    with Trainer("dqn", config={"env": PayWorld, "fcnet_hiddens": [4]}) as one:
+    with Trainer("dqn", config={"env": PayEnv, "fcnet_hiddens": [4]}) as one:
         assert one.setup.fragment == 4
         assert not one.setup.rollout.complete_episodes

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marl.data.batch import MultiAgentBatch
-from marl.data.task import Kind, number_seats
+from marl.data.task import AgentType, number_seats
 from marl.envs.batched import NativeEnv
 from marl.errors import EnvError
-from tests.worlds import Scripted, Step, decisions, worker_for
+from tests.small_envs import Scripted, Step, decisions, worker_for
 
 ALL = "__all__"
 
@@ -127,7 +127,7 @@ def test_an_open_decision_is_carried_with_its_context_and_trained_in_the_next_gr
     assert manager[0][5] == 1 + 0.5 * 2 + 0.25 * 4
 
 
-def test_the_world_is_only_sent_actions_of_agents_that_were_asked() -> None:
+def test_the_env_is_only_sent_actions_of_agents_that_were_asked() -> None:
     env = Scripted(["a_0"], [Step(["a_1"]), Step(["a_0"]), Step([], {}, [ALL])], agents=["a_0", "a_1"])
     collect(env, [3])
     assert [sorted(actions) for actions in env.seen[:3]] == [["a_0"], ["a_1"], ["a_0"]]
@@ -142,17 +142,17 @@ def test_a_horizon_truncates_and_bootstraps() -> None:
 
 
 class Endless(NativeEnv):
-    """Returns one and the same array for both flags, as a quick world might."""
+    """Returns one and the same array for both flags, as a quick env might."""
 
     state_arrays = ("t",)
 
     def __init__(self, num_envs: int, config: Any) -> None:
         self.num_envs = num_envs
-        self.kinds = number_seats([Kind("agent", ("a_0",), spaces.Discrete(2), spaces.Discrete(2))])
+        self.kinds = number_seats([AgentType("agent", ("a_0",), spaces.Discrete(2), spaces.Discrete(2))])
         self.t = np.zeros(num_envs, np.int64)
 
-    def _start(self, lanes: Any, seeds: Any) -> None:
-        self.t[lanes] = 0
+    def _start(self, env_ids: Any, seeds: Any) -> None:
+        self.t[env_ids] = 0
 
     def _play(self, actions: Any) -> Any:
         self.t += 1
@@ -169,7 +169,7 @@ class Endless(NativeEnv):
         )
 
 
-def test_a_horizon_truncates_a_native_world_that_has_one_array_for_both_flags() -> None:
+def test_a_horizon_truncates_a_native_env_that_has_one_array_for_both_flags() -> None:
     worker = worker_for(Endless, horizon=5)
     batch = worker.collect(10).batch
     assert (int(batch.terminateds.sum()), int(batch.truncateds.sum())) == (0, 2)

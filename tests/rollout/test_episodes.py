@@ -8,8 +8,8 @@ import numpy as np
 
 from marl.data.task import Bools
 from marl.rollout.episodes import ended_episodes, play_episodes
-from marl.training.trainer import Trainer
 from marl.training.es_episodes import Trial, play
+from marl.training.trainer import Trainer
 
 SEEDS = (5, 6, 7, 8)
 KEYS = {"env": "CartPole-v1", "fcnet_hiddens": [8], "num_envs_per_worker": 3, "evaluation": {"interval": 0}, "seed": 3}

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from marl.rollout.config import RolloutConfig
 from marl.rollout.worker import RolloutWorker
-from tests.worlds import OBS, Scripted, Step, decisions, worker_for
+from tests.small_envs import OBS, Scripted, Step, decisions, worker_for
 
 # The manager m_0 decides once and waits; the worker w_1 decides in every step.
 STEPS = [Step(["w_1"]), Step(["w_1"]), Step(["m_0", "w_1"], {"m_0": 4}), Step([], {}, ["__all__"])]

@@ -9,7 +9,7 @@ import pytest
 
 from marl.callbacks.callbacks import Callbacks
 from marl.rollout.worker import RolloutWorker
-from tests.worlds import Scripted, Step, worker_for
+from tests.small_envs import Scripted, Step, worker_for
 
 
 def relay(_: Any = None) -> Scripted:

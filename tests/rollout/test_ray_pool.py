@@ -16,11 +16,11 @@ from tests.training.trees import differences
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_session")]
 
 
-def run(algo: str, world: dict[str, Any], pool: str, kill_at: int = -1) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def run(algo: str, env: dict[str, Any], pool: str, kill_at: int = -1) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     import ray
 
     lines = []
-    with Trainer(algo, config={**config(algo, world, workers=2), "pool": pool}) as trainer:
+    with Trainer(algo, config={**config(algo, env, workers=2), "pool": pool}) as trainer:
         for i in range(5):
             if i == kill_at:
                 assert isinstance(trainer.workers, RayPool)
@@ -33,17 +33,17 @@ def run(algo: str, world: dict[str, Any], pool: str, kill_at: int = -1) -> tuple
     return lines, parts
 
 
-@pytest.mark.parametrize(("algo", "world"), [("ppo", CARTPOLE), ("qmix", TWO_STEP), ("dqn", TRAFFIC)])
-def test_two_ray_workers_equal_the_same_two_workers_in_process(algo: str, world: dict[str, Any]) -> None:
-    assert differences(run(algo, world, "ray"), run(algo, world, "in_process")) == []
+@pytest.mark.parametrize(("algo", "env"), [("ppo", CARTPOLE), ("qmix", TWO_STEP), ("dqn", TRAFFIC)])
+def test_two_ray_workers_equal_the_same_two_workers_in_process(algo: str, env: dict[str, Any]) -> None:
+    assert differences(run(algo, env, "ray"), run(algo, env, "in_process")) == []
 
 
-@pytest.mark.parametrize(("algo", "world"), [("ppo", CARTPOLE), ("qmix", TWO_STEP)])
+@pytest.mark.parametrize(("algo", "env"), [("ppo", CARTPOLE), ("qmix", TWO_STEP)])
 @pytest.mark.parametrize("kill_at", [0, 2])
 def test_a_killed_worker_is_replaced_and_goes_on_with_the_same_numbers(
-    algo: str, world: dict[str, Any], kill_at: int
+    algo: str, env: dict[str, Any], kill_at: int
 ) -> None:
-    assert differences(run(algo, world, "ray", kill_at), run(algo, world, "in_process")) == []
+    assert differences(run(algo, env, "ray", kill_at), run(algo, env, "in_process")) == []
 
 
 def test_every_worker_and_env_can_be_reached() -> None:
@@ -82,7 +82,7 @@ def test_a_request_that_can_never_fit_is_refused_with_the_sums() -> None:
         Trainer("ppo", config={**config("ppo", TWO_STEP, workers=1), "custom_resources_per_worker": {"unobtainium": 1}})
 
 
-def broken_world(_: object) -> Any:
+def broken_env(_: object) -> Any:
     import gymnasium as gym
 
     class Breaks(gym.Wrapper):  # type: ignore[type-arg]
@@ -97,8 +97,8 @@ def broken_world(_: object) -> Any:
     return Breaks(gym.make("CartPole-v1"))
 
 
-def test_an_error_in_the_world_names_env_worker_and_step() -> None:
-    keys = {**config("ppo", CARTPOLE, workers=1), "env": broken_world}
+def test_an_error_in_the_env_names_env_worker_and_step() -> None:
+    keys = {**config("ppo", CARTPOLE, workers=1), "env": broken_env}
     with (
         Trainer("ppo", config=keys) as trainer,
         pytest.raises(EnvError, match=r"worker 1, copy 0, step \d+: .*rope broke"),

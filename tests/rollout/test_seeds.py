@@ -48,7 +48,7 @@ class Diary(MultiAgentEnv):
 
 
 def drawn(seed: int, algo: str = "ppo", workers: int = 0, evaluate: bool = False) -> Log:
-    """What the worlds of a run were told in two iterations, or in an evaluation."""
+    """What the envs of a run were told in two iterations, or in an evaluation."""
     Diary.book.clear()
     keys: dict[str, Any] = {
         "seed": seed, "num_workers": workers, "pool": "in_process", "num_envs_per_worker": 2, "evaluation": {"interval": 0},

@@ -13,10 +13,10 @@ from marl.data.tree import pack, unpack
 from marl.envs.base import EnvContext
 from marl.envs.wrappers import Wrapping
 from marl.errors import CallbackError
-from marl.rollout.config import RolloutConfig, StageWorld, WorldRecipe
-from marl.rollout.stages import ChooseTasks, needs_new_worlds, tell_alike
+from marl.rollout.config import EnvRecipe, RolloutConfig, StageEnv
+from marl.rollout.stages import ChooseTasks, needs_new_envs, set_same_tasks
 from marl.rollout.worker import RolloutWorker
-from tests.worlds import Scripted, Step, worker_for
+from tests.small_envs import Scripted, Step, worker_for
 
 AGENTS = ("a_0",)
 
@@ -40,9 +40,9 @@ class Taught(Scripted):
         return result._replace(rewards={"a_0": 10 * self.task + self.bonus})
 
 
-def stage(task: float | None, evaluation: float | None = None, **config: float) -> StageWorld:
-    other = None if evaluation is None else WorldRecipe(Taught, {"bonus": evaluation})
-    return StageWorld(WorldRecipe(Taught, config), other, task)
+def stage(task: float | None, evaluation: float | None = None, **config: float) -> StageEnv:
+    other = None if evaluation is None else EnvRecipe(Taught, {"bonus": evaluation})
+    return StageEnv(EnvRecipe(Taught, config), other, task)
 
 
 STAGES = (stage(None), stage(1.0), stage(2.0), stage(2.0, bonus=3.0, evaluation=7.0), stage(None, bonus=3.0))
@@ -66,18 +66,18 @@ def test_copies_are_built_anew_only_if_they_cannot_be_told() -> None:
         (2, 3): True, (0, 4): True, (4, 3): False,
     }  # fmt: skip
     for (before, now), new in expected.items():
-        assert needs_new_worlds(STAGES[before], STAGES[now]) is new
-    assert needs_new_worlds(stage(None), stage(None)) is False
+        assert needs_new_envs(STAGES[before], STAGES[now]) is new
+    assert needs_new_envs(stage(None), stage(None)) is False
 
 
 @pytest.mark.parametrize(("number", "pays"), [(1, 10.0), (2, 20.0), (3, 23.0), (4, 3.0)])
 def test_a_stage_is_played_from_its_first_step_and_breaks_running_episodes_off(number: int, pays: float) -> None:
     player = worker(copies=3)
     assert paid(player, 2) == [0.0, 0.0]
-    old, begun = player.player.world, player.player.episodes_begun
+    old, begun = player.player.env, player.player.episodes_begun
     assert player.enter(number) == 3
     assert player.enter(number) == 0  # it is there already
-    assert (player.player.world is old) == (number in (1, 2))
+    assert (player.player.env is old) == (number in (1, 2))
     assert player.player.episodes_begun == begun + 3
     batch = player.collect(4).batch
     assert batch.context == 0  # nothing of the stage before
@@ -94,7 +94,7 @@ def test_episodes_that_are_at_their_first_step_are_not_broken_off() -> None:
     assert paid(player) == [10.0]
 
 
-def test_an_evaluation_plays_the_newest_stage_in_its_own_world_if_it_has_one() -> None:
+def test_an_evaluation_plays_the_newest_stage_in_its_own_env_if_it_has_one() -> None:
     player = worker()
     assert player.evaluate([1]).rewards.tolist() == [0.0]
     for number, pays in ((1, 10.0), (2, 20.0), (4, 3.0)):
@@ -112,7 +112,7 @@ def test_a_player_for_pictures_plays_what_training_plays_now() -> None:
         player.enter(number)
         paid(player)
         drawn = player.make_drawing_player()
-        assert drawn.world.num_envs == 1
+        assert drawn.env.num_envs == 1
         drawn.begin(np.arange(1), np.arange(1))
         frame = drawn.advance(drawn.decide(np.random.default_rng(0), explore=False))
         assert frame.rewards.tolist() == [[pays]]
@@ -124,7 +124,7 @@ def test_a_state_brings_its_stage_and_tasks_whatever_was_played_before(number: i
     straight.enter(number)
     paid(straight, 2)
     if number == 1:
-        straight.world.lane(0).set_task(5.0)  # type: ignore[attr-defined]
+        straight.env.sub_env(0).set_task(5.0)  # type: ignore[attr-defined]
     state = unpack(*pack(straight.state_dict()))
     expected = straight.collect(5)
     for other in (0, 2, 4):
@@ -144,13 +144,13 @@ def test_a_state_brings_its_stage_and_tasks_whatever_was_played_before(number: i
 def test_tasks_go_round_over_the_copies_and_are_noted() -> None:
     player = worker(copies=5)
     paid(player)
-    tell_alike(player.world, [{"set_task": 1.0}, {"set_task": 2.0}])
-    assert [copy.task for copy in map(player.world.lane, range(5))] == [1.0, 2.0, 1.0, 2.0, 1.0]  # type: ignore[attr-defined]
-    assert [told["set_task"] for told in player.world.told] == [1.0, 2.0, 1.0, 2.0, 1.0]
-    tell_alike(player.world, [])
+    set_same_tasks(player.env, [{"set_task": 1.0}, {"set_task": 2.0}])
+    assert [copy.task for copy in map(player.env.env_id, range(5))] == [1.0, 2.0, 1.0, 2.0, 1.0]  # type: ignore[attr-defined]
+    assert [told["set_task"] for told in player.env.told] == [1.0, 2.0, 1.0, 2.0, 1.0]
+    set_same_tasks(player.env, [])
     player.tell([{"set_task": 3.0}, {}])
-    assert [told["set_task"] for told in player.world.told] == [3.0, 2.0, 3.0, 2.0, 3.0]
-    assert player.world.lane(1).task == 2.0  # type: ignore[attr-defined]
+    assert [told["set_task"] for told in player.env.told] == [3.0, 2.0, 3.0, 2.0, 3.0]
+    assert player.env.sub_env(1).task == 2.0  # type: ignore[attr-defined]
 
 
 def test_a_function_of_the_user_chooses_tasks_copy_by_copy() -> None:
@@ -166,7 +166,7 @@ def test_a_function_of_the_user_chooses_tasks_copy_by_copy() -> None:
     assert answer is None
     assert asked == [(8, 0.0, 0, 0), (8, 0.0, 0, 1), (8, 0.0, 0, 2)]
     assert told == [{"set_task": 4.0}, {}, {"set_task": 6.0}]
-    assert [copy.task for copy in map(player.world.lane, range(3))] == [4.0, 0.0, 6.0]  # type: ignore[attr-defined]
+    assert [copy.task for copy in map(player.env.env_id, range(3))] == [4.0, 0.0, 6.0]  # type: ignore[attr-defined]
     assert player.run_noting_tasks(lambda one: one.ping()) == (0, None)
     with pytest.raises(CallbackError, match="env_task_fn failed in worker 0, copy 0: ZeroDivisionError"):
         ChooseTasks(lambda result, env, ctx: 1 / 0, {})(player)
@@ -176,12 +176,12 @@ def test_a_function_of_the_user_chooses_tasks_copy_by_copy() -> None:
     ("index", "workers", "on_driver", "has"),
     [(0, 0, False, True), (0, 2, False, False), (0, 2, True, True), (1, 2, False, True)],
 )
-def test_the_drivers_worker_beside_others_has_a_world_only_if_it_was_asked_to(
+def test_the_drivers_worker_beside_others_has_an_env_only_if_it_was_asked_to(
     index: int, workers: int, on_driver: bool, has: bool
 ) -> None:
     config = RolloutConfig(num_workers=workers, create_env_on_driver=on_driver)
     one = RolloutWorker(replace(worker().spec, config=config), index)
-    assert one.has_world is has
+    assert one.has_env is has
     assert one.ping() == index
     if not has:
         ChooseTasks(lambda result, env, ctx: 1 / 0, {})(one)  # there is nothing to choose for

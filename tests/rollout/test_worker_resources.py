@@ -1,4 +1,4 @@
-"""What Ray workers are given and know: resources as Ray reports them, log level, filters, a world on the driver."""
+"""What Ray workers are given and know: resources as Ray reports them, log level, filters, an env on the driver."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from marl.rollout.ray_instance import stop_ray
 from marl.training.trainer import Trainer
 from tests.conftest import start_ray
-from tests.rollout.pay_world import PayWorld
+from tests.rollout.pay_env import PayEnv
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 SMALL: dict[str, Any] = {
-    "env": PayWorld, "train_batch_size": 16, "sgd_minibatch_size": 16, "num_sgd_iter": 1, "fcnet_hiddens": [4],
+    "env": PayEnv, "train_batch_size": 16, "sgd_minibatch_size": 16, "num_sgd_iter": 1, "fcnet_hiddens": [4],
     "evaluation": {"interval": 0}, "num_workers": 2,
 }  # fmt: skip
 
@@ -55,7 +55,7 @@ def test_workers_know_the_log_level_and_that_they_are_remote(rich_ray: Any) -> N
     def known(worker: Any) -> tuple[int, bool]:
         return logging.getLogger("marl").level, worker.spec.config.on_ray
 
-    keys = {**SMALL, "log_level": "ERROR", "env": telling_world}
+    keys = {**SMALL, "log_level": "ERROR", "env": telling_env}
     with Trainer("ppo", config=keys) as trainer:
         assert trainer.workers.foreach_worker(known) == [(logging.ERROR, True)] * 3
         told = trainer.workers.foreach_env(lambda env: env.config["told"])
@@ -64,10 +64,10 @@ def test_workers_know_the_log_level_and_that_they_are_remote(rich_ray: Any) -> N
     logging.getLogger("marl").setLevel(logging.WARNING)
 
 
-def telling_world(config: Any) -> PayWorld:
-    world = PayWorld()
-    world.config = {"told": (config.remote, config.seed)}
-    return world
+def telling_env(config: Any) -> PayEnv:
+    env = PayEnv()
+    env.config = {"told": (config.remote, config.seed)}
+    return env
 
 
 def test_all_workers_have_the_same_filter(rich_ray: Any) -> None:
@@ -84,7 +84,7 @@ def test_all_workers_have_the_same_filter(rich_ray: Any) -> None:
 
 
 @pytest.mark.parametrize("wanted", [False, True])
-def test_the_driver_has_a_world_beside_workers_only_if_asked(wanted: bool, rich_ray: Any) -> None:
+def test_the_driver_has_an_env_beside_workers_only_if_asked(wanted: bool, rich_ray: Any) -> None:
     keys = {**SMALL, "num_workers": 1, "num_envs_per_worker": 2, "create_env_on_driver": wanted}
     with Trainer("ppo", config=keys) as trainer:
         trainer.workers.start()

@@ -10,7 +10,7 @@ import pytest
 
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.scenario.load import compose
-from marl.scenario.resolve import set_up
+from marl.scenario.resolve import resolve
 from marl.training.trainer import Trainer
 from tests.training.trees import differences
 
@@ -92,7 +92,7 @@ def test_it_may_be_loaded_from_another_run_and_comes_back_with_a_checkpoint(tmp_
 )
 def test_mistakes_are_found_before_the_first_step(changes: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
-        set_up(compose({**DUEL, **changes}))
+        resolve(compose({**DUEL, **changes}))
 
 
 def test_a_mapping_function_of_the_evaluation_may_choose_any_policy() -> None:
@@ -100,6 +100,6 @@ def test_a_mapping_function_of_the_evaluation_may_choose_any_policy() -> None:
         return "rock" if (agent == "player_0") == bool(np.random.default_rng(episode.seed).integers(2)) else "learner"
 
     two = {name: DUEL["policies"][name] for name in ("learner", "rock")}
-    setup = set_up(compose({**DUEL, "policies": two, "evaluation": {"policy_mapping_fn": against}}))
+    setup = resolve(compose({**DUEL, "policies": two, "evaluation": {"policy_mapping_fn": against}}))
     assert set(setup.roles) == {"learner"}
     assert set(setup.policies) == {"learner", "rock"}

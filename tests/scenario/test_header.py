@@ -10,11 +10,11 @@ from marl import Trainer
 from marl.envs.registry import register_env, register_pettingzoo, resolve_env
 from marl.errors import ConfigError, EnvError
 from marl.scenario.load import compose
-from marl.scenario.resolve import set_up
+from marl.scenario.resolve import resolve
 
 
 def header(**keys: Any) -> str:
-    return "\n".join(set_up(compose({"algo": "ppo", "fcnet_hiddens": [8], **keys})).header)
+    return "\n".join(resolve(compose({"algo": "ppo", "fcnet_hiddens": [8], **keys})).header)
 
 
 def test_the_state_is_named_only_where_somebody_uses_it() -> None:
@@ -36,7 +36,7 @@ def test_frozen_and_loaded_policies_are_named(tmp_path: Any) -> None:
     assert f"loaded: agent_1 from {folder}" in text
 
 
-def test_a_wrapped_native_world_says_that_it_is_slower() -> None:
+def test_a_wrapped_native_env_says_that_it_is_slower() -> None:
     wrapped = header(env="fast:simple_spread", wrappers=[{"frame_stack_v1": {"stack_size": 2}}])
     assert "stepped one by one" in wrapped
     assert "one by one" not in header(env="fast:simple_spread")

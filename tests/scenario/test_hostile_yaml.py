@@ -95,7 +95,7 @@ def test_nan_and_infinity_are_no_numbers_for_keys(keys: dict[str, object], messa
         check_algo_keys(scenario, "config")
 
 
-def test_infinity_means_no_limit_to_keys_that_are_limits_and_worlds_may_be_told_anything() -> None:
+def test_infinity_means_no_limit_to_keys_that_are_limits_and_envs_may_be_told_anything() -> None:
     scenario = compose(
         {"env": "e", "env_config": {"bound": math.inf, "gap": math.nan}, "clip_param": math.inf, "stop": {"timesteps_total": math.inf}}
     )  # fmt: skip

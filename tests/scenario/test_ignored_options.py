@@ -9,7 +9,7 @@ import yaml
 from gymnasium import spaces
 
 from marl.algos.presets import ALGOS
-from marl.data.task import Kind
+from marl.data.task import AgentType
 from marl.errors import ConfigError
 from marl.policies.build import build_policy
 from marl.policies.config import ModelConfig, PolicySpec
@@ -106,7 +106,7 @@ def test_the_complete_form_of_a_run_with_keys_that_count_loads_and_builds_again(
 @pytest.mark.parametrize("acts", ["value", "stochastic", "deterministic", "squashed", "nfsp"])
 @pytest.mark.parametrize("observation_filter", ["NoFilter", "MeanStdFilter"])
 def test_every_policy_with_a_filter_says_that_it_keeps_statistics(acts: str, observation_filter: Any) -> None:
-    kind = Kind("k", ("a",), spaces.Box(-1, 1, (3,)), spaces.Discrete(2))
+    kind = AgentType("k", ("a",), spaces.Box(-1, 1, (3,)), spaces.Discrete(2))
     spec = PolicySpec(acts, 0, ModelConfig(fcnet_hiddens=[4], observation_filter=observation_filter))
     assert build_policy(spec, kind).keeps_statistics is (observation_filter == "MeanStdFilter")
 

@@ -93,10 +93,10 @@ def test_a_mistake_gets_one_clear_message(keys: dict[str, Any], text: str) -> No
         with pytest.raises(ConfigError, match=text):
             compose(keys)
         return
-    from marl.scenario.resolve import set_up
+    from marl.scenario.resolve import resolve
 
     with pytest.raises(ConfigError, match=r"policies.p: unknown key 'lrr'. Did you mean 'lr'"):
-        set_up(compose({**keys, "env": "two_step_game"}))
+        resolve(compose({**keys, "env": "two_step_game"}))
 
 
 @pytest.mark.parametrize(

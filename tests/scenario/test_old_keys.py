@@ -11,8 +11,8 @@ from marl.policies.config import ExplorationConfig
 from marl.rollout.config import EvaluationConfig
 from marl.scenario.config import ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP_KEYS
 from marl.scenario.load import compose
+from marl.scenario.resolve import resolve
 from marl.scenario.rllib_keys import OLD_KEYS
-from marl.scenario.resolve import set_up
 
 OURS = {*TOP_KEYS, *ALL_ALGO_KEYS, *MODEL_KEYS, *MULTIAGENT_KEYS, *ExplorationConfig.model_fields}
 
@@ -45,7 +45,7 @@ def test_so_it_is_inside_of_a_section(keys: dict[str, Any], text: str) -> None:
 
 def test_so_it_is_for_a_single_policy() -> None:
     with pytest.raises(ConfigError, match=r"policies\.p: unknown key 'no_final_linear'\. Here, the last layer"):
-        set_up(compose({"env": "two_step_game", "policies": {"p": {"no_final_linear": True}}}))
+        resolve(compose({"env": "two_step_game", "policies": {"p": {"no_final_linear": True}}}))
 
 
 def test_keys_that_the_hints_name_exist() -> None:

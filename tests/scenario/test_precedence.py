@@ -10,7 +10,7 @@ from marl.cli.options import given, log_level_of, read_json
 from marl.errors import ConfigError
 from marl.run import raw_scenario
 from marl.scenario.load import compose
-from marl.scenario.resolve import set_up
+from marl.scenario.resolve import resolve
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_each_source_wins_over_those_before_it(file: Path) -> None:
 
 def test_a_policy_wins_over_them_all(file: Path) -> None:
     scenario = compose(raw_scenario(file, None, ["lr=0.03", "policies={p: {lr: 0.04}}", "num_workers=0"]))
-    assert set_up(scenario).roles["p"].config.lr == 0.04
+    assert resolve(scenario).roles["p"].config.lr == 0.04
 
 
 def test_sections_are_merged_and_maps_with_free_keys_are_replaced(file: Path) -> None:

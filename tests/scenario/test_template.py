@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from marl.errors import UserError
-from marl.scenario.load import compose, load_scenario
-from marl.scenario.resolve import set_up
 from marl.scenario.init_template import file_name, scenario_text
+from marl.scenario.load import compose, load_scenario
+from marl.scenario.resolve import resolve
 from marl.training.trainer import Trainer
 
 
@@ -29,7 +29,7 @@ def test_a_written_scenario_is_valid_and_says_who_plays(env: str, algo: str, tmp
     path = tmp_path / file_name(env)
     path.write_text(text)
     scenario = load_scenario(path)
-    setup = set_up(scenario)
+    setup = resolve(scenario)
     assert (scenario.env, scenario.preset.name, scenario.stop) == (env, algo, {"timesteps_total": 100_000})
     for kind in setup.task.kinds:
         assert all(agent in text for agent in kind.agents)
@@ -47,7 +47,7 @@ def test_it_runs_at_once(tmp_path: Path) -> None:
 
 def test_the_commented_section_of_policies_can_be_used(tmp_path: Path) -> None:
     text = uncommented(scenario_text("two_step_game", {}), "multiagent")
-    assert list(set_up(compose(yaml.safe_load(text))).policies) == ["agent_0", "agent_1"]
+    assert list(resolve(compose(yaml.safe_load(text))).policies) == ["agent_0", "agent_1"]
 
 
 def test_commented_keys_of_the_algorithm_can_be_used() -> None:
@@ -62,7 +62,7 @@ def test_env_config_is_written_down_and_checked() -> None:
         scenario_text("two_step_game", {"one_hot": 1})
 
 
-def test_file_names_come_from_the_last_word_of_the_world() -> None:
+def test_file_names_come_from_the_last_word_of_the_env() -> None:
     assert file_name("pettingzoo:mpe2/simple_spread_v3") == "simple_spread_v3.yaml"
     assert file_name("CartPole-v1") == "cartpole_v1.yaml"
     assert file_name("my.module:MyWorld") == "myworld.yaml"

@@ -1,4 +1,4 @@
-"""A world for best responses: everybody is paid 1 for heads (action 0), whatever the others do."""
+"""An env for best responses: everybody is paid 1 for heads (action 0), whatever the others do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sound world that breaks in step 37 of its second episode when it is told to."""
+"""A sound env that breaks in step 37 of its second episode when it is told to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gymnasium import spaces
 from marl.envs.base import EnvContext, MultiAgentEnv, StepResult
 
 FAULT: dict[str, str] = {}
-"""``{"kind": ...}`` breaks the worlds of this process."""
+"""``{"kind": ...}`` breaks the envs of this process."""
 
 BAD_STEP, BAD_EPISODE, LENGTH = 37, 2, 50
 

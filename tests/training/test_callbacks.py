@@ -11,9 +11,9 @@ import pytest
 
 import marl
 from marl.errors import CallbackError, CheckpointError, ConfigError
-from marl.scenario.describe import can_be_replayed, describe
 from marl.runs.checkpoint import find_checkpoint, read_part
 from marl.runs.result import without_wall_clock
+from marl.scenario.describe import can_be_replayed, describe
 from marl.training.trainer import Trainer
 from tests.test_command_line import marl as command
 from tests.training.own_callbacks import Angles
@@ -153,7 +153,7 @@ def test_a_mixed_team_shows_its_batches_kind_by_kind() -> None:
     assert shapes == {(8, 2)}
 
 
-def test_a_hook_on_results_changes_the_worlds_of_all_workers_and_may_end_the_run() -> None:
+def test_a_hook_on_results_changes_the_envs_of_all_workers_and_may_end_the_run() -> None:
     def harder(trainer: Any, result: Any) -> None:
         trainer.workers.foreach_env(lambda env: env.set_task(trainer.iteration))
         result["custom_metrics"]["stage_max"] = trainer.iteration
@@ -164,7 +164,7 @@ def test_a_hook_on_results_changes_the_worlds_of_all_workers_and_may_end_the_run
     }  # fmt: skip
     with Trainer("ppo", config=keys) as trainer:
         assert [trainer.train()["done"] for _ in range(2)] == [False, True]
-        stages = trainer.workers.foreach_worker(lambda worker: worker.world.next_stage.tolist())
+        stages = trainer.workers.foreach_worker(lambda worker: worker.env.next_stage.tolist())
     assert stages == [[2, 2], [2, 2]]
 
 

@@ -1,4 +1,4 @@
-"""A curriculum changes the world of every worker at the right moment, and a run that was stopped goes on in its stage."""
+"""A curriculum changes the env of every worker at the right moment, and a run that was stopped goes on in its stage."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import marl
 from marl.data.batch import MultiAgentBatch
 from marl.errors import CallbackError, ConfigError, SpaceMismatchError
 from marl.rollout.ray_pool import RayPool
-from marl.training.display import PlainDisplay, results_table, table_cells
 from marl.runs.fields import fields_of, meaning_of
 from marl.runs.result import without_wall_clock
-from marl.training.loop import run_to_the_end
+from marl.training.display import PlainDisplay, results_table, table_cells
+from marl.training.loop import run_until_stopped
 from tests.envs.taught import LENGTH, Taught
 from tests.training.trees import differences
 
@@ -66,7 +66,7 @@ def test_every_stage_pays_what_it_says_in_training_and_in_evaluation(workers: in
     assert pay == [[(3.0, 0.0)] * 2] * max(1, workers)
 
 
-def test_after_a_last_stage_that_ends_the_world_of_the_scenario_is_played() -> None:
+def test_after_a_last_stage_that_ends_the_env_of_the_scenario_is_played() -> None:
     with trainer_for([{"until": {"timesteps_total": 20}, "task": 1.0}], env_config={"pay": 5.0}) as trainer:
         assert [rewards(trainer.train())[:2] for _ in range(2)] == [(0, 6 * EPISODE), (1, 5 * EPISODE)]
 
@@ -112,13 +112,13 @@ def test_a_stage_can_end_by_an_evaluation_and_by_its_own_length() -> None:
         assert [trainer.train()["curriculum"]["stage"] for _ in range(6)] == [0, 0, 1, 1, 2, 2]
 
 
-def test_a_fixed_evaluation_world_does_not_follow_the_stages() -> None:
+def test_a_fixed_evaluation_env_does_not_follow_the_stages() -> None:
     own = {"interval": 1, "episodes": 1, "env": Taught, "env_config": {"pay": 9.0}}
     changed = {"interval": 1, "episodes": 1, "env_config": {"pay": 9.0}}
     for evaluation, expected in ((own, [9, 9, 9, 9]), (changed, [9, 11, 11, 9])):
         with trainer_for(STAGES, evaluation=evaluation) as trainer:
             paid = [rewards(trainer.train())[2] / EPISODE for _ in range(4)]
-        assert paid == expected  # a task is told to the scenario's own world in evaluation as well, whatever its keys
+        assert paid == expected  # a task is told to the scenario's own env in evaluation as well, whatever its keys
 
 
 def test_es_plays_the_present_stage() -> None:
@@ -146,7 +146,7 @@ def test_goal_and_rewards_under_stop_count_in_the_last_stage_alone(tmp_path: Pat
     for number, goal in enumerate(goals):
         with trainer_for(stages, **keys, **goal) as trainer:
             trainer.store.open(tmp_path / str(number))
-            outcome = run_to_the_end(trainer)
+            outcome = run_until_stopped(trainer)
             assert outcome.result["timesteps_total"] == 80  # 60 in the first stage, and one iteration in the last
             assert trainer.goal_met in (True, None)
     with trainer_for(stages, stop={"timesteps_total": 40}, **keys) as trainer:
@@ -320,7 +320,7 @@ STAGE: dict[str, Any] = {"until": {"timesteps_total": 20}}
             ConfigError,
             "curriculum[0]: fast:simple_tag: no stage 7",
         ),
-        ({"env_task_fn": by_step_and_place, "env": "CartPole-v1"}, ConfigError, "env_task_fn is given, but world"),
+        ({"env_task_fn": by_step_and_place, "env": "CartPole-v1"}, ConfigError, "env_task_fn is given, but env"),
         (
             {"env_task_fn": by_step_and_place, "curriculum": [{**STAGE, "task": 1}]},
             ConfigError,

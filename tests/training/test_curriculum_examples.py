@@ -1,4 +1,4 @@
-"""The examples about curricula and about worlds that differ between workers do what they say."""
+"""The examples about curricula and about envs that differ between workers do what they say."""
 
 from __future__ import annotations
 
@@ -70,16 +70,16 @@ def test_the_declared_curriculum_reaches_the_goal_that_plain_training_misses() -
 
 @on_ray
 @pytest.mark.usefixtures("ray_session")
-def test_an_actor_with_a_name_counts_the_episodes_of_the_worlds_of_two_workers() -> None:
+def test_an_actor_with_a_name_counts_the_episodes_of_the_envs_of_two_workers() -> None:
     in_result, by_actor = named_actors.main(2)
     assert in_result == by_actor > 50
 
 
 @on_ray
 @pytest.mark.usefixtures("ray_session")
-def test_each_worker_has_the_world_of_its_index() -> None:
+def test_each_worker_has_the_env_of_its_index() -> None:
     assert env_per_worker.main() == [[4, 4], [8, 8]]
 
 
-def test_without_ray_there_is_the_first_world_alone() -> None:
+def test_without_ray_there_is_the_first_env_alone() -> None:
     assert env_per_worker.main(0) == [[4, 4]]

@@ -39,8 +39,8 @@ RUNS = {
 }
 
 
-def config(algo: str, world: dict[str, Any], workers: int = 0) -> dict[str, Any]:
-    return {**world, **RUNS[algo], **SMALL, "num_workers": workers, "pool": "auto" if workers else "in_process"}
+def config(algo: str, env: dict[str, Any], workers: int = 0) -> dict[str, Any]:
+    return {**env, **RUNS[algo], **SMALL, "num_workers": workers, "pool": "auto" if workers else "in_process"}
 
 
 def everything(trainer: Trainer) -> dict[str, Any]:
@@ -70,19 +70,19 @@ def assert_resume_is_exact(algo: str, keys: dict[str, Any], tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", [TWO_STEP, CARTPOLE, TRAFFIC], ids=["two_step", "cartpole", "traffic"])
+@pytest.mark.parametrize("env", [TWO_STEP, CARTPOLE, TRAFFIC], ids=["two_step", "cartpole", "traffic"])
 @pytest.mark.parametrize("algo", list(RUNS))
-def test_save_and_restore_in_the_middle_changes_nothing(algo: str, world: dict[str, Any], tmp_path: Path) -> None:
-    if world is TRAFFIC and algo in ("mappo", "qmix"):
-        world = {**world, "groups": {"cars": ["car_*"], "lights": ["traffic_light_*"]}}
-    assert_resume_is_exact(algo, config(algo, world), tmp_path)
+def test_save_and_restore_in_the_middle_changes_nothing(algo: str, env: dict[str, Any], tmp_path: Path) -> None:
+    if env is TRAFFIC and algo in ("mappo", "qmix"):
+        env = {**env, "groups": {"cars": ["car_*"], "lights": ["traffic_light_*"]}}
+    assert_resume_is_exact(algo, config(algo, env), tmp_path)
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize("world", [TWO_STEP, CARTPOLE], ids=["two_step", "cartpole"])
+@pytest.mark.parametrize("env", [TWO_STEP, CARTPOLE], ids=["two_step", "cartpole"])
 @pytest.mark.parametrize("algo", list(RUNS))
-def test_the_same_with_two_ray_workers(algo: str, world: dict[str, Any], tmp_path: Path, ray_session: None) -> None:
-    assert_resume_is_exact(algo, config(algo, world, workers=2), tmp_path)
+def test_the_same_with_two_ray_workers(algo: str, env: dict[str, Any], tmp_path: Path, ray_session: None) -> None:
+    assert_resume_is_exact(algo, config(algo, env, workers=2), tmp_path)
 
 
 def test_complete_episodes_survive_a_restore_in_the_middle(tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ import sys
 from pathlib import Path
 from marl.training.trainer import Trainer
 from tests.training.test_exact_resume import config, TWO_STEP, CARTPOLE
-algo, world, directory, resume, workers = sys.argv[1:6]
-world = {"two_step": TWO_STEP, "cartpole": CARTPOLE}[world]
-trainer = Trainer(algo, config={**config(algo, world, int(workers)), "checkpoint_freq": 5}, directory=directory)
+algo, env, directory, resume, workers = sys.argv[1:6]
+env = {"two_step": TWO_STEP, "cartpole": CARTPOLE}[env]
+trainer = Trainer(algo, config={**config(algo, env, int(workers)), "checkpoint_freq": 5}, directory=directory)
 if resume == "resume":
     trainer.restore(directory)
 while trainer.iteration < 10:
@@ -107,9 +107,9 @@ trainer.stop()
 """
 
 
-def start(algo: str, world: str, directory: Path, how: str, workers: int) -> subprocess.Popen[str]:
+def start(algo: str, env: str, directory: Path, how: str, workers: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, algo, world, str(directory), how, str(workers)],
+        [sys.executable, "-c", SCRIPT, algo, env, str(directory), how, str(workers)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
@@ -128,18 +128,18 @@ def read_everything(directory: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize(("algo", "world"), [("ppo", "cartpole"), ("qmix", "two_step")])
+@pytest.mark.parametrize(("algo", "env"), [("ppo", "cartpole"), ("qmix", "two_step")])
 def test_a_run_killed_by_signal_9_and_resumed_in_a_new_process_equals_one_that_was_not(
-    algo: str, world: str, workers: int, tmp_path: Path
+    algo: str, env: str, workers: int, tmp_path: Path
 ) -> None:
-    assert start(algo, world, tmp_path / "straight", "new", workers).wait(300) == 0
-    victim = start(algo, world, tmp_path / "killed", "new", workers)
+    assert start(algo, env, tmp_path / "straight", "new", workers).wait(300) == 0
+    victim = start(algo, env, tmp_path / "killed", "new", workers)
     assert victim.stdout is not None
     while int(victim.stdout.readline()) < 7:
         time.sleep(0.01)
     victim.send_signal(signal.SIGKILL)
     victim.wait()
-    assert start(algo, world, tmp_path / "killed", "resume", workers).wait(300) == 0
+    assert start(algo, env, tmp_path / "killed", "resume", workers).wait(300) == 0
     assert differences(read_everything(tmp_path / "killed"), read_everything(tmp_path / "straight")) == []
     lines = [[without_wall_clock(r) for r in RunFiles(tmp_path / d).results()] for d in ("killed", "straight")]
     assert [line["training_iteration"] for line in lines[0]] == list(range(1, 11))

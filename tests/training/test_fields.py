@@ -13,9 +13,9 @@ from marl import Trainer
 from marl.algos.presets import ALGOS
 from marl.cli.app import app
 from marl.errors import ConfigError
-from marl.scenario.load import compose, read_yaml
 from marl.runs.fields import explain, fields_of, meaning_of, table
 from marl.runs.result import check_field
+from marl.scenario.load import compose, read_yaml
 
 SMALL: dict[str, Any] = {"env": "two_step_game", "fcnet_hiddens": [8], "evaluation": {"interval": 1, "episodes": 2}}
 ON_POLICY: dict[str, Any] = {"train_batch_size": 32}

@@ -15,14 +15,14 @@ import torch
 from marl import memory
 from marl.data.replay import Replay
 from marl.data.space_json import space_from_json
-from marl.envs.registry import make_world
+from marl.envs.registry import make_batched_env
 from marl.errors import CheckpointError, ConfigError, DataError, OutOfMemoryError, ResourceError
 from marl.failures import machine_failure
 from marl.memory import free_memory, in_words
 from marl.policies.build import build_policies
 from marl.policies.size import parameter_count
 from marl.scenario.load import compose, load_scenario
-from marl.scenario.resolve import set_up
+from marl.scenario.resolve import resolve
 from marl.training.memory_estimate import COPY, check_memory, needs_of, row_bytes
 from marl.training.trainer import Trainer
 from tests.command import marl
@@ -90,8 +90,8 @@ def test_the_estimate_of_a_round_is_within_a_factor_of_two_of_what_it_takes(env:
         assert 0.5 < size_of(trainer.setup, "rounds") / taken < 2.0
 
 
-def test_a_copy_of_a_small_world_takes_about_what_is_counted_for_it() -> None:
-    taken = peak_of(lambda: make_world("CartPole-v1", 200, {}, wrappers=())) / 200
+def test_a_copy_of_a_small_env_takes_about_what_is_counted_for_it() -> None:
+    taken = peak_of(lambda: make_batched_env("CartPole-v1", 200, {}, wrappers=())) / 200
     assert COPY < taken < 10 * COPY
 
 
@@ -101,7 +101,7 @@ def test_a_copy_of_a_small_world_takes_about_what_is_counted_for_it() -> None:
      ("ppo", "fast:simple_spread", {"use_lstm": True, "lstm_cell_size": 100}), ("sac", "Pendulum-v1", {}), ("ppo", "liars_dice", {})],
 )  # fmt: skip
 def test_weights_are_counted_before_they_are_made(algo: str, env: str, keys: dict[str, Any]) -> None:
-    setup = set_up(compose({"env": env, "algo": algo, **keys}))
+    setup = resolve(compose({"env": env, "algo": algo, **keys}))
     (policy,) = build_policies(setup.policies, setup.task.kinds).values()
     (spec,) = setup.policies.values()
     made = sum(parameter.numel() for parameter in policy.parameters())
@@ -147,32 +147,32 @@ def test_a_large_replay_that_a_short_run_never_fills_is_sound(monkeypatch: pytes
     monkeypatch.setattr("marl.training.memory_estimate.free_memory", lambda: 10**9)
     keys = {"env": "two_step_game", "algo": "dqn", "buffer_size": 10**7}
     with pytest.raises(ResourceError, match="buffer_size"):
-        check_memory(set_up(compose(keys)))
-    check_memory(set_up(compose({**keys, "stop": {"timesteps_total": 1_000}})))
-    check_memory(set_up(compose({**keys, "stop": {"training_iteration": 3}})))
+        check_memory(resolve(compose(keys)))
+    check_memory(resolve(compose({**keys, "stop": {"timesteps_total": 1_000}})))
+    check_memory(resolve(compose({**keys, "stop": {"training_iteration": 3}})))
 
 
 @pytest.mark.parametrize("stop", [{"time_total_s": 60}, {"episode_reward_mean": 8.0}])
 def test_rows_that_may_never_come_are_not_counted(stop: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {"env": "two_step_game", "algo": "dqn", "buffer_size": 10**7}
     monkeypatch.setattr("marl.training.memory_estimate.free_memory", lambda: 10**9)
-    check_memory(set_up(compose({**keys, "stop": stop})))
+    check_memory(resolve(compose({**keys, "stop": stop})))
     with pytest.raises(ResourceError, match="buffer_size"):  # its steps are known
-        check_memory(set_up(compose({**keys, "stop": {**stop, "timesteps_total": 10**9}})))
+        check_memory(resolve(compose({**keys, "stop": {**stop, "timesteps_total": 10**9}})))
     with pytest.raises(ResourceError, match="buffer_size"):  # written when the replay is made
-        check_memory(set_up(compose({**keys, "stop": stop, "buffer_size": 10**9})))
+        check_memory(resolve(compose({**keys, "stop": stop, "buffer_size": 10**9})))
 
 
 @pytest.mark.parametrize(
     "name", ["two_step_gru", "windy_maze_three_levels", "cartpole_apex", "spread_maddpg", "kuhn_nfsp"]
 )
 def test_shipped_scenarios_fit_into_a_small_machine(name: str) -> None:
-    setup = set_up(load_scenario(Path("scenarios") / f"{name}.yaml"))
+    setup = resolve(load_scenario(Path("scenarios") / f"{name}.yaml"))
     assert sum(need.size for need in needs_of(setup) if "workers" not in need.what) < 3e9
 
 
 def test_a_row_is_what_the_grid_allocates() -> None:
-    setup = set_up(compose({"env": "two_step_game", "algo": "ppo"}))
+    setup = resolve(compose({"env": "two_step_game", "algo": "ppo"}))
     # Two agents: observations of 4 int64 before and after, an int64 action; two float32, three int64, seven flags; two int64,
     # a flag and a state of three float32 before and after.
     assert row_bytes(setup) == 2 * (2 * 4 * 8 + 8 + 2 * 4 + 3 * 8 + 7) + 2 * 8 + 1 + 2 * 3 * 4

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from marl.offline.manifest import read_manifest
 from marl.errors import CheckpointError, DataError
-from marl.run import guarded
-from marl.runs.checkpoint import read_part, write_checkpoint
+from marl.offline.manifest import read_manifest
 from marl.play.export import exported_folders, load_policy
 from marl.play.playback import load_player
-from marl.training.loop import run_to_the_end
+from marl.run import guarded
+from marl.runs.checkpoint import read_part, write_checkpoint
+from marl.training.loop import run_until_stopped
 from marl.training.trainer import Trainer
 from tests.command import marl
 
@@ -149,14 +149,14 @@ def test_a_state_that_breaks_at_first_use_is_said_to_come_from_the_checkpoint(fo
     with Trainer("qmix", config=KEYS, directory=tmp_path / "run") as trainer:
         trainer.restore(forged / "checkpoint")
         with pytest.raises(CheckpointError, match=r"what it holds does not fit this run \(KeyError"):
-            run_to_the_end(trainer)
+            run_until_stopped(trainer)
 
 
 def test_errors_of_a_run_that_was_not_restored_are_not_blamed_on_a_checkpoint(tmp_path: Path) -> None:
     with Trainer("qmix", config=KEYS, directory=tmp_path / "run") as trainer:
         trainer.learners[0].timesteps = {}  # type: ignore[attr-defined]
         with pytest.raises(KeyError):
-            run_to_the_end(trainer)
+            run_until_stopped(trainer)
 
 
 def test_players_refuse_a_run_without_its_scenario(forged: Path) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marl.offline.trajectories import read_episodes, recorded_files
 from marl.errors import CheckpointWriteError, StorageError
-from marl.storage import append_to, storing, write_atomically
+from marl.offline.trajectories import read_episodes, recorded_files
+from marl.play.video import Video
 from marl.runs.checkpoint import find_checkpoint, read_part, write_checkpoint
 from marl.runs.files import RunFiles
 from marl.runs.result import without_wall_clock
-from marl.play.video import Video
+from marl.storage import append_to, storing, write_atomically
 from tests.command import Done, disk_for, marl
 from tests.training.trees import differences
 

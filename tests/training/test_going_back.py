@@ -13,7 +13,6 @@ import pytest
 
 from marl.errors import CheckpointError, ConfigError
 from marl.run import _open
-from marl.scenario.load import compose
 from marl.runs.checkpoint import (
     checkpoint_name,
     damage_of,
@@ -26,8 +25,9 @@ from marl.runs.checkpoint import (
     write_checkpoint,
 )
 from marl.runs.files import RunFiles
-from marl.runs.resume import find_resumable, resumable_in
 from marl.runs.result import without_wall_clock
+from marl.runs.resume import find_resumable, resumable_in
+from marl.scenario.load import compose
 from marl.training.trainer import Trainer
 from marl.tune.objective import Objective
 from marl.tune.trial import RunningTrial

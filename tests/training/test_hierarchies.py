@@ -11,8 +11,8 @@ import pytest
 from marl.envs.games.windy_maze import WindyMaze
 from marl.runs.checkpoint import read_part
 from marl.training.trainer import Trainer
+from tests.small_envs import Scripted, Step
 from tests.training.test_exact_resume import ON_POLICY, assert_resume_is_exact
-from tests.worlds import Scripted, Step
 
 MOVES = [[-0.2, 0], [0, 0.2], [0.2, 0], [0, -0.2]]
 LEVELS = [
@@ -103,12 +103,14 @@ def test_a_run_resumes_exactly_in_the_middle_of_goals(env: type[WindyMaze], tmp_
     keys["policies"] = {"top_level": {}, "mid_level": {}, "low_level": dqn}
     assert_resume_is_exact("ppo", keys, tmp_path)
     if env is WindyMaze:
-        lanes = read_part(tmp_path / "half", "workers")["workers"][0]["player"]["world"]["lanes"]
-        used = [post["life"]["used"] for lane in lanes for post in lane["state"]["posts"].values() if post["life"]]
+        env_ids = read_part(tmp_path / "half", "workers")["workers"][0]["player"]["world"]["lanes"]
+        used = [
+            post["life"]["used"] for env_id in env_ids for post in env_id["state"]["posts"].values() if post["life"]
+        ]
         assert any(count > 0 for counts in used for count in counts)
 
 
-def test_a_world_that_exposes_the_levels_itself_needs_no_wrapper() -> None:
+def test_an_env_that_exposes_the_levels_itself_needs_no_wrapper() -> None:
     steps = [
         Step(["low_level_1"], {"top_level_0": 1}),
         Step(["low_level_1"], {"low_level_1": 2}),

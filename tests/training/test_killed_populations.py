@@ -19,14 +19,14 @@ import yaml
 
 from marl.errors import CheckpointError
 from marl.gametheory.payoffs import PayoffTensor
-from marl.scenario.load import load_scenario
 from marl.runs.checkpoint import find_checkpoint, iteration_of, read_part
 from marl.runs.files import RunFiles
 from marl.runs.result import without_wall_clock
+from marl.scenario.load import load_scenario
 from marl.training.trainer import Trainer
 from tests.training.trees import differences
 
-WORLDS: dict[str, dict[str, Any]] = {
+ENVS: dict[str, dict[str, Any]] = {
     "rps": {"env": "matrix_game", "env_config": {"game": "rock_paper_scissors"}},
     "kuhn": {"env": "kuhn_poker"},
 }
@@ -41,8 +41,8 @@ NEVER = 10**6
 MORE = 8  # iterations after the last kill
 
 
-def scenario(world: str, kind: str, workers: int) -> dict[str, Any]:
-    keys = {**WORLDS[world], **SMALL, "name": "killed", "num_workers": workers, "stop": {"training_iteration": NEVER}}
+def scenario(env: str, kind: str, workers: int) -> dict[str, Any]:
+    keys = {**ENVS[env], **SMALL, "name": "killed", "num_workers": workers, "stop": {"training_iteration": NEVER}}
     if kind == "nfsp":
         play = {"multiagent": {"policy_mapping_fn": "per_agent"}, "timesteps_per_iteration": 64}
         return {**keys, **play, "algo": {**NFSP, "reservoir_size": 200}}
@@ -124,9 +124,9 @@ def assert_complete(run: Path, iterations: int, kind: str) -> None:
     assert all(payoffs.count[pairing] == 8 for pairing in product(*map(range, payoffs.count.shape)))
 
 
-def assert_survives(world: str, kind: str, workers: int, tmp_path: Path, kills: tuple[int, ...]) -> None:
+def assert_survives(env: str, kind: str, workers: int, tmp_path: Path, kills: tuple[int, ...]) -> None:
     file, killed, straight = tmp_path / "killed.yaml", tmp_path / "killed", tmp_path / "straight"
-    file.write_text(yaml.safe_dump(scenario(world, kind, workers)))
+    file.write_text(yaml.safe_dump(scenario(env, kind, workers)))
     kill_after(start(file, "--local-dir", killed), killed, kills[0])
     run = run_of(killed)
     for more in kills[1:]:
@@ -148,10 +148,10 @@ def assert_survives(world: str, kind: str, workers: int, tmp_path: Path, kills: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("world", "kind"), [("rps", "psro"), ("rps", "league"), ("kuhn", "psro"), ("kuhn", "league"), ("kuhn", "nfsp")]
+    ("env", "kind"), [("rps", "psro"), ("rps", "league"), ("kuhn", "psro"), ("kuhn", "league"), ("kuhn", "nfsp")]
 )
-def test_a_run_that_is_killed_and_resumed_equals_one_that_never_was(world: str, kind: str, tmp_path: Path) -> None:
-    assert_survives(world, kind, 0, tmp_path, kills=(4, 3) if (world, kind) == ("kuhn", "psro") else (4,))
+def test_a_run_that_is_killed_and_resumed_equals_one_that_never_was(env: str, kind: str, tmp_path: Path) -> None:
+    assert_survives(env, kind, 0, tmp_path, kills=(4, 3) if (env, kind) == ("kuhn", "psro") else (4,))
 
 
 def test_population_json_tells_the_population_of_the_checkpoint_that_a_run_goes_on_from(tmp_path: Path) -> None:

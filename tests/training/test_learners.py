@@ -18,10 +18,10 @@ from torch import Tensor
 
 from marl.algos.custom_loss import Loss, register_loss
 from marl.errors import ConfigError, ResourceError, TrainingError
-from marl.scenario.load import compose
-from marl.scenario.resolve import set_up
-from marl.training.ray_learners import RayLearners, digest
 from marl.runs.result import without_wall_clock
+from marl.scenario.load import compose
+from marl.scenario.resolve import resolve
+from marl.training.ray_learners import RayLearners, digest
 from marl.training.trainer import Trainer
 from tests.algos.test_shared_minibatches import distance
 from tests.training.test_exact_resume import CARTPOLE, TWO_STEP, config
@@ -32,8 +32,8 @@ pytestmark = pytest.mark.ray
 
 
 def keys(algo: str, learners: int, **more: Any) -> dict[str, Any]:
-    world = CARTPOLE if algo in ("ppo", "dqn") else TWO_STEP
-    return {**config(algo, world), "num_learners": learners, **more}
+    env = CARTPOLE if algo in ("ppo", "dqn") else TWO_STEP
+    return {**config(algo, env), "num_learners": learners, **more}
 
 
 def helpers(trainer: Trainer) -> list[Any]:
@@ -178,7 +178,7 @@ def test_evolution_strategies_refuse_to_share_minibatches_before_ray_is_started(
 
 
 def test_the_header_says_how_many_processes_learn() -> None:
-    header = set_up(compose(keys("ppo", 3))).header
+    header = resolve(compose(keys("ppo", 3))).header
     assert any(line.startswith("learners: ") and "3 processes share every minibatch" in line for line in header)
 
 

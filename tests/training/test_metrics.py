@@ -20,7 +20,7 @@ from marl.errors import ConfigError
 from marl.runs import system_info as machine
 from marl.runs.result import without_wall_clock
 from marl.training.timers import Timers
-from tests.worlds import Scripted, Step
+from tests.small_envs import Scripted, Step
 
 SAMPLER = [
     "mean_raw_obs_processing_ms", "mean_inference_ms", "mean_action_processing_ms", "mean_env_wait_ms",

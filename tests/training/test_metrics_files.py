@@ -14,9 +14,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from marl import Callbacks, Trainer
 from marl.errors import ConfigError
-from marl.training.display import JsonLines
 from marl.runs.files import RunFiles
-from marl.training.loop import run_to_the_end
+from marl.training.display import JsonLines
+from marl.training.loop import run_until_stopped
 
 GREY = np.array([[0, 255], [128, 1]], np.uint8)
 RED = np.zeros((4, 6, 3), np.uint8)
@@ -134,7 +134,7 @@ def test_json_lines_are_those_of_the_result_file_with_the_names_of_pictures(tmp_
     printed = io.StringIO()
     keys = {"callbacks": Drawing, "stop": {"training_iteration": 2}, "fcnet_hiddens": [4], "train_batch_size": 32}
     with Trainer("ppo", env="two_step_game", config=keys, directory=tmp_path) as trainer:
-        run_to_the_end(trainer, JsonLines(printed, io.StringIO()))
+        run_until_stopped(trainer, JsonLines(printed, io.StringIO()))
         written = (tmp_path / "result.json").read_text()
     assert printed.getvalue() == written
     assert json.loads(written.splitlines()[0])["episode_media"]["board"][0].startswith("media/board_")

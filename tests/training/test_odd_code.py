@@ -11,7 +11,7 @@ from marl.errors import ConfigError
 from marl.registry import import_module, load_object
 from tests.command import Done, marl
 
-WORLD = '''
+ENV_SOURCE = '''
 import numpy as np
 from gymnasium import spaces
 from marl import MultiAgentEnv
@@ -23,7 +23,7 @@ def fail(kind):
     raise {"SystemExit": SystemExit(0), "Stop": Stop("enough"), "StopIteration": StopIteration(), "ValueError": ValueError("bad"),
            "RecursionError": RecursionError("deep"), "MemoryError": MemoryError(), "OSError": OSError(28, "No space left")}[kind]
 
-class World(MultiAgentEnv):
+class Env(MultiAgentEnv):
     possible_agents = ("a", "b")
 
     def __init__(self, config):
@@ -99,16 +99,16 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def env(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A module of its own for every test, as modules are imported once."""
     name = f"odd_world_{abs(hash(request.node.name))}"
-    (tmp_path / f"{name}.py").write_text(WORLD)
+    (tmp_path / f"{name}.py").write_text(ENV_SOURCE)
     return name
 
 
-def train(world: str, env_config: str = "{}", more: str = "") -> Done:
+def train(env: str, env_config: str = "{}", more: str = "") -> Done:
     config = f'{ALGO}, "env_config": {env_config}{more}}}'
-    return marl("train", "--env", f"{world}:World", "--config", config, *KEYS)
+    return marl("train", "--env", f"{env}:Env", "--config", config, *KEYS)
 
 
 PLACES = ("__init__", "observation_space", "action_space", "reset", "step", "get_state")
@@ -116,51 +116,51 @@ PLACES = ("__init__", "observation_space", "action_space", "reset", "step", "get
 
 @pytest.mark.parametrize("kind", ["SystemExit", "Stop", "ValueError"])
 @pytest.mark.parametrize("place", PLACES)
-def test_whatever_a_world_raises_is_told_with_its_line(place: str, kind: str, world: str) -> None:
-    done = train(world, f'{{"where": "{place}", "kind": "{kind}"}}')
+def test_whatever_an_env_raises_is_told_with_its_line(place: str, kind: str, env: str) -> None:
+    done = train(env, f'{{"where": "{place}", "kind": "{kind}"}}')
     assert (done.code, len(done.errors)) == (2, 1), done
     assert kind in done.errors[0]
-    assert f"{world}.py:" in done.errors[0]
-    assert marl("check", f"{world}:World", "--config", f'{{"where": "{place}", "kind": "{kind}"}}').code == 2
+    assert f"{env}.py:" in done.errors[0]
+    assert marl("check", f"{env}:Env", "--config", f'{{"where": "{place}", "kind": "{kind}"}}').code == 2
 
 
 @pytest.mark.parametrize("kind", ["StopIteration", "RecursionError", "MemoryError", "OSError"])
-def test_odd_errors_of_a_step_are_the_worlds_own(kind: str, world: str) -> None:
-    done = train(world, f'{{"where": "step", "kind": "{kind}"}}')
+def test_odd_errors_of_a_step_are_the_envs_own(kind: str, env: str) -> None:
+    done = train(env, f'{{"where": "step", "kind": "{kind}"}}')
     assert (done.code, len(done.errors)) == (2, 1), done
     assert f"step raised {kind}" in done.errors[0]
 
 
-def test_a_world_that_cannot_be_drawn_says_so(world: str) -> None:
-    done = train(world, '{"where": "render", "kind": "SystemExit"}', ', "record_env": true')
+def test_an_env_that_cannot_be_drawn_says_so(env: str) -> None:
+    done = train(env, '{"where": "render", "kind": "SystemExit"}', ', "record_env": true')
     assert (done.code, len(done.errors)) == (2, 1), done
     assert "render raised SystemExit" in done.errors[0]
 
 
 @pytest.mark.parametrize("kind", ["SystemExit", "Stop", "ValueError"])
 def test_a_close_that_raises_is_a_warning_and_the_run_ends_in_the_regular_way(
-    kind: str, world: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    kind: str, env: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    done = train(world, f'{{"where": "close", "kind": "{kind}"}}', ', "num_envs_per_worker": 3')
+    done = train(env, f'{{"where": "close", "kind": "{kind}"}}', ', "num_envs_per_worker": 3')
     assert (done.code, done.errors) == (0, []), done
     assert list(tmp_path.glob("out/*/*/checkpoints/checkpoint_000001/manifest.json"))
     assert f"close() raised {kind}" in caplog.text
     assert "(and 2 more copies)" in caplog.text
 
 
-def test_a_close_that_raises_does_not_hide_what_went_wrong_before(world: str) -> None:
-    (Path(f"{world}.py")).write_text(
-        WORLD.replace("def close(self):", 'def close(self):\n        raise ValueError("shut")')
+def test_a_close_that_raises_does_not_hide_what_went_wrong_before(env: str) -> None:
+    (Path(f"{env}.py")).write_text(
+        ENV_SOURCE.replace("def close(self):", 'def close(self):\n        raise ValueError("shut")')
     )
-    done = train(world, '{"where": "step", "kind": "ValueError"}')
+    done = train(env, '{"where": "step", "kind": "ValueError"}')
     assert (done.code, len(done.errors)) == (2, 1), done
     assert "step raised ValueError: bad" in done.errors[0]
 
 
 @pytest.mark.timeout(50)
-def test_a_close_that_never_ends_is_given_up_after_env_timeout_s(world: str, caplog: pytest.LogCaptureFixture) -> None:
-    Path(f"{world}.py").write_text(WORLD.replace("time.sleep(60)", "time.sleep(60 if self.t else 0)"))
-    done = train(world, '{"where": "close for ever"}', ', "env_timeout_s": 0.5, "train_batch_size": 18')
+def test_a_close_that_never_ends_is_given_up_after_env_timeout_s(env: str, caplog: pytest.LogCaptureFixture) -> None:
+    Path(f"{env}.py").write_text(ENV_SOURCE.replace("time.sleep(60)", "time.sleep(60 if self.t else 0)"))
+    done = train(env, '{"where": "close for ever"}', ', "env_timeout_s": 0.5, "train_batch_size": 18')
     assert (done.code, done.errors) == (0, []), done
     assert "close took longer than env_timeout_s = 0.5 s" in caplog.text
 
@@ -171,8 +171,8 @@ def test_a_close_that_never_ends_is_given_up_after_env_timeout_s(world: str, cap
      (', "policies": {"one": {}}, "policy_mapping_fn": "WORLD:mapping"', "policy_mapping_fn")],
     ids=["callback", "model", "mapping"],
 )  # fmt: skip
-def test_callbacks_models_and_mappers_that_exit_are_named(more: str, named: str, world: str) -> None:
-    done = train(world, "{}", more.replace("WORLD", world))
+def test_callbacks_models_and_mappers_that_exit_are_named(more: str, named: str, env: str) -> None:
+    done = train(env, "{}", more.replace("WORLD", env))
     assert (done.code, len(done.errors)) == (2, 1), done
     assert named in done.errors[0]
 
@@ -196,7 +196,7 @@ def test_a_module_that_fails_at_import_is_named_with_its_error_and_line(case: st
     content, said = IMPORTS[case]
     name = f"odd_module_{case}"
     (tmp_path / f"{name}.py").write_text(content)
-    done = marl("train", "--env", f"{name}:World", "--run", "PPO", *KEYS)
+    done = marl("train", "--env", f"{name}:Env", "--run", "PPO", *KEYS)
     assert (done.code, len(done.errors)) == (2, 1), done
     assert repr(name) in done.errors[0]
     assert any(word in done.errors[0] for word in said.split("|")), done.errors[0]
@@ -207,11 +207,11 @@ def test_a_module_that_fails_at_import_is_named_with_its_error_and_line(case: st
 def test_ctrl_c_during_an_import_stays_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / "odd_interrupted.py").write_text("raise KeyboardInterrupt")
     with pytest.raises(KeyboardInterrupt):
-        load_object("odd_interrupted:World", ENV)
+        load_object("odd_interrupted:Env", ENV)
 
 
 def test_a_misspelled_module_still_asks_for_the_spelling() -> None:
     with pytest.raises(
         ConfigError, match=r"cannot import 'no_such_module' \(No module named 'no_such_module'\)\. Check the"
     ):
-        load_object("no_such_module:World", ENV)
+        load_object("no_such_module:Env", ENV)

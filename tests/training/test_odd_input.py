@@ -13,9 +13,9 @@ from marl.errors import CheckpointError, ConfigError, SpaceMismatchError, UserEr
 from marl.scenario.describe import describe
 from marl.scenario.load import compose, load_scenario
 from marl.training.trainer import Trainer
-from tests.training.test_odd_worlds import PPO, QMIX
+from tests.small_envs import Scripted, Step
+from tests.training.test_odd_envs import PPO, QMIX
 from tests.training.trees import differences
-from tests.worlds import Scripted, Step
 
 
 def test_null_values_survive_the_complete_form() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 import marl
 from marl.data.task import Task
-from marl.offline.trajectories import Trajectories, numbered_files, read_episodes, read_trajectories
 from marl.errors import CheckpointError, ConfigError, DataError
-from marl.play.playback import Wishes, play
+from marl.offline.trajectories import Trajectories, numbered_files, read_episodes, read_trajectories
+from marl.play.playback import RolloutOptions, play
 from marl.runs.result import without_wall_clock
 from marl.training.trainer import Trainer
 from tests.training.test_exact_resume import everything
@@ -194,7 +194,7 @@ def test_a_rollout_records_what_it_plays(tmp_path: Path) -> None:
         trainer.train()
         checkpoint = Path(trainer.save(tmp_path / "checkpoint"))
     lines: list[str] = []
-    play(checkpoint, Wishes(3, explore=(True,), save=tmp_path / "data"), say=lines.append)
+    play(checkpoint, RolloutOptions(3, explore=(True,), save=tmp_path / "data"), say=lines.append)
     data = load(tmp_path / "data", trainer.setup.task)
     shown = [float(line.split("reward ")[1].split()[0]) for line in lines]
     assert data.returns(np.arange(3)).sum(axis=1).tolist() == shown
@@ -202,7 +202,7 @@ def test_a_rollout_records_what_it_plays(tmp_path: Path) -> None:
         assert cloned.train()["timesteps_total"] >= 90
 
 
-def test_hand_written_data_in_a_world_of_several_kinds(tmp_path: Path) -> None:
+def test_hand_written_data_in_an_env_of_several_kinds(tmp_path: Path) -> None:
     with Trainer("ppo", env="traffic", config=PPO) as trainer:
         kinds = trainer.setup.task.kinds
     lives = {

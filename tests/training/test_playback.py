@@ -17,10 +17,10 @@ from marl.cli.play import rollout
 from marl.data.episode import EpisodeStats
 from marl.envs.games.matrix import MatrixGames
 from marl.errors import CheckpointError, ConfigError, SpaceMismatchError
+from marl.play.playback import ACTING, Changes, RolloutOptions, play
 from marl.play.policy_sources import read_sources
-from marl.play.playback import ACTING, Changes, Wishes, play
 from marl.play.return_summary import Tally, estimate, returns_by_agent, table
-from tests.worlds import Scripted, Step
+from tests.small_envs import Scripted, Step
 
 TINY = {"train_batch_size": 64, "sgd_minibatch_size": 64, "fcnet_hiddens": [8], "evaluation": {"interval": 0}}
 COOPERATE, DEFECT = 0, 1
@@ -46,35 +46,35 @@ def stubborn(folder: Path, algo: str = "ppo", mapping: str = "per_agent", **move
 
 
 def earned(path: Path, **policies: str) -> dict[str, float]:
-    (tally,) = play(path, Wishes(episodes=2), changes=Changes(policies=policies), say=lambda _: None)
+    (tally,) = play(path, RolloutOptions(episodes=2), changes=Changes(policies=policies), say=lambda _: None)
     return {name: found.mean for name, found in tally.agents().items()}
 
 
 def test_exactly_so_many_env_steps_or_episodes_are_played(tmp_path: Path) -> None:
     path = checkpoint("two_step_game", tmp_path / "run")
     lines: list[str] = []
-    (tally,) = play(path, Wishes(steps=7), say=lines.append)
+    (tally,) = play(path, RolloutOptions(steps=7), say=lines.append)
     assert (tally.env_steps, len(tally.stats), len(lines)) == (7, 3, 3)  # an episode has two steps
-    (tally,) = play(path, Wishes(episodes=5), say=lines.append)
+    (tally,) = play(path, RolloutOptions(episodes=5), say=lines.append)
     assert (tally.env_steps, len(tally.stats)) == (10, 5)
 
 
 def test_texts_are_printed_from_the_beginning_of_an_episode_on(tmp_path: Path) -> None:
     path = checkpoint("two_step_game", tmp_path / "run")
     lines: list[str] = []
-    play(path, Wishes(episodes=1, render=True), say=lines.append)
+    play(path, RolloutOptions(episodes=1, render=True), say=lines.append)
     assert [line.startswith("two-step game") for line in lines] == [True, True, True, False]
     assert "first state" in lines[0]
 
 
-def test_pictures_need_a_display_and_a_world_that_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_need_a_display_and_an_env_that_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     pictures = checkpoint("windy_maze", tmp_path / "maze")
     with pytest.raises(ConfigError, match="env 'windy_maze' draws pictures, and there is no display"):
-        play(pictures, Wishes(render=True))
+        play(pictures, RolloutOptions(render=True))
     nothing = checkpoint("tests.training.test_playback:blank", tmp_path / "blank")
-    for wishes in (Wishes(render=True), Wishes(video=tmp_path / "film.gif")):
+    for wishes in (RolloutOptions(render=True), RolloutOptions(video=tmp_path / "film.gif")):
         with pytest.raises(ConfigError, match=r"env 'tests.training.test_playback:blank' draws nothing"):
             play(nothing, wishes, frozenset({"tests"}))
     assert not (tmp_path / "film.gif").exists()
@@ -92,7 +92,7 @@ def test_a_picture_goes_to_a_window_where_there_is_a_display(
     monkeypatch.setenv("DISPLAY", ":0")
     plt.switch_backend("agg")  # a window that nobody sees
     path = checkpoint("windy_maze", tmp_path / "maze")
-    (tally,) = play(path, Wishes(steps=2, render=True, fps=100), say=lambda _: None)
+    (tally,) = play(path, RolloutOptions(steps=2, render=True, fps=100), say=lambda _: None)
     assert tally.env_steps == 2
     assert plt.get_fignums() == []  # closed at the end
 
@@ -114,7 +114,9 @@ def test_an_agent_of_a_shared_policy_is_played_by_one_of_another_algorithm(tmp_p
     hawks = stubborn(tmp_path / "hawks", "dqn", mapping="shared", default_policy=DEFECT)
     assert earned(doves, player_1=str(hawks)) == {"player_0": 0.0, "player_1": 5.0}
     assert earned(doves, **{"player_*": str(hawks)}) == {"player_0": 1.0, "player_1": 1.0}
-    (tally,) = play(doves, Wishes(episodes=2), changes=Changes(policies={"player_1": str(hawks)}), say=lambda _: None)
+    (tally,) = play(
+        doves, RolloutOptions(episodes=2), changes=Changes(policies={"player_1": str(hawks)}), say=lambda _: None
+    )
     assert {name: found.mean for name, found in tally.policies().items()} == {"default_policy": 0.0, "player_1": 5.0}
 
 
@@ -124,7 +126,7 @@ def test_an_exported_policy_and_a_random_one_may_take_part(tmp_path: Path) -> No
     with Trainer.from_checkpoint(hawks) as trainer:
         trainer.export_model(tmp_path / "files")
     assert earned(doves, player_1=str(tmp_path / "files")) == {"player_0": 0.0, "player_1": 5.0}
-    (tally,) = play(doves, Wishes(50), changes=Changes(policies={"player_1": "random"}), say=lambda _: None)
+    (tally,) = play(doves, RolloutOptions(50), changes=Changes(policies={"player_1": "random"}), say=lambda _: None)
     assert set(tally.stats.returns[tally.stats.agent == 1].tolist()) == {3.0, 5.0}  # both moves came
 
 
@@ -142,7 +144,7 @@ def test_a_policy_that_cannot_play_is_refused(tmp_path: Path, policy: str, error
     maze = checkpoint("windy_maze", tmp_path / "maze")
     sources = read_sources([policy.format(run=run, maze=maze, tmp=tmp_path)])
     with pytest.raises(error, match=message):
-        play(run, Wishes(), changes=Changes(policies=sources))
+        play(run, RolloutOptions(), changes=Changes(policies=sources))
 
 
 @pytest.mark.parametrize("given", [["a"], ["=x"], ["a="], ["a=1", "a=2"]])
@@ -171,7 +173,7 @@ def test_a_mistyped_policy_option_is_refused(given: list[str]) -> None:
 def test_a_policy_that_would_play_nobody_is_refused(tmp_path: Path, given: list[str], message: str) -> None:
     run = with_an_examiner(tmp_path / "run")
     with pytest.raises(ConfigError, match=message):
-        play(run, Wishes(), changes=Changes(policies=read_sources(given)))
+        play(run, RolloutOptions(), changes=Changes(policies=read_sources(given)))
 
 
 def with_an_examiner(folder: Path) -> Path:
@@ -187,19 +189,19 @@ def test_agents_that_are_left_to_a_replaced_policy_keep_it(tmp_path: Path) -> No
     assert earned(doves, default_policy=str(hawks), player_1=str(doves)) == {"player_0": 5.0, "player_1": 0.0}
 
 
-# -- another world -----------------------------------------------------------------------------------------------------
+# -- another env -----------------------------------------------------------------------------------------------------
 
 
 def test_keys_of_the_run_can_be_changed(tmp_path: Path) -> None:
     run = stubborn(tmp_path / "run", player_0=COOPERATE, player_1=DEFECT)
     for changes in (Changes(env_config={"repetitions": 3}), Changes(sets=["env_config.repetitions=3"])):
-        (tally,) = play(run, Wishes(episodes=1), changes=changes, say=lambda _: None)
+        (tally,) = play(run, RolloutOptions(episodes=1), changes=changes, say=lambda _: None)
         assert tally.stats.lengths.tolist() == [3]
         assert tally.stats.rewards.tolist() == [15.0]  # the defector gets 5 in each round
-    (tally,) = play(run, Wishes(episodes=1), changes=Changes(sets=["horizon=2", "env_config.repetitions=9"]))
+    (tally,) = play(run, RolloutOptions(episodes=1), changes=Changes(sets=["horizon=2", "env_config.repetitions=9"]))
     assert tally.stats.lengths.tolist() == [2]
     stag = Changes(env="matrix_game", env_config={"game": "stag_hunt"})
-    (tally,) = play(run, Wishes(episodes=1), changes=stag, say=lambda _: None)
+    (tally,) = play(run, RolloutOptions(episodes=1), changes=stag, say=lambda _: None)
     assert tally.stats.rewards.tolist() == [4.0]  # 1 for the hunter, 3 for the other one
 
 
@@ -207,9 +209,9 @@ def test_policies_that_the_checkpoint_does_not_have_must_come_from_somewhere(tmp
     run = stubborn(tmp_path / "run", mapping="shared", default_policy=DEFECT)
     apart = ["multiagent.policy_mapping_fn=per_agent", "multiagent.policies={player_0: {}, player_1: {}}"]
     with pytest.raises(CheckpointError, match=r"has no policy 'player_0'.*--policy player_0=PATH"):
-        play(run, Wishes(), changes=Changes(sets=apart))
+        play(run, RolloutOptions(), changes=Changes(sets=apart))
     given = Changes(sets=apart, policies={"player_0": str(run), "player_1": str(run)})
-    (tally,) = play(run, Wishes(episodes=1), changes=given, say=lambda _: None)
+    (tally,) = play(run, RolloutOptions(episodes=1), changes=given, say=lambda _: None)
     assert tally.stats.rewards.tolist() == [2.0]
 
 
@@ -245,16 +247,16 @@ def test_every_key_that_acting_policies_are_built_from_counts() -> None:
         assert set(re.findall(r"self\.(\w+)", inspect.getsource(acting))) <= ACTING
 
 
-def test_a_world_of_evaluations_is_not_needed(tmp_path: Path) -> None:
+def test_an_env_of_evaluations_is_not_needed(tmp_path: Path) -> None:
     exam = {"interval": 1, "env": "tests.training.test_playback:Examined"}
     with Trainer("ppo", env="matrix_game", config={**TINY, "evaluation": exam}) as trainer:
         path = Path(trainer.save(tmp_path / "run"))
-    (tally,) = play(path, Wishes(episodes=1), say=lambda _: None)  # its module was not allowed
+    (tally,) = play(path, RolloutOptions(episodes=1), say=lambda _: None)  # its module was not allowed
     assert len(tally.stats) == 1
 
 
 class Examined(MatrixGames):
-    """A world of the user's own."""
+    """An env of the user's own."""
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
@@ -288,7 +290,7 @@ def test_greedy_and_exploring_play_stand_side_by_side(tmp_path: Path, capsys: py
     assert out.splitlines()[-1].startswith("exploring: 30 env steps, 30 episodes")
     titles = next(line for line in out.splitlines() if line.startswith("mean return"))
     assert titles.split("  ")[-1] == "exploring"
-    greedy, exploring = play(run, Wishes(30, explore=(False, True)), say=lambda _: None)
+    greedy, exploring = play(run, RolloutOptions(30, explore=(False, True)), say=lambda _: None)
     assert len(set(greedy.stats.rewards.tolist())) == 1  # a matrix game without memory: the same move every time
     assert len(set(exploring.stats.rewards.tolist())) > 1
 

@@ -31,7 +31,7 @@ def test_rows_of_a_shared_policy_say_whose_they_are_and_when_in_which_episode() 
         rows = trainer.workers.local_worker().collect(4).batch.for_policy("default_policy")
     assert len(rows["agent_index"]) == 4 * 2 * 2  # steps x copies x agents
     assert np.bincount(rows["agent_index"]).tolist() == [8, 8]
-    assert np.array_equal(rows["obs"][:, 3] - 1, rows["agent_index"])  # the world shows each agent its own number
+    assert np.array_equal(rows["obs"][:, 3] - 1, rows["agent_index"])  # the env shows each agent its own number
     for episode in np.unique(rows["eps_id"]):
         mine = rows["eps_id"] == episode
         assert sorted(zip(rows["t"][mine].tolist(), rows["agent_index"][mine].tolist(), strict=True)) == [

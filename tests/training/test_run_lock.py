@@ -28,7 +28,7 @@ from marl.training.trainer import Trainer
 from marl.tune import trial
 from marl.tune.objective import Objective
 from marl.tune.trial import RunningTrial
-from tests.training.test_odd_worlds import PPO
+from tests.training.test_odd_envs import PPO
 
 ROOT = Path(__file__).parents[2]
 HOLD = """

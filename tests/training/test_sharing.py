@@ -7,7 +7,7 @@ from gymnasium import spaces
 from safetensors.numpy import load_file
 
 from marl import Trainer
-from marl.data.task import Kind
+from marl.data.task import AgentType
 from marl.errors import CheckpointError, ConfigError, SpaceMismatchError
 from marl.policies.build import build_policies
 from marl.policies.config import ModelConfig, PolicySpec
@@ -149,7 +149,7 @@ def test_policies_that_cannot_share_are_refused_before_the_run(policies, error, 
 
 
 def test_encoders_behind_vision_nets_of_different_size_are_refused_before_the_run():
-    image = Kind("a", ("a_0", "a_1"), spaces.Box(0, 255, (12, 12, 1), np.uint8), spaces.Discrete(2))
+    image = AgentType("a", ("a_0", "a_1"), spaces.Box(0, 255, (12, 12, 1), np.uint8), spaces.Discrete(2))
     specs = {
         name: PolicySpec("stochastic", 0, ModelConfig(conv_filters=[[n, 4, 4]], fcnet_hiddens=[8], shared={"encoder": "trunk"}))
         for name, n in (("p0", 2), ("p1", 3))

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from marl.cli.play import replay
-from marl.offline.json_lines import read_traces, to_line, trace_files
-from marl.offline.trajectories import read_trajectories, recorded_files
 from marl.errors import ConfigError, DataError
-from marl.play.playback import Wishes, play
-from marl.offline.recording import Recorder
-from marl.offline.view import open_recording
+from marl.offline.json_lines import read_traces, to_line, trace_files
 from marl.offline.json_traces import TextFiles
+from marl.offline.recording import Recorder
+from marl.offline.trajectories import read_trajectories, recorded_files
+from marl.offline.view import open_recording
+from marl.play.playback import RolloutOptions, play
 from marl.training.trainer import Trainer
 from tests.data.test_trajectories import turns
+from tests.small_envs import worker_for
 from tests.training.trees import differences
-from tests.worlds import worker_for
 
 SMALL = {"fcnet_hiddens": [8], "evaluation": {"interval": 0}, "sgd_minibatch_size": 32}
 PPO = {**SMALL, "train_batch_size": 90, "rollout_fragment_length": 7, "num_envs_per_worker": 3}
@@ -242,6 +242,6 @@ def test_one_episode_is_no_episodes(tmp_path: Path) -> None:
 def test_a_rollout_saves_what_it_plays(tmp_path: Path) -> None:
     with Trainer("ppo", env="CartPole-v1", config=PPO) as trainer:
         checkpoint = Path(trainer.save(tmp_path / "run"))
-    (tally,) = play(checkpoint, Wishes(3, explore=(True,), save=tmp_path / "data"), say=lambda _: None)
+    (tally,) = play(checkpoint, RolloutOptions(3, explore=(True,), save=tmp_path / "data"), say=lambda _: None)
     data = read_trajectories(recorded_files(tmp_path / "data"), trainer.setup.task, True)
     assert data.returns(np.arange(3)).sum(axis=1).tolist() == tally.stats.rewards.tolist()

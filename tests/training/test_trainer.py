@@ -12,12 +12,12 @@ from gymnasium import spaces
 from marl.algos.central_critic.learner import CentralCriticLearner
 from marl.algos.qmix.learner import QmixLearner
 from marl.errors import CheckpointError, ConfigError, EnvTimeoutError, TrainingError
-from marl.scenario.load import compose
 from marl.runs.checkpoint import find_checkpoint, has_part
 from marl.runs.result import look_up
+from marl.scenario.load import compose
 from marl.training.trainer import Trainer
+from tests.small_envs import Scripted, Step
 from tests.training.trees import differences
-from tests.worlds import Scripted, Step
 
 PPO = {
     "train_batch_size": 64,
@@ -169,7 +169,7 @@ def test_numbers_before_the_first_ended_episode_are_null() -> None:
     "action", [spaces.MultiDiscrete([2, 3]), spaces.Box(-2, 2, (2,), np.float32), spaces.Discrete(3, start=5)]
 )
 @pytest.mark.parametrize("algo", ["pg", "a2c", "ppo"])
-def test_every_action_space_trains_and_the_world_gets_members_of_it(algo: str, action: Any) -> None:
+def test_every_action_space_trains_and_the_env_gets_members_of_it(algo: str, action: Any) -> None:
     class Typed(Scripted):
         def action_space(self, agent: str) -> Any:
             return action
@@ -200,7 +200,7 @@ def test_an_evaluation_depends_on_seed_and_iteration_alone() -> None:
         assert a.evaluate()["hist_stats"] == a.evaluate()["hist_stats"]
 
 
-def test_evaluation_may_have_its_own_opponents_and_world() -> None:
+def test_evaluation_may_have_its_own_opponents_and_env() -> None:
     keys = {
         **PPO,
         "env": "matrix_game",
@@ -308,7 +308,7 @@ class Sleepy(Scripted):
         return super().step(actions)
 
 
-def test_a_world_that_hangs_is_stopped_by_env_timeout_s() -> None:
+def test_an_env_that_hangs_is_stopped_by_env_timeout_s() -> None:
     env = lambda _: Sleepy(["a_0"], [Step([], {}, ["__all__"])], agents=["a_0"])  # noqa: E731
     with (
         Trainer("ppo", env=env, config={**PPO, "env_timeout_s": 0.1}) as trainer,

@@ -1,4 +1,4 @@
-"""Videos: every world that draws can be filmed, in rollouts and while it trains."""
+"""Videos: every env that draws can be filmed, in rollouts and while it trains."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from marl import Trainer
-from marl.envs.registry import make_world
+from marl.envs.registry import make_batched_env
 from marl.errors import ConfigError
-from marl.training.extensions import video as filming
 from marl.play import video
-from marl.play.playback import Wishes, play
-from marl.runs.result import without_wall_clock
+from marl.play.playback import RolloutOptions, play
 from marl.play.video import Video, fitted, picture_of, text_picture
+from marl.runs.result import without_wall_clock
+from marl.training.extensions import video as filming
 
 TINY = {"train_batch_size": 64, "sgd_minibatch_size": 64, "fcnet_hiddens": [8], "evaluation": {"interval": 0}}
 GREY = np.full((32, 48, 3), 100, np.uint8)
@@ -97,35 +97,35 @@ def test_a_film_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-# -- worlds ------------------------------------------------------------------------------------------------------------
+# -- envs ------------------------------------------------------------------------------------------------------------
 
-WORLDS = [
+ENVS = [
     "two_step_game", "matrix_game", "kuhn_poker", "leduc_poker", "liars_dice", "congestion", "graphical_game", "traffic",
     "fast:simple_spread", "fast:simple_tag", "fast:simple_speaker_listener", "windy_maze", "copies", "CartPole-v1",
     "pettingzoo:mpe2/simple_spread_v3", "pettingzoo:classic/tictactoe_v3",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("env", WORLDS)
-def test_the_world_draws_pictures_that_change(env: str) -> None:
-    world = make_world(env, 1, {}, with_state=False, render_mode="rgb_array")
-    frame = world.reset(np.array([0]), np.array([0]))
-    before = picture_of(world.render(0), env)
+@pytest.mark.parametrize("env", ENVS)
+def test_the_env_draws_pictures_that_change(env: str) -> None:
+    batched_env = make_batched_env(env, 1, {}, with_state=False, render_mode="rgb_array")
+    frame = batched_env.reset(np.array([0]), np.array([0]))
+    before = picture_of(batched_env.render(0), env)
     for _ in range(3):
         moves = []
-        for k, kind in enumerate(world.kinds):
+        for k, kind in enumerate(batched_env.kinds):
             moves.append(np.ones((1, kind.size, *kind.action_shape), kind.action_dtype))
             if kind.legal_width:
                 moves[k][0] = frame.legal[k][0].argmax(axis=1).reshape(moves[k][0].shape)
-        frame = world.step(moves)
+        frame = batched_env.step(moves)
         if frame.over[0]:
             break
-    after = picture_of(world.render(0), env)
-    world.close()
+    after = picture_of(batched_env.render(0), env)
+    batched_env.close()
     assert before.shape != after.shape or (before != after).any()
 
 
-def test_worlds_are_built_without_a_render_mode_unless_somebody_looks() -> None:
+def test_envs_are_built_without_a_render_mode_unless_somebody_looks() -> None:
     seen: list[Any] = []
 
     def creator(render_mode: str | None = None) -> Any:
@@ -139,11 +139,11 @@ def test_worlds_are_built_without_a_render_mode_unless_somebody_looks() -> None:
         return creator()
 
     for mode in (None, "rgb_array"):
-        make_world(creator, 1, {}, render_mode=mode)
+        make_batched_env(creator, 1, {}, render_mode=mode)
     assert seen == [None, "rgb_array"]
-    make_world(creator, 1, {"render_mode": "human"[:0] or None}, render_mode="rgb_array")
+    make_batched_env(creator, 1, {"render_mode": "human"[:0] or None}, render_mode="rgb_array")
     assert seen.pop() is None  # what env_config says goes first
-    make_world(contextual, 1, {}, render_mode="rgb_array")
+    make_batched_env(contextual, 1, {}, render_mode="rgb_array")
     assert seen[-2:] == ["rgb_array", None]
 
 
@@ -153,13 +153,13 @@ def test_a_creator_without_the_keyword_is_called_without_it() -> None:
 
         return gym.make("CartPole-v1", max_episode_steps=size)
 
-    assert make_world(creator, 1, {"size": 5}, render_mode="rgb_array").num_envs == 1
+    assert make_batched_env(creator, 1, {"size": 5}, render_mode="rgb_array").num_envs == 1
 
 
 def test_a_rollout_is_filmed_with_the_beginning_of_each_episode(tmp_path: Path) -> None:
     with Trainer("ppo", env="windy_maze", config=TINY) as trainer:
         path = Path(trainer.save(tmp_path / "run"))
-    (tally,) = play(path, Wishes(steps=9, video=tmp_path / "film.mp4"), say=lambda _: None)
+    (tally,) = play(path, RolloutOptions(steps=9, video=tmp_path / "film.mp4"), say=lambda _: None)
     begun = 1 + len(tally.stats)
     assert len(iio.imread(tmp_path / "film.mp4")) == 9 + begun
 

@@ -48,7 +48,7 @@ def test_a_critic_sees_as_much_as_it_is_told(sees: Any, size: int) -> None:
 
 
 def test_a_critic_of_the_state_needs_a_state() -> None:
-    with pytest.raises(ConfigError, match=r"critic_sees: state needs a world with a state"):
+    with pytest.raises(ConfigError, match=r"critic_sees: state needs an env with a state"):
         Trainer("ppo", env="CartPole-v1", config={"critic_sees": "state"})
 
 

@@ -13,7 +13,7 @@ HOOKS = {"on_train_result": print}
 
 
 class Game(MatrixGames):
-    """A world of the user's own."""
+    """An env of the user's own."""
 
     class Inner(MatrixGames):
         """One inside of a class."""

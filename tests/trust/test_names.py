@@ -29,21 +29,21 @@ def hierarchy(goals: str) -> list[Any]:
 
 
 FORGED: dict[str, dict[str, Any]] = {
-    "a class that writes files as the world": {"env": "marl:Trainer", "env_config": {"directory": "CANARY"}},
-    "a function of marl as the world": {"env": "marl.runs.system_info:git"},
-    "a module of the working folder as the world": {"env": "trap:Env"},
+    "a class that writes files as the env": {"env": "marl:Trainer", "env_config": {"directory": "CANARY"}},
+    "a function of marl as the env": {"env": "marl.runs.system_info:git"},
+    "a module of the working folder as the env": {"env": "trap:Env"},
     "a module whose name begins with marl": {"env": "marl_trap:Env"},
     "Python's own function": {"env": "os:system", "env_config": {"command": "touch CANARY"}},
     "what a module of marl imports": {"env": "marl.runs.atomic:os"},
     "a walk through attributes": {"env": "marl.runs.atomic:os.system"},
-    "a walk inside of the worlds": {"env": "marl.envs.registry:gym.make", "env_config": {"id": "trap:Env-v0"}},
-    "what a module of worlds imports": {"env": "marl.envs.registry:load_object"},
-    "a function among the worlds": {"env": "marl.envs.registry:make_env", "env_config": {"env": "trap:Env"}},
+    "a walk inside of the envs": {"env": "marl.envs.registry:gym.make", "env_config": {"id": "trap:Env-v0"}},
+    "what a module of envs imports": {"env": "marl.envs.registry:load_object"},
+    "a function among the envs": {"env": "marl.envs.registry:make_env", "env_config": {"env": "trap:Env"}},
     "a Gymnasium id with a module": {"env": "trap:Env-v0"},
     "a Gymnasium id with a module behind copies": {"env": "copies", "env_config": {"env": "trap:Env-v0"}},
     "a Gymnasium id of another package": {"env": "Forged-v0"},
     "a Gymnasium id of another package behind copies": {"env": "copies", "env_config": {"env": "Forged-v0"}},
-    "a module of PettingZoo that is no world": {"env": "pettingzoo:utils/all_modules"},
+    "a module of PettingZoo that is no env": {"env": "pettingzoo:utils/all_modules"},
     "a game file of OpenSpiel": {"env": "openspiel:efg_game(filename=CANARY)"},
     "a game file as a key": {"env": "openspiel:efg_game", "env_config": {"filename": "CANARY"}},
     "a wrapper that is a function of marl": {"wrappers": [{"marl.runs.atomic:remove": {}}]},
@@ -68,7 +68,7 @@ FORGED: dict[str, dict[str, Any]] = {
     "an algorithm": {"algo": {"name": "marl:Trainer"}},
     "an algorithm of the working folder": {"algo": {"name": "trap:Env"}},
     "the algorithm of one policy": {"policies": {"default_policy": {"algo": "trap:Env"}}},
-    "a world to evaluate on": {"evaluation": {"interval": 1, "env": "trap:Env"}},
+    "an env to evaluate on": {"evaluation": {"interval": 1, "env": "trap:Env"}},
     "the algorithm of best responses": {
         "exploitability": {"interval": 1, "method": "best_response", "best_response_algo": "trap:Env"}
     },
@@ -168,7 +168,7 @@ def test_an_exported_policy_names_no_function_of_marl_and_no_module_beside_it(
 
 
 def test_what_is_looked_up_later_is_still_refused(run: Path, tmp_path: Path, canary: Path) -> None:
-    """The world of an evaluation is only built when the first evaluation is due, long after the checkpoint was read."""
+    """The env of an evaluation is only built when the first evaluation is due, long after the checkpoint was read."""
     later = {"interval": 1, "episodes": 1, "env_config": {"env": "trap:Env-v0"}}
     changes = {"env": "copies", "env_config": {"env": "CartPole-v1", "num_agents": 2}, "evaluation": later}
     with Trainer("ppo", env="copies", config={"train_batch_size": 16, "fcnet_hiddens": [4]}) as trainer:
@@ -181,7 +181,7 @@ def test_what_is_looked_up_later_is_still_refused(run: Path, tmp_path: Path, can
 
 # -- what the user allowed ---------------------------------------------------------------------------------------------
 
-WORLD = Sort("env", (Trainer,), creators=True, rooms=("marl.envs",))
+ENV_SOURCE = Sort("env", (Trainer,), creators=True, rooms=("marl.envs",))
 
 
 @pytest.mark.parametrize(
@@ -197,16 +197,16 @@ WORLD = Sort("env", (Trainer,), creators=True, rooms=("marl.envs",))
 )
 def test_an_allowed_module_gives_only_what_is_defined_in_it(name: str, why: str) -> None:
     with only_modules(frozenset({"tests"})), pytest.raises(ConfigError, match=why):
-        load_object(f"tests.trust.allowed:{name}", WORLD)
+        load_object(f"tests.trust.allowed:{name}", ENV_SOURCE)
 
 
 @pytest.mark.parametrize("env", ["tests.trust.allowed:Game", "tests.trust.allowed:make"])
-def test_worlds_of_an_allowed_module_are_played(env: str, run: Path, tmp_path: Path) -> None:
+def test_envs_of_an_allowed_module_are_played(env: str, run: Path, tmp_path: Path) -> None:
     path = forge(run, tmp_path / "forged", env=env)
     with pytest.raises(ConfigError, match="--allow tests"):
         Trainer.from_checkpoint(path)
     with only_modules(frozenset({"tests"})):
-        assert callable(load_object(env, WORLD))
+        assert callable(load_object(env, ENV_SOURCE))
 
 
 def test_a_run_with_functions_of_the_user_goes_on_once_their_module_is_allowed(tmp_path: Path, marl: Command) -> None:
@@ -223,7 +223,7 @@ def test_the_function_that_chooses_tasks_is_none_of_marl() -> None:
         load_object("marl.runs.atomic:remove", TASKS)
 
 
-def test_worlds_and_rules_of_marl_are_found_by_their_places() -> None:
+def test_envs_and_rules_of_marl_are_found_by_their_places() -> None:
     from marl.envs.registry import ENV
     from marl.policies.scripted import SCRIPTED
 
@@ -238,6 +238,6 @@ def test_worlds_and_rules_of_marl_are_found_by_their_places() -> None:
 def test_a_name_that_the_user_types_in_the_same_command_is_his_own() -> None:
     name = "tests.trust.allowed:Game.Inner"
     with only_modules(frozenset(), [name]):
-        assert callable(load_object(name, WORLD))
+        assert callable(load_object(name, ENV_SOURCE))
         with pytest.raises(ConfigError, match="--allow tests"):
-            load_object("tests.trust.allowed:Game", WORLD)
+            load_object("tests.trust.allowed:Game", ENV_SOURCE)

@@ -62,7 +62,7 @@ def test_texts_of_recordings_are_told_without_control_characters(tmp_path: Path,
     manifest = tmp_path / "data" / "trajectories.json"
     told = json.loads(manifest.read_text())
     told["policies"] = [f"[red]{ESCAPES}"]
-    told["env"] = f"world{ESCAPES}"
+    told["env"] = f"env{ESCAPES}"
     manifest.write_text(json.dumps(told))
     for options in (["--list"], ["--steps", "1"]):
         code, out, said = _plain(marl, "replay", tmp_path / "data", *options)

@@ -124,7 +124,7 @@ def test_cfr_plus_goes_the_way_of_openspiels_solver_on_kuhn() -> None:
     assert ours == pytest.approx(pyspiel.nash_conv(game, theirs.average_policy()), abs=1e-9)
 
 
-def test_own_worlds_and_openspiels_games_are_the_same_games() -> None:
+def test_own_envs_and_openspiels_games_are_the_same_games() -> None:
     pytest.importorskip("pyspiel")
     from marl.gametheory.tree.openspiel import tree_from_openspiel
 

@@ -1,4 +1,4 @@
-"""Training functions and a world that tests hand to Ray Tune; at module level, so that Ray's workers find them."""
+"""Training functions and an env that tests hand to Ray Tune; at module level, so that Ray's workers find them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Stairs(MultiAgentEnv):
 
 
 def curriculum(config: dict[str, Any], reporter: Reporter) -> None:
-    """Raise the phase on all copies of the world as soon as the present one pays what it can."""
+    """Raise the phase on all copies of the env as soon as the present one pays what it can."""
     phase = 0
     keys = {"train_batch_size": 64, "sgd_minibatch_size": 32, "num_sgd_iter": 1, "evaluation": {"interval": 0}}
     with Trainer("ppo", env=Stairs, config={**keys, "num_workers": config["num_workers"]}) as trainer:

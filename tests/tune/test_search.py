@@ -104,6 +104,6 @@ def test_a_single_run_refuses_a_search_and_says_how_to_start_it(keys: dict[str, 
         load_scenario(file)
 
 
-def test_what_a_world_calls_choice_is_its_own_business() -> None:
+def test_what_an_env_calls_choice_is_its_own_business() -> None:
     config = {"choice": ["left", "right"]}
     assert compose({"env": "two_step_game", "env_config": config}).env_config == config

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from marl.errors import ConfigError
-from marl.scenario.load import compose
 from marl.runs.checkpoint import find_checkpoint
 from marl.runs.files import RunFiles
 from marl.runs.result import without_wall_clock
+from marl.scenario.load import compose
 from marl.training.trainer import Trainer
 from marl.tune.objective import Objective
 from marl.tune.outcome import TrialOutcome

@@ -23,7 +23,7 @@ KEPT = (
 )  # fmt: skip
 
 
-class Appraiser:
+class AdvantageEstimator:
     """Values of one policy's decisions and of what they led to, and the advantages that follow."""
 
     def __init__(

@@ -29,7 +29,7 @@ class CentralCriticConfig(LearnerConfig):
     )
     critic_sees: Literal["own", "group", "all", "state"] = Field(
         "own",
-        description="What the critic looks at: the agent's own observation, its group's, everybody's, or the world's state.",
+        description="What the critic looks at: the agent's own observation, its group's, everybody's, or the env's state.",
     )
     share_reward: bool = Field(False, description="Train each agent of a group on the sum of the group's rewards.")
     lr: PositiveFloat = Field(3e-4, description="Step size of the optimiser.")

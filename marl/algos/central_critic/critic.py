@@ -34,8 +34,7 @@ class CriticView(nn.Module):
         self.task, self.sees, self.kind = task, sees, policy.kind
         if sees == "state" and not task.state_size:
             raise ConfigError(
-                "critic_sees: state needs a world with a state(), and this one has none. Use critic_sees: all, or "
-                "group."
+                "critic_sees: state needs an env with a state(), and this one has none. Use critic_sees: all, or group."
             )
         self.k = task.kinds.index(policy.kind)
         self.views = nn.ModuleList()

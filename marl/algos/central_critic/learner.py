@@ -19,10 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from marl.algos.central_critic.advantages import AdvantageEstimator
 from marl.algos.central_critic.config import CentralCriticConfig
 from marl.algos.central_critic.critic import Critic, CriticView
-from marl.algos.central_critic.advantages import Appraiser
-from marl.algos.central_critic.train_batch import Lesson, Part, prepare
 from marl.algos.central_critic.losses import (
     adapted_kl_coeff,
     clipped_loss,
@@ -32,9 +31,10 @@ from marl.algos.central_critic.losses import (
     value_loss,
 )
 from marl.algos.central_critic.magnet import Magnet
+from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, prepare
 from marl.algos.config import scheduled
 from marl.algos.custom_loss import build_losses, with_custom
-from marl.algos.learner import Brief, Learner, Metrics, load_numpy, mean_metrics, to_numpy
+from marl.algos.learner import Learner, LearnerSpec, Metrics, load_numpy, mean_metrics, to_numpy
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.task import Array, PolicyID, Task
@@ -59,7 +59,7 @@ class CentralCriticLearner(Learner):
             n: p for n, p in policies.items() if isinstance(p, StochasticPolicy)
         }
         self.critics: dict[PolicyID, Critic] = {}
-        self.appraisers: dict[PolicyID, Appraiser] = {}
+        self.appraisers: dict[PolicyID, AdvantageEstimator] = {}
         self.optimisers: dict[PolicyID, FlatOptimiser] = {}
         for i, (name, actor) in enumerate(self.actors.items()):
             self._add(name, actor, seed + i)
@@ -82,11 +82,11 @@ class CentralCriticLearner(Learner):
         own_critic = not actor.shares_value and config.objective != "pg"
         parameters = [*actor.own_parameters(), *(critic.parameters() if own_critic else ())]
         self.critics[name] = critic
-        self.appraisers[name] = Appraiser(name, actor, critic, view, config)
+        self.appraisers[name] = AdvantageEstimator(name, actor, critic, view, config)
         self.optimisers[name] = FlatOptimiser(parameters, config.optimizer, config.lr, f"policy {name!r}")
 
     @classmethod
-    def build(cls, brief: Brief) -> CentralCriticLearner:
+    def build(cls, brief: LearnerSpec) -> CentralCriticLearner:
         configs = {name: c for name, c in brief.configs.items() if isinstance(c, CentralCriticConfig)}
         return cls(brief.policies, brief.task, configs, brief.models, brief.seed)
 
@@ -110,18 +110,18 @@ class CentralCriticLearner(Learner):
                 self.gathered[name].append(rows)
             self.steps_gathered[name] += batch.env_steps
         self.clock.lap("load")
-        for company in self.companies:
-            first = company[0]  # they are trained together or not at all, and agree on the size of a batch
+        for update_group in self.companies:
+            first = update_group[0]  # they are trained together or not at all, and agree on the size of a batch
             if first in self.trained and self.steps_gathered[first] >= self.configs[first].train_batch_size:
-                metrics |= self._improve(self._take_gathered(company))
-                for name in company:  # not between rounds of one batch: it is part of the policy
+                metrics |= self._improve(self._take_gathered(update_group))
+                for name in update_group:  # not between rounds of one batch: it is part of the policy
                     self.policies[name].anneal(self.timesteps[name])
         return metrics
 
-    def _take_gathered(self, company: Sequence[PolicyID]) -> dict[PolicyID, SampleBatch]:
+    def _take_gathered(self, update_group: Sequence[PolicyID]) -> dict[PolicyID, SampleBatch]:
         """The rounds since the last update, of those who decided anything."""
         taken = {}
-        for name in company:
+        for name in update_group:
             gathered, self.gathered[name] = self.gathered[name], []
             self.counters["num_steps_trained"] += self.steps_gathered[name]
             self.steps_gathered[name] = 0
@@ -148,7 +148,7 @@ class CentralCriticLearner(Learner):
                 self.magnets[name].follow()
         return {name: self._summary(name, lesson, stats[name]) for name, lesson in lessons.items()}
 
-    def _lesson(self, name: PolicyID, rows: SampleBatch) -> Lesson:
+    def _lesson(self, name: PolicyID, rows: SampleBatch) -> TrainBatch:
         config, actor = self.configs[name], self.actors[name]
         lr = scheduled(config.lr_schedule, config.lr, self.timesteps[name])
         entropy_coeff = scheduled(config.entropy_coeff_schedule, config.entropy_coeff, self.timesteps[name])
@@ -163,13 +163,13 @@ class CentralCriticLearner(Learner):
                 data["old_params"], _ = actor(data["obs"], data["agent_index"], data["legal"], sequences)
         return lesson
 
-    def _parts(self, config: CentralCriticConfig, lesson: Lesson) -> Iterator[Part]:
+    def _parts(self, config: CentralCriticConfig, lesson: TrainBatch) -> Iterator[Minibatch]:
         if config.objective != "ppo":
             yield lesson.whole()
         else:
             yield from lesson.minibatches(self.rng, config.num_sgd_iter, config.sgd_minibatch_size)
 
-    def _summary(self, name: PolicyID, lesson: Lesson, stats: list[dict[str, Tensor]]) -> dict[str, float]:
+    def _summary(self, name: PolicyID, lesson: TrainBatch, stats: list[dict[str, Tensor]]) -> dict[str, float]:
         summary = mean_metrics(self.crew.sum_metrics(stats))
         if self.kl_coeffs[name] > 0:
             summary["cur_kl_coeff"] = self.kl_coeffs[name]
@@ -181,7 +181,7 @@ class CentralCriticLearner(Learner):
         return {**summary, "cur_lr": lesson.lr, "entropy_coeff": lesson.entropy_coeff, "vf_explained_var": explained}
 
     def _update(
-        self, parts: Mapping[PolicyID, Part], lessons: Mapping[PolicyID, Lesson]
+        self, parts: Mapping[PolicyID, Minibatch], lessons: Mapping[PolicyID, TrainBatch]
     ) -> dict[PolicyID, dict[str, Tensor]]:
         """One gradient step: each policy on its own loss, shared layers on the sum of them."""
         shared = [self.shared[layers] for layers in dict.fromkeys(x for n in parts for x in self.policies[n].shared)]
@@ -201,7 +201,7 @@ class CentralCriticLearner(Learner):
         self.counters["num_updates"] += 1
         return {name: {n: value * weights[name] for n, value in row.items()} for name, row in stats.items()}
 
-    def _loss(self, name: PolicyID, part: Part, entropy_coeff: float) -> tuple[Tensor, dict[str, Tensor]]:
+    def _loss(self, name: PolicyID, part: Minibatch, entropy_coeff: float) -> tuple[Tensor, dict[str, Tensor]]:
         config, actor, data = self.configs[name], self.actors[name], part.data
         params, own_values = actor(data["obs"], data["agent_index"], data["legal"], part.sequences)
         logp = actor.distribution.logp(params, data["actions"])
@@ -238,7 +238,7 @@ class CentralCriticLearner(Learner):
         if not torch.isfinite(loss):
             raise TrainingError(
                 f"the loss of policy {name!r} became {float(loss.detach())} after {self.counters['num_updates']} "
-                "updates. Usual remedies: a smaller lr, a smaller grad_clip, and a look at the world's rewards and "
+                "updates. Usual remedies: a smaller lr, a smaller grad_clip, and a look at the env's rewards and "
                 "observations."
             )
 
@@ -275,7 +275,7 @@ def _companies(
 ) -> list[tuple[PolicyID, ...]]:
     """Policies that share layers, and each of the others by itself."""
     together = [tuple(sorted(users)) for users in sharing.values()]
-    sharers = {name for company in together for name in company}
+    sharers = {name for update_group in together for name in update_group}
     return sorted([*together, *((name,) for name in policies if name not in sharers)])
 
 

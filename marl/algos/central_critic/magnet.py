@@ -14,7 +14,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor
 
-from marl.algos.central_critic.train_batch import Part
+from marl.algos.central_critic.train_batch import Minibatch
 from marl.data.task import Array
 from marl.policies.stochastic import StochasticPolicy
 
@@ -26,7 +26,7 @@ class Magnet:
         self.actor, self.coeff, self.tau = actor, coeff, tau
         self.copy = deepcopy(actor).requires_grad_(False)
 
-    def pull(self, params: Tensor, part: Part) -> Tensor:
+    def pull(self, params: Tensor, part: Minibatch) -> Tensor:
         """Mean KL of the policy's distributions from the magnet's."""
         with torch.no_grad():
             there, _ = self.copy(part.data["obs"], part.data["agent_index"], part.data["legal"], part.sequences)

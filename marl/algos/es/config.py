@@ -24,7 +24,7 @@ class EsConfig(LearnerConfig):
     episodes_per_perturbation: PositiveInt = Field(
         1,
         description="Episodes that each perturbed policy plays per update; both of a pair play the same ones. A worker plays "
-        "so many copies of the world at once; more copies (num_envs_per_worker) are of no use to es.",
+        "so many copies of the env at once; more copies (num_envs_per_worker) are of no use to es.",
     )
     noise_stdev: PositiveFloat = Field(0.05, description="Standard deviation of the noise on every parameter.")
     sample_actions: bool = Field(

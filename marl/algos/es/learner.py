@@ -27,7 +27,7 @@ from marl.algos.config import scheduled
 from marl.algos.es.config import EsConfig
 from marl.algos.es.estimate import centred_ranks, search_gradient
 from marl.algos.es.noise import moved_parameters
-from marl.algos.learner import Brief, Learner, Metrics
+from marl.algos.learner import Learner, LearnerSpec, Metrics
 from marl.algos.optimiser import FlatOptimiser
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import Array, Bools, Floats, Ints, PolicyID
@@ -66,7 +66,7 @@ class EsLearner(Learner):
         self.told: dict[PolicyID, Scores] = {}
 
     @classmethod
-    def build(cls, brief: Brief) -> EsLearner:
+    def build(cls, brief: LearnerSpec) -> EsLearner:
         configs = {name: c for name, c in brief.configs.items() if isinstance(c, EsConfig)}
         for name, model in brief.models.items():
             if model.vf_share_layers:

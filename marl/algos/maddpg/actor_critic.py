@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from marl.algos.config import scheduled
 from marl.algos.custom_loss import build_losses
 from marl.algos.family import ALGOS
-from marl.algos.joint_view import Follower, QView, Sight, joint_rows
-from marl.algos.learner import Brief, load_numpy, to_numpy
+from marl.algos.joint_view import JointActionView, TargetNetwork, VisibleAgents, joint_rows
+from marl.algos.learner import LearnerSpec, load_numpy, to_numpy
 from marl.algos.maddpg.config import MaddpgConfig
 from marl.algos.optimiser import FlatOptimiser
-from marl.algos.update_ratio import Pace
+from marl.algos.update_ratio import UpdateRatio
 from marl.algos.views import team_rewards
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.replay import Replay
@@ -46,17 +46,17 @@ class Critics(nn.Module):
         return value.squeeze(1)
 
 
-class Pupil:
+class ActorCritic:
     """What belongs to one policy."""
 
-    def __init__(self, name: PolicyID, index: int, brief: Brief) -> None:
+    def __init__(self, name: PolicyID, index: int, brief: LearnerSpec) -> None:
         config, actor = brief.configs[name], brief.policies[name]
         assert isinstance(config, MaddpgConfig)
         assert isinstance(actor, DeterministicPolicy)
         self.name, self.index, self.config, self.actor = name, index, config, actor
-        sight = Sight(brief.task, config.critic_sees, actor.kind, brief.seats[name])
+        sight = VisibleAgents(brief.task, config.critic_sees, actor.kind, brief.seats[name])
         _check(name, config, brief.algo, actor, sight)
-        self.view = QView(sight, agent_id=bool(actor.model.features.seats)).to(actor.device)
+        self.view = JointActionView(sight, agent_id=bool(actor.model.features.seats)).to(actor.device)
         place = list(brief.policies).index(name)
         self.critics = Critics(
             1 + int(config.twin_q), self.view.size, brief.models[name], seeded(brief.seed, 7, place)
@@ -68,9 +68,9 @@ class Pupil:
         )
         self.replay = Replay(config.buffer_size, config.prioritized_replay_alpha if config.prioritized_replay else 0.0)
         self.actor_parameters = list(actor.parameters())
-        self.followers = Follower(self.target_actor, actor), Follower(self.target_critics, self.critics)
+        self.followers = TargetNetwork(self.target_actor, actor), TargetNetwork(self.target_critics, self.critics)
         self.custom_loss = build_losses({name: actor}, {name: config}).get(name)
-        self.updates, self.pace = 0, Pace(config)
+        self.updates, self.pace = 0, UpdateRatio(config)
 
     # -- data ------------------------------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class Pupil:
         self.critic_optimiser.load_state_dict(state["critic_optimiser"])
 
 
-def _check(name: PolicyID, config: MaddpgConfig, algo: str, actor: DeterministicPolicy, sight: Sight) -> None:
+def _check(name: PolicyID, config: MaddpgConfig, algo: str, actor: DeterministicPolicy, sight: VisibleAgents) -> None:
     """Keys that the action spaces leave no use for; what the algorithm itself sets (td3's noise) may stay."""
     preset = ALGOS[algo].defaults if algo in ALGOS else {}
     changed = [

@@ -24,10 +24,10 @@ import torch
 from torch import Tensor
 
 from marl.algos.custom_loss import with_custom
-from marl.algos.joint_view import Actions, Decider, columns_of_loss, greedy_decider, joint_rows
-from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
+from marl.algos.joint_view import ActionFn, Actions, columns_of_loss, greedy_decider, joint_rows
+from marl.algos.learner import Learner, LearnerSpec, Metrics, mean_metrics
+from marl.algos.maddpg.actor_critic import ActorCritic
 from marl.algos.maddpg.losses import actor_loss, critic_loss, smoothed, td_target
-from marl.algos.maddpg.actor_critic import Pupil
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.task import Array, PolicyID
 from marl.policies.deterministic import DeterministicPolicy
@@ -37,16 +37,16 @@ Numbers = dict[str, Tensor]
 
 
 class MaddpgLearner(Learner):
-    """Each policy is a ``Pupil`` with critics, targets, replay and counters of its own; they meet in each other's views."""
+    """Each policy is a ``ActorCritic`` with critics, targets, replay and counters of its own; they meet in each other's views."""
 
     shares_minibatches = True
 
-    def __init__(self, brief: Brief) -> None:
+    def __init__(self, brief: LearnerSpec) -> None:
         super().__init__(brief.policies, brief.seed)
         index = {name: i for i, name in enumerate(brief.everybody)}
-        self.pupils = {name: Pupil(name, index[name], brief) for name in brief.policies}
+        self.pupils = {name: ActorCritic(name, index[name], brief) for name in brief.policies}
         self.others_rng = np.random.default_rng([brief.seed, 9])  # for policies that are read only
-        self.deciders: dict[int, Decider] = {
+        self.deciders: dict[int, ActionFn] = {
             index[name]: _target_decider(self.pupils[name].target_actor)
             if name in self.pupils
             else greedy_decider(policy, self.others_rng)
@@ -55,7 +55,7 @@ class MaddpgLearner(Learner):
         self.counters |= {"num_actor_updates": 0, "num_target_updates": 0, "last_target_update_ts": 0}
 
     @classmethod
-    def build(cls, brief: Brief) -> MaddpgLearner:
+    def build(cls, brief: LearnerSpec) -> MaddpgLearner:
         return cls(brief)
 
     # -- learning --------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ class MaddpgLearner(Learner):
         self._anneal()
         return {name: self._summary(name, stats[name], actor_stats[name]) for name, rows in stats.items() if rows}
 
-    def _update(self, pupil: Pupil, stats: list[Numbers], actor_stats: list[Numbers]) -> None:
+    def _update(self, pupil: ActorCritic, stats: list[Numbers], actor_stats: list[Numbers]) -> None:
         """One step of the critic; every ``policy_delay``-th time also one of the actor and of the targets."""
         rows = pupil.sample(self.rng)
         self._show(pupil.name, lambda: pupil.view.shown(rows))
@@ -96,7 +96,7 @@ class MaddpgLearner(Learner):
             self.counters["num_actor_updates"] += 1
             self._count_target_update(pupil.name)
 
-    def _improve_critic(self, pupil: Pupil, rows: SampleBatch, lr: float) -> Numbers:
+    def _improve_critic(self, pupil: ActorCritic, rows: SampleBatch, lr: float) -> Numbers:
         share, weight, view = self.crew.share(len(rows)), self.crew.weight(len(rows)), pupil.view
         mine, actions = rows.rows(share), {k: found[share] for k, found in self._next_actions(pupil, rows).items()}
         target = self._target(pupil, mine, actions)
@@ -117,7 +117,7 @@ class MaddpgLearner(Learner):
         }  # fmt: skip
 
     @torch.no_grad()
-    def _next_actions(self, pupil: Pupil, rows: SampleBatch) -> Actions:
+    def _next_actions(self, pupil: ActorCritic, rows: SampleBatch) -> Actions:
         """What everybody does at the outcomes. Asked for all rows, whoever of a crew needs them: some opponents draw."""
         view, config = pupil.view, pupil.config
         actions = view.decided(rows, "new_", self.deciders)
@@ -131,7 +131,7 @@ class MaddpgLearner(Learner):
         return actions
 
     @torch.no_grad()
-    def _target(self, pupil: Pupil, rows: SampleBatch, actions: Actions) -> Tensor:
+    def _target(self, pupil: ActorCritic, rows: SampleBatch, actions: Actions) -> Tensor:
         view = pupil.view
         next_q = pupil.target_critics(view(rows, "new_", actions))
         return td_target(
@@ -139,7 +139,7 @@ class MaddpgLearner(Learner):
             pupil.config.gamma,
         )  # fmt: skip
 
-    def _improve_actor(self, pupil: Pupil, rows: SampleBatch, lr: float) -> Numbers:
+    def _improve_actor(self, pupil: ActorCritic, rows: SampleBatch, lr: float) -> Numbers:
         rows, weight = rows.rows(self.crew.share(len(rows))), self.crew.weight(len(rows))
         pupil.actor_optimiser.zero()
         own_loss = loss = self._actor_loss(pupil, rows)
@@ -150,7 +150,7 @@ class MaddpgLearner(Learner):
         norm = pupil.actor_optimiser.step(pupil.config.grad_clip, lr, self.crew)
         return {"actor_loss": own_loss.detach() * weight, "grad_norm": norm / self.crew.size}
 
-    def _actor_loss(self, pupil: Pupil, rows: SampleBatch) -> Tensor:
+    def _actor_loss(self, pupil: ActorCritic, rows: SampleBatch) -> Tensor:
         view, actor = pupil.view, pupil.actor
         obs, index, legal = actor.tensors(view.own(rows, ""), actor.device)
         out = actor(obs, index)
@@ -202,7 +202,7 @@ class MaddpgLearner(Learner):
             pupil.replay.load_state_dict(state[name])
 
 
-def _target_decider(actor: DeterministicPolicy) -> Decider:
+def _target_decider(actor: DeterministicPolicy) -> ActionFn:
     """Greedy actions of a target actor."""
 
     def decide(inputs: Inputs) -> Tensor:

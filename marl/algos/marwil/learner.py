@@ -6,7 +6,7 @@
     loss = -exp(beta * A / sqrt(c2)) * log pi(a|o) + vf_coeff * (R - V(o))^2
 
 Details that matter for results: advantages use the critic as it is in each gradient step; their scale is removed by ``c2``,
-so ``beta`` means the same in every world; a weight is bounded by ``max_advantage_weight``; no clipping of gradients, which
+so ``beta`` means the same in every env; a weight is bounded by ``max_advantage_weight``; no clipping of gradients, which
 would shrink the actor's by the size of the critic's; whole episodes, so returns are never cut off by a fragment.
 Nothing asks how likely the behaviour was, so anybody's recorded episodes will do.
 """
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from marl.algos.config import scheduled
 from marl.algos.custom_loss import build_losses, with_custom
-from marl.algos.learner import Brief, Learner, Metrics, load_numpy, mean_metrics, to_numpy
+from marl.algos.learner import Learner, LearnerSpec, Metrics, load_numpy, mean_metrics, to_numpy
 from marl.algos.marwil.config import MarwilConfig
 from marl.algos.marwil.losses import advantage_weights, imitation_loss, moved_average, value_loss
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
@@ -74,7 +74,7 @@ class MarwilLearner(Learner):
         self.steps_gathered = 0
 
     @classmethod
-    def build(cls, brief: Brief) -> MarwilLearner:
+    def build(cls, brief: LearnerSpec) -> MarwilLearner:
         config = next(iter(brief.configs.values()))  # those who learn together share layers and agree on all keys
         assert isinstance(config, MarwilConfig)
         return cls(brief.policies, brief.task, config, brief.models, brief.seed)

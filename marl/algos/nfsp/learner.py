@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
+from marl.algos.learner import Learner, LearnerSpec, Metrics, mean_metrics
 from marl.algos.marwil.losses import imitation_loss
 from marl.algos.nfsp.config import NfspConfig
 from marl.algos.nfsp.reservoir import Reservoir
@@ -50,7 +50,7 @@ class NfspLearner(Learner):
         self.clock, self.td_errors = best.clock, best.td_errors
 
     @classmethod
-    def build(cls, brief: Brief) -> NfspLearner:
+    def build(cls, brief: LearnerSpec) -> NfspLearner:
         ((name, policy),) = brief.policies.items()
         config = brief.configs[name]
         assert isinstance(policy, NfspPolicy)

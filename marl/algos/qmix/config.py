@@ -26,7 +26,7 @@ class QmixConfig(ReplayConfig):
     reward_shift: float = Field(
         0.0,
         description="Added to the reward of every env step (the team's) before reward_scale. A monotonic mixer learns slowly "
-        "where all values are far below 0. In worlds that can end early it changes what is best.",
+        "where all values are far below 0. In envs that can end early it changes what is best.",
     )
     reward_scale: PositiveFloat = Field(
         1.0,

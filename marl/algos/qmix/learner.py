@@ -5,7 +5,7 @@
     loss   = (chosen - target)^2
 
 Details that matter for results: double Q over each member's own argmax; targets copied every ``target_update_every``
-updates; legal-action masks in every maximum; absent members count as zero; the state of the mixer is the world's own
+updates; legal-action masks in every maximum; absent members count as zero; the state of the mixer is the env's own
 state or, where it has none, the members' observations side by side. Recurrent members learn from sequences of
 ``max_seq_len`` decisions that begin with the memory they were played with.
 """
@@ -22,14 +22,14 @@ from torch import Tensor, nn
 
 from marl.algos.config import scheduled
 from marl.algos.custom_loss import build_losses, with_custom
-from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
+from marl.algos.learner import Learner, LearnerSpec, Metrics, mean_metrics
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
-from marl.algos.update_ratio import Pace
-from marl.algos.qmix.distributional import compare_distributions
 from marl.algos.qmix.config import QmixConfig
+from marl.algos.qmix.distributional import compare_distributions
 from marl.algos.qmix.losses import best_legal, td_loss, td_target
 from marl.algos.qmix.teams import Team, build_teams
 from marl.algos.qmix.values import MemberValues, Networks, Values
+from marl.algos.update_ratio import UpdateRatio
 from marl.algos.views import columns_of_one
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.sequences import unpadded
@@ -43,7 +43,7 @@ class QmixLearner(Learner):
 
     shares_minibatches = True
 
-    def __init__(self, brief: Brief) -> None:
+    def __init__(self, brief: LearnerSpec) -> None:
         super().__init__(brief.policies, brief.seed)
         config = next(iter(brief.configs.values()))  # those who learn together agree on all keys
         assert isinstance(config, QmixConfig)
@@ -62,11 +62,11 @@ class QmixLearner(Learner):
         self.shared = shared_optimisers(brief.policies, brief.configs)
         self.custom = build_losses(brief.policies, brief.configs)
         self.teams = build_teams(brief, config, self._device)
-        self.pace = Pace(config)
+        self.pace = UpdateRatio(config)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
     @classmethod
-    def build(cls, brief: Brief) -> QmixLearner:
+    def build(cls, brief: LearnerSpec) -> QmixLearner:
         return cls(brief)
 
     # -- learning --------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class QmixLearner(Learner):
         if not np.isfinite(whole_loss):
             raise TrainingError(
                 f"the loss of {', '.join(self.policies)} became {whole_loss} after "
-                f"{self.counters['num_updates']} updates. Usual remedies: a smaller lr, and a look at the world's "
+                f"{self.counters['num_updates']} updates. Usual remedies: a smaller lr, and a look at the env's "
                 "rewards and observations."
             )
         q = torch.cat(chosen_values)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from marl.algos.learner import Brief, load_numpy, to_numpy
+from marl.algos.learner import LearnerSpec, load_numpy, to_numpy
 from marl.algos.optimiser import FlatOptimiser
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.mixers import MIXERS
@@ -36,7 +36,7 @@ class Team:
     policy: PolicyID | None = None
     mixer: nn.Module = field(default_factory=nn.Module)
     target_mixer: nn.Module = field(default_factory=nn.Module)
-    joint: JointFeatures | None = None  # the mixer's state where the world has none
+    joint: JointFeatures | None = None  # the mixer's state where the env has none
     optimiser: FlatOptimiser | None = None
     chunks: Chunks | None = None
     gaps: Gaps = field(default_factory=Gaps)
@@ -92,7 +92,7 @@ def _as_learned(rows: SampleBatch, config: QmixConfig) -> Floats:
     return learned
 
 
-def build_teams(brief: Brief, config: QmixConfig, device: torch.device) -> list[Team]:
+def build_teams(brief: LearnerSpec, config: QmixConfig, device: torch.device) -> list[Team]:
     """Teams to mix, and those of one for policies that learn by themselves."""
     groups, alone = _who_mixes(brief, config)
     longest = _longest(brief, config)
@@ -106,7 +106,7 @@ def build_teams(brief: Brief, config: QmixConfig, device: torch.device) -> list[
 
 
 def _mixed(
-    name: str, seats: tuple[int, ...], brief: Brief, config: QmixConfig, device: torch.device, longest: int
+    name: str, seats: tuple[int, ...], brief: LearnerSpec, config: QmixConfig, device: torch.device, longest: int
 ) -> Team:
     task = brief.task
     joint = None if task.state_size else JointFeatures(task, seats)
@@ -128,7 +128,7 @@ def _replay(config: QmixConfig, longest: int) -> tuple[Replay, Chunks | None]:
     return Replay(max(1, config.buffer_size // longest), alpha, linked=False), Chunks(longest)
 
 
-def _longest(brief: Brief, config: QmixConfig) -> int:
+def _longest(brief: LearnerSpec, config: QmixConfig) -> int:
     """Rows per sequence where a member is recurrent; 0 where none is."""
     recurrent = [name for name, policy in brief.policies.items() if policy.carry_size]
     if not recurrent:
@@ -144,7 +144,7 @@ def _longest(brief: Brief, config: QmixConfig) -> int:
     return lengths.pop()
 
 
-def _who_mixes(brief: Brief, config: QmixConfig) -> tuple[dict[str, tuple[int, ...]], list[PolicyID]]:
+def _who_mixes(brief: LearnerSpec, config: QmixConfig) -> tuple[dict[str, tuple[int, ...]], list[PolicyID]]:
     """Groups to mix, and policies with agents outside of any group, which learn by themselves."""
     if config.mixer == "none":
         return {}, list(brief.policies)

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from marl.algos.config import scheduled
 from marl.algos.custom_loss import build_losses
-from marl.algos.joint_view import Follower, QView, Sight, joint_rows
-from marl.algos.learner import Brief, load_numpy, to_numpy
+from marl.algos.joint_view import JointActionView, TargetNetwork, VisibleAgents, joint_rows
+from marl.algos.learner import LearnerSpec, load_numpy, to_numpy
 from marl.algos.optimiser import FlatOptimiser
-from marl.algos.update_ratio import Pace
 from marl.algos.sac.config import SacConfig
 from marl.algos.sac.values import Twins, soft_values
+from marl.algos.update_ratio import UpdateRatio
 from marl.algos.views import team_rewards
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.replay import Replay
@@ -27,22 +27,22 @@ from marl.errors import ConfigError
 from marl.policies.squashed import SquashedPolicy
 
 
-class Pupil:
+class ActorCritic:
     """A policy with its critics, their targets, its temperature, three optimisers and a replay."""
 
-    def __init__(self, name: PolicyID, brief: Brief) -> None:
+    def __init__(self, name: PolicyID, brief: LearnerSpec) -> None:
         policy, config = brief.policies[name], brief.configs[name]
         assert isinstance(policy, SquashedPolicy)
         assert isinstance(config, SacConfig)
         self.name, self.policy, self.config = name, policy, config
-        sight = Sight(brief.task, config.critic_sees, policy.kind, brief.seats[name])
-        self.view = QView(sight, agent_id=bool(policy.features.seats)).to(policy.device)
+        sight = VisibleAgents(brief.task, config.critic_sees, policy.kind, brief.seats[name])
+        self.view = JointActionView(sight, agent_id=bool(policy.features.seats)).to(policy.device)
         self.soft = soft_values(policy, self.view)
         number = list(brief.everybody).index(name)
         self.critics = Twins(self.view.size, self.soft.outputs, brief.models[name], brief.seed, 7, number)
         self.critics.to(policy.device)
         self.targets = deepcopy(self.critics).requires_grad_(False)
-        self.follower = Follower(self.targets, self.critics)
+        self.follower = TargetNetwork(self.targets, self.critics)
         self.log_alpha = nn.Parameter(torch.tensor(math.log(config.initial_alpha), device=policy.device))
         self.actor_parameters = list(policy.parameters())
         _check(name, config, policy)
@@ -54,7 +54,7 @@ class Pupil:
         }
         self.custom_loss = build_losses({name: policy}, {name: config}).get(name)
         self.replay = Replay(config.buffer_size, config.prioritized_replay_alpha if config.prioritized_replay else 0.0)
-        self.pace = Pace(config)
+        self.pace = UpdateRatio(config)
 
     @property
     def alpha(self) -> Tensor:

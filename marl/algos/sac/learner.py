@@ -1,4 +1,4 @@
-"""Soft actor-critic (Haarnoja et al., 2018): a decision earns what the world pays plus ``alpha`` per nat of entropy.
+"""Soft actor-critic (Haarnoja et al., 2018): a decision earns what the env pays plus ``alpha`` per nat of entropy.
 
     V(o')            = E_u'[min_i Q'_i(o', u') - alpha * log pi(u' | o'_own)]
     target           = sum r + gamma ** elapsed * V(o')
@@ -25,11 +25,11 @@ import torch
 from torch import Tensor
 
 from marl.algos.custom_loss import with_custom
-from marl.algos.joint_view import Decider, columns_of_loss, greedy_decider, joint_rows
-from marl.algos.learner import Brief, Learner, Metrics, mean_metrics
+from marl.algos.joint_view import ActionFn, columns_of_loss, greedy_decider, joint_rows
+from marl.algos.learner import Learner, LearnerSpec, Metrics, mean_metrics
 from marl.algos.qmix.losses import td_target
+from marl.algos.sac.actor_critic import ActorCritic
 from marl.algos.sac.losses import critic_loss, temperature_loss
-from marl.algos.sac.actor_critic import Pupil
 from marl.algos.sac.values import Moment, noise_for, nothing
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.task import Array, PolicyID
@@ -43,17 +43,17 @@ class SacLearner(Learner):
 
     shares_minibatches = True
 
-    def __init__(self, brief: Brief) -> None:
+    def __init__(self, brief: LearnerSpec) -> None:
         super().__init__(brief.policies, brief.seed)
-        self.pupils = {name: Pupil(name, brief) for name in brief.policies}
-        self.deciders: dict[int, Decider] = {
+        self.pupils = {name: ActorCritic(name, brief) for name in brief.policies}
+        self.deciders: dict[int, ActionFn] = {
             index: greedy_decider(policy, self.rng, explore=True)
             for index, policy in enumerate(brief.everybody.values())
         }
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
     @classmethod
-    def build(cls, brief: Brief) -> SacLearner:
+    def build(cls, brief: LearnerSpec) -> SacLearner:
         return cls(brief)
 
     # -- learning --------------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ class SacLearner(Learner):
         self._anneal()
         return {name: self._summary(name, rows) for name, rows in numbers.items() if rows}
 
-    def _update(self, pupil: Pupil) -> Numbers:
+    def _update(self, pupil: ActorCritic) -> Numbers:
         """One gradient step of the critics, the actor and the temperature, on the same rows."""
         rows = pupil.sample(self.rng)
         self._show(pupil.name, lambda: pupil.view.shown(rows))
@@ -97,14 +97,14 @@ class SacLearner(Learner):
         self.counters["num_agent_steps_trained"] += count
         return {**critics, **actor, **temperature}
 
-    def _moment(self, pupil: Pupil, rows: SampleBatch, when: Literal["", "new_"]) -> Moment:
+    def _moment(self, pupil: ActorCritic, rows: SampleBatch, when: Literal["", "new_"]) -> Moment:
         """All random numbers are drawn here, for all rows, whoever of a crew needs them."""
         view = pupil.view
         alone = pupil.config.critic_sees == "own"
         others = nothing(view, len(rows)) if alone else view.decided(rows, when, self.deciders)
         return Moment(rows, when, others, view.tensor(noise_for(pupil.soft, len(rows), self.rng)))
 
-    def _improve_critics(self, pupil: Pupil, after: Moment, lr: float, weight: float) -> tuple[Numbers, Tensor]:
+    def _improve_critics(self, pupil: ActorCritic, after: Moment, lr: float, weight: float) -> tuple[Numbers, Tensor]:
         rows, tensor = after.rows, pupil.view.tensor
         with torch.no_grad():
             value, _ = pupil.soft(pupil.targets, after, pupil.alpha)
@@ -124,7 +124,7 @@ class SacLearner(Learner):
             "mean_td_error": errors.mean() * weight,
         }, errors  # fmt: skip
 
-    def _improve_actor(self, pupil: Pupil, before: Moment, lr: float, weight: float) -> tuple[Numbers, Tensor]:
+    def _improve_actor(self, pupil: ActorCritic, before: Moment, lr: float, weight: float) -> tuple[Numbers, Tensor]:
         value, entropy = pupil.soft(pupil.critics, before, pupil.alpha)
         loss = -value.mean() * weight
         actor_loss = loss.detach()
@@ -141,7 +141,9 @@ class SacLearner(Learner):
             "cur_lr": torch.tensor(lr * weight),
         }, entropy  # fmt: skip
 
-    def _improve_temperature(self, pupil: Pupil, before: Moment, entropy: Tensor, lr: float, weight: float) -> Numbers:
+    def _improve_temperature(
+        self, pupil: ActorCritic, before: Moment, entropy: Tensor, lr: float, weight: float
+    ) -> Numbers:
         wanted = pupil.soft.target_entropy(before.rows, pupil.config)
         if lr > 0:
             optimiser = pupil.optimisers["alpha"]
@@ -155,12 +157,12 @@ class SacLearner(Learner):
         custom = self.pupils[name].custom_loss
         return mean_metrics(self.crew.sum_metrics(rows)) | (custom.stats() if custom is not None else {})
 
-    def _check_finite(self, pupil: Pupil, part: str, loss: Tensor) -> None:
+    def _check_finite(self, pupil: ActorCritic, part: str, loss: Tensor) -> None:
         if not torch.isfinite(loss):
             raise TrainingError(
                 f"the {part} loss of policy {pupil.name!r} became {float(loss.detach())} after "
                 f"{self.counters['num_updates']} updates. Usual remedies: a smaller lr, a grad_clip, and a look at the "
-                "world's rewards and observations."
+                "env's rewards and observations."
             )
 
     @torch.no_grad()

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from marl.algos.joint_view import Actions, QView
+from marl.algos.joint_view import Actions, JointActionView
 from marl.algos.sac.config import SacConfig
 from marl.algos.sac.losses import expected_soft_value, soft_value
 from marl.data.batch import SampleBatch
@@ -59,7 +59,7 @@ class SoftValues(ABC):
     outputs: int
     noise_width: int
 
-    def __init__(self, policy: SquashedPolicy, view: QView) -> None:
+    def __init__(self, policy: SquashedPolicy, view: JointActionView) -> None:
         self.policy, self.view = policy, view
 
     @abstractmethod
@@ -85,7 +85,7 @@ class DrawnValues(SoftValues):
 
     outputs = 1
 
-    def __init__(self, policy: SquashedPolicy, gaussian: SquashedGaussian, view: QView) -> None:
+    def __init__(self, policy: SquashedPolicy, gaussian: SquashedGaussian, view: JointActionView) -> None:
         super().__init__(policy, view)
         self.gaussian, self.noise_width = gaussian, gaussian.width
 
@@ -110,7 +110,7 @@ class SummedValues(SoftValues):
 
     noise_width = 0
 
-    def __init__(self, policy: SquashedPolicy, categorical: Categorical, view: QView) -> None:
+    def __init__(self, policy: SquashedPolicy, categorical: Categorical, view: JointActionView) -> None:
         super().__init__(policy, view)
         self.outputs = categorical.size
 
@@ -138,7 +138,7 @@ class SummedValues(SoftValues):
         return self.view.tensor((config.target_entropy_share * np.log(options)).astype(np.float32))
 
 
-def soft_values(policy: SquashedPolicy, view: QView) -> SoftValues:
+def soft_values(policy: SquashedPolicy, view: JointActionView) -> SoftValues:
     """What fits the policy's actions."""
     if policy.gaussian is not None:
         return DrawnValues(policy, policy.gaussian, view)
@@ -146,7 +146,7 @@ def soft_values(policy: SquashedPolicy, view: QView) -> SoftValues:
     return SummedValues(policy, policy.categorical, view)
 
 
-def nothing(view: QView, rows: int) -> Actions:
+def nothing(view: JointActionView, rows: int) -> Actions:
     """Nobody does anything, or nobody is seen."""
     kinds = view.sight.task.kinds
     return {

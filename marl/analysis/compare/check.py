@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from marl.data.task import PolicyID
 from marl.errors import ConfigError
-from marl.scenario.config import Scenario
-from marl.scenario.resolve import set_up
-from marl.training.build import check_fields
 from marl.runs.fields import meaning_of
 from marl.runs.result import check_field
+from marl.scenario.config import Scenario
+from marl.scenario.resolve import resolve
+from marl.training.build import check_fields
 
 
 def check_scenario(name: str, scenario: Scenario, metric: str) -> None:
     """Refuse a scenario that cannot be trained, or whose results will never have the field."""
-    policies = list(set_up(scenario).policies)
+    policies = list(resolve(scenario).policies)
     check_fields(scenario, policies)
     check_metric(name, scenario, policies, metric)
 

@@ -20,7 +20,7 @@ from marl.runs.fields import fields_of
 from marl.runs.result import SMALLER_IS_BETTER, look_up
 
 POINTS = 60  # of a drawn curve, at most
-SAME_WORLD = ("env", "env_config", "wrappers", "horizon", "multiagent.joint")
+SAME_ENV = ("env", "env_config", "wrappers", "horizon", "multiagent.joint")
 SAME_EXAM = ("evaluation.env", "evaluation.env_config", "evaluation.explore")
 
 
@@ -100,7 +100,7 @@ def compare(
     entrants: Sequence[Entrant], metric: str | None = None, *, at: int | None = None, confidence: float = 0.95,
     resamples: int = 2_000, seed: int = 0,
 ) -> Comparison:  # fmt: skip
-    """Compare entrants of the same world by a field of their results; ``at`` env steps instead of the last common one."""
+    """Compare entrants of the same env by a field of their results; ``at`` env steps instead of the last common one."""
     metric = agreed_metric(entrants, metric)
     points = {entrant.name: [measured(entrant, run, metric) for run in entrant.runs] for entrant in entrants}
     steps, notes = common_steps(points, at)
@@ -123,7 +123,7 @@ def agreed_metric(entrants: Sequence[Entrant], metric: str | None = None) -> str
         raise ConfigError(
             "marl compare needs at least two to compare: scenario files, run directories, or folders of runs."
         )
-    _check_same(entrants, SAME_WORLD, "different worlds")
+    _check_same(entrants, SAME_ENV, "different envs")
     metric = metric or common_metric(entrants)
     if metric.startswith("evaluation."):
         _check_same(entrants, SAME_EXAM, "different evaluations")

@@ -10,10 +10,10 @@ from rich.text import Text
 
 from marl.analysis.compare.compare import Comparison
 from marl.errors import printable
-from marl.storage import make_folder
 from marl.runs.atomic import write_atomically
 from marl.runs.curve import POLICY_COLOURS, drawn
 from marl.runs.result import SMALLER_IS_BETTER
+from marl.storage import make_folder
 
 
 def comparison_table(found: Comparison) -> Table:

@@ -12,23 +12,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from marl.analysis.compare.compare import Entrant, Run, agreed_metric, common_steps, measured
 from marl.analysis.compare.check import check_scenario
+from marl.analysis.compare.compare import Entrant, Run, agreed_metric, common_steps, measured
 from marl.analysis.compare.keys import MOST, Difference, differences, told
 from marl.analysis.report.curves import read_results
 from marl.errors import ConfigError
 from marl.inputs import read_json, real_path
+from marl.runs.directories import find_runs
+from marl.runs.files import safe_name, to_plain
+from marl.runs.lock import check_unlocked
+from marl.runs.result import reached
+from marl.runs.resume import resumable_in
+from marl.runs.resume_check import FREE
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import apply, compose, parse_set, read_yaml
 from marl.training.display import Display, Progress, Quiet
-from marl.runs.files import safe_name, to_plain
-from marl.runs.resume import resumable_in
-from marl.runs.result import reached
-from marl.runs.lock import check_unlocked
-from marl.runs.directories import find_runs
-from marl.runs.resume_check import FREE
-from marl.training.loop import run_to_the_end
+from marl.training.loop import run_until_stopped
 from marl.training.trainer import Trainer
 
 Report = Callable[[float, str], None]
@@ -175,7 +175,7 @@ def _go(scenario: Scenario, directory: Path, display: Display) -> None:
     folder = resumable_in(real_path(directory))
     with Trainer(scenario=scenario, fresh=folder is None) as trainer:
         trainer.store.enter(directory, folder)
-        if run_to_the_end(trainer, display).interrupted:
+        if run_until_stopped(trainer, display).interrupted:
             raise KeyboardInterrupt
 
 

@@ -19,8 +19,8 @@ import numpy as np
 from marl.analysis.crossplay import Field
 from marl.analysis.exploit import exploitability_of
 from marl.analysis.report.content import Block, Grid, Section, Words, meaning, number, with_error
-from marl.analysis.report.names import Contestant
-from marl.data.task import Kind
+from marl.analysis.report.names import ReportParticipant
+from marl.data.task import AgentType
 from marl.errors import UserError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.tree.policy_conversion import strategy_of
@@ -75,7 +75,7 @@ def _table_bound(payoffs: PayoffTensor, name: str, rivals: int) -> Bound:
 
 
 def exact_bounds(
-    tree: Tree, field: Field, who: Sequence[Contestant], kinds: Sequence[Kind], explore: bool | None
+    tree: Tree, field: Field, who: Sequence[ReportParticipant], kinds: Sequence[AgentType], explore: bool | None
 ) -> tuple[list[Bound], list[str]]:
     """Exactly, for every entrant that plays all players and can be read as a table; and notes on those that cannot."""
     found, notes = [], []
@@ -100,7 +100,9 @@ def exact_bounds(
     return found, notes
 
 
-def trained_bounds(who: Sequence[Contestant], timesteps: int, workers: int, allow: Collection[str]) -> list[Bound]:
+def trained_bounds(
+    who: Sequence[ReportParticipant], timesteps: int, workers: int, allow: Collection[str]
+) -> list[Bound]:
     """From below, by best responses that are trained against each whole checkpoint."""
     config = ExploitabilityConfig(method="best_response", best_response_timesteps=timesteps)
     found = []

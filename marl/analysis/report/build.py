@@ -1,4 +1,4 @@
-"""From a world and checkpoints to a report: play, solve, rank, write."""
+"""From an env and checkpoints to a report: play, solve, rank, write."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from marl.analysis.crossplay import Effort, Field, Progress, cross_play
-from marl.analysis.participants import World, check_members, read_entrants
+from marl.analysis.participants import Env, check_members, read_entrants
 from marl.analysis.payoff_table import caption
 from marl.analysis.report.bounds import Bound, exact_bounds, exploitability_section, table_bounds, trained_bounds
 from marl.analysis.report.content import Section, plural
 from marl.analysis.report.curves import curves_section, run_curves
 from marl.analysis.report.equilibria import empirical_equilibria, equilibria_section
 from marl.analysis.report.game import GameFacts, game_facts, game_section, small_tree
-from marl.analysis.report.names import Contestant, contestants, spelled_out, world_of
+from marl.analysis.report.names import ReportParticipant, contestants, env_of, spelled_out
 from marl.analysis.report.page import as_page
 from marl.analysis.report.payoffs import payoffs_section
 from marl.analysis.report.ranking import ranking_section, rankings
@@ -28,10 +28,10 @@ from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.tree.tree import Tree
 from marl.populations.matches import Players
 from marl.registry import only_modules
-from marl.scenario.resolve import Setup
-from marl.storage import make_folder
 from marl.runs.atomic import write_atomically
 from marl.runs.files import safe_name
+from marl.scenario.resolve import Setup
+from marl.storage import make_folder
 from marl.trust import given_by_user, words_of
 
 FORMAT = 1
@@ -41,7 +41,7 @@ MAX_NODES = 50_000
 
 
 @dataclass(frozen=True)
-class Wishes:
+class ReportOptions:
     """What a report is asked for; the names are those of the command's options."""
 
     all_checkpoints: bool = False
@@ -108,42 +108,42 @@ def build_report(
     checkpoints: Sequence[str | Path] = (),
     env_config: Mapping[str, Any] | None = None,
     players: Players | None = None,
-    wishes: Wishes | None = None,
+    wishes: ReportOptions | None = None,
     directory: Path | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """A report on the world and on those who were trained for it. Matches are kept in ``directory``, not played again."""
-    asked = wishes or Wishes()
+    """A report on the env and on those who were trained for it. Matches are kept in ``directory``, not played again."""
+    asked = wishes or ReportOptions()
     Effort(asked.episodes, asked.until_decided)  # refuses what makes no sense
     names = spelled_out([str(name) for name in checkpoints], asked.all_checkpoints, asked.members, asked.with_random)
-    world = world_of(env, env_config, names)
-    if asked.best_response is not None and (world.env is not None or not names):
+    batched_env = env_of(env, env_config, names)
+    if asked.best_response is not None and (batched_env.env is not None or not names):
         raise ConfigError(
-            "best responses are trained on checkpoints in their own world. Give both, or no --best-response."
+            "best responses are trained on checkpoints in their own env. Give both, or no --best-response."
         )
     if asked.best_response is not None and (players or asked.explore is not None):
         raise ConfigError(
             "best responses are trained against the players of the checkpoint's own run, playing as they are measured: "
             "--best-response cannot be given with --players, --greedy or --explore. Leave one of them out."
         )
-    again = "the whole world, by ENV and --env-config (env, env_config=...)"
+    again = "the whole env, by ENV and --env-config (env, env_config=...)"
     game = env.partition(":")[2]  # not the whole name: a module that it stands for has to be allowed
     with given_by_user(words_of([env_config, game if "(" in game else None]), again):
-        return _report(env, world, names, players, asked, directory, progress)
+        return _report(env, batched_env, names, players, asked, directory, progress)
 
 
 def _report(
     env: str,
-    world: World,
+    batched_env: Env,
     names: Sequence[str],
     players: Players | None,
-    asked: Wishes,
+    asked: ReportOptions,
     directory: Path | None,
     progress: Progress | None,
 ) -> Report:
     symmetric: Symmetric = False if asked.by_seat else "auto"
     allowed = frozenset(asked.allow)
-    entrants, setup = read_entrants(names or ["random"], world, allowed)
+    entrants, setup = read_entrants(names or ["random"], batched_env, allowed)
     field = Field(entrants, setup, players, symmetric, asked.seed)
     check_members(list(field.members.values()), setup.task, allowed)
     facts, tree = _look_at_the_game(field, setup, asked)
@@ -151,7 +151,7 @@ def _report(
         about = f"{facts.episodes} episodes of random play; nobody trained took part."
         return Report(f"Report on {env}", [game_section(facts)], {"about": about, "game": facts.as_json()}, None)
     payoffs = cross_play(
-        names, world.env, world.env_config, players, episodes=asked.episodes, until_decided=asked.until_decided,
+        names, batched_env.env, batched_env.env_config, players, episodes=asked.episodes, until_decided=asked.until_decided,
         symmetric=symmetric, explore=asked.explore, num_workers=asked.workers, directory=directory, seed=asked.seed,
         allow=asked.allow, progress=progress,
     )  # fmt: skip
@@ -162,20 +162,25 @@ def _report(
     return _compose(env, who, facts, payoffs, bounds, notes, asked.seed)
 
 
-def _look_at_the_game(field: Field, setup: Setup, asked: Wishes) -> tuple[GameFacts, Tree | None]:
+def _look_at_the_game(field: Field, setup: Setup, asked: ReportOptions) -> tuple[GameFacts, Tree | None]:
     sampled = sample(setup, field.agents, asked.episodes, asked.seed)
     tree, note = small_tree(setup, field.agents, sampled, asked.max_nodes, asked.chance_samples)
     return game_facts(setup, field.agents, sampled, tree, note), tree
 
 
-def renamed(payoffs: PayoffTensor, who: Sequence[Contestant]) -> PayoffTensor:
+def renamed(payoffs: PayoffTensor, who: Sequence[ReportParticipant]) -> PayoffTensor:
     """The table with the report's names."""
     name = {one.label: one.name for one in who}
     return replace(payoffs, names=tuple(tuple(name[label] for label in labels) for labels in payoffs.names))
 
 
 def _bounds(
-    payoffs: PayoffTensor, who: Sequence[Contestant], field: Field, tree: Tree | None, setup: Setup, asked: Wishes
+    payoffs: PayoffTensor,
+    who: Sequence[ReportParticipant],
+    field: Field,
+    tree: Tree | None,
+    setup: Setup,
+    asked: ReportOptions,
 ) -> tuple[list[Bound], list[str]]:
     exact, notes = ([], []) if tree is None else exact_bounds(tree, field, who, setup.task.kinds, asked.explore)
     known = {bound.name for bound in exact}
@@ -186,7 +191,7 @@ def _bounds(
 
 
 def _compose(
-    env: str, who: Sequence[Contestant], facts: GameFacts, payoffs: PayoffTensor,
+    env: str, who: Sequence[ReportParticipant], facts: GameFacts, payoffs: PayoffTensor,
     bounds: Sequence[Bound], notes: Sequence[str], seed: int,
 ) -> Report:  # fmt: skip
     equilibria, ranked = empirical_equilibria(payoffs, seed=seed), rankings(payoffs, who, seed)

@@ -10,7 +10,7 @@ from typing import Any
 
 from marl.analysis.report.content import Block, Picture, Section, Words, meaning, number
 from marl.analysis.report.figures import Line, draw_curves
-from marl.analysis.report.names import Contestant
+from marl.analysis.report.names import ReportParticipant
 from marl.inputs import parse_json, read_text
 
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -40,7 +40,7 @@ class RunCurves:
         }
 
 
-def run_curves(who: Sequence[Contestant]) -> tuple[list[RunCurves], list[str]]:
+def run_curves(who: Sequence[ReportParticipant]) -> tuple[list[RunCurves], list[str]]:
     """One entry per run that has results, and notes on checkpoints without a run."""
     found, notes = [], []
     runs: dict[Path, list[int]] = {}

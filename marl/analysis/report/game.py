@@ -26,10 +26,10 @@ from marl.gametheory.tree.tree import Tree
 from marl.gametheory.tree.value import equilibrium
 from marl.populations.matches import PlayerID
 from marl.populations.payoff_estimates import standard_error
-from marl.scenario.resolve import Setup
 from marl.scenario.env import env_name
+from marl.scenario.resolve import Setup
 
-ROUNDING = 1e-5  # of the world's float32, relative to the largest payoff
+ROUNDING = 1e-5  # of the env's float32, relative to the largest payoff
 ERRORS_APART = 3.0
 """Seats whose payoffs differ by more standard errors are said to differ."""
 
@@ -149,12 +149,12 @@ def small_tree(
     if scenario.horizon is not None:
         return None, f"horizon: {scenario.horizon} cuts episodes off, which a tree does not know."
     if scenario.wrappers or scenario.multiagent.joint or any(len(mine) != 1 for mine in agents.values()):
-        return None, "trees are built for worlds without wrappers whose players are single agents."
+        return None, "trees are built for envs without wrappers whose players are single agents."
     try:
         tree = build_tree(
             setup.rollout.env, setup.rollout.env_config, chance_samples=chance_samples, max_nodes=max_nodes
         )
-    except ChanceError:  # a mistake to mend: the world says something wrong about itself
+    except ChanceError:  # a mistake to mend: the env says something wrong about itself
         raise
     except UserError as error:
         return None, str(error)

@@ -8,7 +8,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
-from marl.analysis.participants import BUILT_IN, Entrant, World, source_of
+from marl.analysis.participants import BUILT_IN, Env, Participant, source_of
 from marl.errors import CheckpointError, ConfigError
 from marl.runs.checkpoint import MANIFEST, TO_PLAY, find_checkpoint, iteration_of, read_part
 from marl.runs.saved import stored_scenario
@@ -17,7 +17,7 @@ ANSWER = ".answer"
 
 
 @dataclass(frozen=True)
-class Contestant:
+class ReportParticipant:
     """An entrant with the name that the report uses. ``given`` is what cross-play was asked for."""
 
     given: str
@@ -96,17 +96,17 @@ def _members(name: str) -> list[str]:
     return found
 
 
-def world_of(env: str, env_config: Mapping[str, Any] | None, names: Sequence[str]) -> World:
-    """The checkpoints' own world where they were trained on ``env``; else that world, with equal spaces."""
+def env_of(env: str, env_config: Mapping[str, Any] | None, names: Sequence[str]) -> Env:
+    """The checkpoints' own env where they were trained on ``env``; else that env, with equal spaces."""
     folders = [find_checkpoint(Path(source_of(name)[0]), TO_PLAY) for name in names if name not in BUILT_IN]
     trained = [stored_scenario(folder) for folder in folders]
     own = bool(folders) and all(
         one["env"] == env and (env_config is None or one.get("env_config") == env_config) for one in trained
     )
-    return World() if own else World(env, env_config)
+    return Env() if own else Env(env, env_config)
 
 
-def contestants(names: Sequence[str], entrants: Sequence[Entrant]) -> list[Contestant]:
+def contestants(names: Sequence[str], entrants: Sequence[Participant]) -> list[ReportParticipant]:
     """Entrants with short names: the iteration of a checkpoint, with a letter for its run where there are several."""
     folders = [None if n in BUILT_IN else find_checkpoint(Path(source_of(n)[0]), TO_PLAY) for n in names]
     runs = list(dict.fromkeys(run_of(folder) or folder for folder in folders if folder is not None))
@@ -115,13 +115,13 @@ def contestants(names: Sequence[str], entrants: Sequence[Entrant]) -> list[Conte
     found = []
     for name, entrant, folder in zip(names, entrants, folders, strict=True):
         short = entrant.label if folder is None else _short(entrant, folder, letters, single)
-        found.append(Contestant(name, entrant.label, short, folder))
+        found.append(ReportParticipant(name, entrant.label, short, folder))
     if len({one.name for one in found}) < len(found):
-        return [Contestant(one.given, one.label, one.label, one.folder) for one in found]
+        return [ReportParticipant(one.given, one.label, one.label, one.folder) for one in found]
     return found
 
 
-def _short(entrant: Entrant, folder: Path, letters: Mapping[Path, str], single: bool) -> str:
+def _short(entrant: Participant, folder: Path, letters: Mapping[Path, str], single: bool) -> str:
     run = run_of(folder)
     if run is None:
         before = entrant.label.partition("#")[0]

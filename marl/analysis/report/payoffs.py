@@ -8,14 +8,14 @@ from pathlib import Path
 
 from marl.analysis.payoff_table import caption, is_zero_sum
 from marl.analysis.report.content import Block, Grid, Section, Shades, Words, meaning, with_error
-from marl.analysis.report.names import Contestant
+from marl.analysis.report.names import ReportParticipant
 from marl.gametheory.payoffs import PayoffTensor
 from marl.populations.payoff_estimates import all_cells
 
 MOST_LISTED = 200
 
 
-def payoffs_section(payoffs: PayoffTensor, who: Sequence[Contestant]) -> Section:
+def payoffs_section(payoffs: PayoffTensor, who: Sequence[ReportParticipant]) -> Section:
     blocks: list[Block] = [
         _taking_part(who),
         Words(f"{caption(payoffs)[:1].upper()}{caption(payoffs)[1:]}."),
@@ -38,7 +38,7 @@ def payoffs_section(payoffs: PayoffTensor, who: Sequence[Contestant]) -> Section
     return Section("payoffs", "Payoffs", blocks)
 
 
-def _taking_part(who: Sequence[Contestant]) -> Grid:
+def _taking_part(who: Sequence[ReportParticipant]) -> Grid:
     """Names and where they come from, without what all paths begin with."""
     parents = [str(folder.parent.absolute()) for one in who if (folder := one.folder) is not None]
     root = Path(os.path.commonpath(parents))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from marl.analysis.report.content import Block, Grid, Picture, Section, Words, meaning, number, plural, warning
 from marl.analysis.report.figures import draw_intervals, draw_responses
-from marl.analysis.report.names import Contestant
+from marl.analysis.report.names import ReportParticipant
 from marl.errors import ConfigError
 from marl.gametheory.game import Payoffs
 from marl.gametheory.payoffs import PayoffTensor
@@ -97,7 +97,7 @@ class Rankings:
         }
 
 
-def rankings(payoffs: PayoffTensor, who: Sequence[Contestant], seed: int = 0) -> Rankings:
+def rankings(payoffs: PayoffTensor, who: Sequence[ReportParticipant], seed: int = 0) -> Rankings:
     found: dict[str, Bootstrap] = {}
     refused: dict[str, str] = {}
     rated: Elo | None = None
@@ -122,7 +122,7 @@ def _methods(payoffs: PayoffTensor) -> dict[str, tuple[str, Callable[[PayoffTens
     return ALONE if len(payoffs.players) == 1 else METHODS
 
 
-def _orders(method: str, table: Bootstrap, who: Sequence[Contestant]) -> list[Order]:
+def _orders(method: str, table: Bootstrap, who: Sequence[ReportParticipant]) -> list[Order]:
     """For each run with several whole checkpoints; only where all entrants are one population.
 
     alpha-Rank gives nearly all mass to whatever play ends in, so it does not order the rest.

@@ -1,4 +1,4 @@
-"""Random play: what a world shows of itself when nobody has learned anything."""
+"""Random play: what an env shows of itself when nobody has learned anything."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from marl.analysis.crossplay import match_pool
-from marl.analysis.participants import Entrant
+from marl.analysis.participants import Participant
 from marl.data.task import AgentID
 from marl.envs.vector.env_errors import close_all
 from marl.gametheory.tree.size import WALKS, Walks, walk
@@ -25,7 +25,7 @@ class Sample:
 
 def sample(setup: Setup, agents: Mapping[PlayerID, Sequence[AgentID]], episodes: int, seed: int) -> Sample:
     """Play at random; ``agents`` are those of each player."""
-    drawn = Entrant("random")
+    drawn = Participant("random")
     seated: dict[AgentID, Member] = {}
     for mine in agents.values():
         seated |= dict(zip(mine, drawn.strategy(mine, setup.task) or (), strict=True))
@@ -35,10 +35,10 @@ def sample(setup: Setup, agents: Mapping[PlayerID, Sequence[AgentID]], episodes:
     try:
         job = Job(seating, tuple(range(seed, seed + episodes)))
         (returns,) = play_all(pool, members, [job], agents, explore=True)
-        world = pool.local_worker().make_copies(WALKS)
+        env = pool.local_worker().make_copies(WALKS)
         try:
-            return Sample(returns, walk(world, setup.rollout.config.horizon, seed))
+            return Sample(returns, walk(env, setup.rollout.config.horizon, seed))
         finally:
-            close_all([world], world.name)
+            close_all([env], env.name)
     finally:
         pool.stop()

@@ -1,1 +1,1 @@
-"""Envs of other libraries as worlds of ours, and ours as theirs."""
+"""Envs of other libraries as envs of ours, and ours as theirs."""

@@ -1,4 +1,4 @@
-"""Envs of other libraries as worlds of ours, and back."""
+"""Envs of other libraries as envs of ours, and back."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any
 
 import gymnasium as gym
 
+from marl.envs.adapters.gymnasium import GymnasiumEnv
+from marl.envs.adapters.pettingzoo import PettingZooEnv, from_pettingzoo, is_pettingzoo
 from marl.envs.base import MultiAgentEnv
-from marl.envs.adapters.gymnasium import GymnasiumWorld
-from marl.envs.adapters.pettingzoo import PettingZooWorld, from_pettingzoo, is_pettingzoo
 from marl.errors import ConfigError
 
 
-def as_world(env: object, name: str) -> MultiAgentEnv:
+def as_env(env: object, name: str) -> MultiAgentEnv:
     """A ``MultiAgentEnv`` as it is, or the fitting wrapper around an env of another library."""
     if isinstance(env, MultiAgentEnv):
         return env
     if isinstance(env, gym.Env):
-        return GymnasiumWorld(env)
+        return GymnasiumEnv(env)
     if is_pettingzoo(env):
         return from_pettingzoo(env)
     raise ConfigError(
@@ -27,12 +27,12 @@ def as_world(env: object, name: str) -> MultiAgentEnv:
 
 
 def as_foreign(env: object) -> Any:
-    """The PettingZoo or Gymnasium env inside a world; our own worlds are exported as PettingZoo envs."""
-    if isinstance(env, PettingZooWorld | GymnasiumWorld):
+    """The PettingZoo or Gymnasium env inside an env; our own envs are exported as PettingZoo envs."""
+    if isinstance(env, PettingZooEnv | GymnasiumEnv):
         return env.env
     if isinstance(env, MultiAgentEnv):
         from marl.envs.adapters.export import (
-            to_pettingzoo,  # which builds worlds by name, so it imports what imports this
+            to_pettingzoo,  # which builds envs by name, so it imports what imports this
         )
 
         return to_pettingzoo(env)

@@ -12,10 +12,10 @@ from pydantic import Field, PositiveInt
 
 from marl.config import Config
 from marl.data.task import AgentID, AnySpace, Array
-from marl.envs.base import Action, EnvContext, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.adapters.drawing import RENDER_MODE, build
 from marl.envs.adapters.masks import beside_mask, mask_size, with_mask
 from marl.envs.adapters.permits import check_gymnasium, check_places
+from marl.envs.base import Action, EnvContext, Info, MultiAgentEnv, Obs, StepResult
 
 
 class CopiesConfig(Config):

@@ -1,13 +1,13 @@
-"""Our worlds as PettingZoo envs, parallel and turn-based.
+"""Our envs as PettingZoo envs, parallel and turn-based.
 
-PettingZoo fixes three things that our worlds leave open, and the exports settle them like this:
+PettingZoo fixes three things that our envs leave open, and the exports settle them like this:
 
-* Every agent in ``agents`` has an observation at every parallel step. An agent that the world does not ask gets its
+* Every agent in ``agents`` has an observation at every parallel step. An agent that the env does not ask gets its
   latest one again (zeros before its first), marked by ``info["marl_stale"]``, and its action is ignored. The turn-based
-  export asks only those whom the world asks; the world is stepped when all of them have chosen.
+  export asks only those whom the env asks; the env is stepped when all of them have chosen.
 * An agent that ended never comes back in the episode, and all ids are known in advance. Where agents come and go under
   ids that are not known (``max_agents``), every life gets the next id of its pattern, and ``info["agent"]`` tells the
-  world's own id. There are ``lives`` ids for each pattern; more agents than that in one episode are an error.
+  env's own id. There are ``lives`` ids for each pattern; more agents than that in one episode are an error.
 * ``agents`` is empty only when the episode is over. Steps in which nobody is alive are played at once.
 
 A reward for an agent that ended in an earlier step is paid under its id by the parallel export. Turn-based envs must
@@ -26,12 +26,12 @@ from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
 
 from marl.data.task import AgentID, AnySpace, Array
-from marl.envs.base import Action, Flags, Info, MultiAgentEnv, Obs, Rewards
-from marl.envs.chance import hand_on_chance
-from marl.envs.adapters.adapt import as_world
-from marl.envs.adapters.pettingzoo_spaces import as_played
+from marl.envs.adapters.adapt import as_env
 from marl.envs.adapters.pettingzoo import is_pettingzoo
 from marl.envs.adapters.pettingzoo_episode import Outcome, Stage
+from marl.envs.adapters.pettingzoo_spaces import as_played
+from marl.envs.base import Action, Flags, Info, MultiAgentEnv, Obs, Rewards
+from marl.envs.chance import hand_on_chance
 from marl.envs.registry import EnvCreator, make_env
 from marl.envs.tasks import users_env
 from marl.errors import ConfigError, EnvError, did_you_mean
@@ -47,23 +47,23 @@ def to_pettingzoo(
     lives: int | None = None,
     render_mode: str | None = None,
 ) -> ParallelExport | TurnBasedExport:
-    """Any world as a PettingZoo ``ParallelEnv``, or with ``turns`` as an ``AECEnv``.
+    """Any env as a PettingZoo ``ParallelEnv``, or with ``turns`` as an ``AECEnv``.
 
-    ``env`` is everything that ``env:`` in a scenario may be, or a world that is built already. ``lives`` says how many
+    ``env`` is everything that ``env:`` in a scenario may be, or an env that is built already. ``lives`` says how many
     lives each agent, or each pattern of ``max_agents``, can have in an episode: 1 where agents are known in advance, else
-    200. ``render_mode`` is ``ansi`` (a text) or ``rgb_array`` (a picture); without it ``render`` gives what the world
+    200. ``render_mode`` is ``ansi`` (a text) or ``rgb_array`` (a picture); without it ``render`` gives what the env
     draws.
     """
     if render_mode is not None and render_mode not in RENDER_MODES:
         raise ConfigError(
             f"render_mode is {render_mode!r}.{did_you_mean(render_mode, RENDER_MODES)} Expected ansi, rgb_array or None."
         )
-    world, name = _world(env, env_config)
-    stage = Stage(world, name, turns, lives)
+    batched_env, name = _env(env, env_config)
+    stage = Stage(batched_env, name, turns, lives)
     return TurnBasedExport(stage, render_mode) if turns else ParallelExport(stage, render_mode)
 
 
-def _world(env: object, env_config: Mapping[str, Any] | None) -> tuple[MultiAgentEnv, str]:
+def _env(env: object, env_config: Mapping[str, Any] | None) -> tuple[MultiAgentEnv, str]:
     if isinstance(env, str) or (callable(env) and not isinstance(env, MultiAgentEnv)):
         return make_env(env, env_config), env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
     name = type(env).__name__
@@ -77,14 +77,14 @@ def _world(env: object, env_config: Mapping[str, Any] | None) -> tuple[MultiAgen
             f"to_pettingzoo got a {name} that is built already together with env_config {dict(env_config)}. Build it with "
             "this config, or give its class or name."
         )
-    return as_world(env, name), name
+    return as_env(env, name), name
 
 
 class Export:
     """What both exports share: spaces, state, pictures, seeds."""
 
     def __init__(self, stage: Stage, render_mode: str | None) -> None:
-        self.stage, self.world = stage, stage.world
+        self.stage, self.env = stage, stage.env
         self.possible_agents = list(stage.action_spaces)
         self.agents: list[AgentID] = []
         self.render_mode = render_mode
@@ -98,20 +98,20 @@ class Export:
 
     @property
     def users_env(self) -> Any:
-        """The world that is exported."""
-        return users_env(self.world)
+        """The env that is exported."""
+        return users_env(self.env)
 
     def _first_state(self) -> Array | None:
-        """A world may need a reset before it can tell its state."""
-        if type(self.world).state is MultiAgentEnv.state:
+        """An env may need a reset before it can tell its state."""
+        if type(self.env).state is MultiAgentEnv.state:
             return None
         try:
-            state = self.world.state()
+            state = self.env.state()
         except Exception:
             state = None
         if state is None:
             self.stage.start(0, None)
-            state = self.world.state()
+            state = self.env.state()
         return None if state is None else np.asarray(state)
 
     def observation_space(self, agent: AgentID) -> AnySpace:
@@ -121,14 +121,14 @@ class Export:
         return self.stage.action_spaces[agent]
 
     def state(self) -> Array:
-        """The world's global state; an error where it has none."""
-        state = self.world.state()
+        """The env's global state; an error where it has none."""
+        state = self.env.state()
         if state is None:
             raise NotImplementedError(f"{self.stage.name} has no global state")
         return np.array(state, np.float32)
 
     def render(self) -> Array | str | None:
-        picture = self.world.render()
+        picture = self.env.render()
         if self.render_mode is not None and not isinstance(picture, RENDER_MODES[self.render_mode]):
             raise EnvError(
                 f"env {self.stage.name!r} was exported with render_mode {self.render_mode!r}, but it draws "
@@ -137,7 +137,7 @@ class Export:
         return picture
 
     def close(self) -> None:
-        self.world.close()
+        self.env.close()
 
     def _start(self, seed: int | None, options: Mapping[str, Any] | None) -> Outcome:
         """Begin an episode; without a seed the last one given decides this episode as well."""
@@ -158,9 +158,9 @@ class Export:
 
 
 class ParallelExport(Export, ParallelEnv):  # type: ignore[misc]
-    """A world as a ``ParallelEnv``: one step is one step of the world, as long as anybody is alive.
+    """An env as a ``ParallelEnv``: one step is one step of the env, as long as anybody is alive.
 
-    Actions of agents that the world does not ask, or that have ended, may be given and are ignored.
+    Actions of agents that the env does not ask, or that have ended, may be given and are ignored.
     """
 
     def reset(
@@ -198,7 +198,7 @@ class ParallelExport(Export, ParallelEnv):  # type: ignore[misc]
 
 
 class TurnBasedExport(Export, AECEnv):  # type: ignore[misc]
-    """A world as an ``AECEnv``: those whom the world asks choose one after the other, then it is stepped.
+    """An env as an ``AECEnv``: those whom the env asks choose one after the other, then it is stepped.
 
     Agents that ended take their empty turn first, as PettingZoo wants it.
     """

@@ -1,4 +1,4 @@
-"""A Gymnasium env is a world with one agent, called ``agent_0``."""
+"""A Gymnasium env is an env with one agent, called ``agent_0``."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import gymnasium as gym
 
 from marl.data.task import AgentID, AnySpace, Array
+from marl.envs.adapters.masks import beside_mask, mask_size, with_mask
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.chance import hand_on_chance
-from marl.envs.adapters.masks import beside_mask, mask_size, with_mask
 from marl.envs.tasks import hand_on_tasks, users_env
 
 AGENT = "agent_0"
 
 
-class GymnasiumWorld(MultiAgentEnv):
+class GymnasiumEnv(MultiAgentEnv):
     """Wraps a single-agent env. A legal-action mask in its infos is put beside the observation; nothing else changes."""
 
     possible_agents = (AGENT,)

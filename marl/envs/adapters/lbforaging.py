@@ -1,4 +1,4 @@
-"""Level-based foraging as a world: ``env: lbforaging:Foraging-8x8-2p-2f-v3``.
+"""Level-based foraging as an env: ``env: lbforaging:Foraging-8x8-2p-2f-v3``.
 
 Agents ``agent_0``, ``agent_1``, ... walk over a grid and load food together, which takes levels that add up to the food's.
 The name is any id that the package registers; ``env_config`` goes to the env and overrides what the id says (``players``,
@@ -25,14 +25,14 @@ import gymnasium as gym
 import numpy as np
 
 from marl.data.task import AgentID, AnySpace, Array
-from marl.envs.base import ALL, Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.adapters.optional import need, undrawable
 from marl.envs.adapters.permits import check_places
+from marl.envs.base import ALL, Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.errors import ConfigError, UnknownNameError, did_you_mean, let_through
 
 
-def foraging_world(env_id: str) -> Callable[[Mapping[str, Any]], ForagingWorld]:
-    """What builds the world of a registered id."""
+def foraging_env(env_id: str) -> Callable[[Mapping[str, Any]], ForagingEnv]:
+    """What builds the env of a registered id."""
     need("lbforaging", "lbforaging")
     known = [name for name in gym.registry if name.startswith("Foraging")]
     if env_id not in known:
@@ -40,10 +40,10 @@ def foraging_world(env_id: str) -> Callable[[Mapping[str, Any]], ForagingWorld]:
             f"unknown foraging env {env_id!r}.{did_you_mean(env_id, known)} Expected Foraging[-2s]-SxS-Pp-Ff[-coop]-v3 with S "
             "from 5 to 19, P from 2 to 9 and F from 1 to 4, for instance Foraging-8x8-2p-2f-v3."
         )
-    return partial(ForagingWorld, env_id)
+    return partial(ForagingEnv, env_id)
 
 
-class ForagingWorld(MultiAgentEnv):
+class ForagingEnv(MultiAgentEnv):
     """The env's lists of agents as dicts."""
 
     def __init__(self, env_id: str, env_config: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""OpenSpiel games as worlds: ``env: openspiel:kuhn_poker``, with the game's parameters in ``env_config``.
+"""OpenSpiel games as envs: ``env: openspiel:kuhn_poker``, with the game's parameters in ``env_config``.
 
 Players are ``player_0``, ``player_1``, ... In a sequential game one player is asked per step; in a simultaneous one all
 players that have a legal action are asked at once. Chance moves are drawn from the generator of the episode's seed as soon
@@ -17,26 +17,26 @@ import numpy as np
 from gymnasium import spaces
 
 from marl.data.task import AgentID, AnySpace, Array
-from marl.envs.base import ALL, Action, Info, MultiAgentEnv, Obs, StepResult
-from marl.envs.batched import State
 from marl.envs.adapters.optional import need
 from marl.envs.adapters.permits import check_places
+from marl.envs.base import ALL, Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.batched import State
 from marl.envs.vector.layout import MASK
 from marl.errors import ConfigError, EnvError, UnknownNameError, did_you_mean
 
 
-def openspiel_world(game: str) -> Callable[[Mapping[str, Any]], OpenSpielWorld]:
-    """What builds the world of a game, from its parameters."""
+def openspiel_env(game: str) -> Callable[[Mapping[str, Any]], OpenSpielEnv]:
+    """What builds the env of a game, from its parameters."""
     pyspiel = need("pyspiel", "openspiel")
     known = pyspiel.registered_names()
     if game.split("(")[0] not in known:
         raise UnknownNameError(
             f"unknown OpenSpiel game {game!r}.{did_you_mean(game, known)} Known: {', '.join(known)}."
         )
-    return partial(OpenSpielWorld, game)
+    return partial(OpenSpielEnv, game)
 
 
-class OpenSpielWorld(MultiAgentEnv):
+class OpenSpielEnv(MultiAgentEnv):
     """One game, played over and over."""
 
     def __init__(self, name: str, parameters: Mapping[str, Any]) -> None:

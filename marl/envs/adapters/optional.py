@@ -1,4 +1,4 @@
-"""Worlds that live in packages of their own: ``vmas:...``, ``openspiel:...`` and ``lbforaging:...``."""
+"""Envs that live in packages of their own: ``vmas:...``, ``openspiel:...`` and ``lbforaging:...``."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ EXTRAS = {"vmas": "vmas", "openspiel": "open_spiel", "lbforaging": "lbforaging"}
 
 
 def optional_creator(env: str) -> Callable[..., Any] | None:
-    """What builds the world behind ``prefix:name``, or None where the prefix is none of ours."""
+    """What builds the env behind ``prefix:name``, or None where the prefix is none of ours."""
     prefix, _, name = env.partition(":")
     if prefix == "vmas":
-        from marl.envs.adapters.vmas import vmas_world
+        from marl.envs.adapters.vmas import vmas_env
 
-        return vmas_world(name)
+        return vmas_env(name)
     if prefix == "openspiel":
-        from marl.envs.adapters.openspiel import openspiel_world
+        from marl.envs.adapters.openspiel import openspiel_env
 
-        return openspiel_world(name)
+        return openspiel_env(name)
     if prefix == "lbforaging":
-        from marl.envs.adapters.lbforaging import foraging_world
+        from marl.envs.adapters.lbforaging import foraging_env
 
-        return foraging_world(name)
+        return foraging_env(name)
     return None
 
 
 def need(package: str, prefix: str) -> Any:
-    """The imported package of an optional world; a ``ConfigError`` with the pip command where it is missing."""
+    """The imported package of an optional env; a ``ConfigError`` with the pip command where it is missing."""
     try:
         return importlib.import_module(package)
     except ImportError as error:

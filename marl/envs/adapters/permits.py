@@ -1,4 +1,4 @@
-"""What a file may ask of other libraries: their own worlds, and none of the files that some of these can read.
+"""What a file may ask of other libraries: their own envs, and none of the files that some of these can read.
 
 The prefixes (``pettingzoo:``, ``openspiel:``, ...) and Gymnasium's ids stand for packages that are installed. They are no
 way around ``--allow``: ``gymnasium.make`` imports whatever stands before a colon in an id, and some games read a file whose
@@ -56,7 +56,7 @@ def _meant(env_id: str) -> str:
 
 
 def check_pettingzoo(path: str) -> None:
-    """Refuse anything but ``FAMILY/NAME_vN`` behind ``pettingzoo:`` in a file: other modules are no worlds."""
+    """Refuse anything but ``FAMILY/NAME_vN`` behind ``pettingzoo:`` in a file: other modules are no envs."""
     if current() is not None and not _PETTINGZOO.fullmatch(path):
         raise ConfigError(f"env 'pettingzoo:{printable(path)}' comes from a file; expected pettingzoo:FAMILY/NAME_vN.")
 
@@ -82,7 +82,7 @@ def check_places(env: str, keys: Mapping[str, Any], where: str = "env_config") -
         return
     name = where.removesuffix("_config")
     inner = [_Place(key, value, name, env) for key, value in _INNER.findall(env)]
-    if env.partition(":")[2] in trust.words:  # worlds are also told without their prefix
+    if env.partition(":")[2] in trust.words:  # envs are also told without their prefix
         inner = []
     for place in [*inner, *_texts(keys, where)]:
         if _PLACE.search(place.key) and not {place.value, place.text} & trust.words:

@@ -1,4 +1,4 @@
-"""PettingZoo envs as worlds, parallel and turn-based: the dialect is nearly ours."""
+"""PettingZoo envs as envs, parallel and turn-based: the dialect is nearly ours."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from typing import Any
 import numpy as np
 
 from marl.data.task import AgentID, AnySpace, Array
-from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
-from marl.envs.chance import hand_on_chance, lists_chance, nothing_random
 from marl.envs.adapters.drawing import build
-from marl.envs.adapters.pettingzoo_spaces import blank
 from marl.envs.adapters.masks import beside_mask, with_mask
 from marl.envs.adapters.permits import check_pettingzoo, check_places
 from marl.envs.adapters.pettingzoo_episode import STALE
-from marl.envs.vector.layout import MASK, inner_space
+from marl.envs.adapters.pettingzoo_spaces import blank
+from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.chance import hand_on_chance, lists_chance, nothing_random
 from marl.envs.tasks import hand_on_tasks, users_env
+from marl.envs.vector.layout import MASK, inner_space
 from marl.errors import ConfigError, EnvError, did_you_mean, let_through
 
 APART = ("mpe2",)  # families that are packages of their own
 NOT_RANDOM = tuple(f"pettingzoo.classic.{game}." for game in ("chess", "connect_four", "go", "rps", "tictactoe"))
 
 
-class PettingZooWorld(MultiAgentEnv):
+class PettingZooEnv(MultiAgentEnv):
     """What both kinds share: spaces, masks, the global state, rendering.
 
     Some envs give legal-action masks in ``info["action_mask"]`` instead of the observation. They are found by one reset and
@@ -118,7 +118,7 @@ class PettingZooWorld(MultiAgentEnv):
         self.env.close()
 
 
-class ParallelWorld(PettingZooWorld):
+class PettingZooParallelEnv(PettingZooEnv):
     """A PettingZoo ``ParallelEnv``: everybody acts at once."""
 
     def _first_infos(self) -> Mapping[AgentID, Info]:
@@ -162,12 +162,12 @@ class ParallelWorld(PettingZooWorld):
 
 
 def _asked(obs: dict[AgentID, Obs], infos: Mapping[AgentID, Info]) -> dict[AgentID, Obs]:
-    """Without those who are not asked and only see their latest observation again, as exported worlds of ours do."""
+    """Without those who are not asked and only see their latest observation again, as exported envs of ours do."""
     stale = [agent for agent, info in infos.items() if info and info.get(STALE) is True]
     return {agent: o for agent, o in obs.items() if agent not in stale} if stale else obs
 
 
-class TurnBasedWorld(PettingZooWorld):
+class PettingZooTurnBasedEnv(PettingZooEnv):
     """A PettingZoo ``AECEnv``: one agent acts at a time, and all are paid for it.
 
     Each step plays the agent whose turn it is. Rewards are what this step paid to everybody; agents that ended in it get their
@@ -254,9 +254,9 @@ class TurnBasedWorld(PettingZooWorld):
 
 
 def from_pettingzoo(env: Any) -> MultiAgentEnv:
-    """The world around a PettingZoo env of either kind."""
+    """The env around a PettingZoo env of either kind."""
     bare = _without_guards(env)
-    return TurnBasedWorld(bare) if hasattr(bare, "agent_iter") else ParallelWorld(bare)
+    return PettingZooTurnBasedEnv(bare) if hasattr(bare, "agent_iter") else PettingZooParallelEnv(bare)
 
 
 def _without_guards(env: Any) -> Any:
@@ -280,7 +280,7 @@ def is_pettingzoo(env: object) -> bool:
 
 
 def make_pettingzoo(path: str, env_config: Mapping[str, Any]) -> MultiAgentEnv:
-    """The world behind ``pettingzoo:family/name_vN``; MPE games live in the package ``mpe2``."""
+    """The env behind ``pettingzoo:family/name_vN``; MPE games live in the package ``mpe2``."""
     check_pettingzoo(path)
     check_places(f"pettingzoo:{path}", env_config)
     return from_pettingzoo(build(pettingzoo_creator(_module(path), f"pettingzoo:{path}"), env_config))

@@ -1,4 +1,4 @@
-"""An episode of a world under ids and rules that PettingZoo accepts; ``envs/adapters/export.py`` shows it to PettingZoo."""
+"""An episode of an env under ids and rules that PettingZoo accepts; ``envs/adapters/export.py`` shows it to PettingZoo."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from itertools import count, islice
 from typing import Any
 
 from marl.data.task import AgentID, AnySpace
-from marl.envs.base import ALL, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
 from marl.envs.adapters.pettingzoo_spaces import as_shown, blank, shown_space
+from marl.envs.base import ALL, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
 from marl.envs.vector.env_errors import guarded, reset_pair, step_result
 from marl.envs.vector.layout import kinds_of, pattern_of
 from marl.envs.vector.vector_env import LONGEST_EMPTY
 from marl.errors import ConfigError, EnvError
 
 AGENT = "agent"
-"""Key of an info: the world's own id of the agent, where the export uses ids of its own."""
+"""Key of an info: the env's own id of the agent, where the export uses ids of its own."""
 
 STALE = "marl_stale"
-"""Key of an info: true where the world showed the agent nothing in this step and does not ask it."""
+"""Key of an info: true where the env showed the agent nothing in this step and does not ask it."""
 
-LIVES = 200  # of each pattern, in worlds whose agents come and go
+LIVES = 200  # of each pattern, in envs whose agents come and go
 
 
 @dataclass
@@ -36,17 +36,17 @@ class Outcome:
 
 
 class Lives:
-    """Ids for the lives of a world's agents. In PettingZoo an agent that has ended never comes back in the episode.
+    """Ids for the lives of an env's agents. In PettingZoo an agent that has ended never comes back in the episode.
 
     Agents known in advance keep their id; a second life, where there is one, is called ``x_life_2``. Elsewhere the
     agents of a pattern are numbered in the order in which they appear in the episode: ``car_0``, ``car_1``, ...
     """
 
-    def __init__(self, world: MultiAgentEnv, lives: int) -> None:
-        self.ids: dict[str, list[AgentID]] = {}  # by agent of the world, or by pattern
+    def __init__(self, env: MultiAgentEnv, lives: int) -> None:
+        self.ids: dict[str, list[AgentID]] = {}  # by agent of the env, or by pattern
         self.key_of: dict[AgentID, str] = {}
-        self.fixed = bool(world.possible_agents)
-        for key in world.possible_agents or world.max_agents:
+        self.fixed = bool(env.possible_agents)
+        for key in env.possible_agents or env.max_agents:
             named = (key.replace("*", str(i)) for i in count())
             again = (f"{key}_life_{i}" if i > 1 else key for i in count(1))
             free = (name for name in (named if "*" in key else again) if name not in self.key_of)
@@ -58,7 +58,7 @@ class Lives:
     def clear(self) -> None:
         """A new episode begins."""
         self.taken = dict.fromkeys(self.ids, 0)
-        self.latest: dict[AgentID, AgentID] = {}  # agent of the world -> id of its present or last life
+        self.latest: dict[AgentID, AgentID] = {}  # agent of the env -> id of its present or last life
 
     def begin(self, agent: AgentID, where: str) -> AgentID:
         """The id of a new life."""
@@ -70,7 +70,7 @@ class Lives:
             raise EnvError(
                 f"{where}: agent {agent!r} appeared after all {len(self.ids[key])} ids of {key!r} had been used in this "
                 "episode, and in PettingZoo an agent that has ended cannot come back. Raise lives in to_pettingzoo. A "
-                "SuperSuit wrapper cannot be put over a world whose agents come back this often: leave it out of wrappers."
+                "SuperSuit wrapper cannot be put over an env whose agents come back this often: leave it out of wrappers."
             )
         self.latest[agent] = self.ids[key][self.taken[key]]
         self.taken[key] += 1
@@ -78,20 +78,20 @@ class Lives:
 
 
 class Stage:
-    """Plays the world and keeps, under the ids of the export, who is there, what they saw last and who is asked.
+    """Plays the env and keeps, under the ids of the export, who is there, what they saw last and who is asked.
 
     With ``turns``, steps in which nobody is asked are played at once; without, those in which nobody is alive.
     """
 
-    def __init__(self, world: MultiAgentEnv, name: str, turns: bool, lives: int | None) -> None:
-        kinds_of(world)  # a world that names no agents is told off here
+    def __init__(self, env: MultiAgentEnv, name: str, turns: bool, lives: int | None) -> None:
+        kinds_of(env)  # an env that names no agents is told off here
         if lives is not None and lives < 1:
             raise ConfigError(f"lives is {lives}. Expected 1 or more: the ids for each agent or pattern.")
-        self.world, self.name, self.turns = world, name, turns
-        self.lives = Lives(world, lives or (1 if world.possible_agents else LIVES))
+        self.env, self.name, self.turns = env, name, turns
+        self.lives = Lives(env, lives or (1 if env.possible_agents else LIVES))
         examples = {key: key.replace("*", "0") for key in self.lives.ids}
-        seen = {key: shown_space(world.observation_space(agent)) for key, agent in examples.items()}
-        self._played = {key: deepcopy(world.action_space(agent)) for key, agent in examples.items()}
+        seen = {key: shown_space(env.observation_space(agent)) for key, agent in examples.items()}
+        self._played = {key: deepcopy(env.action_space(agent)) for key, agent in examples.items()}
         self.observation_spaces: dict[AgentID, AnySpace] = {a: seen[key] for a, key in self.lives.key_of.items()}
         self.action_spaces: dict[AgentID, AnySpace] = {a: self._played[key] for a, key in self.lives.key_of.items()}
         self.obs: dict[AgentID, Obs] = {}  # the latest one of everybody who has played in this episode
@@ -99,7 +99,7 @@ class Stage:
         self.asked: list[AgentID] = []
         self.over = True
         self.steps = 0
-        self._id_of: dict[AgentID, AgentID] = {}  # agents of the world that play now
+        self._id_of: dict[AgentID, AgentID] = {}  # agents of the env that play now
         self._seen: set[AgentID] = set()  # of these, those that were shown something already
 
     @property
@@ -111,10 +111,10 @@ class Stage:
         """Begin an episode. Agents known in advance are there at once, others when they are first shown something."""
         self.lives.clear()
         self.steps, self.over, self._id_of, self._seen, self.obs, self.infos = 0, False, {}, set(), {}, {}
-        answer = guarded(lambda: self.world.reset(seed=seed, options=options), "reset", self._where)
+        answer = guarded(lambda: self.env.reset(seed=seed, options=options), "reset", self._where)
         obs, infos = reset_pair(answer, self._where)
         outcome = Outcome()
-        for agent in dict.fromkeys([*self.world.possible_agents, *obs]):
+        for agent in dict.fromkeys([*self.env.possible_agents, *obs]):
             self._join(agent, outcome)
         self._show(obs, infos)
         self._pass_time(outcome)
@@ -153,7 +153,7 @@ class Stage:
 
     def _step(self, actions: dict[AgentID, Action], outcome: Outcome) -> None:
         self.steps += 1
-        answer = guarded(lambda: self.world.step(actions), "step", self._where)
+        answer = guarded(lambda: self.env.step(actions), "step", self._where)
         result = step_result(answer, self._where)
         for agent in result.obs:
             # The observation of an agent that ended before and is flagged again is an echo, not a new life.

@@ -1,4 +1,4 @@
-"""Spaces, observations and actions on their way between our worlds and PettingZoo."""
+"""Spaces, observations and actions on their way between our envs and PettingZoo."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def blank(space: AnySpace) -> Obs:
 
 
 def as_played(space: AnySpace, action: Action, agent: AgentID) -> Action:
-    """An action in the types that the world expects; one outside of the space is an error."""
+    """An action in the types that the env expects; one outside of the space is an error."""
     try:
         played = _converted(space, action)
         fits = space.contains(played)

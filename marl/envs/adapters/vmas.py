@@ -1,7 +1,7 @@
-"""VMAS scenarios as natively batched worlds: ``env: vmas:balance``.
+"""VMAS scenarios as natively batched envs: ``env: vmas:balance``.
 
 One ``vmas.make_env(num_envs=E)`` plays all copies; its tensors become the arrays of a frame, agent by agent, with no loop over
-copies in a step. VMAS (Bettini et al., 2022) draws from generators that all its envs in a process share. Here every world has
+copies in a step. VMAS (Bettini et al., 2022) draws from generators that all its envs in a process share. Here every env has
 generators of its own, and a reset seeds them with the lane's seed, so the start of an episode follows from its seed alone,
 whatever the lane and the number of copies.
 
@@ -27,11 +27,11 @@ from gymnasium import spaces
 from pydantic import Field, PositiveInt
 
 from marl.config import Config
-from marl.data.task import AnySpace, Array, Bools, Floats, Ints, Kind, number_seats
-from marl.envs.batched import BatchedEnv, Frame, State
+from marl.data.task import AgentType, AnySpace, Array, Bools, Floats, Ints, number_seats
 from marl.envs.adapters.optional import need, undrawable
 from marl.envs.adapters.permits import check_places
 from marl.envs.adapters.vmas_state import Memory
+from marl.envs.batched import BatchedEnv, State, StepOutput
 from marl.envs.vector.env_errors import guarded
 from marl.envs.vector.layout import kind_names
 from marl.errors import ConfigError, UnknownNameError, did_you_mean, let_through
@@ -67,18 +67,18 @@ class VmasConfig(Config):
 
 
 @cache
-def vmas_world(scenario: str) -> type[VmasWorld]:
-    """The world class of a scenario."""
+def vmas_env(scenario: str) -> type[VmasEnv]:
+    """The env class of a scenario."""
     vmas = need("vmas", "vmas")
     known = [*vmas.scenarios, *vmas.mpe_scenarios, *vmas.debug_scenarios]
     if scenario not in known:
         raise UnknownNameError(
             f"unknown VMAS scenario {scenario!r}.{did_you_mean(scenario, known)} Known: {', '.join(known)}."
         )
-    return type(f"Vmas_{scenario}", (VmasWorld,), {"scenario": scenario, "name": f"vmas:{scenario}"})
+    return type(f"Vmas_{scenario}", (VmasEnv,), {"scenario": scenario, "name": f"vmas:{scenario}"})
 
 
-class VmasWorld(BatchedEnv):
+class VmasEnv(BatchedEnv):
     """``num_envs`` copies of one scenario. VMAS knows no global state, so ``state_size`` is 0."""
 
     scenario: str
@@ -120,7 +120,7 @@ class VmasWorld(BatchedEnv):
                     f"scenario there are {', '.join(VmasConfig.model_fields)}."
                 ) from None
 
-    def _find_kinds(self) -> tuple[Kind, ...]:
+    def _find_kinds(self) -> tuple[AgentType, ...]:
         """Agents with equal spaces are one kind."""
         with self._own_luck():
             seen = self.env.reset(seed=0)
@@ -133,27 +133,27 @@ class VmasWorld(BatchedEnv):
             found[key] = (spaces.Box(-np.inf, np.inf, (width,), np.float32), _action_space(action))
         names = kind_names(list(teams.values()))
         return number_seats(
-            [Kind(name, tuple(teams[key]), *found[key]) for name, key in zip(names, teams, strict=True)]
+            [AgentType(name, tuple(teams[key]), *found[key]) for name, key in zip(names, teams, strict=True)]
         )
 
     # -- the array API ---------------------------------------------------------------------------------------------
 
-    def reset(self, lanes: Ints, seeds: Ints) -> Frame:
+    def reset(self, env_ids: Ints, seeds: Ints) -> StepOutput:
         with self._own_luck():
-            if len(lanes) == self.num_envs:
+            if len(env_ids) == self.num_envs:
                 self.env.reset(seed=int(seeds[0]) % 2**32, return_observations=False)  # also what all copies share
-            if len(lanes) < self.num_envs or not self.config.reset_together:
-                for lane, seed in zip(lanes.tolist(), seeds.tolist(), strict=True):
+            if len(env_ids) < self.num_envs or not self.config.reset_together:
+                for env_id, seed in zip(env_ids.tolist(), seeds.tolist(), strict=True):
                     self.env.seed(seed % 2**32)
-                    self.env.reset_at(lane, return_observations=False)
+                    self.env.reset_at(env_id, return_observations=False)
             (seen,) = self.env.get_from_scenario(
                 get_observations=True, get_rewards=False, get_infos=False, get_dones=False
             )
         for shown, column in zip(self._obs, self._columns(seen), strict=True):
-            shown[lanes] = column[lanes]  # the others keep what they saw: an observation may be noisy
+            shown[env_ids] = column[env_ids]  # the others keep what they saw: an observation may be noisy
         return self._frame(np.zeros((self.num_envs, len(self._by_seat)), np.float32))
 
-    def step(self, actions: Sequence[Array]) -> Frame:
+    def step(self, actions: Sequence[Array]) -> StepOutput:
         by_agent: list[Any] = [None] * len(self._by_seat)
         for column, numbers in zip(actions, self._agent_of, strict=True):
             tensor = torch.as_tensor(column, device=self.env.device)
@@ -171,14 +171,14 @@ class VmasWorld(BatchedEnv):
             _numpy(torch.stack([_flat(seen[i], self.num_envs) for i in numbers], dim=1)) for numbers in self._agent_of
         ]
 
-    def _frame(self, rewards: Floats, terminated: Bools | None = None, truncated: Bools | None = None) -> Frame:
+    def _frame(self, rewards: Floats, terminated: Bools | None = None, truncated: Bools | None = None) -> StepOutput:
         nobody = np.zeros((self.num_envs, len(self._by_seat)), bool)
         ends = nobody if terminated is None else nobody | terminated[:, None]
         cut = nobody if truncated is None else (nobody | truncated[:, None]) & ~ends
         over: Bools = np.any(ends | cut, axis=1)
         legal = [np.ones((self.num_envs, kind.size, 0), bool) for kind in self.kinds]
         state = np.zeros((self.num_envs, 0), np.float32)
-        return Frame(self._obs, legal, ~(ends | cut), state, rewards, ends, cut, over, nobody)
+        return StepOutput(self._obs, legal, ~(ends | cut), state, rewards, ends, cut, over, nobody)
 
     # -- state and randomness --------------------------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class VmasWorld(BatchedEnv):
             },
         }
 
-    def set_state(self, state: State) -> Frame:
+    def set_state(self, state: State) -> StepOutput:
         self._memory.restore(state["memory"])
         self.env.steps = torch.as_tensor(np.array(state["steps"]), device=self.env.device)
         self._obs = [np.array(column) for column in state["obs"]]
@@ -211,7 +211,7 @@ class VmasWorld(BatchedEnv):
 
     @contextmanager
     def _own_luck(self) -> Iterator[None]:
-        """VMAS draws from this world's generators within the block. It leaves those of everybody else as they were."""
+        """VMAS draws from this env's generators within the block. It leaves those of everybody else as they were."""
         shared = need("vmas.simulator.environment", "vmas").Environment.vmas_random_state
         shared[:] = self._luck
         try:
@@ -219,12 +219,12 @@ class VmasWorld(BatchedEnv):
         finally:
             self._luck = list(shared)
 
-    def render(self, lane: int) -> Array | None:
+    def render(self, env_id: int) -> Array | None:
         """A picture; VMAS draws it with OpenGL, which needs EGL (no display) or a display."""
         before = _generators()
         try:
             with self._own_luck():
-                picture = self.env.render(mode="rgb_array", env_index=lane)
+                picture = self.env.render(mode="rgb_array", env_index=env_id)
         except BaseException as error:
             let_through(error)
             _set_generators(before)  # VMAS gives them back only where nothing fails
@@ -261,7 +261,7 @@ def _generators() -> list[Any]:
 
 
 def _first_generators() -> list[Any]:
-    """The same states whenever a world is new."""
+    """The same states whenever an env is new."""
     return [
         torch.Generator().manual_seed(0).get_state(),
         np.random.RandomState(0).get_state(),

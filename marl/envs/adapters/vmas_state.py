@@ -1,7 +1,7 @@
 """All that a VMAS scenario remembers, as a tree of numbers and arrays, and back.
 
-VMAS has no call for its state: it is spread over attributes of the scenario, its world, agents, landmarks, sensors and
-controllers. ``Memory`` walks over these objects once when the world is new, and again whenever the state is asked for; the
+VMAS has no call for its state: it is spread over attributes of the scenario, its env, agents, landmarks, sensors and
+controllers. ``Memory`` walks over these objects once when the env is new, and again whenever the state is asked for; the
 state is what differs from the beginning. Attributes may hold numbers, strings, tensors, lists, tuples and dicts of these, and
 references to other such objects (a goal landmark). Anything else (functions, devices, colours) is taken as fixed.
 """

@@ -1,4 +1,4 @@
-"""Lints a world before training: plays it for a while and says what is wrong and how to mend it."""
+"""Lints an env before training: plays it for a while and says what is wrong and how to mend it."""
 
 from marl.envs.check.examine import check_env, examine
 from marl.envs.check.findings import CATALOG, Problem

@@ -1,4 +1,4 @@
-"""All that is tried with a natively batched world: episodes, repetitions, other lanes, other numbers of lanes, saving."""
+"""All that is tried with a natively batched env: episodes, repetitions, other lanes, other numbers of lanes, saving."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LANES = 3  # copies side by side, of which the middle one is compared
 
 
 class ArrayExam:
-    """``first`` has one lane; ``make(n)`` gives a new world object with ``n`` lanes."""
+    """``first`` has one lane; ``make(n)`` gives a new env object with ``n`` lanes."""
 
     def __init__(self, first: BatchedEnv, make: Callable[[int], BatchedEnv], findings: Findings, seed: int) -> None:
         self.make, self.findings, self.seed = make, findings, seed
@@ -32,11 +32,11 @@ class ArrayExam:
         self.clock = Clock()
         self.play = ArrayPlay(first, findings, self.clock)
         self.episodes: list[Trace] = []
-        self.repeated = REPEATED  # steps to play again: fewer in slow worlds
+        self.repeated = REPEATED  # steps to play again: fewer in slow envs
         self.chance: Chance | None = None
 
-    def _new(self, lanes: int) -> BatchedEnv:
-        self.made.append(self.make(lanes))
+    def _new(self, env_ids: int) -> BatchedEnv:
+        self.made.append(self.make(env_ids))
         return self.made[-1]
 
     def run(self, episodes: int, steps: int) -> None:
@@ -48,9 +48,9 @@ class ArrayExam:
                 self._repeat()
                 self._save_and_go_on()
                 self.chance = chance_of_arrays(self._new(1), self.findings, self.seed, self.repeated, steps)
-        for world in self.made:
+        for env in self.made:
             try:
-                world.close()
+                env.close()
             except BaseException as error:
                 let_through(error)
                 self.findings.add("close", f"close() raised {type(error).__name__}: {error}.")
@@ -69,10 +69,10 @@ class ArrayExam:
             self.findings.add("no-end", f"the first episode did not end within {trace.length} steps.")
 
     def _look_who_was_asked(self) -> None:
-        world = self.play.world
-        if world.fixed_seats and any(trace.over for trace in self.episodes):
+        env = self.play.env
+        if env.fixed_seats and any(trace.over for trace in self.episodes):
             for seat in np.flatnonzero(~self.play.asked_ever).tolist():
-                text = f"agent {world.seat_names[seat]!r} was never asked in {len(self.episodes)} episode(s)."
+                text = f"agent {env.seat_names[seat]!r} was never asked in {len(self.episodes)} episode(s)."
                 self.findings.add("never-asked", text)
 
     def _repeat(self) -> None:
@@ -80,7 +80,7 @@ class ArrayExam:
         first = self.episodes[0]
         other = ArrayPlay(self._new(1), self.findings).episode(self.seed, self.repeated)
         if parted := first.difference(other):
-            text = f"two worlds with the same seed and the same actions differ: {parted}."
+            text = f"two envs with the same seed and the same actions differ: {parted}."
             self.findings.add("not-repeatable", text)
             return
         again = self.play.episode(self.seed, self.repeated)
@@ -89,23 +89,23 @@ class ArrayExam:
             self.findings.add("remembers", text)
             return
         crowd = ArrayPlay(self._new(LANES), self.findings)
-        crowd.begin(range(LANES), [self.seed + 7 + lane for lane in range(LANES)])
+        crowd.begin(range(LANES), [self.seed + 7 + env_id for env_id in range(LANES)])
         for _ in range(3):  # the lanes are in the middle of their episodes when the compared one begins
             crowd.step()
             crowd.restart()
-        parted = first.difference(crowd.episode(self.seed, self.repeated, lane=1), ROUNDING)
+        parted = first.difference(crowd.episode(self.seed, self.repeated, env_id=1), ROUNDING)
         if parted and "reset-touches-others" not in self.findings:
-            text = f"an episode in lane 1 of {LANES} differs from the same episode in a world of one lane: {parted}."
+            text = f"an episode in lane 1 of {LANES} differs from the same episode in an env of one lane: {parted}."
             self.findings.add("lanes-depend", text)
 
     def _save_and_go_on(self) -> None:
         play = ArrayPlay(self._new(LANES), self.findings)
-        play.begin(range(LANES), [self.seed + lane for lane in range(LANES)])
+        play.begin(range(LANES), [self.seed + env_id for env_id in range(LANES)])
         for _ in range(min(10, self.episodes[0].length // 2)):
             play.step()
             play.restart()
         try:
-            state = play.world.get_state()
+            state = play.env.get_state()
             before = digest(state)
             plain, arrays = pack(state)
         except TypeError as error:
@@ -124,20 +124,20 @@ class ArrayExam:
             if any(trace.over for trace in play.traces):
                 break
         if digest(state) != before:
-            self.findings.add("state-aliased", "what get_state() gave has changed while the world went on.")
+            self.findings.add("state-aliased", "what get_state() gave has changed while the env went on.")
         if parted := self._go_on(saved, shown, actions):
-            text = f"a world that got the state after step {max(done)} by set_state() goes on differently: {parted}."
+            text = f"an env that got the state after step {max(done)} by set_state() goes on differently: {parted}."
             self.findings.add("state-roundtrip", text)
 
     @staticmethod
     def _shown(play: ArrayPlay) -> list[View]:
         """What all lanes show, lane by lane."""
-        return [play.sight(lane) for lane in range(LANES)]
+        return [play.sight(env_id) for env_id in range(LANES)]
 
     def _go_on(self, saved: object, shown: list[View], actions: list[list[np.ndarray]]) -> str:
         restored = ArrayPlay(self._new(LANES), Findings())
         try:
-            restored.frame = restored.world.set_state(saved)
+            restored.frame = restored.env.set_state(saved)
             again = self._shown(restored)
             for chosen in actions:
                 restored.step(chosen)

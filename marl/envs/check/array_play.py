@@ -1,4 +1,4 @@
-"""Plays a natively batched world, every lane with its own seed and its own random actions, and looks at every frame."""
+"""Plays a natively batched env, every lane with its own seed and its own random actions, and looks at every frame."""
 
 from __future__ import annotations
 
@@ -9,61 +9,61 @@ from collections.abc import Sequence
 import numpy as np
 
 from marl.data.task import AgentID, Array
-from marl.envs.batched import BatchedEnv, Frame
+from marl.envs.batched import BatchedEnv, StepOutput
 from marl.envs.check.dict_play import Clock
 from marl.envs.check.findings import Broken, Findings
 from marl.envs.check.traces import REPEATED, Trace, View, differs, digest, draw
-from marl.envs.vector.env_errors import line_of_code
 from marl.envs.vector.bounds import stored_bounds
 from marl.envs.vector.checks import largest_choices, misshapen
 from marl.envs.vector.encoding import can_act
+from marl.envs.vector.env_errors import line_of_code
 from marl.errors import let_through
 
 
 class ArrayPlay:
-    """All lanes of one world object. Lanes whose episode is over wait for ``begin``, but are stepped all the same."""
+    """All lanes of one env object. Lanes whose episode is over wait for ``begin``, but are stepped all the same."""
 
-    def __init__(self, world: BatchedEnv, findings: Findings, clock: Clock | None = None) -> None:
-        self.world, self.findings, self.clock = world, findings, clock or Clock()
-        lanes, seats = world.num_envs, len(world.seat_names)
-        self.traces = [Trace(0) for _ in range(lanes)]
-        self.rngs = [np.random.default_rng(0) for _ in range(lanes)]
-        self.alive = np.zeros((lanes, seats), bool)
+    def __init__(self, env: BatchedEnv, findings: Findings, clock: Clock | None = None) -> None:
+        self.env, self.findings, self.clock = env, findings, clock or Clock()
+        env_ids, seats = env.num_envs, len(env.seat_names)
+        self.traces = [Trace(0) for _ in range(env_ids)]
+        self.rngs = [np.random.default_rng(0) for _ in range(env_ids)]
+        self.alive = np.zeros((env_ids, seats), bool)
         self.asked_ever = np.zeros(seats, bool)
         self.actions: list[Array] = []
-        self.frame: Frame
+        self.frame: StepOutput
 
-    def begin(self, lanes: Sequence[int], seeds: Sequence[int]) -> None:
-        others = [i for i, trace in enumerate(self.traces) if i not in lanes and trace.views and not trace.over]
-        before = [self.sight(lane) for lane in others]
+    def begin(self, env_ids: Sequence[int], seeds: Sequence[int]) -> None:
+        others = [i for i, trace in enumerate(self.traces) if i not in env_ids and trace.views and not trace.over]
+        before = [self.sight(env_id) for env_id in others]
         started = time.perf_counter()
-        self.frame = self._call("reset", lambda: self.world.reset(np.array(lanes), np.array(seeds)))
-        self.clock.resets.append((time.perf_counter() - started) / len(lanes))
-        for lane, seen in zip(others, before, strict=True):
-            if differs(self.sight(lane), seen):
-                text = f"reset of lane {lanes[0]} changed what lane {lane} shows in the middle of its episode."
+        self.frame = self._call("reset", lambda: self.env.reset(np.array(env_ids), np.array(seeds)))
+        self.clock.resets.append((time.perf_counter() - started) / len(env_ids))
+        for env_id, seen in zip(others, before, strict=True):
+            if differs(self.sight(env_id), seen):
+                text = f"reset of lane {env_ids[0]} changed what lane {env_id} shows in the middle of its episode."
                 self.findings.add("reset-touches-others", text)
-        for lane, seed in zip(lanes, seeds, strict=True):
-            self.traces[lane], self.rngs[lane] = Trace(seed), np.random.default_rng([seed, 1])
-            self.alive[lane] = False
-            self._settle(lane)
+        for env_id, seed in zip(env_ids, seeds, strict=True):
+            self.traces[env_id], self.rngs[env_id] = Trace(seed), np.random.default_rng([seed, 1])
+            self.alive[env_id] = False
+            self._settle(env_id)
 
     def step(self, actions: list[Array] | None = None) -> None:
         self.actions = self._choose() if actions is None else actions
         started = time.perf_counter()
-        self.frame = self._call("step", lambda: self.world.step([column.copy() for column in self.actions]))
+        self.frame = self._call("step", lambda: self.env.step([column.copy() for column in self.actions]))
         self.clock.steps.append(time.perf_counter() - started)
-        for lane, trace in enumerate(self.traces):
+        for env_id, trace in enumerate(self.traces):
             if not trace.over:
-                self._settle(lane)
+                self._settle(env_id)
 
-    def episode(self, seed: int, limit: int, deadline: float = math.inf, lane: int = 0) -> Trace:
+    def episode(self, seed: int, limit: int, deadline: float = math.inf, env_id: int = 0) -> Trace:
         """One lane's episode, cut after ``limit`` steps or when the time is up; the other lanes play on as they are."""
-        self.begin([lane], [seed])
-        while not self.traces[lane].over and self.traces[lane].length < limit and time.perf_counter() < deadline:
+        self.begin([env_id], [seed])
+        while not self.traces[env_id].over and self.traces[env_id].length < limit and time.perf_counter() < deadline:
             self.step()
-            self.restart([lane])
-        return self.traces[lane]
+            self.restart([env_id])
+        return self.traces[env_id]
 
     def restart(self, but: Sequence[int] = ()) -> None:
         """New episodes in the lanes that are over, except for some."""
@@ -71,7 +71,7 @@ class ArrayPlay:
         if over:
             self.begin(over, [self.traces[i].seed + 100 for i in over])
 
-    def _call(self, verb: str, call: object) -> Frame:
+    def _call(self, verb: str, call: object) -> StepOutput:
         try:
             frame = call()  # type: ignore[operator]
         except BaseException as error:
@@ -79,123 +79,123 @@ class ArrayPlay:
             text = f"{self._when()}: {verb} raised {type(error).__name__}: {error}{line_of_code(error)}."
             self.findings.add("raised", text)
             raise Broken(text) from error
-        wrong = list(misshapen(self.world, frame))
+        wrong = list(misshapen(self.env, frame))
         for text in wrong:
             self.findings.add("wrong-answer", f"{self._when()}: {text}")
         if wrong:
             raise Broken(wrong[0])
-        assert isinstance(frame, Frame)
+        assert isinstance(frame, StepOutput)
         return frame
 
-    def _when(self, lane: int = 0) -> str:
-        copies = self.world.num_envs
-        return f"step {self.traces[lane].length + 1}" + (f" of lane {lane} of {copies}" if copies > 1 else "")
+    def _when(self, env_id: int = 0) -> str:
+        copies = self.env.num_envs
+        return f"step {self.traces[env_id].length + 1}" + (f" of lane {env_id} of {copies}" if copies > 1 else "")
 
     def _choose(self) -> list[Array]:
-        world, frame = self.world, self.frame
-        columns = [np.zeros((world.num_envs, k.size, *k.action_shape), k.action_dtype) for k in world.kinds]
-        place = [(k, i) for k, kind in enumerate(world.kinds) for i in range(kind.size)]
-        for lane, rng in enumerate(self.rngs):
-            asked = {world.agent_at(lane, s): s for s in np.flatnonzero(frame.present[lane]).tolist()}
-            self.traces[lane].decisions += len(asked)
-            for agent in sorted(asked, key=str):  # by name: another world may have seated them otherwise
+        env, frame = self.env, self.frame
+        columns = [np.zeros((env.num_envs, k.size, *k.action_shape), k.action_dtype) for k in env.kinds]
+        place = [(k, i) for k, kind in enumerate(env.kinds) for i in range(kind.size)]
+        for env_id, rng in enumerate(self.rngs):
+            asked = {env.agent_at(env_id, s): s for s in np.flatnonzero(frame.present[env_id]).tolist()}
+            self.traces[env_id].decisions += len(asked)
+            for agent in sorted(asked, key=str):  # by name: another env may have seated them otherwise
                 k, i = place[asked[agent]]
-                columns[k][lane, i] = draw(world.kinds[k], frame.legal[k][lane, i], rng)
+                columns[k][env_id, i] = draw(env.kinds[k], frame.legal[k][env_id, i], rng)
         return columns
 
     # -- rules -----------------------------------------------------------------------------------------------------
 
-    def _settle(self, lane: int) -> None:
-        self._look_at_numbers(lane)
-        self._look_at_life(lane)
-        self._look_at_asked(lane)
-        trace, frame = self.traces[lane], self.frame
-        view = self.sight(lane)
-        for seat in np.flatnonzero(frame.rewards[lane]).tolist():
-            view[f"the reward of agent {self._name(lane, seat)!r}"] = frame.rewards[lane, seat : seat + 1].copy()
+    def _settle(self, env_id: int) -> None:
+        self._look_at_numbers(env_id)
+        self._look_at_life(env_id)
+        self._look_at_asked(env_id)
+        trace, frame = self.traces[env_id], self.frame
+        view = self.sight(env_id)
+        for seat in np.flatnonzero(frame.rewards[env_id]).tolist():
+            view[f"the reward of agent {self._name(env_id, seat)!r}"] = frame.rewards[env_id, seat : seat + 1].copy()
         for name in ("terminated", "truncated"):
-            seats = np.flatnonzero(getattr(frame, name)[lane]).tolist()
-            view[f"the {name} flags"] = ", ".join(sorted(self._name(lane, seat) for seat in seats))
+            seats = np.flatnonzero(getattr(frame, name)[env_id]).tolist()
+            view[f"the {name} flags"] = ", ".join(sorted(self._name(env_id, seat) for seat in seats))
         trace.views.append(view if trace.length < REPEATED else {})  # later ones are never compared
-        for seat in np.flatnonzero(frame.rewards[lane]).tolist():
-            agent = self._name(lane, seat)
-            trace.returns[agent] = trace.returns.get(agent, 0.0) + float(frame.rewards[lane, seat])
-        trace.over = bool(frame.over[lane])
+        for seat in np.flatnonzero(frame.rewards[env_id]).tolist():
+            agent = self._name(env_id, seat)
+            trace.returns[agent] = trace.returns.get(agent, 0.0) + float(frame.rewards[env_id, seat])
+        trace.over = bool(frame.over[env_id])
 
-    def sight(self, lane: int) -> View:
+    def sight(self, env_id: int) -> View:
         """What the asked agents of a lane see, and the global state."""
         frame, view = self.frame, View()
-        for k, kind in enumerate(self.world.kinds):
-            for i in np.flatnonzero(frame.present[lane, kind.seats]).tolist():
-                agent = self._name(lane, kind.first_seat + i)
-                view[f"the observation of agent {agent!r}"] = frame.obs[k][lane, i].copy()
-                view[f"the action mask of agent {agent!r}"] = digest(frame.legal[k][lane, i])
-        view["the state"] = frame.state[lane].copy()
+        for k, kind in enumerate(self.env.kinds):
+            for i in np.flatnonzero(frame.present[env_id, kind.seats]).tolist():
+                agent = self._name(env_id, kind.first_seat + i)
+                view[f"the observation of agent {agent!r}"] = frame.obs[k][env_id, i].copy()
+                view[f"the action mask of agent {agent!r}"] = digest(frame.legal[k][env_id, i])
+        view["the state"] = frame.state[env_id].copy()
         return view
 
-    def _name(self, lane: int, seat: int) -> AgentID:
-        return self.world.agent_at(lane, seat)
+    def _name(self, env_id: int, seat: int) -> AgentID:
+        return self.env.agent_at(env_id, seat)
 
-    def _look_at_numbers(self, lane: int) -> None:
-        frame, when = self.frame, self._when(lane)
-        for seat in np.flatnonzero(~np.isfinite(frame.rewards[lane])).tolist():
-            text = f"{when}: the reward of agent {self._name(lane, seat)!r} is {frame.rewards[lane, seat]}."
+    def _look_at_numbers(self, env_id: int) -> None:
+        frame, when = self.frame, self._when(env_id)
+        for seat in np.flatnonzero(~np.isfinite(frame.rewards[env_id])).tolist():
+            text = f"{when}: the reward of agent {self._name(env_id, seat)!r} is {frame.rewards[env_id, seat]}."
             self.findings.add("reward-nan", text)
-        if not np.isfinite(frame.state[lane]).all():
+        if not np.isfinite(frame.state[env_id]).all():
             self.findings.add("state-nan", f"{when}: the state holds NaN or infinity.")
-        shown = frame.present[lane] | frame.terminated[lane] | frame.truncated[lane]
-        for k, kind in enumerate(self.world.kinds):
-            rows, top = frame.obs[k][lane], largest_choices(kind)
+        shown = frame.present[env_id] | frame.terminated[env_id] | frame.truncated[env_id]
+        for k, kind in enumerate(self.env.kinds):
+            rows, top = frame.obs[k][env_id], largest_choices(kind)
             if rows.dtype.kind == "f" and not np.isfinite(rows).all():
                 seat = kind.first_seat + int(np.argwhere(~np.isfinite(rows))[0][0])
                 absent = "" if shown[seat] else " (absent)"
-                text = f"{when}: the observation of agent {self._name(lane, seat)!r}{absent} holds NaN or infinity."
+                text = f"{when}: the observation of agent {self._name(env_id, seat)!r}{absent} holds NaN or infinity."
                 self.findings.add("obs-nan", text)
             space = kind.observation_space
             low, high = stored_bounds(kind)
             outside = ((rows < low) | (rows > high)).any(axis=1) & shown[kind.seats]
             for i in np.flatnonzero(outside).tolist():
-                who = self._name(lane, kind.first_seat + i)
+                who = self._name(env_id, kind.first_seat + i)
                 text = (
                     f"{when}: the observation of agent {who!r} is not in its space {space}: it is {rows[i].tolist()}."
                 )
                 self.findings.add("obs-bounds" if top is None else "obs-range", text)
 
-    def _look_at_life(self, lane: int) -> None:
-        frame, when = self.frame, self._when(lane)
-        ended = frame.terminated[lane] | frame.truncated[lane]
-        for seat in np.flatnonzero(ended & frame.present[lane]).tolist():
-            self.findings.add("asked-and-ended", f"{when}: agent {self._name(lane, seat)!r} ends and is asked as well.")
-        for seat in np.flatnonzero(frame.terminated[lane] & frame.truncated[lane]).tolist():
-            text = f"{when}: agent {self._name(lane, seat)!r} is terminated and truncated at once."
-            self.findings.add("both-flags", text)
-        for seat in np.flatnonzero(frame.blind[lane] & frame.truncated[lane]).tolist():
-            text = f"{when}: agent {self._name(lane, seat)!r} was truncated without a last observation."
-            self.findings.add("no-last-obs", text)
-        for seat in np.flatnonzero((frame.rewards[lane] != 0) & ~self.alive[lane]).tolist():
-            text = (
-                f"{when}: agent {self._name(lane, seat)!r} was rewarded while absent ({frame.rewards[lane, seat]:g})."
+    def _look_at_life(self, env_id: int) -> None:
+        frame, when = self.frame, self._when(env_id)
+        ended = frame.terminated[env_id] | frame.truncated[env_id]
+        for seat in np.flatnonzero(ended & frame.present[env_id]).tolist():
+            self.findings.add(
+                "asked-and-ended", f"{when}: agent {self._name(env_id, seat)!r} ends and is asked as well."
             )
+        for seat in np.flatnonzero(frame.terminated[env_id] & frame.truncated[env_id]).tolist():
+            text = f"{when}: agent {self._name(env_id, seat)!r} is terminated and truncated at once."
+            self.findings.add("both-flags", text)
+        for seat in np.flatnonzero(frame.blind[env_id] & frame.truncated[env_id]).tolist():
+            text = f"{when}: agent {self._name(env_id, seat)!r} was truncated without a last observation."
+            self.findings.add("no-last-obs", text)
+        for seat in np.flatnonzero((frame.rewards[env_id] != 0) & ~self.alive[env_id]).tolist():
+            text = f"{when}: agent {self._name(env_id, seat)!r} was rewarded while absent ({frame.rewards[env_id, seat]:g})."
             self.findings.add("reward-absent", text)
-        self.alive[lane] = (self.alive[lane] | frame.present[lane]) & ~ended
-        left = self.alive[lane] & bool(frame.over[lane])
+        self.alive[env_id] = (self.alive[env_id] | frame.present[env_id]) & ~ended
+        left = self.alive[env_id] & bool(frame.over[env_id])
         for seat in np.flatnonzero(left).tolist():
             text = (
-                f"{when}: the episode is over, but agent {self._name(lane, seat)!r} neither terminated nor truncated."
+                f"{when}: the episode is over, but agent {self._name(env_id, seat)!r} neither terminated nor truncated."
             )
             self.findings.add("over-without-flags", text)
-        if frame.terminated[lane].any() and frame.truncated[lane].any():
+        if frame.terminated[env_id].any() and frame.truncated[env_id].any():
             self.findings.notes.setdefault("mixed endings", f"agents terminate and truncate in the same step ({when})")
 
-    def _look_at_asked(self, lane: int) -> None:
-        frame, when = self.frame, self._when(lane)
-        self.asked_ever |= frame.present[lane]
-        names = [self._name(lane, seat) for seat in np.flatnonzero(frame.present[lane]).tolist()]
+    def _look_at_asked(self, env_id: int) -> None:
+        frame, when = self.frame, self._when(env_id)
+        self.asked_ever |= frame.present[env_id]
+        names = [self._name(env_id, seat) for seat in np.flatnonzero(frame.present[env_id]).tolist()]
         for name in {name for name in names if names.count(name) > 1}:
             self.findings.add("wrong-answer", f"{when}: two seats are both called {name!r}. Give every agent one seat.")
-        for k, kind in enumerate(self.world.kinds):
+        for k, kind in enumerate(self.env.kinds):
             if kind.legal_width:
-                stuck = frame.present[lane, kind.seats] & ~can_act(kind, frame.legal[k][lane])
+                stuck = frame.present[env_id, kind.seats] & ~can_act(kind, frame.legal[k][env_id])
                 for i in np.flatnonzero(stuck).tolist():
-                    who = self._name(lane, kind.first_seat + i)
+                    who = self._name(env_id, kind.first_seat + i)
                     self.findings.add("mask-empty", f"{when}: agent {who!r} is asked, but its action_mask is empty.")

@@ -1,4 +1,4 @@
-"""What a world says about its chance, and whether that is true: listed outcomes are played, seeds are counted.
+"""What an env says about its chance, and whether that is true: listed outcomes are played, seeds are counted.
 
 Episodes are compared under the same random choices of actions, by what agents see and are paid. A start that only differs
 elsewhere is not noticed, so the number of different starts is what was seen, not what there is.
@@ -42,7 +42,7 @@ class Patience:
         return self.left <= 0 or time.perf_counter() > self.stop
 
 
-STATES = ("state()", "the state")  # in views of dict worlds and of array worlds
+STATES = ("state()", "the state")  # in views of dict envs and of array envs
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class Chance:
         )
 
 
-def chance_of_arrays(world: BatchedEnv, findings: Findings, seed: int, steps: int, budget: int) -> Chance:
-    """A native world: deals that it lists, or what seeds show. Episodes are cut after ``steps``."""
-    if isinstance(world, DealtEnv):
-        return Chance(listed=int((world.deal_probabilities > 0).sum()))
-    play, found, patience = ArrayPlay(world, findings), [], Patience(budget)
+def chance_of_arrays(env: BatchedEnv, findings: Findings, seed: int, steps: int, budget: int) -> Chance:
+    """A native env: deals that it lists, or what seeds show. Episodes are cut after ``steps``."""
+    if isinstance(env, DealtEnv):
+        return Chance(listed=int((env.deal_probabilities > 0).sum()))
+    play, found, patience = ArrayPlay(env, findings), [], Patience(budget)
     for number in range(SEEDS):
         play.begin([0], [seed + number])
         play.rngs[0] = np.random.default_rng([seed, 1])  # the same choices in every episode
@@ -78,7 +78,7 @@ def chance_of_arrays(world: BatchedEnv, findings: Findings, seed: int, steps: in
         found.append(_key(play.traces[0]))
         if patience.ends_after(play.traces[0].length):
             break
-    if isinstance(world, NativeEnv) and world.deterministic:
+    if isinstance(env, NativeEnv) and env.deterministic:
         if len(set(found)) > 1:
             text = f"it is `deterministic`, but {len(found)} seeds gave {len(set(found))} different episodes."
             findings.add("chance-missing", text)
@@ -87,7 +87,7 @@ def chance_of_arrays(world: BatchedEnv, findings: Findings, seed: int, steps: in
 
 
 class DictChanceExam:
-    """One copy of a dict world. Episodes are cut after ``steps``."""
+    """One copy of a dict env. Episodes are cut after ``steps``."""
 
     def __init__(self, play: DictPlay, name: str, seed: int, steps: int, budget: int) -> None:
         self.play, self.name, self.findings, self.seed = play, name, play.findings, seed

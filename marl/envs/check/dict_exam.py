@@ -1,4 +1,4 @@
-"""All that is tried with a dict world: episodes, repetitions, copies side by side, saving and going on."""
+"""All that is tried with a dict env: episodes, repetitions, copies side by side, saving and going on."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from marl.envs.check.dict_play import PATIENCE, Clock, DictPlay
 from marl.envs.check.dict_rules import DictRules
 from marl.envs.check.findings import Broken, Findings
 from marl.envs.check.traces import REPEATED, Trace, digest, draw
-from marl.envs.vector.env_errors import line_of_code
 from marl.envs.vector.checks import FrameCheck
+from marl.envs.vector.env_errors import line_of_code
 from marl.envs.vector.layout import kinds_of
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import EnvError, let_through
@@ -28,7 +28,7 @@ PATIENCE_S, FEWEST = 3.0, 10  # seconds that one repetition may take, and how ma
 
 
 class DictExam:
-    """``make`` gives a new copy of the world; where there is only one object, ``alone``, it gives that one again."""
+    """``make`` gives a new copy of the env; where there is only one object, ``alone``, it gives that one again."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class DictExam:
         self.clock = Clock()
         self.play = DictPlay(first, self.rules, self.clock)
         self.episodes: list[Trace] = []
-        self.repeated = REPEATED  # steps to play again: fewer in slow worlds
+        self.repeated = REPEATED  # steps to play again: fewer in slow envs
         self.chance: Chance | None = None
 
     def _new(self) -> MultiAgentEnv:
@@ -135,7 +135,7 @@ class DictExam:
         env = self._new()
         offers = [callable(getattr(env, name, None)) for name in ("get_state", "set_state")]
         if offers == [True, False]:
-            self.findings.add("state-half", "the world has get_state() but no set_state().")
+            self.findings.add("state-half", "the env has get_state() but no set_state().")
         if not all(offers):
             return
         play = DictPlay(env, self.rules)
@@ -158,7 +158,7 @@ class DictExam:
             play.step()
             actions.append(play.actions)
         if digest(state) != before:
-            self.findings.add("state-aliased", "what get_state() gave has changed while the world went on.")
+            self.findings.add("state-aliased", "what get_state() gave has changed while the env went on.")
         self._go_on(saved, play.trace, done, actions)
 
     def _go_on(self, saved: object, trace: Trace, done: int, actions: list[dict[str, object]]) -> None:
@@ -194,20 +194,20 @@ class DictExam:
         """The same path as in training, for anything that the rules above do not know."""
         rng = np.random.default_rng(self.seed)
         try:
-            world = DictVector([self._new()], self.name)
-            check = FrameCheck(world)
+            env = DictVector([self._new()], self.name)
+            check = FrameCheck(env)
             over, number = True, 0
             for _ in range(steps):
                 if over:
-                    frame = world.reset(np.array([0]), np.array([self.seed + number]))
+                    frame = env.reset(np.array([0]), np.array([self.seed + number]))
                     number += 1
                 else:
                     columns = [
                         np.stack([draw(kind, frame.legal[k][0, i], rng) for i in range(kind.size)])[None]
-                        for k, kind in enumerate(world.kinds)
+                        for k, kind in enumerate(env.kinds)
                     ]
-                    frame = world.step(columns)
-                check.look(frame, world._where)
+                    frame = env.step(columns)
+                check.look(frame, env._where)
                 over = bool(frame.over[0])
         except EnvError as error:
             self.findings.add("unusable", str(error))

@@ -1,4 +1,4 @@
-"""Plays one copy of a dict world, one episode at a time, and looks at every answer."""
+"""Plays one copy of a dict env, one episode at a time, and looks at every answer."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from marl.envs.check.traces import Trace, View, arrays_in, digest, draw
 from marl.envs.vector.env_errors import line_of_code, wrong_reset, wrong_step
 from marl.errors import let_through
 
-PATIENCE = 20  # steps with nobody left before a world that never ends is called empty
+PATIENCE = 20  # steps with nobody left before an env that never ends is called empty
 
 
 @dataclass
 class Clock:
-    """Seconds that each reset and each step of the world itself took."""
+    """Seconds that each reset and each step of the env itself took."""
 
     resets: list[float] = field(default_factory=list)
     steps: list[float] = field(default_factory=list)
 
 
 class DictPlay:
-    """One object of the world. ``begin`` starts an episode, ``step`` goes on with random (or given) actions."""
+    """One object of the env. ``begin`` starts an episode, ``step`` goes on with random (or given) actions."""
 
     def __init__(self, env: MultiAgentEnv, rules: DictRules, clock: Clock | None = None) -> None:
         self.env, self.rules, self.findings = env, rules, rules.findings
@@ -60,7 +60,7 @@ class DictPlay:
         self._remember(obs, StepResult({}, {}, {}, {}, {}))
 
     def go_on_after(self, trace: Trace, step: int) -> None:
-        """The world was put behind ``step`` of an episode by ``set_state``."""
+        """The env was put behind ``step`` of an episode by ``set_state``."""
         self._open_books(trace.seed)
         self.trace.views = list(trace.views[: step + 1])
 

@@ -1,4 +1,4 @@
-"""The contract of a dict world, rule by rule: looks at one answer of ``reset`` or ``step``."""
+"""The contract of a dict env, rule by rule: looks at one answer of ``reset`` or ``step``."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from marl.data.task import AgentID, AnySpace, Array, Kind
+from marl.data.task import AgentID, AgentType, AnySpace, Array
 from marl.envs.base import ALL, MultiAgentEnv, Obs, StepResult
 from marl.envs.check.findings import Findings
 from marl.envs.check.space_rules import mismatches, not_finite
 from marl.envs.check.traces import arrays_in
-from marl.envs.vector.layout import MASK, obs_key, pattern_of
 from marl.envs.vector.encoding import can_act
+from marl.envs.vector.layout import MASK, obs_key, pattern_of
 from marl.errors import did_you_mean
 
 
 class DictRules:
-    """What holds for all copies of one dict world."""
+    """What holds for all copies of one dict env."""
 
-    def __init__(self, env: MultiAgentEnv, kinds: Sequence[Kind], findings: Findings) -> None:
+    def __init__(self, env: MultiAgentEnv, kinds: Sequence[AgentType], findings: Findings) -> None:
         self.findings, self.kinds = findings, tuple(kinds)
         self.fixed = bool(env.possible_agents)
         self.names: list[AgentID] = list(env.possible_agents) or list(env.max_agents)
@@ -38,7 +38,7 @@ class DictRules:
             return agent if agent in self._kind else None
         return pattern_of(agent, self.names)
 
-    def kind_of(self, agent: AgentID) -> Kind:
+    def kind_of(self, agent: AgentID) -> AgentType:
         return self._kind[self.seat(agent) or agent]
 
     def known(self, agent: AgentID, part: str, step: int) -> bool:

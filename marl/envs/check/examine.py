@@ -1,4 +1,4 @@
-"""The way in: builds the world, lets the fitting exam run, and gives the report."""
+"""The way in: builds the env, lets the fitting exam run, and gives the report."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from marl.envs.check.array_exam import ArrayExam
 from marl.envs.check.dict_exam import DictExam
 from marl.envs.check.findings import Findings, Problem
 from marl.envs.check.report import Report
+from marl.envs.registry import ENVS, EnvCreator, make_batched_env
 from marl.envs.vector.vector_env import DictVector
-from marl.envs.registry import ENVS, EnvCreator, make_world
 from marl.envs.wrappers import read_wrappers
 from marl.errors import EnvError, SpaceMismatchError
 
@@ -36,7 +36,7 @@ def check_env(
     seed: int = 0,
     wrappers: Sequence[object] = (),
 ) -> list[Problem]:
-    """Play the world at random and look for breaches of its contract; an empty list is a clean bill, errors come first."""
+    """Play the env at random and look for breaches of its contract; an empty list is a clean bill, errors come first."""
     return examine(env, env_config, steps, episodes=episodes, seed=seed, wrappers=wrappers).problems
 
 
@@ -57,16 +57,16 @@ def examine(
     creator, alone = _creator(env)
     wrapping = read_wrappers(wrappers)
 
-    def make(lanes: int) -> BatchedEnv:
-        return make_world(creator, lanes, env_config or {}, wrappers=wrapping)
+    def make(env_ids: int) -> BatchedEnv:
+        return make_batched_env(creator, env_ids, env_config or {}, wrappers=wrapping)
 
     report = Report(env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__))
     try:
-        world = make(1)
-        if isinstance(world, DictVector):
-            exam: DictExam | ArrayExam = _examine_dicts(world, make, report, findings, seed, alone)
+        batched_env = make(1)
+        if isinstance(batched_env, DictVector):
+            exam: DictExam | ArrayExam = _examine_dicts(batched_env, make, report, findings, seed, alone)
         else:
-            exam = _examine_arrays(world, make, report, findings, seed)
+            exam = _examine_arrays(batched_env, make, report, findings, seed)
         exam.run(episodes, steps)
         report.chance = exam.chance
     except (EnvError, SpaceMismatchError) as error:
@@ -88,26 +88,35 @@ def _creator(env: str | EnvCreator | MultiAgentEnv) -> tuple[str | EnvCreator, b
 
 
 def _examine_dicts(
-    world: DictVector, make: Callable[[int], BatchedEnv], report: Report, findings: Findings, seed: int, alone: bool
+    batched_env: DictVector,
+    make: Callable[[int], BatchedEnv],
+    report: Report,
+    findings: Findings,
+    seed: int,
+    alone: bool,
 ) -> DictExam:
     def make_one() -> MultiAgentEnv:
         made = make(1)
         assert isinstance(made, DictVector)
         return made.envs[0]
 
-    exam = DictExam(world.envs[0], make_one, world.name, findings, seed, alone)
-    report.api = DIALECTS.get(type(world.envs[0]).__name__, "dicts")
-    report.kinds, report.state_size, report.max_agents = world.kinds, world.state_size, dict(world.envs[0].max_agents)
+    exam = DictExam(batched_env.envs[0], make_one, batched_env.name, findings, seed, alone)
+    report.api = DIALECTS.get(type(batched_env.envs[0]).__name__, "dicts")
+    report.kinds, report.state_size, report.max_agents = (
+        batched_env.kinds,
+        batched_env.state_size,
+        dict(batched_env.envs[0].max_agents),
+    )
     report.episodes, report.clock = exam.episodes, exam.clock
     return exam
 
 
 def _examine_arrays(
-    world: BatchedEnv, make: Callable[[int], BatchedEnv], report: Report, findings: Findings, seed: int
+    batched_env: BatchedEnv, make: Callable[[int], BatchedEnv], report: Report, findings: Findings, seed: int
 ) -> ArrayExam:
-    exam = ArrayExam(world, make, findings, seed)
+    exam = ArrayExam(batched_env, make, findings, seed)
     report.api = "arrays"
-    report.kinds, report.state_size = world.kinds, world.state_size
+    report.kinds, report.state_size = batched_env.kinds, batched_env.state_size
     report.episodes, report.clock = exam.episodes, exam.clock
     return exam
 
@@ -120,5 +129,5 @@ def _look_at_sending(env: str | EnvCreator | MultiAgentEnv, findings: Findings) 
     try:
         cloudpickle.dumps(creator)
     except Exception as error:  # pickling raises whatever the objects inside raise
-        text = f"the creator of the world cannot be sent to Ray workers ({type(error).__name__}: {error})."
+        text = f"the creator of the env cannot be sent to Ray workers ({type(error).__name__}: {error})."
         findings.add("not-sendable", text)

@@ -25,7 +25,7 @@ def _warning(remedy: str) -> Rule:
 CATALOG: dict[str, Rule] = {
     # what the calls return
     "unusable": _error(""),
-    "raised": _error("Mend the world's code there."),
+    "raised": _error("Mend the env's code there."),
     "wrong-answer": _error(""),
     "info-not-dict": _error("Give every agent a dict as info, {} where there is nothing to say."),
     # who is there
@@ -68,13 +68,13 @@ CATALOG: dict[str, Rule] = {
     "asked-and-ended": _error("An agent that ends is not asked again in the same step: present = False."),
     "over-without-flags": _error("Set terminated or truncated for everybody who is left when the episode is over."),
     "nobody-left": _error("End the episode with '__all__', or leave '__all__' out where all agents end by themselves."),
-    "no-end": _warning("Set `horizon` in the scenario, or truncate in the world."),
+    "no-end": _warning("Set `horizon` in the scenario, or truncate in the env."),
     # global state and resuming
     "state-size": _error("Give it the same size in every step."),
     "state-nan": _error("Return finite numbers."),
     "state-type": _error("Return nested dicts and lists of numbers, strings, None and numpy arrays."),
     "state-half": _warning("Give both or none; without them an episode is replayed from its seed and actions."),
-    "state-aliased": _error("Return copies of the arrays: a checkpoint must not change when the world goes on."),
+    "state-aliased": _error("Return copies of the arrays: a checkpoint must not change when the env goes on."),
     "state-roundtrip": _error("Save everything that the next steps depend on, the random generator too."),
     # repeatability
     "not-repeatable": _warning("Draw all randomness from a generator that reset builds from its seed."),
@@ -155,4 +155,4 @@ class Findings:
 
 
 class Broken(Exception):
-    """The world cannot be played on; why is among the findings."""
+    """The env cannot be played on; why is among the findings."""

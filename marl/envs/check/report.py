@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from marl.data.task import Kind
+from marl.data.task import AgentType
 from marl.envs.check.chance_exam import Chance
 from marl.envs.check.dict_play import Clock
 from marl.envs.check.findings import Problem
@@ -21,13 +21,13 @@ DECISION_MS = 0.05  # of acting and learning by PPO, per decision, on one core; 
 
 @dataclass
 class Report:
-    """A summary of the world under random play, and its problems."""
+    """A summary of the env under random play, and its problems."""
 
     env: str
     api: str = "dicts"
     problems: list[Problem] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
-    kinds: Sequence[Kind] = ()
+    kinds: Sequence[AgentType] = ()
     max_agents: dict[str, int] = field(default_factory=dict)
     state_size: int = 0
     episodes: Sequence[Trace] = ()
@@ -88,7 +88,7 @@ class Report:
         }
 
     def print(self, console: Console) -> None:
-        """A few lines: the world, how random play went, one line per problem, the verdict."""
+        """A few lines: the env, how random play went, one line per problem, the verdict."""
         for title, text in self._lines():
             console.print(f"[bold]{title:<9}[/bold] {escape(text)}", highlight=False)
         for problem in self.problems:
@@ -134,7 +134,7 @@ class Report:
         return lines + [("note", f"{name}: {text}") for name, text in self.notes.items()]
 
 
-def _kind(kind: Kind) -> dict[str, Any]:
+def _kind(kind: AgentType) -> dict[str, Any]:
     return {
         "name": kind.name,
         "agents": [str(agent) for agent in kind.agents],

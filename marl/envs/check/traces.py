@@ -1,4 +1,4 @@
-"""What a world showed in an episode, step by step, so that two episodes can be compared; and random actions for it."""
+"""What an env showed in an episode, step by step, so that two episodes can be compared; and random actions for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from marl.data.task import AgentID, Array, Kind
+from marl.data.task import AgentID, AgentType, Array
 
 REPEATED = 60  # steps of an episode that are played again to compare
 
@@ -89,7 +89,7 @@ def arrays_in(value: Any) -> Iterator[Array]:
             yield from arrays_in(part)
 
 
-def draw(kind: Kind, legal: Array | None, rng: np.random.Generator) -> Array:
+def draw(kind: AgentType, legal: Array | None, rng: np.random.Generator) -> Array:
     """A random stored action: a legal option of each choice; coordinates anywhere in their bounds, now and then at a bound."""
     columns = kind.columns
     row = np.zeros(len(columns), kind.action_dtype)

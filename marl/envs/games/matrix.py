@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, PositiveInt
 
 from marl.config import Config
-from marl.data.task import Array, Bools, Floats, Ints, Kind, number_seats
+from marl.data.task import AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.batched import NativeEnv
 from marl.errors import ConfigError, UnknownNameError, did_you_mean
 
@@ -182,16 +182,16 @@ class MatrixGames(NativeEnv):
         self.rounds = np.zeros(num_envs, np.int64)
         self.last = np.zeros((num_envs, len(counts)), np.int64)
 
-    def _kind(self, players: Sequence[int]) -> Kind:
+    def _kind(self, players: Sequence[int]) -> AgentType:
         count = self.payoffs.shape[1 + players[0]]
         name = "player" if len(self.players) == 1 else f"player_with_{count}_actions"
         seen = spaces.Box(0, 1, (self.state_size,), np.float32)
-        return Kind(name, tuple(f"player_{p}" for p in players), seen, spaces.Discrete(count))
+        return AgentType(name, tuple(f"player_{p}" for p in players), seen, spaces.Discrete(count))
 
-    def _start(self, lanes: Ints, seeds: Ints) -> None:
+    def _start(self, env_ids: Ints, seeds: Ints) -> None:
         del seeds  # nothing is random
-        self.rounds[lanes] = 0
-        self.last[lanes] = 0
+        self.rounds[env_ids] = 0
+        self.last[env_ids] = 0
 
     def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
         for players, chosen in zip(self.players, actions, strict=True):
@@ -219,10 +219,10 @@ class MatrixGames(NativeEnv):
             state[:, -1] = self.rounds / self.config.repetitions
         return state
 
-    def render(self, lane: int) -> str:
+    def render(self, env_id: int) -> str:
         """The table, one line per joint action, with an arrow at what was played last."""
-        played = tuple(self.last[lane]) if self.rounds[lane] else ()
-        lines = [f"matrix game, round {self.rounds[lane]} of {self.config.repetitions}"]
+        played = tuple(self.last[env_id]) if self.rounds[env_id] else ()
+        lines = [f"matrix game, round {self.rounds[env_id]} of {self.config.repetitions}"]
         for joint in np.ndindex(self.payoffs.shape[1:]):
             names = ", ".join(self.actions[player][action] for player, action in enumerate(joint))
             pay = ", ".join(f"{x:g}" for x in self.payoffs[(slice(None), *joint)])

@@ -35,8 +35,8 @@ from gymnasium import spaces
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from marl.config import Config
-from marl.data.task import AgentID, Array, Bools, Floats, Ints, Kind, number_seats
-from marl.envs.batched import Frame, NativeEnv, State
+from marl.data.task import AgentID, AgentType, Array, Bools, Floats, Ints, number_seats
+from marl.envs.batched import NativeEnv, State, StepOutput
 
 EMPTY, ALIVE, ENDED = 0, 1, 2  # of a seat; ENDED: in the last step, so its last observation is still shown
 AVENUE = 0  # the road; street j is road j + 1 and meets the avenue at junction j
@@ -108,45 +108,45 @@ class TrafficGames(NativeEnv):
         decisions = -(-config.episode_length // config.light_period)
         self.failures = np.zeros((num_envs, decisions, self.lights))  # luck
 
-    def reset(self, lanes: Ints, seeds: Ints) -> Frame:
+    def reset(self, env_ids: Ints, seeds: Ints) -> StepOutput:
         self.born[:] = False
-        frame = super().reset(lanes, seeds)
+        frame = super().reset(env_ids, seeds)
         frame.born = self._born_seats()
         return frame
 
-    def step(self, actions: Sequence[Array]) -> Frame:
+    def step(self, actions: Sequence[Array]) -> StepOutput:
         self.born[:] = False
         frame = super().step(actions)
         frame.born = self._born_seats()
         return frame
 
-    def set_state(self, state: State) -> Frame:
+    def set_state(self, state: State) -> StepOutput:
         """Show the state again. ``born`` is empty: ``agent_at`` knows who sits where."""
         self.born[:] = False
         return super().set_state(state)
 
-    def agent_at(self, lane: int, seat: int) -> AgentID:
+    def agent_at(self, env_id: int, seat: int) -> AgentID:
         if seat < self.cars:
-            return f"car_{self.name_at[lane, seat]}"
+            return f"car_{self.name_at[env_id, seat]}"
         return f"traffic_light_{seat - self.cars}"
 
     def _born_seats(self) -> list[tuple[int, int]]:
-        lanes, seats = np.nonzero(self.born)
-        return list(zip(lanes.tolist(), seats.tolist(), strict=True))
+        env_ids, seats = np.nonzero(self.born)
+        return list(zip(env_ids.tolist(), seats.tolist(), strict=True))
 
-    def _start(self, lanes: Ints, seeds: Ints) -> None:
-        for lane, seed in zip(lanes, seeds, strict=True):
+    def _start(self, env_ids: Ints, seeds: Ints) -> None:
+        for env_id, seed in zip(env_ids, seeds, strict=True):
             luck = np.random.default_rng(int(seed))
-            self.arrivals[lane] = luck.random(self.arrivals.shape[1:])
-            self.failures[lane] = luck.random(self.failures.shape[1:])
-        self.clock[lanes] = 0
-        self.status[lanes, : self.cars] = EMPTY
-        self.status[lanes, self.cars :] = ALIVE
-        self.born[lanes, self.cars :] = True
-        self.road[lanes], self.place[lanes], self.moved[lanes], self.name_at[lanes] = 0, 0, False, 0
-        self.street_green[lanes], self.dark[lanes] = False, 0
+            self.arrivals[env_id] = luck.random(self.arrivals.shape[1:])
+            self.failures[env_id] = luck.random(self.failures.shape[1:])
+        self.clock[env_ids] = 0
+        self.status[env_ids, : self.cars] = EMPTY
+        self.status[env_ids, self.cars :] = ALIVE
+        self.born[env_ids, self.cars :] = True
+        self.road[env_ids], self.place[env_ids], self.moved[env_ids], self.name_at[env_ids] = 0, 0, False, 0
+        self.street_green[env_ids], self.dark[env_ids] = False, 0
         started = np.zeros(self.num_envs, bool)
-        started[lanes] = True
+        started[env_ids] = True
         self._arrive(started)
 
     def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
@@ -204,18 +204,18 @@ class TrafficGames(NativeEnv):
             room = self.status[:, : self.cars] == EMPTY
             entry_free = crowd[:, self.map.cell[road, 0]] == 0
             come = open_lanes & (luck[:, road, 0] < config.arrival_rate) & entry_free & room.any(axis=1)
-            lanes = np.flatnonzero(come)
-            seats = room[lanes].argmax(axis=1)
-            self.name_at[lanes, seats] = self._draw_names(lanes, luck[lanes, road, 1])
-            self.road[lanes, seats], self.place[lanes, seats], self.moved[lanes, seats] = road, 0, True
-            self.status[lanes, seats] = ALIVE
-            self.born[lanes, seats] = True
+            env_ids = np.flatnonzero(come)
+            seats = room[env_ids].argmax(axis=1)
+            self.name_at[env_ids, seats] = self._draw_names(env_ids, luck[env_ids, road, 1])
+            self.road[env_ids, seats], self.place[env_ids, seats], self.moved[env_ids, seats] = road, 0, True
+            self.status[env_ids, seats] = ALIVE
+            self.born[env_ids, seats] = True
 
-    def _draw_names(self, lanes: Ints, luck: Array) -> Ints:
+    def _draw_names(self, env_ids: Ints, luck: Array) -> Ints:
         """One car number per lane, uniformly among those that are not on the roads (nor left just now)."""
-        free = np.ones((len(lanes), self.cars + self.config.spare_names), bool)
-        rows, seats = np.nonzero(self.status[lanes, : self.cars] != EMPTY)
-        free[rows, self.name_at[lanes[rows], seats]] = False
+        free = np.ones((len(env_ids), self.cars + self.config.spare_names), bool)
+        rows, seats = np.nonzero(self.status[env_ids, : self.cars] != EMPTY)
+        free[rows, self.name_at[env_ids[rows], seats]] = False
         rank = (luck * free.sum(axis=1)).astype(np.int64)
         names: Ints = np.argmax(free.cumsum(axis=1) > rank[:, None], axis=1)
         return names
@@ -274,22 +274,22 @@ class TrafficGames(NativeEnv):
             [cars / self.block, waiting / self.block, self.street_green[..., None]], axis=2, dtype=np.float32
         )
 
-    def render(self, lane: int) -> str:
+    def render(self, env_id: int) -> str:
         """Each road in driving direction: ``.`` free, ``+`` junction, a digit is the end of a car's id."""
-        lines = [f"traffic, step {self.clock[lane]}"]
+        lines = [f"traffic, step {self.clock[env_id]}"]
         for road in range(self.lights + 1):
             before_junction = (self.map.junction[road] >= 0) & (self.map.distance[road] == 1)
             cells = ["+" if j else "." for j in np.roll(before_junction, 1)[: self.map.length[road]]]
-            for seat in np.flatnonzero(self._driving()[lane] & (self.road[lane] == road)):
-                cells[self.place[lane, seat]] = str(self.name_at[lane, seat] % 10)
+            for seat in np.flatnonzero(self._driving()[env_id] & (self.road[env_id] == road)):
+                cells[self.place[env_id, seat]] = str(self.name_at[env_id, seat] % 10)
             lines.append(f"{'avenue  ' if road == AVENUE else f'street {road - 1}'} {''.join(cells)}")
-        for light, green in enumerate(self.street_green[lane]):
-            dark = " (dark)" if self.dark[lane, light] else ""
+        for light, green in enumerate(self.street_green[env_id]):
+            dark = " (dark)" if self.dark[env_id, light] else ""
             lines.append(f"traffic_light_{light}: {'street' if green else 'avenue'} has green{dark}")
         return "\n".join(lines)
 
 
-def _kind(pattern: str, seats: int) -> Kind:
+def _kind(pattern: str, seats: int) -> AgentType:
     """Cars and lights both see five numbers and choose one of two actions."""
     names = tuple(f"{pattern}[{i}]" for i in range(seats))
-    return Kind(pattern, names, spaces.Box(0, 1, (5,), np.float32), spaces.Discrete(2))
+    return AgentType(pattern, names, spaces.Box(0, 1, (5,), np.float32), spaces.Discrete(2))

@@ -15,7 +15,7 @@ from gymnasium import spaces
 from pydantic import Field
 
 from marl.config import Config
-from marl.data.task import Array, Bools, Floats, Ints, Kind, number_seats
+from marl.data.task import AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.batched import NativeEnv
 
 AGENTS = ("agent_0", "agent_1")
@@ -60,7 +60,7 @@ class TwoStepGames(NativeEnv):
         self.deterministic = not self.config.actions_are_logits
         self.payoff = np.zeros((3, 2, 2), np.float32)
         self.payoff[SAFE], self.payoff[RISKY] = self.config.safe_payoff, self.config.risky_payoff
-        self.kinds = number_seats([Kind("agent", AGENTS, self._observation_space(), self._action_space())])
+        self.kinds = number_seats([AgentType("agent", AGENTS, self._observation_space(), self._action_space())])
         self.where = np.zeros(num_envs, np.int64)
         self.steps = np.zeros(num_envs, np.int64)
         self._states = np.eye(3, dtype=np.float32)
@@ -77,12 +77,12 @@ class TwoStepGames(NativeEnv):
             return spaces.Box(-np.inf, np.inf, (2,), np.float32)
         return spaces.Discrete(2)
 
-    def _start(self, lanes: Ints, seeds: Ints) -> None:
-        self.where[lanes] = FIRST
-        self.steps[lanes] = 0
+    def _start(self, env_ids: Ints, seeds: Ints) -> None:
+        self.where[env_ids] = FIRST
+        self.steps[env_ids] = 0
         if self.config.actions_are_logits:
-            for lane, seed in zip(lanes, seeds, strict=True):
-                self.luck[lane] = np.random.default_rng(int(seed)).random((2, 2))
+            for env_id, seed in zip(env_ids, seeds, strict=True):
+                self.luck[env_id] = np.random.default_rng(int(seed)).random((2, 2))
 
     def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
         moves = self._moves(actions[0])
@@ -98,8 +98,8 @@ class TwoStepGames(NativeEnv):
             return actions.astype(np.int64, copy=False)
         first, second = actions[..., 0].astype(np.float64), actions[..., 1].astype(np.float64)
         chance_of_second = 1.0 / (1.0 + np.exp(np.clip(first - second, -700, 700)))
-        lanes = np.arange(self.num_envs)
-        return (self.luck[lanes, np.minimum(self.steps, 1)] < chance_of_second).astype(np.int64)
+        env_ids = np.arange(self.num_envs)
+        return (self.luck[env_ids, np.minimum(self.steps, 1)] < chance_of_second).astype(np.int64)
 
     def _view(self) -> tuple[Sequence[Array], Sequence[Bools], Bools, Floats]:
         present = np.ones((self.num_envs, 2), bool)
@@ -118,7 +118,7 @@ class TwoStepGames(NativeEnv):
             sights[RISKY] = sights[SAFE]  # the training state still tells them apart
         return sights
 
-    def render(self, lane: int) -> str:
-        state = ("first state", "safe branch", "risky branch")[self.where[lane]]
-        table = "\n".join(" ".join(f"{x:4g}" for x in row) for row in self.payoff[self.where[lane]])
+    def render(self, env_id: int) -> str:
+        state = ("first state", "safe branch", "risky branch")[self.where[env_id]]
+        table = "\n".join(" ".join(f"{x:4g}" for x in row) for row in self.payoff[self.where[env_id]])
         return f"two-step game, {state}; team reward by (agent_0, agent_1):\n{table}"

@@ -1,1 +1,1 @@
-"""Levels that set goals for each other over a base world."""
+"""Levels that set goals for each other over a base env."""

@@ -14,7 +14,7 @@ from marl.errors import ConfigError, did_you_mean
 from marl.storage import make_folder, storing
 
 Command: TypeAlias = Mapping[str, Sequence[str]]
-"""Commander to subordinates. Those who command nobody are agents of the base world."""
+"""Commander to subordinates. Those who command nobody are agents of the base env."""
 
 KEPT = "*?[]"  # have a meaning in patterns of agent ids
 
@@ -52,8 +52,8 @@ def _check_names(levels: Sequence[str], agents: Sequence[AgentID]) -> None:
         raise ConfigError(f"levels: got {len(levels)}; a hierarchy has at least two, such as top_level and low_level.")
     if not agents:
         raise ConfigError(
-            "the base world does not know its agents in advance (no possible_agents), so nobody can be put in command of "
-            "them. Give the base world possible_agents."
+            "the base env does not know its agents in advance (no possible_agents), so nobody can be put in command of "
+            "them. Give the base env possible_agents."
         )
     for a in levels:
         for b in levels:
@@ -67,7 +67,7 @@ def _check_names(levels: Sequence[str], agents: Sequence[AgentID]) -> None:
 def _check_structure(given: nx.DiGraph[str], command: Command, agents: Sequence[AgentID]) -> None:
     for boss, names in command.items():
         if boss in agents:
-            raise ConfigError(f"command: {boss!r} is an agent of the base world and cannot command. Name a commander.")
+            raise ConfigError(f"command: {boss!r} is an agent of the base env and cannot command. Name a commander.")
         if not names:
             raise ConfigError(f"command: {boss!r} commands nobody. Give it subordinates, or leave it out.")
         twice = [name for name in names if names.count(name) > 1]
@@ -84,7 +84,7 @@ def _check_structure(given: nx.DiGraph[str], command: Command, agents: Sequence[
             )
         if given.out_degree(name) == 0 and name not in agents:
             raise ConfigError(
-                f"command: {name!r} commands nobody and is no agent of the base world ({', '.join(agents)})."
+                f"command: {name!r} commands nobody and is no agent of the base env ({', '.join(agents)})."
                 f"{did_you_mean(name, agents)}"
             )
     lost = [agent for agent in agents if agent not in given]

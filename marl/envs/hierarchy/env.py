@@ -1,13 +1,13 @@
-"""Hierarchies: commanders that set goals, on their own clocks, over a base world that knows nothing of it.
+"""Hierarchies: commanders that set goals, on their own clocks, over a base env that knows nothing of it.
 
-``HierarchicalEnv`` holds a *post* for each commander and for each agent of the base world. A post is filled by one
+``HierarchicalEnv`` holds a *post* for each commander and for each agent of the base env. A post is filled by one
 agent after another, ``low_level_0``, ``low_level_1``, ...: each is born with a goal and ends with it, so what one goal
 earned never reaches the next. The first level has no goal and lives as long as its base agents do.
 
-A commander decides in a step of its own, in which the base world stands still; then those below it are asked, with the
+A commander decides in a step of its own, in which the base env stands still; then those below it are asked, with the
 goal in their observation. It is asked again when the goal has been reached (the subordinate is terminated) or its time
 is over (truncated): a goal lasts at most ``horizon`` decisions of the subordinate. For the last level these are steps of
-the base world, for a middle level the goals that it sets itself, counted for each of its own subordinates.
+the base env, for a middle level the goals that it sets itself, counted for each of its own subordinates.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from marl.envs.batched import State
 from marl.envs.chance import hand_on_chance
 from marl.envs.hierarchy.command_graph import command_graph, draw_graph
 from marl.envs.hierarchy.positions import Flattener, Post, build_posts
+from marl.envs.tasks import hand_on_tasks
 from marl.envs.vector.env_errors import reset_pair, step_result
 from marl.envs.vector.layout import MASK, state_width
-from marl.envs.tasks import hand_on_tasks
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -47,13 +47,13 @@ class LevelConfig(Config):
         None,
         description="Goals that it can set: features, changes, ... (docs/hierarchy.md), or package.module:Class.",
     )
-    extrinsic: float = Field(0.0, description="Weight of the base world's reward in this level's own.")
+    extrinsic: float = Field(0.0, description="Weight of the base env's reward in this level's own.")
 
 
 class HierarchyConfig(Config):
     """Keys of the wrapper ``hierarchy``."""
 
-    levels: list[LevelConfig] = Field(min_length=2, description="From the top down; the last one plays the base world.")
+    levels: list[LevelConfig] = Field(min_length=2, description="From the top down; the last one plays the base env.")
     features: list[NonNegativeInt] = Field([], description="Features of goals that name none of their own.")
     command: dict[str, list[str]] = Field(
         {},
@@ -69,16 +69,14 @@ class HierarchyConfig(Config):
         if last.horizon is not None or last.goals is not None:
             raise ValueError(f"level {last.name!r} is the last one: it commands nobody and has no horizon and no goals")
         if self.levels[0].extrinsic:
-            raise ValueError(
-                f"level {self.levels[0].name!r} is the first one: it is always paid the base world's reward"
-            )
+            raise ValueError(f"level {self.levels[0].name!r} is the first one: it is always paid the base env's reward")
         return self
 
 
 class HierarchicalEnv(MultiAgentEnv):
-    """A base world under command. Base agents have to be known in advance.
+    """A base env under command. Base agents have to be known in advance.
 
-    Rewards, in the step in which the base world pays: the first level gets what the base agents below it get; lower
+    Rewards, in the step in which the base env pays: the first level gets what the base agents below it get; lower
     levels get what their goal pays (``Goals.reward``), plus ``extrinsic`` times what the base agents below them get.
     """
 
@@ -110,12 +108,12 @@ class HierarchicalEnv(MultiAgentEnv):
         self._masks: dict[AgentID, Array] = {}
         self._infos: Mapping[AgentID, Info] = {}
         self._alive: set[AgentID] = set()  # base agents
-        self._asked: list[AgentID] = []  # base agents that the base world waits for
+        self._asked: list[AgentID] = []  # base agents that the base env waits for
         self._orders: dict[Post, Post] = {}  # commanders that decide next, and for whom
         for post in self.posts:
             post.clear()
 
-    # -- what the world is -----------------------------------------------------------------------------------------
+    # -- what the env is -----------------------------------------------------------------------------------------
 
     def observation_space(self, agent: AgentID) -> AnySpace:
         return self._by_name[agent.rpartition("_")[0]].observation_space
@@ -163,7 +161,7 @@ class HierarchicalEnv(MultiAgentEnv):
         return StepResult(obs, {}, {}, {}, infos)
 
     def _look(self, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Info]) -> None:
-        """Remember what the base world shows."""
+        """Remember what the base env shows."""
         self._infos = infos
         for agent, value in obs.items():
             flatten = self._flatten[agent]
@@ -179,7 +177,7 @@ class HierarchicalEnv(MultiAgentEnv):
                     post.welcome(agent, self._views[agent])
 
     def _ask(self) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
-        """Commanders whose subordinates need a goal; where nobody needs one, the workers that the base world waits for."""
+        """Commanders whose subordinates need a goal; where nobody needs one, the workers that the base env waits for."""
         self._orders = {}
         for agent in self._asked:
             post = self._worker[agent]
@@ -195,7 +193,7 @@ class HierarchicalEnv(MultiAgentEnv):
         return obs, {post.agent: self._infos.get(agent) or {} for agent, post in workers.items()}
 
     def _play(self, actions: dict[AgentID, Action]) -> StepResult:
-        """One step of the base world."""
+        """One step of the base env."""
         workers = {agent: self._worker[agent] for agent in self._asked}
         chosen = {agent: actions[post.agent] for agent, post in workers.items()}
         for post in workers.values():
@@ -235,7 +233,7 @@ class HierarchicalEnv(MultiAgentEnv):
     ) -> tuple[Flags, Flags, dict[AgentID, Obs]]:
         """End those whose goal was reached, whose time is over, or whose commander or base agents are gone.
 
-        Gives both flags and the last observations; an end of base agents that the base world did not show is not shown.
+        Gives both flags and the last observations; an end of base agents that the base env did not show is not shown.
         """
         cut: dict[Post, bool] = {}  # those that end; True: truncated
         for post in reversed(self.posts):  # from below: a commander's time is over when it would have to decide again
@@ -262,7 +260,7 @@ class HierarchicalEnv(MultiAgentEnv):
     def _needs_goal(self, post: Post, ending: Mapping[Post, bool]) -> bool:
         return (not post.lives or post in ending) and not self._alive.isdisjoint(post.members)
 
-    # -- resuming, where the base world can ------------------------------------------------------------------------
+    # -- resuming, where the base env can ------------------------------------------------------------------------
 
     def _get_state(self) -> State:
         return {
@@ -287,7 +285,7 @@ class HierarchicalEnv(MultiAgentEnv):
 
 
 def _where() -> str:
-    return "the base world of a hierarchy"
+    return "the base env of a hierarchy"
 
 
 def _agents_of(base: MultiAgentEnv) -> tuple[AgentID, ...]:

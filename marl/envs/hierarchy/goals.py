@@ -68,7 +68,7 @@ class ChangeConfig(Config):
         1.0, description="Reward for the whole way, paid in proportion to what is gained."
     )
     bonus: float = Field(1.0, description="Reward for reaching the goal.")
-    step_cost: NonNegativeFloat = Field(0.01, description="Taken off in each step of the base world.")
+    step_cost: NonNegativeFloat = Field(0.01, description="Taken off in each step of the base env.")
 
 
 class Changes(Goals):

@@ -46,7 +46,7 @@ class Flattener:
     def __call__(self, value: Obs) -> Array:
         inner = value if self.key is None else value[self.key]
         flat = inner if self.is_box else spaces.flatten(self.space, inner)
-        return np.array(flat, np.float32).reshape(-1)  # a copy: the base world may go on writing into its own
+        return np.array(flat, np.float32).reshape(-1)  # a copy: the base env may go on writing into its own
 
 
 @dataclass(slots=True)

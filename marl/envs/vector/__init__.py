@@ -1,1 +1,1 @@
-"""From dict worlds to arrays and back, checked on the way."""
+"""From dict envs to arrays and back, checked on the way."""

@@ -1,4 +1,4 @@
-"""Who sits where in one copy of a dict world."""
+"""Who sits where in one copy of a dict env."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Seating:
             self.free[_pattern(name)].append(seat)
 
     def check_known(self, agent: AgentID, where: str) -> str:
-        """The pattern of an agent; an agent that the world never named is an error."""
+        """The pattern of an agent; an agent that the env never named is an error."""
         pattern = None if self.fixed else pattern_of(agent, list(self.max_agents))
         if pattern is None:
             known = list(self.seat_of) if self.fixed else list(self.max_agents)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
-from marl.data.task import Array, Kind
+from marl.data.task import AgentType, Array
 
 ROUNDING = 1e-6  # relative to the bound, and to 1 where it is smaller
 
 
-def stored_bounds(kind: Kind) -> tuple[Array, Array]:
+def stored_bounds(kind: AgentType) -> tuple[Array, Array]:
     """Lowest and highest value of each number of a stored observation, a little wider than the space because of rounding."""
     space = kind.observation_space
     if isinstance(space, spaces.Discrete):

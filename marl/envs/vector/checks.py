@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from marl.data.task import Array, Bools, Kind
-from marl.envs.batched import BatchedEnv, Frame
+from marl.data.task import AgentType, Array, Bools
+from marl.envs.batched import BatchedEnv, StepOutput
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import EnvError
 
@@ -22,23 +22,23 @@ PLAIN = ("present", "rewards", "terminated", "truncated", "blind")  # arrays wit
 class FrameCheck:
     """Ends the run at the first number that no learner can use, and says whose it was.
 
-    Frames of lifted dict worlds have the right shapes by construction.
+    Frames of lifted dict envs have the right shapes by construction.
     """
 
-    def __init__(self, world: BatchedEnv) -> None:
-        self.world = world
-        self._lifted = isinstance(world, DictVector)
+    def __init__(self, env: BatchedEnv) -> None:
+        self.env = env
+        self._lifted = isinstance(env, DictVector)
         self._shapes: object = None  # of a frame that was found to be right
-        self._tops = [_tiled(largest_choices(kind), (world.num_envs, kind.size, 1)) for kind in world.kinds]
-        self._floats = [np.issubdtype(np.dtype(kind.obs_dtype), np.floating) for kind in world.kinds]
+        self._tops = [_tiled(largest_choices(kind), (env.num_envs, kind.size, 1)) for kind in env.kinds]
+        self._floats = [np.issubdtype(np.dtype(kind.obs_dtype), np.floating) for kind in env.kinds]
 
-    def look(self, frame: Frame, where: Callable[[int], str]) -> None:
+    def look(self, frame: StepOutput, where: Callable[[int], str]) -> None:
         """``where`` tells env, worker, copy and step of a lane."""
         self.look_at_shapes(frame, where)
         if not finite(frame.rewards):
-            lane, seat = _first(~np.isfinite(frame.rewards))
+            env_id, seat = _first(~np.isfinite(frame.rewards))
             raise EnvError(
-                f"{where(lane)}: the reward of agent {self.world.agent_at(lane, seat)!r} is {frame.rewards[lane, seat]}. "
+                f"{where(env_id)}: the reward of agent {self.env.agent_at(env_id, seat)!r} is {frame.rewards[env_id, seat]}. "
                 f"{FINITE}"
             )
         for k, (column, top) in enumerate(zip(frame.obs, self._tops, strict=True)):
@@ -48,13 +48,15 @@ class FrameCheck:
             elif top is not None and np.count_nonzero(
                 column.view(np.uint64) > top
             ):  # a negative number is a huge one there
-                remedy = f"Its space is {self.world.kinds[k].observation_space}: make the two agree."
+                remedy = f"Its space is {self.env.kinds[k].observation_space}: make the two agree."
                 self._refuse(k, column, column.view(np.uint64) > top, "is not in its space: it holds", remedy, where)
         if frame.state.size and not finite(frame.state):
-            lane, place = _first(~np.isfinite(frame.state))
-            raise EnvError(f"{where(lane)}: entry {place} of the global state is {frame.state[lane, place]}. {FINITE}")
+            env_id, place = _first(~np.isfinite(frame.state))
+            raise EnvError(
+                f"{where(env_id)}: entry {place} of the global state is {frame.state[env_id, place]}. {FINITE}"
+            )
 
-    def look_at_shapes(self, frame: Frame, where: Callable[[int], str]) -> None:
+    def look_at_shapes(self, frame: StepOutput, where: Callable[[int], str]) -> None:
         if self._lifted:
             return
         try:
@@ -65,15 +67,15 @@ class FrameCheck:
         except AttributeError:
             shapes = None
         if shapes is None or shapes != self._shapes:
-            for text in misshapen(self.world, frame):
+            for text in misshapen(self.env, frame):
                 raise EnvError(f"{where(0)}: {text}")
             self._shapes = shapes
 
     def _refuse(self, k: int, column: Array, bad: Bools, verb: str, remedy: str, where: Callable[[int], str]) -> None:
-        lane, column_seat, place = _first(bad)
-        agent = self.world.agent_at(lane, self.world.kinds[k].first_seat + column_seat)
+        env_id, column_seat, place = _first(bad)
+        agent = self.env.agent_at(env_id, self.env.kinds[k].first_seat + column_seat)
         raise EnvError(
-            f"{where(lane)}: the observation of agent {agent!r} {verb} {column[lane, column_seat, place]} at place {place}. "
+            f"{where(env_id)}: the observation of agent {agent!r} {verb} {column[env_id, column_seat, place]} at place {place}. "
             f"{remedy}"
         )
 
@@ -84,24 +86,24 @@ def finite(numbers: Array) -> bool:
     return math.isfinite(np.vdot(flat, flat)) or bool(np.isfinite(flat).all())
 
 
-def misshapen(world: BatchedEnv, frame: object) -> Iterator[str]:
+def misshapen(env: BatchedEnv, frame: object) -> Iterator[str]:
     """What is wrong with the sizes and types of a frame's arrays."""
-    if not isinstance(frame, Frame):
-        yield f"the world returned a {type(frame).__name__}; expected a marl.Frame."
+    if not isinstance(frame, StepOutput):
+        yield f"the env returned a {type(frame).__name__}; expected a marl.StepOutput."
         return
-    lanes = world.num_envs
-    cells = (lanes, sum(kind.size for kind in world.kinds))
-    wanted = {**dict.fromkeys(PLAIN, cells), "over": (lanes,), "state": (lanes, world.state_size)}
+    env_ids = env.num_envs
+    cells = (env_ids, sum(kind.size for kind in env.kinds))
+    wanted = {**dict.fromkeys(PLAIN, cells), "over": (env_ids,), "state": (env_ids, env.state_size)}
     for name, shape in wanted.items():
         if np.shape(getattr(frame, name)) != shape:
             yield f"frame.{name} has shape {np.shape(getattr(frame, name))}, expected {shape}."
     for name in ("obs", "legal"):
         columns = getattr(frame, name)
-        if len(columns) != len(world.kinds):
-            yield f"frame.{name} has {len(columns)} arrays, expected {len(world.kinds)}: one per kind of agent."
+        if len(columns) != len(env.kinds):
+            yield f"frame.{name} has {len(columns)} arrays, expected {len(env.kinds)}: one per kind of agent."
             continue
-        for k, kind in enumerate(world.kinds):
-            expected = (lanes, kind.size, kind.obs_width if name == "obs" else kind.legal_width)
+        for k, kind in enumerate(env.kinds):
+            expected = (env_ids, kind.size, kind.obs_width if name == "obs" else kind.legal_width)
             if np.shape(columns[k]) != expected:
                 yield f"frame.{name}[{k}] has shape {np.shape(columns[k])}, expected {expected} for kind {kind.name!r}."
             elif name == "obs" and not _fits(columns[k].dtype, np.dtype(kind.obs_dtype)):
@@ -113,7 +115,7 @@ def _fits(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     return given == wanted or (given.kind == "f" and wanted.kind == "f")
 
 
-def largest_choices(kind: Kind) -> NDArray[np.uint64] | None:
+def largest_choices(kind: AgentType) -> NDArray[np.uint64] | None:
     """Per number of a stored observation the largest one that its network can show; None where any number will do."""
     space = kind.observation_space
     if isinstance(space, spaces.Discrete):

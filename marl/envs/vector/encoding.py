@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from marl.data.task import AgentID, AnySpace, Array, Bools, Kind
+from marl.data.task import AgentID, AgentType, AnySpace, Array, Bools
 from marl.envs.base import Obs
 from marl.envs.vector.env_errors import Where
 from marl.envs.vector.layout import MASK, encoder, obs_key
@@ -17,9 +17,9 @@ BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowE
 
 
 class Reader:
-    """Reads what agents of ``kind`` are shown; ``given`` is the space as the world announces it, with its envelope."""
+    """Reads what agents of ``kind`` are shown; ``given`` is the space as the env announces it, with its envelope."""
 
-    def __init__(self, kind: Kind, given: AnySpace) -> None:
+    def __init__(self, kind: AgentType, given: AnySpace) -> None:
         self.kind = kind
         self.encode = encoder(kind.observation_space)
         self.key = obs_key(given)
@@ -86,7 +86,7 @@ class Reader:
         return row
 
 
-def can_act(kind: Kind, legal: Bools) -> Bools:
+def can_act(kind: AgentType, legal: Bools) -> Bools:
     """Which rows of masks ``[N, legal_width]`` allow at least one option of every choice."""
     if len(kind.columns.choices) == 1:
         return np.asarray(legal.any(axis=1))

@@ -1,4 +1,4 @@
-"""What a user's world answers, checked before anybody relies on it. Every error names env, worker, copy and step."""
+"""What a user's env answers, checked before anybody relies on it. Every error names env, worker, copy and step."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def guarded(call: Callable[[], Any], verb: str, where: Where) -> Any:
         raise EnvError(f"{where()}: {verb} raised {type(error).__name__}: {error}{line_of_code(error)}") from error
 
 
-def close_all(worlds: Iterable[Any], name: str) -> None:
-    """Close envs or worlds. What goes wrong is a warning: all results are in, and they must not be lost for it."""
+def close_all(envs: Iterable[Any], name: str) -> None:
+    """Close envs or envs. What goes wrong is a warning: all results are in, and they must not be lost for it."""
     failed: list[BaseException] = []
-    for world in worlds:
+    for env in envs:
         try:
-            world.close()
+            env.close()
         except BaseException as error:
             let_through(error)
             failed.append(error)
@@ -49,7 +49,7 @@ def close_all(worlds: Iterable[Any], name: str) -> None:
 
 
 def line_of_code(error: BaseException) -> str:
-    """`` (at world.py:12, in step: x = 1 / 0)``: the last line of the user's own code, which is where to look first."""
+    """`` (at env.py:12, in step: x = 1 / 0)``: the last line of the user's own code, which is where to look first."""
     frames = traceback.extract_tb(error.__traceback__)
     outside = [frame for frame in frames if not frame.filename.startswith(MARL)]
     own = [frame for frame in outside if not any(part in frame.filename for part in LIBRARIES)]
@@ -91,7 +91,7 @@ def wrong_step(answer: object) -> str:
     if not isinstance(answer, tuple) or len(answer) != 5:
         size = f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
         return (
-            f"step returned {size}; {expected} A world with one `done` dict: return it as terminated, and {{}} as "
+            f"step returned {size}; {expected} An env with one `done` dict: return it as terminated, and {{}} as "
             "truncated."
         )
     name, part = next((n, p) for n, p in zip(PARTS, answer, strict=True) if not isinstance(p, Mapping))

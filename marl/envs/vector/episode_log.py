@@ -1,4 +1,4 @@
-"""How an episode in the middle comes back after a restart: the world's own state, or its seed and action log."""
+"""How an episode in the middle comes back after a restart: the env's own state, or its seed and action log."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 from marl.data.task import AgentID, Array
 from marl.envs.base import Action, MultiAgentEnv
 from marl.envs.batched import State
-from marl.envs.tasks import Told
+from marl.envs.tasks import TaskMemory
 
-LONGEST_REPLAY = 10_000  # env steps; a longer episode of a world without get_state is started anew
+LONGEST_REPLAY = 10_000  # env steps; a longer episode of an env without get_state is started anew
 
 
 class EpisodeLog:
     """One lane's way back into its running episode.
 
-    A world with ``get_state``/``set_state`` is asked for its state. Any other world is reset with the same seed and
+    An env with ``get_state``/``set_state`` is asked for its state. Any other env is reset with the same seed and
     given the same actions again; a fingerprint of what it shows then tells whether it really repeated itself.
     """
 
@@ -30,15 +30,15 @@ class EpisodeLog:
         self.options: Mapping[str, Any] = {}  # of the reset; kept in memory only, training resets without any
         self.steps = 0
         self.actions: list[dict[AgentID, Action]] = []
-        self.told_first: Told = {}  # before the reset
+        self.told_first: TaskMemory = {}  # before the reset
         self.told_later: list[tuple[int, str, Any]] = []  # after so many steps, by which method, what
 
-    def start(self, seed: int, told: Told | None = None, options: Mapping[str, Any] | None = None) -> None:
+    def start(self, seed: int, told: TaskMemory | None = None, options: Mapping[str, Any] | None = None) -> None:
         self.seed, self.steps, self.actions, self.options = seed, 0, [], options or {}
         self.told_first, self.told_later = dict(told or {}), []
 
     def note_task(self, verb: str, task: Any) -> None:
-        """The world was told something in the middle of its episode."""
+        """The env was told something in the middle of its episode."""
         if self.seed is not None and not self.has_state:
             self.told_later.append((self.steps, verb, task))
 
@@ -57,12 +57,12 @@ class EpisodeLog:
         return {**common, "actions": log, "told_first": dict(self.told_first), "told_later": list(self.told_later)}
 
     def adopt(self, saved: State) -> None:
-        """Give a world of its own state that state back."""
+        """Give an env of its own state that state back."""
         self.seed, self.steps = saved["seed"], saved["steps"]
         self.env.set_state(saved["state"])  # type: ignore[attr-defined]
 
     def replayed(self, saved: State) -> Iterator[dict[AgentID, Action]]:
-        """The logged actions, as the world took them."""
+        """The logged actions, as the env took them."""
         for step in saved["actions"]:
             yield {agent: self._native(agent, action) for agent, action in step}
 
@@ -72,7 +72,7 @@ class EpisodeLog:
 
 
 def fingerprint(arrays: Sequence[Array]) -> str:
-    """A short hash of what the world shows."""
+    """A short hash of what the env shows."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())

@@ -1,4 +1,4 @@
-"""Which agents a dict world has, sorted into kinds of equal spaces, and how their values become rows of arrays."""
+"""Which agents a dict env has, sorted into kinds of equal spaces, and how their values become rows of arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
-from marl.data.task import AgentID, AnySpace, Array, Kind, number_seats
+from marl.data.task import AgentID, AgentType, AnySpace, Array, number_seats
 from marl.envs.base import ENV_STATE, MultiAgentEnv, Obs
 from marl.errors import EnvError
 
@@ -18,8 +18,8 @@ MASK = "action_mask"
 Encoder: TypeAlias = Callable[[Obs], Any]
 
 
-def kinds_of(env: MultiAgentEnv) -> tuple[Kind, ...]:
-    """Agents with equal spaces are one kind, in the order in which the world names them."""
+def kinds_of(env: MultiAgentEnv) -> tuple[AgentType, ...]:
+    """Agents with equal spaces are one kind, in the order in which the env names them."""
     seats = _seats(env)
     if not seats:
         raise EnvError(
@@ -38,7 +38,7 @@ def kinds_of(env: MultiAgentEnv) -> tuple[Kind, ...]:
             found.append((observation, action, masked, [name]))
     names = kind_names([agents for *_, agents in found])
     return number_seats(
-        [Kind(name, tuple(a), obs, act, masked) for name, (obs, act, masked, a) in zip(names, found, strict=True)]
+        [AgentType(name, tuple(a), obs, act, masked) for name, (obs, act, masked, a) in zip(names, found, strict=True)]
     )
 
 
@@ -129,7 +129,7 @@ def obs_key(space: AnySpace) -> str | None:
 
 
 def encoder(space: AnySpace) -> Encoder:
-    """From an observation as the world gives it to something that fits a row of ``obs_width`` numbers.
+    """From an observation as the env gives it to something that fits a row of ``obs_width`` numbers.
 
     Choices count from 0. What is not in the space raises one of the errors of Python, or gives a row that does not fit.
     """

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from marl.data.batch import MultiAgentBatch
-from marl.data.task import AgentID, Array, Bools, Kind
+from marl.data.task import AgentID, AgentType, Array, Bools
 from marl.envs.batched import BatchedEnv
 from marl.envs.vector.bounds import stored_bounds
 from marl.envs.vector.checks import FINITE, finite, largest_choices
@@ -20,28 +20,30 @@ VIEWS = (("obs", 0), ("new_obs", 1))  # columns with observations, and how many 
 class GridCheck:
     """Ends the run at the first bad number of a grid, before anybody learns from it, and says whose it was."""
 
-    def __init__(self, world: BatchedEnv, worker_index: int) -> None:
-        self.world, self.worker_index = world, worker_index
-        seats = [(kind, (world.num_envs * kind.size,)) for kind in world.kinds]
+    def __init__(self, env: BatchedEnv, worker_index: int) -> None:
+        self.env, self.worker_index = env, worker_index
+        seats = [(kind, (env.num_envs * kind.size,)) for kind in env.kinds]
         self._tops = [None if (top := largest_choices(kind)) is None else np.tile(top, times) for kind, times in seats]
-        self._floats = [np.issubdtype(np.dtype(kind.obs_dtype), np.floating) for kind in world.kinds]
-        self._bounds = [_told(kind) for kind in world.kinds]
+        self._floats = [np.issubdtype(np.dtype(kind.obs_dtype), np.floating) for kind in env.kinds]
+        self._bounds = [_told(kind) for kind in env.kinds]
 
     def numbers(self, batch: MultiAgentBatch) -> None:
         """NaN, infinity and choices that do not exist."""
         rewards = batch.rewards[batch.context :]
         if not finite(rewards):
-            for row, lane, seat in _first(~np.isfinite(rewards)):
-                who, value = self._agent(lane, seat), rewards[row, lane, seat]
-                raise EnvError(f"{self._where(batch, row, lane, 1)}: the reward of agent {who!r} is {value}. {FINITE}")
-        for k in range(len(self.world.kinds)):
+            for row, env_id, seat in _first(~np.isfinite(rewards)):
+                who, value = self._agent(env_id, seat), rewards[row, env_id, seat]
+                raise EnvError(
+                    f"{self._where(batch, row, env_id, 1)}: the reward of agent {who!r} is {value}. {FINITE}"
+                )
+        for k in range(len(self.env.kinds)):
             for name, later in VIEWS:
                 self._look_at_sights(batch, k, name, later)
         for state, later in ((batch.state, 0), (batch.new_state, 1)):
             if state.size and not finite(state[batch.context :]):
-                for row, lane, place in _first(~np.isfinite(state[batch.context :])):
-                    value = state[batch.context + row, lane, place]
-                    where = self._where(batch, row, lane, later)
+                for row, env_id, place in _first(~np.isfinite(state[batch.context :])):
+                    value = state[batch.context + row, env_id, place]
+                    where = self._where(batch, row, env_id, later)
                     raise EnvError(f"{where}: entry {place} of the global state is {value}. {FINITE}")
 
     def _look_at_sights(self, batch: MultiAgentBatch, k: int, name: str, later: int) -> None:
@@ -52,7 +54,7 @@ class GridCheck:
         elif top is not None:
             outside = shown.reshape(len(shown), -1).view(np.uint64) > top  # a negative number is a huge one there
             if np.count_nonzero(outside):
-                remedy = f"Its space is {self.world.kinds[k].observation_space}: make the two agree."
+                remedy = f"Its space is {self.env.kinds[k].observation_space}: make the two agree."
                 outside = outside.reshape(shown.shape)
                 self._refuse(batch, k, shown, outside, later, "is not in its space: it holds", remedy)
 
@@ -63,34 +65,34 @@ class GridCheck:
             if bounds is None or not shown.size or _all_inside(shown.reshape(-1, shown.shape[-1]), *bounds):
                 continue
             low, high = bounds
-            asked = batch.present[batch.context :, :, self.world.kinds[k].seats]  # cells of absent agents mean nothing
+            asked = batch.present[batch.context :, :, self.env.kinds[k].seats]  # cells of absent agents mean nothing
             outside = ((shown < low) | (shown > high)) & asked[..., None]
             for *_, place in _first(outside):
                 remedy = (
                     f"Expected {low[place]:.6g} to {high[place]:.6g}. Widen the bounds (np.inf is fine), or cut the "
                     "observation with np.clip; check_bounds: false trains on it as it is."
                 )
-                space = self.world.kinds[k].observation_space
+                space = self.env.kinds[k].observation_space
                 self._refuse(batch, k, shown, outside, 0, f"is not in its space {space}: it holds", remedy)
 
     def _refuse(
         self, batch: MultiAgentBatch, k: int, shown: Array, bad: Bools, later: int, verb: str, remedy: str
     ) -> None:
-        for row, lane, column, place in _first(bad):
-            who, value = self._agent(lane, self.world.kinds[k].first_seat + column), shown[row, lane, column, place]
-            where = self._where(batch, row, lane, later)
+        for row, env_id, column, place in _first(bad):
+            who, value = self._agent(env_id, self.env.kinds[k].first_seat + column), shown[row, env_id, column, place]
+            where = self._where(batch, row, env_id, later)
             raise EnvError(f"{where}: the observation of agent {who!r} {verb} {value:g} at place {place}. {remedy}")
 
-    def _where(self, batch: MultiAgentBatch, row: int, lane: int, later: int) -> str:
-        step = batch.t[batch.context + row, lane] + later
-        return f"env {self.world.name!r}, worker {self.worker_index}, copy {lane}, step {step}"
+    def _where(self, batch: MultiAgentBatch, row: int, env_id: int, later: int) -> str:
+        step = batch.t[batch.context + row, env_id] + later
+        return f"env {self.env.name!r}, worker {self.worker_index}, copy {env_id}, step {step}"
 
-    def _agent(self, lane: int, seat: int) -> AgentID:
+    def _agent(self, env_id: int, seat: int) -> AgentID:
         """Who sits there; where seats change hands, who sat there in that row is not known any more."""
-        return self.world.agent_at(lane, seat) if self.world.fixed_seats else self.world.seat_names[seat]
+        return self.env.agent_at(env_id, seat) if self.env.fixed_seats else self.env.seat_names[seat]
 
 
-def _told(kind: Kind) -> tuple[Array, Array] | None:
+def _told(kind: AgentType) -> tuple[Array, Array] | None:
     """Bounds that say something: choices are looked at apart, and a type such as uint8 may keep them by itself."""
     if isinstance(kind.observation_space, spaces.Discrete | spaces.MultiDiscrete):
         return None

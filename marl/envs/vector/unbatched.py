@@ -1,4 +1,4 @@
-"""The dict API of a natively batched world: one lane of it, as a ``MultiAgentEnv``."""
+"""The dict API of a natively batched env: one lane of it, as a ``MultiAgentEnv``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gymnasium import spaces
 from marl.data.actions import action_encoder
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import ALL, ENV_STATE, Action, Info, MultiAgentEnv, Obs, StepResult
-from marl.envs.batched import BatchedEnv, Frame, NativeEnv, State
+from marl.envs.batched import BatchedEnv, NativeEnv, State, StepOutput
 from marl.envs.chance import CHANCE, Outcome, nothing_random
 from marl.envs.games.cards.dealt import DealtEnv
 from marl.envs.vector.layout import MASK, pattern_of
@@ -21,38 +21,38 @@ class SingleLane(MultiAgentEnv):
     """Plays one lane of a ``BatchedEnv`` through dicts, for scripts, tests and other libraries."""
 
     def __init__(self, create: Callable[[int, Mapping[str, Any]], BatchedEnv], config: Mapping[str, Any] | None = None):
-        self.world = create(1, config or {})
+        self.env = create(1, config or {})
         self.with_state = bool((config or {}).get("separate_state_space", False))
         self._gone: list[AgentID] = []  # ended in the step before
         self._seat_of: dict[AgentID, int] = {}
-        self._place = [(k, i) for k, kind in enumerate(self.world.kinds) for i in range(kind.size)]
-        if self.world.fixed_seats:
-            self.possible_agents = self.world.seat_names
+        self._place = [(k, i) for k, kind in enumerate(self.env.kinds) for i in range(kind.size)]
+        if self.env.fixed_seats:
+            self.possible_agents = self.env.seat_names
         else:
-            names = [name.split("[")[0] for name in self.world.seat_names]
+            names = [name.split("[")[0] for name in self.env.seat_names]
             self.max_agents = {pattern: names.count(pattern) for pattern in dict.fromkeys(names)}
-        self._encode = [action_encoder(kind.action_space) for kind in self.world.kinds]
-        self._state: Array = np.zeros(self.world.state_size, np.float32)
-        self._obs_spaces = [self._observation_space(k) for k in range(len(self.world.kinds))]
-        if type(self.world).set_task is not BatchedEnv.set_task:  # offered only where the world itself does
+        self._encode = [action_encoder(kind.action_space) for kind in self.env.kinds]
+        self._state: Array = np.zeros(self.env.state_size, np.float32)
+        self._obs_spaces = [self._observation_space(k) for k in range(len(self.env.kinds))]
+        if type(self.env).set_task is not BatchedEnv.set_task:  # offered only where the env itself does
             self.set_task = self._set_task
-        if isinstance(self.world, DealtEnv):
+        if isinstance(self.env, DealtEnv):
             self.chance_outcomes = self._deals
-        elif isinstance(self.world, NativeEnv) and self.world.deterministic:
+        elif isinstance(self.env, NativeEnv) and self.env.deterministic:
             self.chance_outcomes = nothing_random
 
     def _observation_space(self, k: int) -> AnySpace:
-        kind = self.world.kinds[k]
+        kind = self.env.kinds[k]
         parts: dict[str, AnySpace] = {}
         if kind.masked:
             parts[MASK] = spaces.MultiBinary(kind.legal_width)
         if self.with_state:
-            parts[ENV_STATE] = spaces.Box(-np.inf, np.inf, (self.world.state_size,), np.float32)
+            parts[ENV_STATE] = spaces.Box(-np.inf, np.inf, (self.env.state_size,), np.float32)
         return spaces.Dict({"obs": kind.observation_space, **parts}) if parts else kind.observation_space
 
     def _kind_of(self, agent: AgentID) -> int:
-        names = self.world.seat_names
-        if self.world.fixed_seats:
+        names = self.env.seat_names
+        if self.env.fixed_seats:
             return self._place[names.index(agent)][0]
         pattern = pattern_of(agent, list(self.max_agents)) or agent
         return self._place[next(i for i, name in enumerate(names) if name.startswith(f"{pattern}["))][0]
@@ -61,7 +61,7 @@ class SingleLane(MultiAgentEnv):
         return self._obs_spaces[self._kind_of(agent)]
 
     def action_space(self, agent: AgentID) -> AnySpace:
-        return self.world.kinds[self._kind_of(agent)].action_space
+        return self.env.kinds[self._kind_of(agent)].action_space
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -70,19 +70,19 @@ class SingleLane(MultiAgentEnv):
         obs = self._observations(self._begin(seed, options or {}), asked_only=True)
         return obs, {agent: {} for agent in obs}
 
-    def _begin(self, seed: int | None, options: Mapping[str, Any]) -> Frame:
-        if CHANCE in options and isinstance(self.world, DealtEnv):
-            return self.world.reset_to(np.array([0]), np.array([options[CHANCE]]))
+    def _begin(self, seed: int | None, options: Mapping[str, Any]) -> StepOutput:
+        if CHANCE in options and isinstance(self.env, DealtEnv):
+            return self.env.reset_to(np.array([0]), np.array([options[CHANCE]]))
         seeds = np.array([np.random.default_rng().integers(2**31) if seed is None else seed])
-        return self.world.reset(np.array([0]), seeds)
+        return self.env.reset(np.array([0]), seeds)
 
     def _deals(self) -> list[tuple[Outcome, float]]:
-        """The world's deals by number; offered only where the world itself lists them."""
-        assert isinstance(self.world, DealtEnv)
-        return [(deal, float(p)) for deal, p in enumerate(self.world.deal_probabilities) if p > 0]
+        """The env's deals by number; offered only where the env itself lists them."""
+        assert isinstance(self.env, DealtEnv)
+        return [(deal, float(p)) for deal, p in enumerate(self.env.deal_probabilities) if p > 0]
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
-        frame = self.world.step(self._columns(actions))
+        frame = self.env.step(self._columns(actions))
         obs = self._observations(frame, asked_only=False)
         rewards = {a: float(frame.rewards[0, s]) for a, s in self._seat_of.items()}
         for _, agent, reward in frame.late:
@@ -97,29 +97,29 @@ class SingleLane(MultiAgentEnv):
         return StepResult(obs, rewards, terminated, truncated, {agent: {} for agent in obs})
 
     def _columns(self, actions: Mapping[AgentID, Action]) -> list[Array]:
-        columns = [np.zeros((1, k.size, *k.action_shape), k.action_dtype) for k in self.world.kinds]
+        columns = [np.zeros((1, k.size, *k.action_shape), k.action_dtype) for k in self.env.kinds]
         for agent, action in actions.items():
             k, i = self._place[self._seat_of[agent]]
             columns[k][0, i] = self._encode[k](action)
         return columns
 
-    def _observations(self, frame: Frame, asked_only: bool) -> dict[AgentID, Obs]:
+    def _observations(self, frame: StepOutput, asked_only: bool) -> dict[AgentID, Obs]:
         """Observations of those who are asked and, after a step, the last ones of those who ended."""
         self._state = np.array(frame.state[0])
         shown = frame.present[0] if asked_only else frame.present[0] | frame.terminated[0] | frame.truncated[0]
-        seats = {self.world.agent_at(0, s): s for s in np.flatnonzero(shown).tolist()}
+        seats = {self.env.agent_at(0, s): s for s in np.flatnonzero(shown).tolist()}
         self._seat_of = {**self._alive(), **seats}
         return {agent: self._observe(frame, seat) for agent, seat in seats.items()}
 
     def _alive(self) -> dict[AgentID, int]:
         """Agents between two decisions keep their seat."""
-        if self.world.fixed_seats:
-            return {agent: seat for seat, agent in enumerate(self.world.seat_names)}
+        if self.env.fixed_seats:
+            return {agent: seat for seat, agent in enumerate(self.env.seat_names)}
         return {agent: seat for agent, seat in self._seat_of.items() if agent not in self._gone}
 
-    def _observe(self, frame: Frame, seat: int) -> Obs:
+    def _observe(self, frame: StepOutput, seat: int) -> Obs:
         k, i = self._place[seat]
-        kind = self.world.kinds[k]
+        kind = self.env.kinds[k]
         space = kind.observation_space
         flat = frame.obs[k][0, i]
         obs: Obs
@@ -137,24 +137,24 @@ class SingleLane(MultiAgentEnv):
         return {"obs": obs, **parts} if parts else obs
 
     def state(self) -> Array | None:
-        return self._state if self.world.state_size else None
+        return self._state if self.env.state_size else None
 
     def render(self) -> Array | str | None:
-        return self.world.render(0)
+        return self.env.render(0)
 
     def close(self) -> None:
-        self.world.close()
+        self.env.close()
 
     def _set_task(self, task: object) -> None:
-        self.world.set_task(0, task)
+        self.env.set_task(0, task)
 
     def get_state(self) -> State:
         return {
-            "world": self.world.get_state(),
+            "world": self.env.get_state(),
             "seats": [[a, s] for a, s in self._seat_of.items()],
             "gone": list(self._gone),
         }
 
     def set_state(self, state: State) -> None:
-        self._state = np.array(self.world.set_state(state["world"]).state[0])
+        self._state = np.array(self.env.set_state(state["world"]).state[0])
         self._seat_of, self._gone = dict(map(tuple, state["seats"])), list(state["gone"])

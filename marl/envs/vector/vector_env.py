@@ -1,4 +1,4 @@
-"""Dicts at the edge, arrays inside: lifts copies of a dict world to the array API."""
+"""Dicts at the edge, arrays inside: lifts copies of a dict env to the array API."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 from marl.data.actions import decoder
 from marl.data.task import AgentID, Array, Ints
 from marl.envs.base import ALL, ENV_STATE, Action, MultiAgentEnv, Obs, StepResult, ending, state_vector
-from marl.envs.batched import BatchedEnv, Frame, State
+from marl.envs.batched import BatchedEnv, State, StepOutput
 from marl.envs.chance import CHANCE, Outcome
+from marl.envs.tasks import TaskLane, TaskMemory, tell, users_env, verbs_of
+from marl.envs.vector.agent_slots import Seating
+from marl.envs.vector.encoding import BROKEN, Reader, can_act
 from marl.envs.vector.env_errors import close_all, guarded, reset_pair, step_result
 from marl.envs.vector.episode_log import LONGEST_REPLAY, EpisodeLog, fingerprint
 from marl.envs.vector.layout import MASK, kinds_of, state_width
-from marl.envs.vector.encoding import BROKEN, Reader, can_act
-from marl.envs.vector.agent_slots import Seating
-from marl.envs.tasks import TaskLane, Told, tell, users_env, verbs_of
 from marl.errors import EnvError
 
-LONGEST_EMPTY = 1_000  # steps without anybody alive before a world is told off
+LONGEST_EMPTY = 1_000  # steps without anybody alive before an env is told off
 
 
 class DictVector(BatchedEnv):
@@ -40,8 +40,8 @@ class DictVector(BatchedEnv):
         self.num_envs = len(self.envs)
         self.kinds = kinds_of(first)
         self.fixed_seats = bool(first.possible_agents)
-        self.with_state = with_state  # asking a world for its state may cost as much as a step
-        self.fresh = fresh  # makes a new env object for a lane, for worlds that a reset does not clean
+        self.with_state = with_state  # asking an env for its state may cost as much as a step
+        self.fresh = fresh  # makes a new env object for a lane, for envs that a reset does not clean
         self.infos: list[Mapping[AgentID, Any]] = [{} for _ in self.envs]
         self.last_obs: list[Mapping[AgentID, Obs]] = [{} for _ in self.envs]
         self.last_results: list[StepResult] = [StepResult({}, {}, {}, {}, {})] * self.num_envs
@@ -55,28 +55,28 @@ class DictVector(BatchedEnv):
         self._state_in_obs = state_width(spaces_given)  # where the state comes inside the observations
         self._masked = any(kind.masked for kind in self.kinds)
         self._plain = self.fixed_seats and len(self.kinds) == 1 and self._readers[0].key is None and not self._masked
-        self._recalled: list[Told] = []
+        self._recalled: list[TaskMemory] = []
         self._prepare_arrays()
 
     def _prepare_arrays(self) -> None:
-        lanes, seats = self.num_envs, len(self._place)
-        self._obs = [np.zeros((lanes, kind.size, kind.obs_width), kind.obs_dtype) for kind in self.kinds]
-        self._legal = [np.ones((lanes, kind.size, kind.legal_width), bool) for kind in self.kinds]
-        self._present = np.zeros((lanes, seats), bool)
-        self._alive = np.zeros((lanes, seats), bool)
-        self._rewards = np.zeros((lanes, seats), np.float32)
-        self._terminated = np.zeros((lanes, seats), bool)
-        self._truncated = np.zeros((lanes, seats), bool)
-        self._blind = np.zeros((lanes, seats), bool)
-        self._over = np.zeros(lanes, bool)
-        self._empty_steps = [0] * lanes  # since anybody was alive
+        env_ids, seats = self.num_envs, len(self._place)
+        self._obs = [np.zeros((env_ids, kind.size, kind.obs_width), kind.obs_dtype) for kind in self.kinds]
+        self._legal = [np.ones((env_ids, kind.size, kind.legal_width), bool) for kind in self.kinds]
+        self._present = np.zeros((env_ids, seats), bool)
+        self._alive = np.zeros((env_ids, seats), bool)
+        self._rewards = np.zeros((env_ids, seats), np.float32)
+        self._terminated = np.zeros((env_ids, seats), bool)
+        self._truncated = np.zeros((env_ids, seats), bool)
+        self._blind = np.zeros((env_ids, seats), bool)
+        self._over = np.zeros(env_ids, bool)
+        self._empty_steps = [0] * env_ids  # since anybody was alive
         self._born: list[tuple[int, int]] = []
         self._late: list[tuple[int, AgentID, float]] = []
         self.state_size = self._ask_state_size()
-        self._state = np.zeros((lanes, self.state_size), np.float32)
+        self._state = np.zeros((env_ids, self.state_size), np.float32)
 
     def _ask_state_size(self) -> int:
-        """A world may need a reset before it can tell its state."""
+        """An env may need a reset before it can tell its state."""
         if not self.with_state or self._state_in_obs:
             return self._state_in_obs if self.with_state else 0
         try:
@@ -85,52 +85,52 @@ class DictVector(BatchedEnv):
             guarded(lambda: self.envs[0].reset(seed=0), "reset", lambda: self._where(0))
             return state_vector(self.envs[0]).size
 
-    def _where(self, lane: int) -> str:
-        return f"env {self.name!r}, worker {self.worker_index}, copy {lane}, step {self.logs[lane].steps}"
+    def _where(self, env_id: int) -> str:
+        return f"env {self.name!r}, worker {self.worker_index}, copy {env_id}, step {self.logs[env_id].steps}"
 
     # -- the array API ---------------------------------------------------------------------------------------------
 
-    def reset(self, lanes: Ints, seeds: Ints) -> Frame:
+    def reset(self, env_ids: Ints, seeds: Ints) -> StepOutput:
         self._clear()
-        for lane, seed in zip(lanes.tolist(), seeds.tolist(), strict=True):
-            self._reset_lane(lane, seed)
+        for env_id, seed in zip(env_ids.tolist(), seeds.tolist(), strict=True):
+            self._reset_lane(env_id, seed)
         return self._frame()
 
-    def reset_to(self, lanes: Ints, outcomes: Sequence[Outcome], seeds: Ints) -> Frame:
+    def reset_to(self, env_ids: Ints, outcomes: Sequence[Outcome], seeds: Ints) -> StepOutput:
         """New episodes with these outcomes of what ``chance_outcomes()`` lists."""
         self._clear()
-        for lane, outcome, seed in zip(lanes.tolist(), outcomes, seeds.tolist(), strict=True):
-            self._reset_lane(lane, seed, {CHANCE: outcome})
+        for env_id, outcome, seed in zip(env_ids.tolist(), outcomes, seeds.tolist(), strict=True):
+            self._reset_lane(env_id, seed, {CHANCE: outcome})
         return self._frame()
 
-    def step(self, actions: Sequence[Array]) -> Frame:
+    def step(self, actions: Sequence[Array]) -> StepOutput:
         self._clear()
         lists = [column.tolist() for column in actions]
         asked = self._present.tolist()
         self._present[:] = False
-        for lane in range(self.num_envs):
-            self._step_lane(lane, self._actions_of(lane, asked[lane], lists))
+        for env_id in range(self.num_envs):
+            self._step_lane(env_id, self._actions_of(env_id, asked[env_id], lists))
         return self._frame()
 
-    def agent_at(self, lane: int, seat: int) -> AgentID:
-        return self.seating[lane].names[seat]
+    def agent_at(self, env_id: int, seat: int) -> AgentID:
+        return self.seating[env_id].names[seat]
 
-    def lane(self, index: int) -> object:
+    def sub_env(self, index: int) -> object:
         """The user's env object; behind a view that notes tasks where it takes any."""
         env = self.envs[index]
         return TaskLane(env, partial(self._note_task, index)) if verbs_of(env) else users_env(env)
 
-    def _note_task(self, lane: int, verb: str, task: object) -> None:
-        self.told[lane].pop(verb, None)  # the newest one comes last
-        self.told[lane][verb] = task
-        self.logs[lane].note_task(verb, task)
+    def _note_task(self, env_id: int, verb: str, task: object) -> None:
+        self.told[env_id].pop(verb, None)  # the newest one comes last
+        self.told[env_id][verb] = task
+        self.logs[env_id].note_task(verb, task)
 
-    def recall(self, told: Sequence[Told]) -> None:
+    def restore_tasks(self, told: Sequence[TaskMemory]) -> None:
         """Done lane by lane in ``set_state``: an episode that is replayed begins with the tasks of its beginning."""
         self._recalled = list(told)
 
-    def render(self, lane: int) -> Array | str | None:
-        drawn: Array | str | None = guarded(self.envs[lane].render, "render", lambda: self._where(lane))
+    def render(self, env_id: int) -> Array | str | None:
+        drawn: Array | str | None = guarded(self.envs[env_id].render, "render", lambda: self._where(env_id))
         return drawn
 
     def close(self) -> None:
@@ -138,78 +138,78 @@ class DictVector(BatchedEnv):
 
     # -- one lane --------------------------------------------------------------------------------------------------
 
-    def _reset_lane(self, lane: int, seed: int, options: Mapping[str, Any] | None = None) -> None:
+    def _reset_lane(self, env_id: int, seed: int, options: Mapping[str, Any] | None = None) -> None:
         if self.fresh is not None:
-            close_all([self.envs[lane]], self.name)
-            self.envs[lane] = self.fresh(lane)
-            self.logs[lane] = EpisodeLog(self.envs[lane])
-            tell(self.envs[lane], self.told[lane], {})
-        self._alive[lane] = self._present[lane] = False
+            close_all([self.envs[env_id]], self.name)
+            self.envs[env_id] = self.fresh(env_id)
+            self.logs[env_id] = EpisodeLog(self.envs[env_id])
+            tell(self.envs[env_id], self.told[env_id], {})
+        self._alive[env_id] = self._present[env_id] = False
         for column in self._obs:  # nothing of the episode before may show through
-            column[lane] = 0
+            column[env_id] = 0
         for mask in self._legal:
-            mask[lane] = True
-        self._empty_steps[lane] = 0
-        self.seating[lane].clear()
-        self.logs[lane].start(seed, self.told[lane], options)
-        where = partial(self._where, lane)
-        chance: dict[str, Any] = {"options": dict(options)} if options else {}  # a world may take no options at all
-        answer = guarded(lambda: self.envs[lane].reset(seed=seed, **chance), "reset", where)
-        obs, self.infos[lane] = reset_pair(answer, where)
-        self.last_obs[lane] = obs
-        if self._see_all(lane, obs, self.infos[lane]):
+            mask[env_id] = True
+        self._empty_steps[env_id] = 0
+        self.seating[env_id].clear()
+        self.logs[env_id].start(seed, self.told[env_id], options)
+        where = partial(self._where, env_id)
+        chance: dict[str, Any] = {"options": dict(options)} if options else {}  # an env may take no options at all
+        answer = guarded(lambda: self.envs[env_id].reset(seed=seed, **chance), "reset", where)
+        obs, self.infos[env_id] = reset_pair(answer, where)
+        self.last_obs[env_id] = obs
+        if self._see_all(env_id, obs, self.infos[env_id]):
             # Nobody has looked at the infos: a mask in them must not go unnoticed.
             for agent in obs:
-                given = (self.infos[lane].get(agent) or {}).get(MASK)
+                given = (self.infos[env_id].get(agent) or {}).get(MASK)
                 if np.shape(np.asarray(given, object)) == (self.kinds[0].columns.options,):
                     self._readers[0].legal(agent, given, where)
-        self._finish_lane(lane)
+        self._finish_lane(env_id)
 
-    def _step_lane(self, lane: int, actions: dict[AgentID, Action]) -> None:
-        self.logs[lane].record(actions)
-        where = partial(self._where, lane)
-        answer = guarded(lambda: self.envs[lane].step(actions), "step", where)
-        result = self.last_results[lane] = step_result(answer, where)
-        obs, rewards, terminated, truncated, self.infos[lane] = result
-        self.last_obs[lane] = obs
-        self.seating[lane].release()
-        all_seen = self._see_all(lane, obs, self.infos[lane])
-        self._pay_all(lane, rewards)
+    def _step_lane(self, env_id: int, actions: dict[AgentID, Action]) -> None:
+        self.logs[env_id].record(actions)
+        where = partial(self._where, env_id)
+        answer = guarded(lambda: self.envs[env_id].step(actions), "step", where)
+        result = self.last_results[env_id] = step_result(answer, where)
+        obs, rewards, terminated, truncated, self.infos[env_id] = result
+        self.last_obs[env_id] = obs
+        self.seating[env_id].release()
+        all_seen = self._see_all(env_id, obs, self.infos[env_id])
+        self._pay_all(env_id, rewards)
         if not all_seen or any(terminated.values()) or any(truncated.values()):
-            self._end(lane, result)
-        self._finish_lane(lane)
+            self._end(env_id, result)
+        self._finish_lane(env_id)
 
-    def _finish_lane(self, lane: int) -> None:
+    def _finish_lane(self, env_id: int) -> None:
         if self._masked:
-            self._check_masks(lane)
+            self._check_masks(env_id)
         if self.state_size:
-            self._state[lane] = self._look_at_state(lane)
+            self._state[env_id] = self._look_at_state(env_id)
 
-    def _look_at_state(self, lane: int) -> Array:
-        """The world's ``state()``, or the state that came with the observations."""
+    def _look_at_state(self, env_id: int) -> Array:
+        """The env's ``state()``, or the state that came with the observations."""
         if self._state_in_obs:
-            seen = self.last_obs[lane]
+            seen = self.last_obs[env_id]
             envelopes = [value for value in seen.values() if isinstance(value, Mapping) and ENV_STATE in value]
-            state = np.asarray(envelopes[0][ENV_STATE], np.float32).reshape(-1) if envelopes else self._state[lane]
+            state = np.asarray(envelopes[0][ENV_STATE], np.float32).reshape(-1) if envelopes else self._state[env_id]
         else:
-            state = guarded(lambda: state_vector(self.envs[lane]), "state", lambda: self._where(lane))
+            state = guarded(lambda: state_vector(self.envs[env_id]), "state", lambda: self._where(env_id))
         if state.size != self.state_size:
             raise EnvError(
-                f"{self._where(lane)}: the global state has {state.size} numbers, expected {self.state_size} as at the start. "
+                f"{self._where(env_id)}: the global state has {state.size} numbers, expected {self.state_size} as at the start. "
                 "Give it the same size in every step."
             )
         return state
 
-    def _actions_of(self, lane: int, asked: list[bool], lists: list[Any]) -> dict[AgentID, Action]:
+    def _actions_of(self, env_id: int, asked: list[bool], lists: list[Any]) -> dict[AgentID, Action]:
         chosen: dict[AgentID, Action] = {}
-        names = self.seating[lane].names
+        names = self.seating[env_id].names
         for seat, wanted in enumerate(asked):
             if wanted:
                 k, i = self._place[seat]
-                chosen[names[seat]] = self._decode[k](lists[k][lane][i])
+                chosen[names[seat]] = self._decode[k](lists[k][env_id][i])
         return chosen
 
-    def _see_all(self, lane: int, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Any]) -> bool:
+    def _see_all(self, env_id: int, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Any]) -> bool:
         """Whether everybody was seen at once, so that nobody can be missing."""
         if self._plain and len(obs) == self.kinds[0].size:
             encode = self._readers[0].encode
@@ -217,97 +217,97 @@ class DictVector(BatchedEnv):
                 rows = np.asarray([encode(obs[agent]) for agent in self.kinds[0].agents])
             except BROKEN:
                 rows = np.zeros(0)  # the slow path below finds out which agent it was
-            if self._store(lane, rows):
-                self._present[lane] = self._alive[lane] = True
+            if self._store(env_id, rows):
+                self._present[env_id] = self._alive[env_id] = True
                 return True
         for agent, value in obs.items():
-            self._see(lane, agent, value, infos.get(agent) or {})
+            self._see(env_id, agent, value, infos.get(agent) or {})
         return False
 
-    def _store(self, lane: int, rows: Array) -> bool:
+    def _store(self, env_id: int, rows: Array) -> bool:
         """Whether the observations of everybody are stored, each number as it was given."""
-        reader, stored = self._readers[0], self._obs[0][lane]
+        reader, stored = self._readers[0], self._obs[0][env_id]
         if rows.shape != stored.shape or rows.dtype.kind not in reader.takes:
             return False
         stored[:] = rows
         return not reader.may_wrap(rows.dtype) or bool((stored == rows).all())
 
-    def _see(self, lane: int, agent: AgentID, value: Obs, info: Mapping[str, Any]) -> None:
-        seat = self.seating[lane].seat_of.get(agent)
+    def _see(self, env_id: int, agent: AgentID, value: Obs, info: Mapping[str, Any]) -> None:
+        seat = self.seating[env_id].seat_of.get(agent)
         if seat is None:
-            seat = self.seating[lane].take(agent, self._where(lane))
-            self._born.append((lane, seat))
+            seat = self.seating[env_id].take(agent, self._where(env_id))
+            self._born.append((env_id, seat))
         k, i = self._place[seat]
-        reader, where = self._readers[k], partial(self._where, lane)
+        reader, where = self._readers[k], partial(self._where, env_id)
         value, mask = reader.opened(agent, value, info, where)
-        self._obs[k][lane, i] = reader.row(agent, value, where)
+        self._obs[k][env_id, i] = reader.row(agent, value, where)
         if mask is not None:
-            self._legal[k][lane, i] = reader.legal(agent, mask, where)
-        self._present[lane, seat] = self._alive[lane, seat] = True
+            self._legal[k][env_id, i] = reader.legal(agent, mask, where)
+        self._present[env_id, seat] = self._alive[env_id, seat] = True
 
-    def _check_masks(self, lane: int) -> None:
+    def _check_masks(self, env_id: int) -> None:
         for k, kind in enumerate(self.kinds):
             if not kind.masked:
                 continue
-            stuck = self._present[lane, kind.seats] & ~can_act(kind, self._legal[k][lane])
+            stuck = self._present[env_id, kind.seats] & ~can_act(kind, self._legal[k][env_id])
             for i in np.flatnonzero(stuck).tolist():
                 raise EnvError(
-                    f"{self._where(lane)}: agent {self.agent_at(lane, kind.first_seat + i)!r} is asked to act, but its "
+                    f"{self._where(env_id)}: agent {self.agent_at(env_id, kind.first_seat + i)!r} is asked to act, but its "
                     "action_mask allows nothing. Allow at least one action, or end the agent."
                 )
 
-    def _pay_all(self, lane: int, rewards: Mapping[AgentID, float]) -> None:
+    def _pay_all(self, env_id: int, rewards: Mapping[AgentID, float]) -> None:
         if self._plain and len(rewards) == self.kinds[0].size:
             try:
-                self._rewards[lane] = [rewards[agent] for agent in self.kinds[0].agents]
+                self._rewards[env_id] = [rewards[agent] for agent in self.kinds[0].agents]
             except (KeyError, ValueError, TypeError):
                 pass  # somebody unknown, or not plain numbers: one by one
             else:
                 return
         for agent, reward in rewards.items():
-            seat = self.seating[lane].seat_of.get(agent)
+            seat = self.seating[env_id].seat_of.get(agent)
             try:
                 amount = float(reward)
             except (TypeError, ValueError):
                 raise EnvError(
-                    f"{self._where(lane)}: the reward of agent {agent!r} is {reward!r}. Return a number."
+                    f"{self._where(env_id)}: the reward of agent {agent!r} is {reward!r}. Return a number."
                 ) from None
             if seat is None:
-                self.seating[lane].check_known(agent, self._where(lane))
-                self._late.append((lane, agent, amount))
+                self.seating[env_id].check_known(agent, self._where(env_id))
+                self._late.append((env_id, agent, amount))
             else:
-                self._rewards[lane, seat] += amount
+                self._rewards[env_id, seat] += amount
 
-    def _end(self, lane: int, result: StepResult) -> None:
+    def _end(self, env_id: int, result: StepResult) -> None:
         """Flags of those who ended, and whether the episode is over."""
         terminated, truncated = result.terminated, result.truncated
-        self._check_flags(lane, terminated)
-        self._check_flags(lane, truncated)
+        self._check_flags(env_id, terminated)
+        self._check_flags(env_id, truncated)
         all_end, all_cut = bool(terminated.get(ALL, False)), bool(truncated.get(ALL, False))
-        for agent, seat in self.seating[lane].seat_of.items():
-            if not self._alive[lane, seat]:
+        for agent, seat in self.seating[env_id].seat_of.items():
+            if not self._alive[env_id, seat]:
                 continue
             ends, cut = ending(agent, terminated, truncated)
             if ends or cut:
-                self._terminated[lane, seat], self._truncated[lane, seat] = ends, cut
-                self._blind[lane, seat] = not ends and agent not in result.obs
-                self._alive[lane, seat] = self._present[lane, seat] = False
-                self.seating[lane].leaving.append(agent)
-        somebody = bool(self._alive[lane].any())
-        self._over[lane] = all_end or all_cut or (not somebody and ALL not in terminated and ALL not in truncated)
-        self._empty_steps[lane] = 0 if somebody or self._over[lane] else self._empty_steps[lane] + 1
-        if self._empty_steps[lane] >= LONGEST_EMPTY:
+                self._terminated[env_id, seat], self._truncated[env_id, seat] = ends, cut
+                self._blind[env_id, seat] = not ends and agent not in result.obs
+                self._alive[env_id, seat] = self._present[env_id, seat] = False
+                self.seating[env_id].leaving.append(agent)
+        somebody = bool(self._alive[env_id].any())
+        self._over[env_id] = all_end or all_cut or (not somebody and ALL not in terminated and ALL not in truncated)
+        self._empty_steps[env_id] = 0 if somebody or self._over[env_id] else self._empty_steps[env_id] + 1
+        if self._empty_steps[env_id] >= LONGEST_EMPTY:
             raise EnvError(
-                f"{self._where(lane)}: nobody has been alive for {LONGEST_EMPTY} steps, and '__all__' is not true. End the "
+                f"{self._where(env_id)}: nobody has been alive for {LONGEST_EMPTY} steps, and '__all__' is not true. End the "
                 "episode with '__all__', or leave '__all__' out where all agents end by themselves."
             )
 
-    def _check_flags(self, lane: int, flags: Mapping[AgentID, bool]) -> None:
+    def _check_flags(self, env_id: int, flags: Mapping[AgentID, bool]) -> None:
         """A flag of somebody unknown is a mistyped id: the agent that was meant would never end."""
-        seat_of = self.seating[lane].seat_of
+        seat_of = self.seating[env_id].seat_of
         for agent, flag in flags.items():
             if flag and agent not in seat_of and agent != ALL:
-                self.seating[lane].check_known(agent, self._where(lane))
+                self.seating[env_id].check_known(agent, self._where(env_id))
 
     # -- frames and state ------------------------------------------------------------------------------------------
 
@@ -317,15 +317,15 @@ class DictVector(BatchedEnv):
         self._rewards[:] = 0.0
         self._born, self._late = [], []
 
-    def _frame(self) -> Frame:
-        return Frame(
+    def _frame(self) -> StepOutput:
+        return StepOutput(
             self._obs, self._legal, self._present, self._state, self._rewards, self._terminated, self._truncated,
             self._over, self._blind, self._born, self._late,
         )  # fmt: skip
 
     def get_state(self) -> State:
         return {
-            "lanes": [log.snapshot([column[lane] for column in self._obs]) for lane, log in enumerate(self.logs)],
+            "lanes": [log.snapshot([column[env_id] for column in self._obs]) for env_id, log in enumerate(self.logs)],
             "seating": [seating.get_state() for seating in self.seating],
             "obs": [column.copy() for column in self._obs],
             "legal": [column.copy() for column in self._legal],
@@ -335,9 +335,9 @@ class DictVector(BatchedEnv):
             "empty_steps": list(self._empty_steps),
         }
 
-    def set_state(self, state: State) -> Frame:
+    def set_state(self, state: State) -> StepOutput:
         """Lanes whose episode is too long to be replayed come back as ``over``: they have to be started anew."""
-        lost = [not self._bring_back(lane, saved) for lane, saved in enumerate(state["lanes"])]
+        lost = [not self._bring_back(env_id, saved) for env_id, saved in enumerate(state["lanes"])]
         self._clear()
         for seating, saved in zip(self.seating, state["seating"], strict=True):
             seating.set_state(saved)
@@ -348,32 +348,32 @@ class DictVector(BatchedEnv):
         self._over[:] = lost
         return self._frame()
 
-    def _bring_back(self, lane: int, saved: State) -> bool:
-        """Put one world back into the middle of its episode; False where that would take too long."""
+    def _bring_back(self, env_id: int, saved: State) -> bool:
+        """Put one env back into the middle of its episode; False where that would take too long."""
         replayed = "state" not in saved and saved["seed"] is not None and saved["steps"] <= LONGEST_REPLAY
-        last_told = self._recalled[lane] if self._recalled else {}
-        tell(self.lane(lane), saved.get("told_first", {}) if replayed else last_told, self.told[lane])
+        last_told = self._recalled[env_id] if self._recalled else {}
+        tell(self.sub_env(env_id), saved.get("told_first", {}) if replayed else last_told, self.told[env_id])
         if "state" in saved:
-            self.logs[lane].adopt(saved)
+            self.logs[env_id].adopt(saved)
             return True
         if not replayed:
             return saved["seed"] is None
-        self._reset_lane(lane, saved["seed"], saved.get("options"))
-        for step, actions in enumerate(self.logs[lane].replayed(saved)):
-            self._tell_again(lane, saved, step)
-            self._step_lane(lane, actions)
-        self._tell_again(lane, saved, saved["steps"])
-        tell(self.lane(lane), last_told, self.told[lane])
-        if fingerprint([column[lane] for column in self._obs]) != saved["fingerprint"]:
+        self._reset_lane(env_id, saved["seed"], saved.get("options"))
+        for step, actions in enumerate(self.logs[env_id].replayed(saved)):
+            self._tell_again(env_id, saved, step)
+            self._step_lane(env_id, actions)
+        self._tell_again(env_id, saved, saved["steps"])
+        tell(self.sub_env(env_id), last_told, self.told[env_id])
+        if fingerprint([column[env_id] for column in self._obs]) != saved["fingerprint"]:
             raise EnvError(
-                f"{self._where(lane)}: replaying the episode from its seed and its logged actions led elsewhere, so the run "
-                "cannot go on exactly. Give the world get_state() and set_state(), or set fresh_env_per_episode: true if it "
+                f"{self._where(env_id)}: replaying the episode from its seed and its logged actions led elsewhere, so the run "
+                "cannot go on exactly. Give the env get_state() and set_state(), or set fresh_env_per_episode: true if it "
                 "only remembers something over resets."
             )
         return True
 
-    def _tell_again(self, lane: int, saved: State, steps: int) -> None:
-        """What the world was told after so many steps of the episode."""
+    def _tell_again(self, env_id: int, saved: State, steps: int) -> None:
+        """What the env was told after so many steps of the episode."""
         for when, verb, task in saved.get("told_later", ()):
             if when == steps:
-                getattr(self.lane(lane), verb)(task)
+                getattr(self.sub_env(env_id), verb)(task)

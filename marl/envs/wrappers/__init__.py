@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 from pydantic import ValidationError
 
 from marl.config import explain
+from marl.envs.adapters.adapt import as_env, as_foreign
 from marl.envs.base import MultiAgentEnv
-from marl.envs.adapters.adapt import as_foreign, as_world
-from marl.envs.wrappers.joint import GroupedWorld
+from marl.envs.wrappers.joint import GroupedEnv
 from marl.envs.wrappers.partial import KeepEntries
 from marl.envs.wrappers.pixels import GreyFrames
 from marl.errors import ConfigError, UnknownNameError, UserError, did_you_mean, let_through
@@ -19,7 +19,7 @@ from marl.registry import Registry, load_object
 from marl.trust import Sort
 
 Wrapper: TypeAlias = Callable[..., Any]
-"""Takes a world and keys, gives a world."""
+"""Takes an env and keys, gives an env."""
 
 WRAPPERS: Registry[Wrapper] = Registry("wrapper")
 WRAPPER = Sort("wrapper", (MultiAgentEnv,), creators=True, rooms=("marl.envs",))
@@ -59,11 +59,11 @@ def wrap(env: object, wrappers: Sequence[Wrapping], name: str) -> MultiAgentEnv:
     """Apply the wrappers from first to last, so that the last one is outermost."""
     for place, (wrapper, keys) in enumerate(wrappers, start=1):
         apply, foreign = _resolve(wrapper)
-        inner = as_foreign(env) if foreign else as_world(env, name)
+        inner = as_foreign(env) if foreign else as_env(env, name)
         try:
             env = apply(inner, **keys)
             if place == len(wrappers) or not _resolve(wrappers[place].name)[1]:
-                env = as_world(env, name)  # here, as some wrappers only look at the env in its first reset
+                env = as_env(env, name)  # here, as some wrappers only look at the env in its first reset
         except UserError:
             raise
         except ValidationError as error:
@@ -73,11 +73,11 @@ def wrap(env: object, wrappers: Sequence[Wrapping], name: str) -> MultiAgentEnv:
             raise ConfigError(
                 f"wrapper {wrapper!r} with {dict(keys)} does not fit env {name!r}: {type(error).__name__}: {error}"
             ) from error
-    return as_world(env, name)
+    return as_env(env, name)
 
 
 def _resolve(name: str) -> tuple[Wrapper, bool]:
-    """The wrapper, and whether it wants a PettingZoo or Gymnasium env rather than a world of ours."""
+    """The wrapper, and whether it wants a PettingZoo or Gymnasium env rather than an env of ours."""
     if name in WRAPPERS:
         return WRAPPERS[name], False
     if ":" in name:
@@ -103,8 +103,8 @@ def with_agent_groups(env: MultiAgentEnv, groups: Mapping[str, Sequence[str]]) -
 
 
 def show_members(env: MultiAgentEnv) -> MultiAgentEnv:
-    """The members of a world whose groups were joined; how mixing algorithms see such a world."""
-    return env.env if isinstance(env, GroupedWorld) else env
+    """The members of an env whose groups were joined; how mixing algorithms see such an env."""
+    return env.env if isinstance(env, GroupedEnv) else env
 
 
 def hierarchy(env: MultiAgentEnv, **keys: Any) -> MultiAgentEnv:

@@ -14,13 +14,13 @@ from marl.data.actions import columns_of
 from marl.data.task import AgentID, AnySpace, Array, GroupID
 from marl.envs.base import ALL, ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
 from marl.envs.chance import hand_on_chance
-from marl.envs.vector.layout import MASK, inner_space, obs_key
 from marl.envs.tasks import hand_on_tasks
+from marl.envs.vector.layout import MASK, inner_space, obs_key
 from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
 
 
-class GroupedWorld(MultiAgentEnv):
-    """A world in which each group is one agent of the group's name; agents outside of groups stay as they are.
+class GroupedEnv(MultiAgentEnv):
+    """An env in which each group is one agent of the group's name; agents outside of groups stay as they are.
 
     Its spaces are Tuples of the members' spaces, in their order. The group is asked when any member is asked; the part of
     a member that is not there is zeros (or what its space has nearest to them), and its part of the action is not
@@ -49,7 +49,7 @@ class GroupedWorld(MultiAgentEnv):
                         f"with_agent_groups: {what} = {given}, but the members of group {group!r} have "
                         f"{self._spaces[group][own]}. Leave {what} out: it is inferred."
                     )
-        if hasattr(env, "get_state"):  # offered only where the world itself does
+        if hasattr(env, "get_state"):  # offered only where the env itself does
             self.get_state = self._get_state
         if hasattr(env, "set_state"):
             self.set_state = self._set_state
@@ -96,7 +96,7 @@ class GroupedWorld(MultiAgentEnv):
         self._asked = {agent for agent in obs if agent in self._alive}
         flags = self._join_flags(ended, terminated, truncated)
         gone = {group for group in self.groups if flags[0].get(group, False) or flags[1].get(group, False)}
-        # A group is shown when it is asked, and a last time when it ends (unless the world itself shows no last observation).
+        # A group is shown when it is asked, and a last time when it ends (unless the env itself shows no last observation).
         asked = {self.group_of[agent] for agent in self._asked}
         shown = {
             a: o for a, o in obs.items() if self.group_of.get(a, a) in asked | (gone - blind) or a not in self.group_of
@@ -166,7 +166,7 @@ class GroupedWorld(MultiAgentEnv):
                 joined[agent] = info
         return joined
 
-    # -- the world below -------------------------------------------------------------------------------------------
+    # -- the env below -------------------------------------------------------------------------------------------
 
     def state(self) -> Array | None:
         return self.env.state()
@@ -214,7 +214,7 @@ def _who_is_where(env: MultiAgentEnv, groups: Mapping[GroupID, Sequence[AgentID]
             if member not in known:
                 raise ConfigError(
                     f"with_agent_groups: group {group!r} names {member!r}, but to be played as one agent a group needs agents "
-                    f"that are known in advance: {', '.join(known) or 'this world has none'}.{did_you_mean(member, known)}"
+                    f"that are known in advance: {', '.join(known) or 'this env has none'}.{did_you_mean(member, known)}"
                 )
             if member in found:
                 raise ConfigError(f"with_agent_groups: {member!r} is in the groups {found[member]!r} and {group!r}.")

@@ -1,4 +1,4 @@
-"""A world of which agents see a part only: the wrapper ``keep_entries``."""
+"""An env of which agents see a part only: the wrapper ``keep_entries``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class KeepEntries(MultiAgentEnv):
         self._spaces: dict[AgentID, AnySpace] = {}
         for agent in (*env.possible_agents, *(pattern.replace("*", "0") for pattern in env.max_agents)):
             self.observation_space(agent)  # what does not fit shows at once
-        for method in ("get_state", "set_state"):  # offered only where the world itself does
+        for method in ("get_state", "set_state"):  # offered only where the env itself does
             if hasattr(env, method):
                 setattr(self, method, getattr(env, method))
         hand_on_tasks(self, "env")

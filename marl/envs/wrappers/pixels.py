@@ -6,7 +6,7 @@ for those before. A pixel of the small image is the mean over the area that it c
 
     small = rows @ image @ columns.T,   rows[i, j] = share of pixel row i that lies in image row j
 
-Doing this in the world keeps what is stored and sent small: 28 kB per observation instead of 100 kB per frame.
+Doing this in the env keeps what is stored and sent small: 28 kB per observation instead of 100 kB per frame.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Bytes = NDArray[np.uint8]
 
 
 class GreyFrames(MultiAgentEnv):
-    """A world of images, seen in ``frames`` grey pictures of ``size`` x ``size`` pixels."""
+    """An env of images, seen in ``frames`` grey pictures of ``size`` x ``size`` pixels."""
 
     def __init__(self, env: MultiAgentEnv, size: int = 84, frames: int = 4) -> None:
         if size < 1 or frames < 1:

@@ -6,7 +6,7 @@ With ``n_e`` drivers of weight ``w`` on edge ``e`` the potential (Rosenthal, 197
 
 changes by exactly what a driver gains or loses who changes its path. So best responses never go round in circles, and where
 they end is a pure equilibrium. Drivers of a trip are alike: a play is the number of drivers on each path, ``path_counts``.
-Delays of atomic plays add up over drivers: a ``total_delay`` is minus the sum of the world's rewards.
+Delays of atomic plays add up over drivers: a ``total_delay`` is minus the sum of the env's rewards.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Games in extensive form: trees of small worlds, exact best responses, and solvers that work on the sequence form."""
+"""Games in extensive form: trees of small envs, exact best responses, and solvers that work on the sequence form."""

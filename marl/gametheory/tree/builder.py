@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from marl.data.task import Array, Bools, Ints, Kind
+from marl.data.task import AgentType, Array, Bools, Ints
 from marl.errors import ConfigError
 from marl.gametheory.tree.tree import CHANCE, TERMINAL, ChanceMode, ChanceSample, InfoSets, Reals, Tree
 
@@ -167,7 +167,7 @@ class Growth:
     def finish(
         self,
         chance: ChanceMode,
-        kinds: Sequence[Kind],
+        kinds: Sequence[AgentType],
         labels: Sequence[Sequence[str]],
         sample: ChanceSample | None = None,
     ) -> Tree:

@@ -1,4 +1,4 @@
-"""How chance comes into a tree: listed by the world, or found among reset seeds.
+"""How chance comes into a tree: listed by the env, or found among reset seeds.
 
 Everything random in an episode follows from its seed, so a seed is one course of chance. Seeds 0, 1, 2, ... are played
 through, equal ones count together, and their shares stand for probabilities. Drawing stops when nothing new came up for so
@@ -9,7 +9,7 @@ long that, with 95 % confidence, less than 1 % of chance is unseen:
 If more than 1 % were unseen, such a run has a chance below 0.99^k_m = 0.05 / (m (m + 1)), and these sum to 0.05 over all m.
 It also stops before the tree, or all that was played for it, has more than ``max_nodes`` nodes. A seed counts only if
 everything that can follow from it was played: what random play does not reach may be random too. So seeds never
-prove that there is no chance. A world says so itself: by one listed outcome of probability 1, or, if it is
+prove that there is no chance. An env says so itself: by one listed outcome of probability 1, or, if it is
 native, by ``deterministic``.
 """
 
@@ -24,10 +24,10 @@ from marl.envs.batched import BatchedEnv
 from marl.envs.chance import ROUNDING, Outcomes, is_no_luck
 from marl.envs.games.cards.dealt import DealtEnv
 from marl.errors import ChanceError, ConfigError, EnvError
-from marl.gametheory.tree.expand import grow
 from marl.gametheory.tree.builder import Growth, Mark, TooLargeError
+from marl.gametheory.tree.env_walker import MakeEnv, ManyLanes, Stage, Start, begin, stage_for
+from marl.gametheory.tree.expand import grow
 from marl.gametheory.tree.repeats import COURSES, courses, parts_at
-from marl.gametheory.tree.env_walker import MakeWorld, ManyLanes, Stage, Start, begin, stage_for
 from marl.gametheory.tree.tree import ChanceMode, ChanceSample
 
 UNSEEN, DOUBT = 0.01, 0.05
@@ -35,7 +35,7 @@ ALIKE_NODES = 50_000  # that are played at most while all seeds play alike, but 
 ALL_NEW = 200  # seeds without any repetition, after which no number of seeds that can be played would do
 HALF = 0.5  # more unseen than that says nothing about the game
 CHECKED = 64  # listed outcomes that are played once more to see whether the list is true
-CHECKED_SEEDS = 128  # that are played to compare them with what the world says,
+CHECKED_SEEDS = 128  # that are played to compare them with what the env says,
 CHECKED_NODES = 20_000  # and the nodes for it
 CHECKED_ALIKE = 16  # seeds that are enough where all have to play alike, so that there are no shares to compare
 PLAYED_NODES = 20_000  # that may be played to find starts, however small the tree has to be
@@ -51,71 +51,71 @@ def enough(starts: int) -> int:
 # -- listed --------------------------------------------------------------------------------------------------------
 
 
-def grow_deals(growth: Growth, make: MakeWorld, world: DealtEnv) -> Grown:
-    """A native world that lists its deals: one root for each, all grown together."""
+def grow_deals(growth: Growth, make: MakeEnv, env: DealtEnv) -> Grown:
+    """A native env that lists its deals: one root for each, all grown together."""
     stage = ManyLanes(make)
-    _check_deal_probabilities(world)
-    deals = np.flatnonzero(world.deal_probabilities > 0)
+    _check_deal_probabilities(env)
+    deals = np.flatnonzero(env.deal_probabilities > 0)
     some = [Start(0, int(deal), True) for deal in deals[:: max(1, len(deals) // COURSES)]]
-    _check_repeats(world, some)
-    probability = world.deal_probabilities[deals]
+    _check_repeats(env, some)
+    probability = env.deal_probabilities[deals]
     states, sight = stage.deals(deals)
     roots = growth.add(np.zeros(len(deals), np.int64), np.arange(len(deals)), probability / probability.sum())
     grow(growth, stage, roots, states, sight)
     return ("exact" if len(deals) > 1 else "none"), None
 
 
-def _check_deal_probabilities(world: DealtEnv) -> None:
-    given = np.asarray(world.deal_probabilities, np.float64)
+def _check_deal_probabilities(env: DealtEnv) -> None:
+    given = np.asarray(env.deal_probabilities, np.float64)
     if given.ndim != 1 or not np.isfinite(given).all() or (given < 0).any() or abs(given.sum() - 1.0) > ROUNDING:
         raise ChanceError(
-            f"env {world.name!r}: deal_probabilities is {np.array2string(given, threshold=8)}, with the sum "
+            f"env {env.name!r}: deal_probabilities is {np.array2string(given, threshold=8)}, with the sum "
             f"{given.sum():.9g}. Expected one number of 0 or more per deal, with the sum 1."
         )
 
 
-def grow_listed(growth: Growth, make: MakeWorld, world: BatchedEnv, listed: Outcomes) -> Grown:
-    """A dict world that lists its outcomes. Outcomes that play alike count together."""
-    _check_accepted(world, listed)
+def grow_listed(growth: Growth, make: MakeEnv, env: BatchedEnv, listed: Outcomes) -> Grown:
+    """A dict env that lists its outcomes. Outcomes that play alike count together."""
+    _check_accepted(env, listed)
     starts = Starts(growth, stage_for(make))
     for outcome, probability in zip(*listed, strict=True):
         starts.play(Start(0, outcome, True), probability)
     starts.set_probabilities()
-    _check_obeyed(world, listed)
-    _check_complete(starts, world.name, f"none of the {len(listed.outcomes)} outcomes of chance_outcomes() gives")
+    _check_obeyed(env, listed)
+    _check_complete(starts, env.name, f"none of the {len(listed.outcomes)} outcomes of chance_outcomes() gives")
     return ("exact" if len(starts.weights) > 1 else "none"), None
 
 
-def grow_certain(growth: Growth, make: MakeWorld, world: BatchedEnv) -> Grown:
-    """A native world that says that nothing in it is random."""
-    _check_repeats(world, [Start(seed) for seed in range(COURSES)])
+def grow_certain(growth: Growth, make: MakeEnv, env: BatchedEnv) -> Grown:
+    """A native env that says that nothing in it is random."""
+    _check_repeats(env, [Start(seed) for seed in range(COURSES)])
     starts = Starts(growth, stage_for(make))
     starts.play(Start(0))
     starts.set_probabilities()
-    _check_complete(starts, world.name, "seed 0 does not give, though the world is `deterministic`")
+    _check_complete(starts, env.name, "seed 0 does not give, though the env is `deterministic`")
     return "none", None
 
 
-def _check_accepted(world: BatchedEnv, listed: Outcomes) -> None:
+def _check_accepted(env: BatchedEnv, listed: Outcomes) -> None:
     try:
-        begin(world, Start(0, listed.outcomes[0], True))
+        begin(env, Start(0, listed.outcomes[0], True))
     except EnvError as error:
         raise ChanceError(
-            f"env {world.name!r} has chance_outcomes(), but reset(options={{'chance': {listed.outcomes[0]!r}}}) failed: "
+            f"env {env.name!r} has chance_outcomes(), but reset(options={{'chance': {listed.outcomes[0]!r}}}) failed: "
             f"{error} reset has to accept options={{'chance': outcome}} and play that outcome; or take chance_outcomes() "
             "away: then seeds stand for chance."
         ) from error
 
 
-def _check_obeyed(world: BatchedEnv, listed: Outcomes) -> None:
+def _check_obeyed(env: BatchedEnv, listed: Outcomes) -> None:
     """The same outcome plays alike whatever the seed."""
     some = listed.outcomes[:: max(1, len(listed.outcomes) // CHECKED)]
     starts = [Start(0, outcome, True) for outcome in some] * ceil(COURSES / len(some))
-    for number, (start, course) in enumerate(zip(starts, courses(world, starts), strict=True)):
-        step = parts_at(world, start._replace(seed=number + 1), course, take_back=True)
+    for number, (start, course) in enumerate(zip(starts, courses(env, starts), strict=True)):
+        step = parts_at(env, start._replace(seed=number + 1), course, take_back=True)
         if step is not None:
             raise ChanceError(
-                f"env {world.name!r}: chance_outcomes() lists {start.outcome!r}, but reset(options={{'chance': ...}}) with it "
+                f"env {env.name!r}: chance_outcomes() lists {start.outcome!r}, but reset(options={{'chance': ...}}) with it "
                 f"plays differently with the seeds 0 and {number + 1} ({_when(step)}). Either reset does not look at "
                 "options['chance'], or something else is random too. Let an outcome fix all that is random in an episode, or "
                 "take chance_outcomes() away: then seeds stand for chance."
@@ -123,7 +123,7 @@ def _check_obeyed(world: BatchedEnv, listed: Outcomes) -> None:
 
 
 def _check_complete(starts: Starts, name: str, which: str) -> None:
-    """What seeds draw is among what the world says, about as often as it says."""
+    """What seeds draw is among what the env says, about as often as it says."""
     played, counts = starts.played, np.zeros(len(starts.weights), np.int64)
     for seed in range(CHECKED_SEEDS if len(counts) > 1 else CHECKED_ALIKE):
         if starts.played - played > CHECKED_NODES:
@@ -149,7 +149,7 @@ def _check_complete(starts: Starts, name: str, which: str) -> None:
 
 
 class Starts:
-    """Different starts of a world, each grown once, with their weights."""
+    """Different starts of an env, each grown once, with their weights."""
 
     def __init__(self, growth: Growth, stage: Stage) -> None:
         self.growth, self.stage = growth, stage
@@ -213,12 +213,12 @@ class Starts:
         return ChanceSample(np.array(self.weights).astype(np.int64))
 
 
-def grow_seeds(growth: Growth, make: MakeWorld, world: BatchedEnv, samples: int | None) -> Grown:
+def grow_seeds(growth: Growth, make: MakeEnv, env: BatchedEnv, samples: int | None) -> Grown:
     """So many seeds, or as many as it takes. However alike they play, they are a sample."""
-    _check_repeats(world, [Start(seed) for seed in range(COURSES if samples is None else min(samples, COURSES))])
+    _check_repeats(env, [Start(seed) for seed in range(COURSES if samples is None else min(samples, COURSES))])
     starts = Starts(growth, stage_for(make))
     if samples is None:
-        _draw_until_nothing_new(starts, world.name)
+        _draw_until_nothing_new(starts, env.name)
     else:
         for _ in range(samples):
             starts.next_seed()
@@ -253,19 +253,19 @@ def _refuse_a_blind_sample(sample: ChanceSample, name: str) -> None:
         raise ConfigError(
             f"env {name!r} does not list its chance, and {sample.seeds} reset seeds gave {sample.starts} different starts: "
             "most of what chance can do was not seen, so a tree of these seeds would say nothing about the game. Give the "
-            "world chance_outcomes(), or estimate exploitability by trained best responses. chance_samples takes a number of "
+            "env chance_outcomes(), or estimate exploitability by trained best responses. chance_samples takes a number of "
             "seeds all the same."
         )
 
 
-def _check_repeats(world: BatchedEnv, starts: Sequence[Start]) -> None:
+def _check_repeats(env: BatchedEnv, starts: Sequence[Start]) -> None:
     """The same start and the same actions lead to the same place."""
-    for start, course in zip(starts, courses(world, starts), strict=True):
-        step = parts_at(world, start, course, take_back=True)
+    for start, course in zip(starts, courses(env, starts), strict=True):
+        step = parts_at(env, start, course, take_back=True)
         if step is not None:
             what = f"deal {start.outcome}" if start.listed else f"reset seed {start.seed}"
             raise ConfigError(
-                f"env {world.name!r}: {what} and the same actions led elsewhere the second time ({_when(step)}), so its steps "
+                f"env {env.name!r}: {what} and the same actions led elsewhere the second time ({_when(step)}), so its steps "
                 "draw random numbers that do not follow from the start, and a tree would be wrong. Draw everything from a "
                 "generator that reset builds from its seed, and let get_state() hold it; or estimate exploitability by "
                 "trained best responses."

@@ -1,4 +1,4 @@
-"""How a world is walked: from stored states and joint actions to the states after them, many at a time or one by one."""
+"""How an env is walked: from stored states and joint actions to the states after them, many at a time or one by one."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from marl.data.task import Array, Bools, Ints, Kind
-from marl.envs.batched import BatchedEnv, Frame, NativeEnv
+from marl.data.task import AgentType, Array, Bools, Ints
+from marl.envs.batched import BatchedEnv, NativeEnv, StepOutput
 from marl.envs.chance import Outcome
 from marl.envs.games.cards.dealt import DealtEnv
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import ConfigError
 from marl.gametheory.tree.tree import Reals
 
-MakeWorld: TypeAlias = Callable[[int], BatchedEnv]
-"""A fresh world with so many lanes."""
+MakeEnv: TypeAlias = Callable[[int], BatchedEnv]
+"""A fresh env with so many lanes."""
 States: TypeAlias = Any
-"""Positions of a world that can be gone back to: rows of arrays, or a list of snapshots."""
+"""Positions of an env that can be gone back to: rows of arrays, or a list of snapshots."""
 
 
 class Start(NamedTuple):
-    """How an episode begins: as its seed draws it, or with an outcome (a deal) that the world lists."""
+    """How an episode begins: as its seed draws it, or with an outcome (a deal) that the env lists."""
 
     seed: int = 0
     outcome: Outcome = None
     listed: bool = False
 
 
-def begin(world: BatchedEnv, start: Start) -> Frame:
-    """A new episode in a world of one lane."""
-    lane = np.zeros(1, np.int64)
-    if start.listed and isinstance(world, DealtEnv):
-        return world.reset_to(lane, np.array([start.outcome]))
+def begin(env: BatchedEnv, start: Start) -> StepOutput:
+    """A new episode in an env of one lane."""
+    env_id = np.zeros(1, np.int64)
+    if start.listed and isinstance(env, DealtEnv):
+        return env.reset_to(env_id, np.array([start.outcome]))
     if start.listed:
-        assert isinstance(world, DictVector)
-        return world.reset_to(lane, [start.outcome], np.array([start.seed]))
-    return world.reset(lane, np.array([start.seed]))
+        assert isinstance(env, DictVector)
+        return env.reset_to(env_id, [start.outcome], np.array([start.seed]))
+    return env.reset(env_id, np.array([start.seed]))
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Sight:
     over: Bools  # [n]
 
 
-def sight_of(frame: Frame) -> Sight:
+def sight_of(frame: StepOutput) -> Sight:
     obs, legal = [np.array(column) for column in frame.obs], [np.array(column) for column in frame.legal]
     return Sight(obs, legal, np.array(frame.present), np.array(frame.rewards, np.float64), np.array(frame.over))
 
@@ -69,9 +69,9 @@ def joined(sights: Sequence[Sight]) -> Sight:
 
 
 class Stage(Protocol):
-    """A world of which positions can be kept and played on."""
+    """An env of which positions can be kept and played on."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[AgentType, ...]
 
     def start(self, start: Start) -> tuple[States, Sight]:
         """One position: the beginning of an episode."""
@@ -84,43 +84,43 @@ class Stage(Protocol):
 
 
 class ManyLanes:
-    """A native world whose state is rows of arrays: as many lanes as there are positions."""
+    """A native env whose state is rows of arrays: as many lanes as there are positions."""
 
-    def __init__(self, make: MakeWorld) -> None:
+    def __init__(self, make: MakeEnv) -> None:
         self.make = make
         self.kinds = make(1).kinds
 
     def start(self, start: Start) -> tuple[States, Sight]:
-        world = self.make(1)
-        sight = sight_of(begin(world, start))
-        return world.get_state(), sight
+        env = self.make(1)
+        sight = sight_of(begin(env, start))
+        return env.get_state(), sight
 
     def deals(self, deals: Ints) -> tuple[States, Sight]:
         """One position for each of these deals."""
-        world = self.make(len(deals))
-        frame: Frame = world.reset_to(np.arange(len(deals)), deals)  # type: ignore[attr-defined]
-        return world.get_state(), sight_of(frame)
+        env = self.make(len(deals))
+        frame: StepOutput = env.reset_to(np.arange(len(deals)), deals)  # type: ignore[attr-defined]
+        return env.get_state(), sight_of(frame)
 
     def take(self, states: States, rows: Ints) -> States:
         return {name: array[rows] for name, array in states.items()}
 
     def step(self, states: States, actions: Sequence[Array]) -> tuple[States, Sight]:
-        world = self.make(len(actions[0]))
-        world.set_state(states)
-        sight = sight_of(world.step(actions))
-        return world.get_state(), sight
+        env = self.make(len(actions[0]))
+        env.set_state(states)
+        sight = sight_of(env.step(actions))
+        return env.get_state(), sight
 
 
 class OneCopy:
-    """Any other world: one copy that is put back into a position by its own state, or by its seed and actions."""
+    """Any other env: one copy that is put back into a position by its own state, or by its seed and actions."""
 
-    def __init__(self, make: MakeWorld) -> None:
-        self.world = make(1)
-        self.kinds = self.world.kinds
+    def __init__(self, make: MakeEnv) -> None:
+        self.env = make(1)
+        self.kinds = self.env.kinds
 
     def start(self, start: Start) -> tuple[States, Sight]:
-        sight = sight_of(begin(self.world, start))
-        return [self.world.get_state()], sight
+        sight = sight_of(begin(self.env, start))
+        return [self.env.get_state()], sight
 
     def take(self, states: States, rows: Ints) -> States:
         return [states[row] for row in rows.tolist()]
@@ -128,19 +128,19 @@ class OneCopy:
     def step(self, states: States, actions: Sequence[Array]) -> tuple[States, Sight]:
         after, sights = [], []
         for row, state in enumerate(states):
-            if self.world.set_state(state).over.any():
+            if self.env.set_state(state).over.any():
                 raise ConfigError(
-                    f"env {self.world.name!r}: an episode is too long to be replayed, so no tree can be built. Give the world "
+                    f"env {self.env.name!r}: an episode is too long to be replayed, so no tree can be built. Give the env "
                     "get_state() and set_state()."
                 )
-            sight = sight_of(self.world.step([column[row : row + 1] for column in actions]))
+            sight = sight_of(self.env.step([column[row : row + 1] for column in actions]))
             sights.append(sight)
-            after.append(None if sight.over.all() else self.world.get_state())
+            after.append(None if sight.over.all() else self.env.get_state())
         return after, joined(sights)
 
 
-def stage_for(make: MakeWorld) -> Stage:
-    """Many lanes where the world's whole state is arrays, else one copy."""
-    world = make(1)
-    plain = isinstance(world, NativeEnv) and type(world).get_state is NativeEnv.get_state
-    return ManyLanes(make) if plain and type(world).set_state is NativeEnv.set_state else OneCopy(make)
+def stage_for(make: MakeEnv) -> Stage:
+    """Many lanes where the env's whole state is arrays, else one copy."""
+    env = make(1)
+    plain = isinstance(env, NativeEnv) and type(env).get_state is NativeEnv.get_state
+    return ManyLanes(make) if plain and type(env).set_state is NativeEnv.set_state else OneCopy(make)

@@ -1,4 +1,4 @@
-"""Grows the tree of a world, one world step after the other."""
+"""Grows the tree of an env, one env step after the other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from marl.data.task import Array, Bools, Ints, Kind
+from marl.data.task import AgentType, Array, Bools, Ints
 from marl.gametheory.tree.builder import Asked, Growth
 from marl.gametheory.tree.env_walker import Sight, Stage, States
 from marl.gametheory.tree.tree import Reals
@@ -25,7 +25,7 @@ def grow(growth: Growth, stage: Stage, nodes: Ints, states: States, sight: Sight
 
 
 def _ask_everybody(
-    growth: Growth, kinds: Sequence[Kind], nodes: Ints, last: Array, sight: Sight
+    growth: Growth, kinds: Sequence[AgentType], nodes: Ints, last: Array, sight: Sight
 ) -> tuple[Ints, Ints, Array, Array]:
     """Decisions of all who are present, one after the other: the positions, nodes and joint actions that follow."""
     rows = np.arange(len(nodes))

@@ -1,6 +1,6 @@
 """The tree of an OpenSpiel game, straight from its states, with chance moves where they come up.
 
-Players see their information-state tensor where the game has one, else their observation tensor, as in the world
+Players see their information-state tensor where the game has one, else their observation tensor, as in the env
 ``openspiel:NAME``, so policies trained there can be read on this tree.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from marl.data.task import Array, Kind, number_seats
+from marl.data.task import AgentType, Array, number_seats
 from marl.envs.adapters.optional import need
 from marl.errors import ConfigError
 from marl.gametheory.tree.builder import Asked, Growth
@@ -79,11 +79,11 @@ class _Walk:
         own = [[names.get(a, str(a)) for a in range(actions)] for names in self.names]
         return self.growth.finish("exact" if self.has_chance else "none", self._kinds(), labels or own)
 
-    def _kinds(self) -> tuple[Kind, ...]:
+    def _kinds(self) -> tuple[AgentType, ...]:
         width = self.game.information_state_tensor_size() if self.informed else self.game.observation_tensor_size()
         seen = spaces.Box(-np.inf, np.inf, (width,), np.float32)
         return number_seats(
-            [Kind("player", self.players, seen, spaces.Discrete(self.game.num_distinct_actions()), True)]
+            [AgentType("player", self.players, seen, spaces.Discrete(self.game.num_distinct_actions()), True)]
         )
 
     def _below(self, level: list[Spot]) -> list[Spot]:

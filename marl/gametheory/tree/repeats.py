@@ -1,9 +1,9 @@
-"""Whether a world repeats itself: random courses of play, played again.
+"""Whether an env repeats itself: random courses of play, played again.
 
 A tree goes back to positions, by a stored state or by replay, and takes for granted that the same actions lead to the same
 place. Where steps draw random numbers that neither the reset seed nor the stored state decides, its payoffs would be luck.
 So some courses are played twice; the second time steps are taken back once, as it happens while a tree grows: all steps of
-short courses, some of long ones, because a world without a state of its own replays everything before a step taken back.
+short courses, some of long ones, because an env without a state of its own replays everything before a step taken back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from marl.data.task import Array, Kind
+from marl.data.task import AgentType, Array
 from marl.envs.batched import BatchedEnv
 from marl.gametheory.tree.env_walker import Sight, Start, begin, sight_of
 
@@ -30,31 +30,31 @@ class Course:
     sights: list[Sight] = field(default_factory=list)
 
 
-def random_course(world: BatchedEnv, start: Start, rng: np.random.Generator) -> Course:
-    """An episode of random legal actions in a world of one lane."""
-    course = Course(sights=[sight_of(begin(world, start))])
+def random_course(env: BatchedEnv, start: Start, rng: np.random.Generator) -> Course:
+    """An episode of random legal actions in an env of one lane."""
+    course = Course(sights=[sight_of(begin(env, start))])
     while not course.sights[-1].over.all() and len(course.actions) < LONGEST:
-        actions = _random_actions(world.kinds, course.sights[-1], rng)
+        actions = _random_actions(env.kinds, course.sights[-1], rng)
         course.actions.append(actions)
-        course.sights.append(sight_of(world.step(actions)))
+        course.sights.append(sight_of(env.step(actions)))
     return course
 
 
-def parts_at(world: BatchedEnv, start: Start, course: Course, *, take_back: bool = False) -> int | None:
+def parts_at(env: BatchedEnv, start: Start, course: Course, *, take_back: bool = False) -> int | None:
     """The step after which the same actions show something else from this start; None: they never do.
 
-    ``take_back``: steps are played once with other actions before, and taken back by the world's state.
+    ``take_back``: steps are played once with other actions before, and taken back by the env's state.
     """
-    if not _same(sight_of(begin(world, start)), course.sights[0]):
+    if not _same(sight_of(begin(env, start)), course.sights[0]):
         return 0
     rng = np.random.default_rng(0)
     taken_back = _some_steps(len(course.actions), rng) if take_back else frozenset[int]()
     for step, actions in enumerate(course.actions):
         if step in taken_back:
-            state = world.get_state()
-            world.step(_random_actions(world.kinds, course.sights[step], rng))
-            world.set_state(state)
-        if not _same(sight_of(world.step(actions)), course.sights[step + 1]):
+            state = env.get_state()
+            env.step(_random_actions(env.kinds, course.sights[step], rng))
+            env.set_state(state)
+        if not _same(sight_of(env.step(actions)), course.sights[step + 1]):
             return step + 1
     return None
 
@@ -69,12 +69,12 @@ def _some_steps(length: int, rng: np.random.Generator) -> frozenset[int]:
     return frozenset(chosen)
 
 
-def courses(world: BatchedEnv, starts: Sequence[Start]) -> list[Course]:
+def courses(env: BatchedEnv, starts: Sequence[Start]) -> list[Course]:
     """One random course per start."""
-    return [random_course(world, start, np.random.default_rng([7, i])) for i, start in enumerate(starts)]
+    return [random_course(env, start, np.random.default_rng([7, i])) for i, start in enumerate(starts)]
 
 
-def _random_actions(kinds: Sequence[Kind], sight: Sight, rng: np.random.Generator) -> list[Array]:
+def _random_actions(kinds: Sequence[AgentType], sight: Sight, rng: np.random.Generator) -> list[Array]:
     found = []
     for k, kind in enumerate(kinds):
         column = np.zeros((1, kind.size), kind.action_dtype)

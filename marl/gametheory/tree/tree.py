@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from marl.data.task import Array, Ints, Kind
+from marl.data.task import AgentType, Array, Ints
 from marl.errors import ConfigError, UnknownNameError, did_you_mean
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ class InfoSets:
     parent_choice: Ints  # [I] the player's choice before, or -1
     first_choice: Ints  # [I]
     num_actions: Ints  # [I]
-    obs: tuple[Array, ...]  # [I] rows as the world shows them
-    action: Ints  # [C] the world's number of the action
+    obs: tuple[Array, ...]  # [I] rows as the env shows them
+    action: Ints  # [C] the env's number of the action
     labels: tuple[str, ...]  # [C]
 
     def __len__(self) -> int:
@@ -89,7 +89,7 @@ class Tree:
     name: str
     players: tuple[str, ...]
     chance: ChanceMode
-    kinds: tuple[Kind, ...]  # spaces of the players, which sit on the seats 0 .. P - 1
+    kinds: tuple[AgentType, ...]  # spaces of the players, which sit on the seats 0 .. P - 1
     parent: Ints  # [N], -1 at the root
     branch: Ints  # [N] which child of its parent
     player: Ints  # [N] who decides, CHANCE or TERMINAL
@@ -172,7 +172,7 @@ class Tree:
             )
         return self.players.index(player)
 
-    def kind_of(self, player: int) -> Kind:
+    def kind_of(self, player: int) -> AgentType:
         """Spaces of the player."""
         return next(kind for kind in self.kinds if kind.seats.start <= player < kind.seats.stop)
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from marl.algos.learner import Metrics
-from marl.data.batch import SampleBatch
 from marl.callbacks.callbacks import Hooks, make_hooks
+from marl.data.batch import SampleBatch
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.errors import CallbackError, ConfigError

@@ -1,4 +1,4 @@
-"""A curriculum: the world changes as training goes on, by stages that the scenario declares or by a function of the user.
+"""A curriculum: the env changes as training goes on, by stages that the scenario declares or by a function of the user.
 
 After each iteration its result decides whether the next stage begins. A stage begins with new episodes on all workers: those
 that are running are broken off, count as not finished, and their open decisions are left out of training. Numbers of episodes,
@@ -16,9 +16,9 @@ from marl.data.task import PolicyID
 from marl.errors import ConfigError
 from marl.registry import load_object
 from marl.rollout.stages import ChooseTasks
+from marl.runs.result import COUNT_FIELDS, Result, check_field, look_up, reached
 from marl.scenario.config import Scenario, StageConfig
 from marl.scenario.stages import describe_stage, stages_of
-from marl.runs.result import COUNT_FIELDS, Result, check_field, look_up, reached
 from marl.trust import Sort
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Curriculum:
         self.stage, self.since, self.episodes_cut = state["stage"], state["since"], state["episodes_cut"]
 
 
-def change_worlds_if_due(trainer: Trainer, result: Result) -> None:
+def change_envs_if_due(trainer: Trainer, result: Result) -> None:
     """Called after each iteration: begin the next stage, and ask ``env_task_fn``."""
     curriculum = trainer.curriculum
     if curriculum.due(result) and not result["done"]:

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 
 from marl.data.task import PolicyID
 from marl.policies.build import build_policies
+from marl.runs.result import Result
 from marl.scenario.resolve import Setup
 from marl.training.learners import build_learners
-from marl.runs.result import Result
 
 if TYPE_CHECKING:
-    from marl.populations.loop import Population
+    from marl.populations.loop import PopulationTrainer
     from marl.training.examiner import Examiner
     from marl.training.trainer import Trainer
 
 
-def make_population(trainer: Trainer) -> Population | None:
+def make_population(trainer: Trainer) -> PopulationTrainer | None:
     """The population of a run that has one."""
     setup = trainer.setup
     if setup.stage is None:
         return None
-    from marl.populations.loop import Population  # brings the game theory along
+    from marl.populations.loop import PopulationTrainer  # brings the game theory along
 
-    return Population(setup.stage, trainer.policies, setup.policies, setup.scenario.seed)
+    return PopulationTrainer(setup.stage, trainer.policies, setup.policies, setup.scenario.seed)
 
 
 def make_examiner(setup: Setup) -> Examiner:
@@ -47,7 +47,7 @@ def end_round_if_due(trainer: Trainer) -> None:
     trainer.store.write_population(population)
 
 
-def begin_anew(trainer: Trainer, population: Population, names: Collection[PolicyID]) -> None:
+def begin_anew(trainer: Trainer, population: PopulationTrainer, names: Collection[PolicyID]) -> None:
     """New first weights for these policies; their learners forget what they gathered, their optimisers and targets.
 
     Learners are built once more around spare policies, because optimisers hold on to the tensors of theirs, and the

@@ -23,14 +23,14 @@ import numpy as np
 from marl.data.episode import EpisodeStats
 from marl.data.task import Array
 from marl.envs.batched import BatchedEnv
+from marl.envs.registry import make_batched_env
 from marl.envs.vector.env_errors import close_all, guarded
-from marl.envs.registry import make_world
-from marl.rollout.env_runner import Player
+from marl.play.return_summary import returns_by_agent
+from marl.play.video import Screen, Video, can_write_mp4, check_screen, picture_of
+from marl.rollout.env_runner import EnvRunner
 from marl.rollout.worker import RolloutWorker
 from marl.scenario.resolve import Setup
 from marl.storage import make_folder, storing, write_atomically
-from marl.play.return_summary import returns_by_agent
-from marl.play.video import Screen, Video, can_write_mp4, check_screen, picture_of
 
 if TYPE_CHECKING:
     from marl.training.trainer import Trainer
@@ -47,27 +47,27 @@ class Film:
     worker: int
     files: dict[str, bytes]
     meta: dict[str, Any]
-    drawing_s: float = 0.0  # seconds that the world took to draw
+    drawing_s: float = 0.0  # seconds that the env took to draw
 
 
 def make_camera(setup: Setup) -> Camera | None:
-    """None where nobody wants to see anything. A world that cannot be drawn is refused before the run starts."""
+    """None where nobody wants to see anything. An env that cannot be drawn is refused before the run starts."""
     config = setup.rollout.config
     film, show = (EVERY if wish is True else int(wish) for wish in (config.record_env, config.render_env))
     if not film and not show:
         return None
-    recipe = setup.rollout.stage(0).world
-    world = make_world(
+    recipe = setup.rollout.stage(0).env_recipe
+    env = make_batched_env(
         recipe.env, 1, recipe.env_config, with_state=False, wrappers=recipe.wrappers, render_mode="rgb_array"
     )
     try:
-        world.reset(np.array([0]), np.array([0]))
-        drawn = picture_by(world)
+        env.reset(np.array([0]), np.array([0]))
+        drawn = picture_by(env)
     finally:
-        close_all([world], world.name)
-    picture_of(drawn, world.name)
+        close_all([env], env.name)
+    picture_of(drawn, env.name)
     if show:
-        check_screen(drawn, world.name)
+        check_screen(drawn, env.name)
     return Camera(film, show)
 
 
@@ -113,10 +113,10 @@ class Camera:
             seed = episode_seed(trainer.scenario.seed, trainer.iteration, 0, SHOW)
             self.screen.say(f"iteration {trainer.iteration}:")
             for drawn in drawn_episode(player, seed, worker.spec.config.explore):
-                self.screen.add(drawn, player.world.name)
+                self.screen.add(drawn, player.env.name)
                 trainer.timers.add_sampler({"env_render": player.clock.pop()["env_render"], "pictures": 1})
         finally:
-            close_all([player.world], player.world.name)
+            close_all([player.env], player.env.name)
 
     def close(self) -> None:
         self.screen.close()
@@ -133,7 +133,7 @@ def _keep(folder: Path, film: Film, about: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Cameraman:
-    """Called with every worker, where it is: plays and films one episode there; None where a worker has no world."""
+    """Called with every worker, where it is: plays and films one episode there; None where a worker has no env."""
 
     seed: int
     iteration: int
@@ -146,11 +146,11 @@ class Cameraman:
         seed = episode_seed(self.seed, self.iteration, worker.index, FILM)
         endings = (".gif", ".mp4") if can_write_mp4() else (".gif",)
         with storing(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory() as folder, ExitStack() as ending:
-            ending.callback(close_all, [player.world], player.world.name)
+            ending.callback(close_all, [player.env], player.env.name)
             videos = [Video(Path(folder) / f"film{e}") for e in endings]
             for drawn in drawn_episode(player, seed, spec.config.explore):
                 for video in videos:
-                    video.add(drawn, player.world.name)
+                    video.add(drawn, player.env.name)
             for video in videos:
                 video.close()
             files = {video.path.suffix: video.path.read_bytes() for video in videos}
@@ -158,8 +158,8 @@ class Cameraman:
         return Film(worker.index, files, meta, player.clock.pop()["env_render"])
 
 
-def drawn_episode(player: Player, seed: int, explore: bool) -> Iterator[Array | str | None]:
-    """What the world draws at the beginning of an episode and after each of its steps, ``MOST_STEPS`` at most."""
+def drawn_episode(player: EnvRunner, seed: int, explore: bool) -> Iterator[Array | str | None]:
+    """What the env draws at the beginning of an episode and after each of its steps, ``MOST_STEPS`` at most."""
     rng = np.random.default_rng([seed, 1])
     player.begin(np.array([0]), np.array([seed]))
     yield _drawn(player)
@@ -170,23 +170,23 @@ def drawn_episode(player: Player, seed: int, explore: bool) -> Iterator[Array | 
             return
 
 
-def picture_by(world: BatchedEnv) -> Array | str | None:
-    """What the first copy of a world draws; whatever goes wrong in it is an ``EnvError``."""
-    drawn: Array | str | None = guarded(lambda: world.render(0), "render", lambda: f"env {world.name!r}")
+def picture_by(env: BatchedEnv) -> Array | str | None:
+    """What the first copy of an env draws; whatever goes wrong in it is an ``EnvError``."""
+    drawn: Array | str | None = guarded(lambda: env.render(0), "render", lambda: f"env {env.name!r}")
     return drawn
 
 
-def _drawn(player: Player) -> Array | str | None:
+def _drawn(player: EnvRunner) -> Array | str | None:
     player.clock.start()
-    drawn = picture_by(player.world)
+    drawn = picture_by(player.env)
     player.clock.lap("env_render")
     return drawn
 
 
-def _meta(player: Player, seed: int) -> dict[str, Any]:
+def _meta(player: EnvRunner, seed: int) -> dict[str, Any]:
     """What is known of the episode that was just played."""
     ended: EpisodeStats = player.ledger.pop()
-    meta = {"env": player.world.name, "seed": seed, "env_steps": int(player.t[0]), "complete": len(ended) > 0}
+    meta = {"env": player.env.name, "seed": seed, "env_steps": int(player.t[0]), "complete": len(ended) > 0}
     if not len(ended):
         return {**meta, "episode_reward": None, "policies": {}, "agents": {}}
     earned = {name: ended.policy_returns(i) for i, name in enumerate(player.policy_ids)}

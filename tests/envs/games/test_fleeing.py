@@ -51,12 +51,12 @@ def test_straight_chase_catches_a_prey_that_waits_ten_times_as_often() -> None:
 
 def touches(prey: Callable[[Floats], int], games: int = 100) -> float:
     """How often three adversaries that head straight for the prey touch it, per episode."""
-    world = TagGames(games, {})
-    frame = world.reset(np.arange(games), np.arange(games))
+    env = TagGames(games, {})
+    frame = env.reset(np.arange(games), np.arange(games))
     total = 0.0
     for _ in range(25):
         moves = np.array([[prey(obs[0])] for obs in frame.obs[1]])
-        frame = world.step([chase(frame.obs[0]), moves])
+        frame = env.step([chase(frame.obs[0]), moves])
         total += float(frame.rewards[:, 0].sum()) / 10
     return total / games
 

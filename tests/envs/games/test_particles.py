@@ -9,9 +9,9 @@ import pytest
 
 import marl
 from marl.data.task import Array
-from marl.envs.batched import Frame
-from marl.envs.games.particles.physics import Bodies, Body
+from marl.envs.batched import StepOutput
 from marl.envs.games.particles.drawing import Disc, camera_range, draw
+from marl.envs.games.particles.physics import Bodies, Body
 from marl.envs.games.particles.seeding import uniform
 from marl.envs.games.particles.speaker_listener import SpeakerListenerGames
 from marl.envs.games.particles.spread import SpreadGames
@@ -23,17 +23,17 @@ LANES = 5
 STILL = 0
 
 
-def started(game: Any, num_envs: int = LANES, seed: int = 0, **config: object) -> tuple[Any, Frame]:
-    world = game(num_envs, config)
-    return world, world.reset(np.arange(num_envs), np.arange(num_envs) + seed)
+def started(game: Any, num_envs: int = LANES, seed: int = 0, **config: object) -> tuple[Any, StepOutput]:
+    env = game(num_envs, config)
+    return env, env.reset(np.arange(num_envs), np.arange(num_envs) + seed)
 
 
-def random_actions(world: Any, rng: np.random.Generator) -> list[Array]:
-    return [rng.integers(kind.action_space.n, size=(world.num_envs, kind.size)) for kind in world.kinds]
+def random_actions(env: Any, rng: np.random.Generator) -> list[Array]:
+    return [rng.integers(kind.action_space.n, size=(env.num_envs, kind.size)) for kind in env.kinds]
 
 
-def constant_actions(world: Any, action: int) -> list[Array]:
-    return [np.full((world.num_envs, kind.size), action) for kind in world.kinds]
+def constant_actions(env: Any, action: int) -> list[Array]:
+    return [np.full((env.num_envs, kind.size), action) for kind in env.kinds]
 
 
 # -- physics ---------------------------------------------------------------------------------------------------------------
@@ -75,9 +75,9 @@ def test_overlapping_bodies_push_each_other_apart_with_equal_force_and_obstacles
 
 
 def test_bodies_in_exactly_the_same_place_give_finite_numbers() -> None:
-    world, _ = started(SpreadGames, 1)
-    world.place(0, np.zeros((3, 2)), np.zeros((3, 2)))
-    frame = world.step(constant_actions(world, STILL))
+    env, _ = started(SpreadGames, 1)
+    env.place(0, np.zeros((3, 2)), np.zeros((3, 2)))
+    frame = env.step(constant_actions(env, STILL))
     assert np.isfinite(frame.obs[0]).all()
     assert frame.rewards[0].tolist() == [-1.0] * 3  # nothing to walk, two bumps at half a point
 
@@ -86,27 +86,27 @@ def test_bodies_in_exactly_the_same_place_give_finite_numbers() -> None:
 
 
 def test_spread_pays_distances_of_landmarks_and_bumps_by_local_ratio() -> None:
-    world, _ = started(SpreadGames, 1, local_ratio=0.25)
+    env, _ = started(SpreadGames, 1, local_ratio=0.25)
     agents = [[0, 0], [0.2, 0], [-1, 0]]  # the first two overlap: 0.2 < 0.3
-    world.place(0, agents, [[0, 0.5], [-1, 0.25], [0.2, 1]])
-    frame = world.step(constant_actions(world, STILL))
+    env.place(0, agents, [[0, 0.5], [-1, 0.25], [0.2, 1]])
+    frame = env.step(constant_actions(env, STILL))
     far = 0.5 + 0.25 + 1.0
     assert frame.rewards[0] == pytest.approx([-0.75 * far - 0.25, -0.75 * far - 0.25, -0.75 * far])
 
 
 def test_tag_pays_every_adversary_for_every_catch_and_agents_for_leaving() -> None:
-    world, _ = started(TagGames, 1, num_good=2, num_obstacles=0)
-    world.place(0, [[0.0, 0.0], [0.11, 0.0], [0.5, 0.5], [0.055, 0.0], [0.95, -2.0]], [])
-    frame = world.step(constant_actions(world, STILL))
+    env, _ = started(TagGames, 1, num_good=2, num_obstacles=0)
+    env.place(0, [[0.0, 0.0], [0.11, 0.0], [0.5, 0.5], [0.055, 0.0], [0.95, -2.0]], [])
+    frame = env.step(constant_actions(env, STILL))
     assert frame.rewards[0] == pytest.approx([20, 20, 20, -20, -(0.5 + np.exp(2.0))])
 
 
 def test_the_speaker_and_the_listener_pay_the_squared_distance_to_the_goal() -> None:
-    world, _ = started(SpeakerListenerGames, 1)
-    frame = world.place(0, [[1, 1], [0, 0]], [[9, 9], [0.3, 0.4], [9, 9]], goal=1)
+    env, _ = started(SpeakerListenerGames, 1)
+    frame = env.place(0, [[1, 1], [0, 0]], [[9, 9], [0.3, 0.4], [9, 9]], goal=1)
     assert frame.obs[0][0, 0].tolist() == pytest.approx([0.15, 0.65, 0.15])
     assert frame.obs[1][0, 0, -3:].tolist() == [0, 0, 0]
-    frame = world.step([np.array([[2]]), np.array([[STILL]])])
+    frame = env.step([np.array([[2]]), np.array([[STILL]])])
     assert frame.rewards[0] == pytest.approx([-0.25, -0.25])
     assert frame.obs[1][0, 0, -3:].tolist() == [0, 0, 1]
 
@@ -144,9 +144,9 @@ def test_an_episode_follows_from_its_seed_in_whatever_lane_and_company(game: Any
 
 @pytest.mark.parametrize("game", GAMES)
 def test_a_reset_touches_its_own_lanes_only(game: Any) -> None:
-    world, _ = started(game)
-    before = world.step(random_actions(world, np.random.default_rng(0))).state.copy()
-    after = world.reset(np.array([2]), np.array([99])).state
+    env, _ = started(game)
+    before = env.step(random_actions(env, np.random.default_rng(0))).state.copy()
+    after = env.reset(np.array([2]), np.array([99])).state
     assert [bool((a == b).all()) for a, b in zip(before, after, strict=True)] == [True, True, False, True, True]
 
 
@@ -154,36 +154,36 @@ def test_a_reset_touches_its_own_lanes_only(game: Any) -> None:
 @pytest.mark.parametrize("stages", [False, True])
 def test_a_game_goes_on_bit_for_bit_from_its_saved_state(game: Any, stages: bool) -> None:
     config = {"curriculum": True} if stages and game is not SpeakerListenerGames else {}
-    world, _ = started(game, **config)
+    env, _ = started(game, **config)
     rng = np.random.default_rng(1)
     if config:
-        world.set_task(1, 1)
-        world.reset(np.array([1]), np.array([1]))
-        world.set_task(2, 1)
+        env.set_task(1, 1)
+        env.reset(np.array([1]), np.array([1]))
+        env.set_task(2, 1)
     for _ in range(5):
-        shown = world.step(random_actions(world, rng))
-    saved = world.get_state()
+        shown = env.step(random_actions(env, rng))
+    saved = env.get_state()
     assert all(len(array) == LANES for array in saved.values())
     other = game(LANES, config)
     again = other.set_state(saved)
     assert (again.state == shown.state).all()
     assert not again.rewards.any()
     for step in range(30):
-        actions = random_actions(world, rng)
-        frame, same = world.step(actions), other.step(actions)
+        actions = random_actions(env, rng)
+        frame, same = env.step(actions), other.step(actions)
         assert (frame.state == same.state).all()
         assert (frame.rewards == same.rewards).all()
         if over := np.flatnonzero(frame.over).tolist():
             assert step == 19
-            assert (other.reset(np.array(over), np.array(over)).state == world.reset(np.array(over), np.array(over)).state).all()  # fmt: skip
-    assert all((other.get_state()[name] == array).all() for name, array in world.get_state().items())
+            assert (other.reset(np.array(over), np.array(over)).state == env.reset(np.array(over), np.array(over)).state).all()  # fmt: skip
+    assert all((other.get_state()[name] == array).all() for name, array in env.get_state().items())
 
 
 @pytest.mark.parametrize("game", GAMES)
 def test_frames_that_were_handed_out_do_not_change_later(game: Any) -> None:
-    world, first = started(game)
+    env, first = started(game)
     kept = first.state.copy()
-    frames = [world.step(random_actions(world, np.random.default_rng(0))) for _ in range(3)]
+    frames = [env.step(random_actions(env, np.random.default_rng(0))) for _ in range(3)]
     assert (first.state == kept).all()
     assert not (frames[0].state == frames[2].state).all()
 
@@ -210,14 +210,14 @@ def painted(*colour: float) -> list[int]:
 
 @pytest.mark.parametrize(("game", "agent_colours"), [(SpreadGames, [(0.35, 0.35, 0.85)] * 3), (TagGames, [(0.85, 0.35, 0.35)] * 3 + [(0.35, 0.85, 0.35)])])  # fmt: skip
 def test_the_picture_shows_every_agent_in_its_colour_where_it_is(game: Any, agent_colours: list[Any]) -> None:
-    world, _ = started(game, 2, seed=5)
+    env, _ = started(game, 2, seed=5)
     for _ in range(3):
-        world.step(random_actions(world, np.random.default_rng(3)))
-    for lane in range(2):
-        picture = world.render(lane)
+        env.step(random_actions(env, np.random.default_rng(3)))
+    for env_id in range(2):
+        picture = env.render(env_id)
         assert (picture.dtype, picture.shape[2], picture.shape[0]) == (np.uint8, 3, picture.shape[1])
-        reach = camera_range(world.position[lane])
-        last = (*world.position[lane][len(agent_colours) - 1],)  # painted last: certainly not hidden
+        reach = camera_range(env.position[env_id])
+        last = (*env.position[env_id][len(agent_colours) - 1],)  # painted last: certainly not hidden
         assert pixel(picture, *last, reach) == painted(*agent_colours[-1])
         for colour in set(agent_colours):
             assert (picture == painted(*colour)).all(axis=2).sum() > 20
@@ -225,13 +225,13 @@ def test_the_picture_shows_every_agent_in_its_colour_where_it_is(game: Any, agen
 
 
 def test_the_picture_follows_the_agents_and_a_far_one_is_still_inside() -> None:
-    world, _ = started(SpreadGames, 1, N=1)
-    world.place(0, [[0.5, 0.5]], [[-0.5, -0.5]])
-    near = world.render(0)
+    env, _ = started(SpreadGames, 1, N=1)
+    env.place(0, [[0.5, 0.5]], [[-0.5, -0.5]])
+    near = env.render(0)
     assert pixel(near, 0.5, 0.5, 1.15) == painted(0.35, 0.35, 0.85)
     assert pixel(near, -0.5, -0.5, 1.15) == painted(0.25, 0.25, 0.25)
-    world.place(0, [[5.0, 0.0]], [[-0.5, -0.5]])
-    far = world.render(0)
+    env.place(0, [[5.0, 0.0]], [[-0.5, -0.5]])
+    far = env.render(0)
     assert pixel(far, 5.0, 0.0, 5 * 1.15) == painted(0.35, 0.35, 0.85)
     assert pixel(far, 0.5, 0.5, 5 * 1.15) == [255, 255, 255]
     blue = [(picture == painted(0.35, 0.35, 0.85)).all(axis=2).sum() for picture in (near, far)]
@@ -239,29 +239,29 @@ def test_the_picture_follows_the_agents_and_a_far_one_is_still_inside() -> None:
 
 
 def test_without_dynamic_rescaling_bodies_keep_their_size_in_pixels() -> None:
-    world, _ = started(SpreadGames, 1, N=1, dynamic_rescaling=False)
+    env, _ = started(SpreadGames, 1, N=1, dynamic_rescaling=False)
     areas = []
     for x in (0.5, 5.0):
-        world.place(0, [[x, 0.0]], [[-0.5, -0.5]])
-        areas.append(int((world.render(0) == painted(0.35, 0.35, 0.85)).all(axis=2).sum()))
+        env.place(0, [[x, 0.0]], [[-0.5, -0.5]])
+        areas.append(int((env.render(0) == painted(0.35, 0.35, 0.85)).all(axis=2).sum()))
     assert areas[0] == pytest.approx(areas[1], rel=0.03)
 
 
 def test_the_listener_is_painted_like_its_goal_only_brighter() -> None:
-    world, _ = started(SpeakerListenerGames, 1)
-    world.place(0, [[0.9, 0.9], [0, 0]], [[-0.9, 0], [0.9, 0], [0, -0.9]], goal=2)
-    picture = world.render(0)
+    env, _ = started(SpeakerListenerGames, 1)
+    env.place(0, [[0.9, 0.9], [0, 0]], [[-0.9, 0], [0.9, 0], [0, -0.9]], goal=2)
+    picture = env.render(0)
     assert pixel(picture, 0, 0, 1.15) == painted(0.6, 0.6, 1.0)
     assert pixel(picture, 0, -0.9, 1.15) == painted(0.15, 0.15, 0.65)
 
 
 def test_the_picture_shows_the_last_word_as_a_dark_lamp() -> None:
-    world, _ = started(SpeakerListenerGames, 1)
-    world.place(0, np.zeros((2, 2)), np.zeros((3, 2)))
+    env, _ = started(SpeakerListenerGames, 1)
+    env.place(0, np.zeros((2, 2)), np.zeros((3, 2)))
     lamps = [(x * 1.15, -0.92 * 1.15) for x in (-0.92, -0.82, -0.72)]
-    assert [pixel(world.render(0), *lamp, 1.15)[0] for lamp in lamps] == [255, 255, 255]
-    world.step([np.array([[1]]), np.array([[STILL]])])
-    assert [pixel(world.render(0), *lamp, 1.15)[0] for lamp in lamps] == [255, 0, 255]
+    assert [pixel(env.render(0), *lamp, 1.15)[0] for lamp in lamps] == [255, 255, 255]
+    env.step([np.array([[1]]), np.array([[STILL]])])
+    assert [pixel(env.render(0), *lamp, 1.15)[0] for lamp in lamps] == [255, 0, 255]
 
 
 def test_a_disc_outside_of_the_view_paints_nothing() -> None:

@@ -1,4 +1,4 @@
-"""The fast worlds against mpe2's own: the same start and the same actions lead to the same observations, rewards and ends."""
+"""The fast envs against mpe2's own: the same start and the same actions lead to the same observations, rewards and ends."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from marl.data.task import Array
-from marl.envs.batched import BatchedEnv, Frame
-from marl.envs.registry import make_world
+from marl.envs.batched import BatchedEnv, StepOutput
+from marl.envs.registry import make_batched_env
 
 pytestmark = pytest.mark.slow  # whole runs or processes
 
@@ -26,7 +26,7 @@ Config = dict[str, Any]
 
 
 class Pair:
-    """``LANES`` copies of a fast world beside as many envs of mpe2, started from mpe2's layouts.
+    """``LANES`` copies of a fast env beside as many envs of mpe2, started from mpe2's layouts.
 
     ``scale`` moves everybody towards the middle, so that more of them touch.
     """
@@ -34,7 +34,7 @@ class Pair:
     def __init__(self, game: str, config: Config, seed: int = 0, scale: float = 1.0) -> None:
         make = importlib.import_module(f"mpe2.{ORIGINALS[game]}").parallel_env
         self.envs = [make(**config) for _ in range(LANES)]
-        self.fast: Any = make_world(f"fast:{game}", LANES, config)
+        self.fast: Any = make_batched_env(f"fast:{game}", LANES, config)
         self.fast.reset(np.arange(LANES), np.arange(LANES))
         self.rng = np.random.default_rng(seed)
         self.seed, self.scale = seed, scale
@@ -43,17 +43,19 @@ class Pair:
     def start(self) -> None:
         """New episodes in all lanes."""
         self.running = list(range(LANES))
-        for lane, env in enumerate(self.envs):
-            env.reset(seed=100 * self.seed + lane)
-            world = env.unwrapped.world
-            for body in world.entities:
+        for env_id, env in enumerate(self.envs):
+            env.reset(seed=100 * self.seed + env_id)
+            batched_env = env.unwrapped.env
+            for body in batched_env.entities:
                 body.state.p_pos *= self.scale
-            goal = getattr(world.agents[0], "_goal_b", None)
-            extra = {} if goal is None else {"goal": world.landmarks.index(goal)}
-            agents, landmarks = ([b.state.p_pos for b in bodies] for bodies in (world.agents, world.landmarks))
-            frame = self.fast.place(lane, agents, landmarks, **extra)
+            goal = getattr(batched_env.agents[0], "_goal_b", None)
+            extra = {} if goal is None else {"goal": batched_env.landmarks.index(goal)}
+            agents, landmarks = (
+                [b.state.p_pos for b in bodies] for bodies in (batched_env.agents, batched_env.landmarks)
+            )
+            frame = self.fast.place(env_id, agents, landmarks, **extra)
         observe = [env.unwrapped.observe for env in self.envs]
-        self.compare_sights(frame, {lane: {a: observe[lane](a) for a in self.agents} for lane in range(LANES)})
+        self.compare_sights(frame, {env_id: {a: observe[env_id](a) for a in self.agents} for env_id in range(LANES)})
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -70,36 +72,36 @@ class Pair:
                 drawn.append(self.rng.integers(kind.action_space.n, size=shape))
         return drawn
 
-    def step(self) -> Frame:
+    def step(self) -> StepOutput:
         actions = self.actions()
-        frame: Frame = self.fast.step(actions)
+        frame: StepOutput = self.fast.step(actions)
         seen = {}
-        for lane in list(self.running):
+        for env_id in list(self.running):
             chosen = {
-                agent: column[lane, i] if kind.action_shape else int(column[lane, i])
+                agent: column[env_id, i] if kind.action_shape else int(column[env_id, i])
                 for kind, column in zip(self.fast.kinds, actions, strict=True)
                 for i, agent in enumerate(kind.agents)
             }
-            seen[lane], rewards, terminated, truncated, _ = self.envs[lane].step(chosen)
-            assert [rewards[a] for a in self.agents] == pytest.approx(frame.rewards[lane].tolist(), abs=CLOSE)
-            assert [terminated[a] for a in self.agents] == frame.terminated[lane].tolist()
-            assert [truncated[a] for a in self.agents] == frame.truncated[lane].tolist()
-            assert frame.over[lane] == (not self.envs[lane].agents)
-            assert frame.present[lane].tolist() == [not frame.over[lane]] * len(self.agents)
-            if frame.over[lane]:
-                self.running.remove(lane)
+            seen[env_id], rewards, terminated, truncated, _ = self.envs[env_id].step(chosen)
+            assert [rewards[a] for a in self.agents] == pytest.approx(frame.rewards[env_id].tolist(), abs=CLOSE)
+            assert [terminated[a] for a in self.agents] == frame.terminated[env_id].tolist()
+            assert [truncated[a] for a in self.agents] == frame.truncated[env_id].tolist()
+            assert frame.over[env_id] == (not self.envs[env_id].agents)
+            assert frame.present[env_id].tolist() == [not frame.over[env_id]] * len(self.agents)
+            if frame.over[env_id]:
+                self.running.remove(env_id)
         self.compare_sights(frame, seen)
         return frame
 
-    def compare_sights(self, frame: Frame, seen: dict[int, dict[str, Array]]) -> None:
+    def compare_sights(self, frame: StepOutput, seen: dict[int, dict[str, Array]]) -> None:
         """Observations of all agents, also the last ones, and the global state."""
-        for lane, by_agent in seen.items():
+        for env_id, by_agent in seen.items():
             for kind, column in zip(self.fast.kinds, frame.obs, strict=True):
                 expected = np.stack([by_agent[agent] for agent in kind.agents])
-                np.testing.assert_allclose(column[lane], expected, rtol=CLOSE, atol=CLOSE)
-            np.testing.assert_allclose(frame.state[lane], self.envs[lane].state(), rtol=CLOSE, atol=CLOSE)
+                np.testing.assert_allclose(column[env_id], expected, rtol=CLOSE, atol=CLOSE)
+            np.testing.assert_allclose(frame.state[env_id], self.envs[env_id].state(), rtol=CLOSE, atol=CLOSE)
 
-    def play(self) -> list[Frame]:
+    def play(self) -> list[StepOutput]:
         """Until the episodes of all lanes are over."""
         frames = []
         while self.running:
@@ -184,35 +186,37 @@ def test_episodes_that_terminate_on_success_end_in_the_same_step(game: str, conf
     ends = []
     while pair.running:
         frame = pair.step()
-        ends += [bool(frame.terminated[lane].all()) for lane in np.flatnonzero(frame.over)]
+        ends += [bool(frame.terminated[env_id].all()) for env_id in np.flatnonzero(frame.over)]
     assert any(ends)
 
 
 @pytest.mark.parametrize(("stage", "share"), [(0, 0.5), (1, 0.75), (2, 1.0)])
 def test_a_stage_of_tag_is_the_original_with_slower_agents_from_the_next_episode_on(stage: int, share: float) -> None:
     pair = Pair("simple_tag", {"curriculum": True}, seed=2, scale=0.3)  # plays stage 0 at first
-    for lane in range(LANES):
-        pair.fast.lane(lane).set_task(stage)
+    for env_id in range(LANES):
+        pair.fast.sub_env(env_id).set_task(stage)
     pair.play()
     # mpe2 1.1.1 never leaves stage 0 (its set_curriculum_stage has no effect), so its agents are changed by hand.
     pair.start()
     for env in pair.envs:
-        prey = env.unwrapped.world.agents[-1]
+        prey = env.unwrapped.env.agents[-1]
         prey.max_speed, prey.accel = 1.3 * share, 4.0 * share
     pair.play()
 
 
 def test_stage_one_of_spread_is_the_original_without_a_curriculum() -> None:
     pair = Pair("simple_spread", {}, seed=2, scale=0.3)
-    pair.fast = make_world("fast:simple_spread", LANES, {"curriculum": True})
-    for lane in range(LANES):
-        pair.fast.set_task(lane, 1)
+    pair.fast = make_batched_env("fast:simple_spread", LANES, {"curriculum": True})
+    for env_id in range(LANES):
+        pair.fast.set_task(env_id, 1)
     pair.start()
     assert min(frame.rewards.min() for frame in pair.play()) < -1
 
 
-def episode_starts(world: BatchedEnv, count: int) -> Array:
-    return np.concatenate([world.reset(np.arange(LANES), LANES * i + np.arange(LANES)).state for i in range(count)])
+def episode_starts(batched_env: BatchedEnv, count: int) -> Array:
+    return np.concatenate(
+        [batched_env.reset(np.arange(LANES), LANES * i + np.arange(LANES)).state for i in range(count)]
+    )
 
 
 @pytest.mark.parametrize("game", ORIGINALS)
@@ -223,7 +227,7 @@ def test_first_observations_have_the_means_spreads_and_limits_of_the_originals(g
     for i in range(count):
         env.reset(seed=i)
         theirs[i] = env.state()
-    ours = episode_starts(make_world(f"fast:{game}", LANES, {}), count // LANES)
+    ours = episode_starts(make_batched_env(f"fast:{game}", LANES, {}), count // LANES)
     error = np.sqrt((ours.var(axis=0) + theirs.var(axis=0)) / count)
     assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) <= 4.5 * error + 1e-6).all()
     assert ours.std(axis=0) == pytest.approx(theirs.std(axis=0), abs=0.05)

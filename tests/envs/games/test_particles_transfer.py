@@ -1,4 +1,4 @@
-"""What is learned on the fast world is worth the same on mpe2's own, and the benchmark of both runs."""
+"""What is learned on the fast env is worth the same on mpe2's own, and the benchmark of both runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def error(*samples: Array) -> float:
 
 
 @pytest.mark.slow
-def test_a_policy_trained_on_the_fast_world_earns_the_same_on_mpe2(tmp_path: Path) -> None:
+def test_a_policy_trained_on_the_fast_env_earns_the_same_on_mpe2(tmp_path: Path) -> None:
     with Trainer("ppo", env=FAST, config={**PPO, "num_envs_per_worker": 256}) as trainer:
         for _ in range(10):
             trainer.train()
@@ -60,9 +60,9 @@ def test_a_policy_trained_on_the_fast_world_earns_the_same_on_mpe2(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_the_benchmark_of_fast_worlds_reports_rates_and_ratios(tmp_path: Path) -> None:
+def test_the_benchmark_of_fast_envs_reports_rates_and_ratios(tmp_path: Path) -> None:
     target = tmp_path / "fast_worlds.json"
-    command = [sys.executable, "benchmarks/fast_worlds.py", "--quick", "--json", str(target)]
+    command = [sys.executable, "benchmarks/fast_envs.py", "--quick", "--json", str(target)]
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False
     )

@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from marl.data.task import Array, Bools, Floats, Ints, Kind, number_seats
+from marl.data.task import AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.games.cards.dealt import DealtEnv, settle, turns
 
 History: TypeAlias = tuple[int, ...]
@@ -87,10 +87,10 @@ class BettingGames(DealtEnv):
         seen = spaces.Box(0, 1, (self.players + rules.num_cards + public,), np.float32)
         moves = spaces.Discrete(rules.positions.legal.shape[1])
         agents = tuple(f"player_{i}" for i in range(self.players))
-        self.kinds = number_seats([Kind("player", agents, seen, moves, masked)])
+        self.kinds = number_seats([AgentType("player", agents, seen, moves, masked)])
 
-    def _begin(self, lanes: Ints) -> None:
-        self.position[lanes] = 0
+    def _begin(self, env_ids: Ints) -> None:
+        self.position[env_ids] = 0
 
     def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
         tree, before = self.rules.positions, self.position
@@ -99,14 +99,14 @@ class BettingGames(DealtEnv):
         return settle(self.rules.payoffs[self.position, self.deal], tree.over[self.position])
 
     def _view(self) -> tuple[Sequence[Array], Sequence[Bools], Bools, Floats]:
-        tree, rows, lanes = self.rules.positions, self.position, self.num_envs
+        tree, rows, env_ids = self.rules.positions, self.position, self.num_envs
         hands = self._hands[self.deal]
         board = self._boards[self.deal] * self.rules.board_seen[rows][:, :, None]
-        public = np.concatenate([board.reshape(lanes, -1), self.rules.moves_seen[rows]], axis=1)
-        who = np.broadcast_to(self._who, (lanes, *self._who.shape))
-        shown = np.broadcast_to(public[:, None], (lanes, self.players, public.shape[1]))
+        public = np.concatenate([board.reshape(env_ids, -1), self.rules.moves_seen[rows]], axis=1)
+        who = np.broadcast_to(self._who, (env_ids, *self._who.shape))
+        shown = np.broadcast_to(public[:, None], (env_ids, self.players, public.shape[1]))
         obs = np.concatenate([who, hands, shown], axis=2)
-        state = np.concatenate([hands.reshape(lanes, -1), public], axis=1)
+        state = np.concatenate([hands.reshape(env_ids, -1), public], axis=1)
         present = turns(tree.mover[rows], tree.over[rows], self.players)
         return (obs,), (self._masks(tree.legal[rows], present),), present, state
 

@@ -1,12 +1,12 @@
-"""Worlds whose chance is one draw at the start of an episode: the *deal*.
+"""Envs whose chance is one draw at the start of an episode: the *deal*.
 
 Cards that are only turned up later belong to the deal as well; they stay hidden until then. What follows is
 deterministic, so the whole game is the sum over deals ``d`` of ``P(d)`` times a tree of moves. A game tree is therefore
 built without any sampling::
 
-    world = KuhnGames(len(deals), {})               # one lane per deal with P(d) > 0
-    frame = world.reset_to(np.arange(len(deals)), deals)
-    rows = {name: array[repeated] for name, array in world.get_state().items()}
+    env = KuhnGames(len(deals), {})               # one lane per deal with P(d) > 0
+    frame = env.reset_to(np.arange(len(deals)), deals)
+    rows = {name: array[repeated] for name, array in env.get_state().items()}
     level = KuhnGames(len(repeated), {})            # one lane per node of the next level and action
     level.set_state(rows); frame = level.step([actions])
 
@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marl.data.task import Array, Bools, Floats, Ints
-from marl.envs.batched import Frame, NativeEnv
+from marl.envs.batched import NativeEnv, StepOutput
 from marl.envs.games.particles.seeding import uniform
 from marl.errors import EnvError
 
 
 class DealtEnv(NativeEnv):
-    """A native world that draws a deal per episode and nothing else.
+    """A native env that draws a deal per episode and nothing else.
 
     Subclasses set ``deal_probabilities`` (every possible deal, exact) and ``deal`` (zeros ``[E]``) when they are made,
     name ``deal`` among their ``state_arrays`` and implement ``_begin``. Deals that nobody can tell apart in some, or in
@@ -40,10 +40,10 @@ class DealtEnv(NativeEnv):
     deal: Ints
 
     @abstractmethod
-    def _begin(self, lanes: Ints) -> None:
+    def _begin(self, env_ids: Ints) -> None:
         """Everything but the deal back to the start of an episode."""
 
-    def reset_to(self, lanes: Ints, deals: Ints) -> Frame:
+    def reset_to(self, env_ids: Ints, deals: Ints) -> StepOutput:
         """Start new episodes in these lanes with these deals; the frame shows all lanes."""
         deals, count = np.asarray(deals), len(self.deal_probabilities)
         if deals.size and (deals.min() < 0 or deals.max() >= count):
@@ -51,25 +51,25 @@ class DealtEnv(NativeEnv):
                 f"{self.name}: there is no deal {deals.max() if deals.max() >= count else deals.min()}. Deals are numbered "
                 f"from 0 to {count - 1}, as in deal_probabilities."
             )
-        self.deal[lanes] = deals
-        self._begin(np.asarray(lanes))
+        self.deal[env_ids] = deals
+        self._begin(np.asarray(env_ids))
         return self._still()
 
-    def _start(self, lanes: Ints, seeds: Ints) -> None:
-        self.deal[lanes] = draw(self.deal_probabilities, seeds)
-        self._begin(lanes)
+    def _start(self, env_ids: Ints, seeds: Ints) -> None:
+        self.deal[env_ids] = draw(self.deal_probabilities, seeds)
+        self._begin(env_ids)
 
     def _moves(self, actions: Sequence[Array], mover: Ints, legal: Bools, over: Bools) -> Ints:
         """The action ``[E]`` of each lane's mover; lanes that are over are not looked at."""
-        lanes = np.arange(self.num_envs)
-        moves = actions[0][lanes, mover].astype(np.int64, copy=False)
+        env_ids = np.arange(self.num_envs)
+        moves = actions[0][env_ids, mover].astype(np.int64, copy=False)
         known = (moves >= 0) & (moves < legal.shape[1])
-        wrong = ~over & ~(known & legal[lanes, np.where(known, moves, 0)])
+        wrong = ~over & ~(known & legal[env_ids, np.where(known, moves, 0)])
         if wrong.any():
-            lane = int(np.flatnonzero(wrong)[0])
+            env_id = int(np.flatnonzero(wrong)[0])
             raise EnvError(
-                f"{self.name}: {self.seat_names[mover[lane]]!r} played action {moves[lane]} in lane {lane}, which is not "
-                f"legal now. Legal: {', '.join(map(str, np.flatnonzero(legal[lane])))}. Choose among the actions of its mask."
+                f"{self.name}: {self.seat_names[mover[env_id]]!r} played action {moves[env_id]} in lane {env_id}, which is not "
+                f"legal now. Legal: {', '.join(map(str, np.flatnonzero(legal[env_id])))}. Choose among the actions of its mask."
             )
         return moves
 

@@ -41,10 +41,10 @@ class KuhnGames(BettingGames):
         self.config = KuhnConfig(**env_config)
         super().__init__(num_envs, _rules(self.config.players), masked=False)
 
-    def render(self, lane: int) -> str:
-        tree, row = self.rules.positions, self.position[lane]
+    def render(self, env_id: int) -> str:
+        tree, row = self.rules.positions, self.position[env_id]
         names = RANKS[-self.rules.num_cards :]
-        held = (f"player_{i} {names[card]}" for i, card in enumerate(self.rules.cards[self.deal[lane]]))
+        held = (f"player_{i} {names[card]}" for i, card in enumerate(self.rules.cards[self.deal[env_id]]))
         moves = ", ".join("bet" if move == BET else "pass" for move in tree.histories[row])
         next_one = "the game is over" if tree.over[row] else f"player_{tree.mover[row]} to move"
         return f"Kuhn poker; cards: {', '.join(held)}; moves: {moves or 'none'}; {next_one}"

@@ -46,8 +46,8 @@ class LeducGames(BettingGames):
         self.config = LeducConfig(**env_config)
         super().__init__(num_envs, _rules(self.config.ranks), masked=True)
 
-    def render(self, lane: int) -> str:
-        tree, row, deal = self.rules.positions, self.position[lane], self.deal[lane]
+    def render(self, env_id: int) -> str:
+        tree, row, deal = self.rules.positions, self.position[env_id], self.deal[env_id]
         course = replay(tree.histories[row])
         names = [f"{rank}{suit}" for rank in RANKS[-self.config.ranks :] for suit in "ab"]
         held = ", ".join(f"player_{i} {names[card]}" for i, card in enumerate(self.rules.cards[deal]))

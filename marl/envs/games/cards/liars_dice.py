@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from marl.config import Config
-from marl.data.task import Array, Bools, Floats, Ints, Kind, number_seats
+from marl.data.task import AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.games.cards.dealt import DealtEnv, settle, turns
 
 
@@ -56,14 +56,14 @@ class LiarsDiceGames(DealtEnv):
         self.state_size = 2 * self.sides + 2 * self.num_bids
         seen = spaces.Box(0, 1, (2 + self.sides + 2 * self.num_bids,), np.float32)
         actions = spaces.Discrete(self.num_bids + 1)
-        self.kinds = number_seats([Kind("player", ("player_0", "player_1"), seen, actions, masked=True)])
+        self.kinds = number_seats([AgentType("player", ("player_0", "player_1"), seen, actions, masked=True)])
         self.deal = np.zeros(num_envs, np.int64)
         self.bids = np.zeros((num_envs, 2, self.num_bids), bool)  # by player
         self.called = np.zeros(num_envs, bool)
 
-    def _begin(self, lanes: Ints) -> None:
-        self.bids[lanes] = False
-        self.called[lanes] = False
+    def _begin(self, env_ids: Ints) -> None:
+        self.bids[env_ids] = False
+        self.called[env_ids] = False
 
     def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
         mover, last = self._mover(), self._last_bid()
@@ -94,8 +94,8 @@ class LiarsDiceGames(DealtEnv):
         """Whether the dice bear out a bid; wild dice count once where the wild face itself is bid."""
         quantity, face = bid // self.sides + 1, bid % self.sides
         shown = self._counts().sum(axis=1)
-        lanes, wild = np.arange(self.num_envs), self.sides - 1
-        true: Bools = shown[lanes, face] + np.where(face == wild, 0, shown[:, wild]) >= quantity
+        env_ids, wild = np.arange(self.num_envs), self.sides - 1
+        true: Bools = shown[env_ids, face] + np.where(face == wild, 0, shown[:, wild]) >= quantity
         return true
 
     def _counts(self) -> Ints:
@@ -104,22 +104,22 @@ class LiarsDiceGames(DealtEnv):
         return counts
 
     def _view(self) -> tuple[Sequence[Array], Sequence[Bools], Bools, Floats]:
-        lanes, mover = self.num_envs, self._mover()
+        env_ids, mover = self.num_envs, self._mover()
         shares = (self._counts() / self.config.dice).astype(np.float32)
-        made = self.bids.reshape(lanes, -1).astype(np.float32)
-        who = np.broadcast_to(np.eye(2, dtype=np.float32), (lanes, 2, 2))
-        obs = np.concatenate([who, shares, np.broadcast_to(made[:, None], (lanes, 2, made.shape[1]))], axis=2)
+        made = self.bids.reshape(env_ids, -1).astype(np.float32)
+        who = np.broadcast_to(np.eye(2, dtype=np.float32), (env_ids, 2, 2))
+        obs = np.concatenate([who, shares, np.broadcast_to(made[:, None], (env_ids, 2, made.shape[1]))], axis=2)
         present = turns(mover, self.called, 2)
         masks = self._legal(self._last_bid())[:, None] | ~present[:, :, None]
-        return (obs,), (masks,), present, np.concatenate([shares.reshape(lanes, -1), made], axis=1)
+        return (obs,), (masks,), present, np.concatenate([shares.reshape(env_ids, -1), made], axis=1)
 
-    def render(self, lane: int) -> str:
-        faces = [np.repeat(np.arange(1, self.sides + 1), counts) for counts in self._counts()[lane]]
+    def render(self, env_id: int) -> str:
+        faces = [np.repeat(np.arange(1, self.sides + 1), counts) for counts in self._counts()[env_id]]
         dice = ", ".join(f"player_{i} {' '.join(map(str, shown))}" for i, shown in enumerate(faces))
-        made = np.flatnonzero(self.bids[lane].any(axis=0))
+        made = np.flatnonzero(self.bids[env_id].any(axis=0))
         bids = ", ".join(f"{bid // self.sides + 1} x {bid % self.sides + 1}" for bid in made)
-        mover = self._mover()[lane]
-        next_one = f"player_{mover} called liar" if self.called[lane] else f"player_{mover} to move"
+        mover = self._mover()[env_id]
+        next_one = f"player_{mover} called liar" if self.called[env_id] else f"player_{mover} to move"
         return f"Liar's dice; dice: {dice}; bids: {bids or 'none'}; {next_one}"
 
 

@@ -1,4 +1,4 @@
-"""Atomic routing as a world: everybody picks a path at the same time and pays the time it takes.
+"""Atomic routing as an env: everybody picks a path at the same time and pays the time it takes.
 
 The reward of an agent on the path ``P`` is ``-sum_{e in P} t_e(x_e)``, where ``x_e`` is ``flow_per_agent`` times the number of
 agents whose paths take the edge ``e``. An action is the number of a simple path of the agent's own trip, short ones first
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from marl.data.task import Array, Bools, Floats, Ints, Kind, number_seats
+from marl.data.task import AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.batched import NativeEnv
 from marl.envs.games.networks.routing import Numbers, build_game, read_config
 
@@ -45,16 +45,16 @@ class CongestionGames(NativeEnv):
         self.rounds = np.zeros(num_envs, np.int64)
         self.last = np.zeros((num_envs, game.num_agents), np.int64)  # paths, numbered over all trips
 
-    def _kind(self, agents: Ints, paths: int) -> Kind:
+    def _kind(self, agents: Ints, paths: int) -> AgentType:
         name = "driver" if len(self.agents) == 1 else f"driver_with_{paths}_paths"
         width = len(self.game.trips) + self.shows_last * self.state_size
         seen = spaces.Box(0, 1, (width,), np.float32)
-        return Kind(name, tuple(f"driver_{agent}" for agent in agents), seen, spaces.Discrete(paths))
+        return AgentType(name, tuple(f"driver_{agent}" for agent in agents), seen, spaces.Discrete(paths))
 
-    def _start(self, lanes: Ints, seeds: Ints) -> None:
+    def _start(self, env_ids: Ints, seeds: Ints) -> None:
         del seeds  # nothing is random
-        self.rounds[lanes] = 0
-        self.last[lanes] = self.first_path
+        self.rounds[env_ids] = 0
+        self.last[env_ids] = self.first_path
 
     def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
         for agents, chosen in zip(self.agents, actions, strict=True):
@@ -93,14 +93,14 @@ class CongestionGames(NativeEnv):
         loads = np.broadcast_to(state[:, None], (self.num_envs, len(agents), self.state_size))
         return np.concatenate([trip, loads], axis=2)
 
-    def render(self, lane: int) -> str:
+    def render(self, env_id: int) -> str:
         """Loads and delays of the edges, and how many agents took each path."""
-        game, played = self.game, bool(self.rounds[lane])
-        lines = [f"congestion game, round {self.rounds[lane]} of {self.config.repetitions}"]
+        game, played = self.game, bool(self.rounds[env_id])
+        lines = [f"congestion game, round {self.rounds[env_id]} of {self.config.repetitions}"]
         if played:
-            loads = self.edge_loads()[lane]
+            loads = self.edge_loads()[env_id]
             for (u, v), load, delay in zip(game.edges, loads, game.edge_delays(loads), strict=True):
                 lines.append(f"edge {u} > {v}: load {load:g}, delay {delay:g}")
-        taken = np.bincount(self.last[lane], minlength=len(game.path_names)) * played
+        taken = np.bincount(self.last[env_id], minlength=len(game.path_names)) * played
         lines += [f"path {name}: {count} agents" for name, count in zip(game.path_names, taken, strict=True)]
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Graphical games as a world: every node plays one action against all its neighbours and earns the sum.
+"""Graphical games as an env: every node plays one action against all its neighbours and earns the sum.
 
 The reward of node ``i`` is ``sum over neighbours j of T_ij[a_i, a_j]``; ``neighbours.py`` says how graphs and tables are
 written. In a repeated game every round is a step and the last round terminates the episode.
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from marl.data.task import Array, Bools, Floats, Ints, Kind, number_seats
+from marl.data.task import AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.batched import NativeEnv
 from marl.envs.games.networks.neighbours import build_game, read_config
 
@@ -44,18 +44,18 @@ class GraphicalGames(NativeEnv):
         self.rounds = np.zeros(num_envs, np.int64)
         self.last = np.zeros((num_envs, len(game.nodes)), np.int64)
 
-    def _kind(self, nodes: Ints) -> Kind:
+    def _kind(self, nodes: Ints) -> AgentType:
         count = int(self.game.counts[nodes[0]])
         name = "node" if len(self.members) == 1 else f"node_with_{count}_actions"
         shown = self.shows_last * int(self.game.degree.max()) * self.most_actions
         width = self.config.observe_node * len(self.game.nodes) + shown
         seen = spaces.Box(0, 1, (max(1, width),), np.float32)
-        return Kind(name, tuple(f"node_{self.game.nodes[i]}" for i in nodes), seen, spaces.Discrete(count))
+        return AgentType(name, tuple(f"node_{self.game.nodes[i]}" for i in nodes), seen, spaces.Discrete(count))
 
-    def _start(self, lanes: Ints, seeds: Ints) -> None:
+    def _start(self, env_ids: Ints, seeds: Ints) -> None:
         del seeds  # nothing is random
-        self.rounds[lanes] = 0
-        self.last[lanes] = 0
+        self.rounds[env_ids] = 0
+        self.last[env_ids] = 0
 
     def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
         for nodes, chosen in zip(self.members, actions, strict=True):
@@ -90,13 +90,13 @@ class GraphicalGames(NativeEnv):
             parts.append(around.reshape(self.num_envs, count, -1))
         return np.concatenate(parts, axis=2) if parts else np.ones((self.num_envs, count, 1), np.float32)
 
-    def render(self, lane: int) -> str:
+    def render(self, env_id: int) -> str:
         """What everybody played and earned in the last round."""
-        lines = [f"graphical game, round {self.rounds[lane]} of {self.config.repetitions}"]
-        if self.rounds[lane]:
-            earned = self.game.payoffs(self.last[lane])
+        lines = [f"graphical game, round {self.rounds[env_id]} of {self.config.repetitions}"]
+        if self.rounds[env_id]:
+            earned = self.game.payoffs(self.last[env_id])
             lines += [
                 f"node {node}: action {action}, payoff {payoff:g}"
-                for node, action, payoff in zip(self.game.nodes, self.last[lane], earned, strict=True)
+                for node, action, payoff in zip(self.game.nodes, self.last[env_id], earned, strict=True)
             ]
         return "\n".join(lines)

@@ -6,7 +6,7 @@ A node picks one action and plays it against all its neighbours (a *polymatrix* 
 
 The game of an edge is a classic by name, one table ``[[...], ...]`` (symmetric: each end reads it with its own action as the
 row), or two tables ``[[[...]], [[...]]]`` of which the first is for the node that stands first in the edge.
-``graphical_of(env_config)`` gives the one description that the world and the theory share.
+``graphical_of(env_config)`` gives the one description that the env and the theory share.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class GraphicalGame:
 
 
 def graphical_of(env_config: Mapping[str, Any]) -> GraphicalGame:
-    """The game that an ``env_config`` of the world ``graphical_game`` describes."""
+    """The game that an ``env_config`` of the env ``graphical_game`` describes."""
     return build_game(read_config(env_config))
 
 

@@ -6,7 +6,7 @@ their coefficients; the formula of the US Bureau of Public Roads is
 
     t(x) = free_flow_time * (1 + bpr_factor * (x / capacity) ** bpr_power)
 
-``congestion_of(env_config)`` gives the one description that the world and the theory share.
+``congestion_of(env_config)`` gives the one description that the env and the theory share.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class CongestionGame:
 
 
 def congestion_of(env_config: Mapping[str, Any]) -> CongestionGame:
-    """The game that an ``env_config`` of the world ``congestion`` describes."""
+    """The game that an ``env_config`` of the env ``congestion`` describes."""
     return build_game(read_config(env_config))
 
 

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 from pydantic import Field, PositiveInt
 
 from marl.config import Config
-from marl.data.task import AgentID, AnySpace, Array, Bools, Floats, Ints, Kind, number_seats
-from marl.envs.batched import Frame, NativeEnv, State
-from marl.envs.games.particles.physics import Bodies
+from marl.data.task import AgentID, AgentType, AnySpace, Array, Bools, Floats, Ints, number_seats
+from marl.envs.batched import NativeEnv, State, StepOutput
 from marl.envs.games.particles.drawing import MARGIN, Colour, Disc, camera_range, draw
+from marl.envs.games.particles.physics import Bodies
 from marl.envs.games.particles.seeding import Doubles, uniform
 from marl.errors import ConfigError, EnvError
 
@@ -48,7 +48,12 @@ class ParticleGames(NativeEnv):
     """How many difficulties there are; a lane's is set by ``set_task`` and counts from its next reset on."""
 
     def __init__(
-        self, num_envs: int, config: ParticleConfig, bodies: Bodies, kinds: Sequence[Kind], curriculum: bool = False
+        self,
+        num_envs: int,
+        config: ParticleConfig,
+        bodies: Bodies,
+        kinds: Sequence[AgentType],
+        curriculum: bool = False,
     ) -> None:
         self.num_envs, self.config, self.bodies = num_envs, config, bodies
         self.kinds = number_seats(kinds)
@@ -80,19 +85,19 @@ class ParticleGames(NativeEnv):
         """Fill ``sights``."""
 
     @abstractmethod
-    def colours(self, lane: int) -> Sequence[Colour]:
+    def colours(self, env_id: int) -> Sequence[Colour]:
         """Of all bodies, for pictures."""
 
-    def _signs(self, lane: int, reach: float) -> Sequence[Disc]:
+    def _signs(self, env_id: int, reach: float) -> Sequence[Disc]:
         """What a picture shows besides the bodies."""
-        del lane, reach
+        del env_id, reach
         return ()
 
     def _won(self) -> Bools:
         """``[E]``: the episode terminates now, if it is not truncated."""
         return np.zeros(self.num_envs, bool)
 
-    def _set_stage(self, lanes: Ints) -> None:
+    def _set_stage(self, env_ids: Ints) -> None:
         """Make ``stage`` count in these lanes."""
 
     def _directions(self, actions: Sequence[Array]) -> Doubles:
@@ -109,21 +114,21 @@ class ParticleGames(NativeEnv):
         directions: Doubles = np.subtract(share[2::2], share[1::2]).astype(np.float64)
         return directions
 
-    def _start(self, lanes: Ints, seeds: Ints) -> None:
+    def _start(self, env_ids: Ints, seeds: Ints) -> None:
         count = self.bodies.num_bodies
         luck = uniform(seeds, 2 * count + 1)
-        self._begin(lanes, (luck[:, :-1].reshape(-1, count, 2) * 2 - 1) * self.starts_within)
-        self._draw_secret(lanes, luck[:, -1])
+        self._begin(env_ids, (luck[:, :-1].reshape(-1, count, 2) * 2 - 1) * self.starts_within)
+        self._draw_secret(env_ids, luck[:, -1])
 
-    def _begin(self, lanes: Ints, positions: Doubles) -> None:
-        self.position[lanes] = positions
-        self.velocity[lanes] = 0.0
-        self.clock[lanes] = 0
-        self.stage[lanes] = self.next_stage[lanes]
-        self._set_stage(lanes)
+    def _begin(self, env_ids: Ints, positions: Doubles) -> None:
+        self.position[env_ids] = positions
+        self.velocity[env_ids] = 0.0
+        self.clock[env_ids] = 0
+        self.stage[env_ids] = self.next_stage[env_ids]
+        self._set_stage(env_ids)
         self.bodies.measure()
 
-    def _draw_secret(self, lanes: Ints, luck: Doubles) -> None:
+    def _draw_secret(self, env_ids: Ints, luck: Doubles) -> None:
         """Choose what is hidden from some agents, by one number in [0, 1) per lane."""
 
     def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
@@ -148,7 +153,7 @@ class ParticleGames(NativeEnv):
 
     # -- placing, saving, tasks ------------------------------------------------------------------------------------
 
-    def place(self, lane: int, agents: ArrayLike, landmarks: ArrayLike) -> Frame:
+    def place(self, env_id: int, agents: ArrayLike, landmarks: ArrayLike) -> StepOutput:
         """Start the lane's episode anew with agents and landmarks, one (x, y) each, at these places, everybody at rest."""
         wanted = self.bodies.num_movers, self.bodies.num_bodies - self.bodies.num_movers
         given = [np.asarray(rows, np.float64) for rows in (agents, landmarks)]
@@ -157,37 +162,37 @@ class ParticleGames(NativeEnv):
                 raise EnvError(
                     f"{self.name}: {what} to place have shape {rows.shape}; expected ({count}, 2), an x and a y each."
                 )
-        self._begin(np.array([lane]), np.concatenate([rows.reshape(-1, 2) for rows in given])[None])
+        self._begin(np.array([env_id]), np.concatenate([rows.reshape(-1, 2) for rows in given])[None])
         return self._still()
 
-    def set_state(self, state: State) -> Frame:
+    def set_state(self, state: State) -> StepOutput:
         for name in self.state_arrays:
             getattr(self, name)[...] = state[name]
         self.bodies.measure()
         self._set_stage(np.arange(self.num_envs))
         return self._still()
 
-    def set_task(self, lane: int, task: object) -> None:
+    def set_task(self, env_id: int, task: object) -> None:
         """With ``curriculum``: the lane's stage, from 0 (easiest), from its next reset on."""
         if not self.curriculum:
             raise ConfigError(
-                f"{self.name}: set_task({lane}, {task!r}), but stages are off. Set env_config.curriculum to true in a game "
+                f"{self.name}: set_task({env_id}, {task!r}), but stages are off. Set env_config.curriculum to true in a game "
                 "that has stages."
             )
         if not isinstance(task, int) or not 0 <= task < self.stages:
             raise ConfigError(f"{self.name}: no stage {task!r}. Expected a whole number from 0 to {self.stages - 1}.")
-        self.next_stage[lane] = task
+        self.next_stage[env_id] = task
 
     # -- drawing ---------------------------------------------------------------------------------------------------
 
-    def render(self, lane: int) -> Array:
+    def render(self, env_id: int) -> Array:
         """Height x width x 3, uint8: landmarks first, agents over them."""
-        reach = camera_range(self.position[lane])
+        reach = camera_range(self.position[env_id])
         size = reach if self.config.dynamic_rescaling else MARGIN
-        places = zip(self.position[lane], self.bodies.radius, self.colours(lane), strict=True)
+        places = zip(self.position[env_id], self.bodies.radius, self.colours(env_id), strict=True)
         discs = [Disc(float(x), float(y), float(radius) * reach / size, colour) for (x, y), radius, colour in places]
         movers = self.bodies.num_movers
-        return draw([*discs[movers:], *discs[:movers], *self._signs(lane, reach)], reach)
+        return draw([*discs[movers:], *discs[:movers], *self._signs(env_id, reach)], reach)
 
 
 def sees(width: int) -> AnySpace:

@@ -47,6 +47,6 @@ def others(movers: Ints, among: Ints) -> Ints:
 
 def write_slots(sheet: Floats, column: int, values: Doubles) -> None:
     """Put ``[2, n, slots, E]`` into the columns of ``[n, width, E]`` from ``column`` on: x and y of each slot."""
-    _, rows, slots, lanes = values.shape
-    place = sheet[:, column : column + 2 * slots].reshape(rows, slots, 2, lanes)
+    _, rows, slots, env_ids = values.shape
+    place = sheet[:, column : column + 2 * slots].reshape(rows, slots, 2, env_ids)
     place[:] = values.transpose(1, 2, 0, 3)

@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from marl.data.task import Floats
-from marl.envs.games.particles.physics import DAMPING, DT
 from marl.envs.games.particles.games import DIRECTIONS
+from marl.envs.games.particles.physics import DAMPING, DT
 from marl.envs.games.particles.tag import ADVERSARY, AGENT, OBSTACLE
 from marl.errors import ConfigError
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from marl.data.task import Array, Floats, Ints, Kind
-from marl.envs.batched import Frame
-from marl.envs.games.particles.physics import Bodies, Body
+from marl.data.task import AgentType, Array, Floats, Ints
+from marl.envs.batched import StepOutput
 from marl.envs.games.particles.drawing import Colour, Disc
 from marl.envs.games.particles.games import NUM_MOVES, ParticleConfig, ParticleGames, chooses, sees
+from marl.envs.games.particles.physics import Bodies, Body
 from marl.envs.games.particles.seeding import Doubles
 from marl.errors import EnvError
 
@@ -42,8 +42,10 @@ class SpeakerListenerGames(ParticleGames):
         bodies = Bodies(num_envs, [Body(0.075)] * 2, [Body(0.04)] * NUM_LANDMARKS)
         continuous = config.continuous_actions
         kinds = [
-            Kind("speaker", ("speaker_0",), sees(3), chooses(NUM_WORDS, continuous)),
-            Kind("listener", ("listener_0",), sees(2 + 2 * NUM_LANDMARKS + NUM_WORDS), chooses(NUM_MOVES, continuous)),
+            AgentType("speaker", ("speaker_0",), sees(3), chooses(NUM_WORDS, continuous)),
+            AgentType(
+                "listener", ("listener_0",), sees(2 + 2 * NUM_LANDMARKS + NUM_WORDS), chooses(NUM_MOVES, continuous)
+            ),
         ]
         super().__init__(num_envs, config, bodies, kinds)
         self.goal = np.zeros(num_envs, np.int64)
@@ -58,19 +60,19 @@ class SpeakerListenerGames(ParticleGames):
         directions[:, LISTENER:] = self._moves(actions[LISTENER])
         return directions
 
-    def _begin(self, lanes: Ints, positions: Doubles) -> None:
-        self.word[lanes] = 0.0
-        super()._begin(lanes, positions)
+    def _begin(self, env_ids: Ints, positions: Doubles) -> None:
+        self.word[env_ids] = 0.0
+        super()._begin(env_ids, positions)
 
-    def _draw_secret(self, lanes: Ints, luck: Doubles) -> None:
-        self.goal[lanes] = (luck * NUM_LANDMARKS).astype(np.int64)
+    def _draw_secret(self, env_ids: Ints, luck: Doubles) -> None:
+        self.goal[env_ids] = (luck * NUM_LANDMARKS).astype(np.int64)
 
-    def place(self, lane: int, agents: ArrayLike, landmarks: ArrayLike, goal: int = 0) -> Frame:
+    def place(self, env_id: int, agents: ArrayLike, landmarks: ArrayLike, goal: int = 0) -> StepOutput:
         """As in all particle games (agents: speaker, listener), with the landmark ``goal`` to go to."""
         if goal not in range(NUM_LANDMARKS):
             raise EnvError(f"{self.name}: goal {goal!r} to place; expected a landmark, 0 to {NUM_LANDMARKS - 1}.")
-        self.goal[lane] = goal
-        return super().place(lane, agents, landmarks)
+        self.goal[env_id] = goal
+        return super().place(env_id, agents, landmarks)
 
     def _look(self) -> None:
         speaker, listener = self.sights[SPEAKER][0], self.sights[LISTENER][0]
@@ -84,11 +86,11 @@ class SpeakerListenerGames(ParticleGames):
         distance = self.bodies.distance[LISTENER, 2 + self.goal, np.arange(self.num_envs)]
         return np.repeat(-(distance**2)[:, None], 2, axis=1).astype(np.float32)
 
-    def colours(self, lane: int) -> Sequence[Colour]:
-        red, green, blue = np.minimum(COLOURS[self.goal[lane]] + BRIGHTER, 1.0)
+    def colours(self, env_id: int) -> Sequence[Colour]:
+        red, green, blue = np.minimum(COLOURS[self.goal[env_id]] + BRIGHTER, 1.0)
         return [GREY, (red, green, blue), *((r, g, b) for r, g, b in COLOURS)]
 
-    def _signs(self, lane: int, reach: float) -> Sequence[Disc]:
+    def _signs(self, env_id: int, reach: float) -> Sequence[Disc]:
         """The last word as three lamps in the lower left corner: the darker, the louder."""
-        shades = [1.0 - float(strength) for strength in self.word[lane]]
+        shades = [1.0 - float(strength) for strength in self.word[env_id]]
         return [Disc((0.1 * i - 0.92) * reach, -0.92 * reach, 0.04 * reach, (c, c, c)) for i, c in enumerate(shades)]

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from marl.data.task import Bools, Floats, Kind
-from marl.envs.games.particles.physics import Bodies, Body
+from marl.data.task import AgentType, Bools, Floats
 from marl.envs.games.particles.drawing import Colour
 from marl.envs.games.particles.games import NUM_MOVES, ParticleConfig, ParticleGames, chooses, ids, sees
 from marl.envs.games.particles.observations import Sight, others, write_slots
+from marl.envs.games.particles.physics import Bodies, Body
 
 BLUE, GREY = (0.35, 0.35, 0.85), (0.25, 0.25, 0.25)
 COVERED_WITHIN = 0.1
@@ -59,7 +59,7 @@ class SpreadGames(ParticleGames):
         self.sight_of_others = Sight(bodies, agents, others(agents, agents), config.num_agent_neighbors)
         # Velocity, position, landmarks, others, and two numbers of each other's words.
         width = 4 + 2 * self.sight_of_landmarks.slots + 4 * self.sight_of_others.slots
-        kind = Kind("agent", ids("agent", config.N), sees(width), chooses(NUM_MOVES, config.continuous_actions))
+        kind = AgentType("agent", ids("agent", config.N), sees(width), chooses(NUM_MOVES, config.continuous_actions))
         super().__init__(num_envs, config, bodies, [kind], config.curriculum)
 
     def _look(self) -> None:
@@ -84,6 +84,6 @@ class SpreadGames(ParticleGames):
         covered: Bools = (self.bodies.distance[:, self.size :].min(axis=0) < COVERED_WITHIN).all(axis=0)
         return covered
 
-    def colours(self, lane: int) -> Sequence[Colour]:
-        del lane
+    def colours(self, env_id: int) -> Sequence[Colour]:
+        del env_id
         return [BLUE] * self.size + [GREY] * self.size

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from marl.data.task import Bools, Floats, Ints, Kind
-from marl.envs.games.particles.physics import Bodies, Body
+from marl.data.task import AgentType, Bools, Floats, Ints
 from marl.envs.games.particles.drawing import Colour
 from marl.envs.games.particles.games import NUM_MOVES, ParticleConfig, ParticleGames, chooses, ids, sees
-from marl.envs.games.particles.seeding import Doubles
 from marl.envs.games.particles.observations import Sight, others, write_slots
+from marl.envs.games.particles.physics import Bodies, Body
+from marl.envs.games.particles.seeding import Doubles
 
 RED, GREEN, GREY = (0.85, 0.35, 0.35), (0.35, 0.85, 0.35), (0.25, 0.25, 0.25)
 ADVERSARY = Body(0.075, solid=True, acceleration=3.0, top_speed=1.0)
@@ -75,17 +75,17 @@ class TagGames(ParticleGames):
         super().__init__(num_envs, config, bodies, kinds, config.curriculum)
         self.starts_within[standing] = OBSTACLES_WITHIN
 
-    def _kind(self, config: TagConfig, k: int, name: str) -> Kind:
+    def _kind(self, config: TagConfig, k: int, name: str) -> AgentType:
         bodies_seen = self.sights_of_obstacles[k].slots + self.sights_of_others[k].slots
         velocities_seen = config.num_agent_neighbors or self.agents_seen[k].shape[1]
         width = 4 + 2 * bodies_seen + 2 * velocities_seen
         agents = ids(name, len(self.teams[k]))
-        return Kind(name, agents, sees(width), chooses(NUM_MOVES, config.continuous_actions))
+        return AgentType(name, agents, sees(width), chooses(NUM_MOVES, config.continuous_actions))
 
-    def _set_stage(self, lanes: Ints) -> None:
-        speed = AGENT_SPEEDS[self.stage[lanes]]
-        self.bodies.acceleration[self.agents, lanes] = AGENT.acceleration * speed
-        self.bodies.top_speed[self.agents, lanes] = AGENT.top_speed * speed
+    def _set_stage(self, env_ids: Ints) -> None:
+        speed = AGENT_SPEEDS[self.stage[env_ids]]
+        self.bodies.acceleration[self.agents, env_ids] = AGENT.acceleration * speed
+        self.bodies.top_speed[self.agents, env_ids] = AGENT.top_speed * speed
 
     def _look(self) -> None:
         bodies = self.bodies
@@ -125,8 +125,8 @@ class TagGames(ParticleGames):
             return super()._won()
         return np.asarray(self._tagged().any(axis=0).all(axis=0))
 
-    def colours(self, lane: int) -> Sequence[Colour]:
-        del lane
+    def colours(self, env_id: int) -> Sequence[Colour]:
+        del env_id
         config = self.config
         return [RED] * config.num_adversaries + [GREEN] * config.num_good + [GREY] * config.num_obstacles
 

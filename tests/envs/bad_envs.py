@@ -1,4 +1,4 @@
-"""Small worlds that each break one rule of the dict contract, and the sound one that they are made from."""
+"""Small envs that each break one rule of the dict contract, and the sound one that they are made from."""
 
 from __future__ import annotations
 

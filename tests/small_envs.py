@@ -1,4 +1,4 @@
-"""Small worlds whose every number is known."""
+"""Small envs whose every number is known."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ACT = spaces.Discrete(3)
 
 
 class Step:
-    """What a scripted world says in one step: who is asked next, who is paid, who ends."""
+    """What a scripted env says in one step: who is asked next, who is paid, who ends."""
 
     def __init__(
         self,
@@ -91,18 +91,20 @@ def worker_for(
 ) -> RolloutWorker:
     """A worker whose policies play at random."""
     from marl.data.task import Task
-    from marl.envs.registry import make_world
+    from marl.envs.registry import make_batched_env
 
-    world = make_world(env, 1, {})
+    batched_env = make_batched_env(env, 1, {})
     mapper = mapper or Patterns({"*": policies[0]})
     specs = {
         name: PolicySpec("scripted", k, scripted=ScriptedConfig(name="random"))
-        for name, k in zip(policies, range(len(policies)) if len(world.kinds) > 1 else [0] * len(policies), strict=True)
+        for name, k in zip(
+            policies, range(len(policies)) if len(batched_env.kinds) > 1 else [0] * len(policies), strict=True
+        )
     }
     spec = RolloutSpec(
         env=env,
         env_config={},
-        task=Task(world.kinds, world.state_size),
+        task=Task(batched_env.kinds, batched_env.state_size),
         policies=specs,
         mapper=mapper,
         seed=0,

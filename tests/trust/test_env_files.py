@@ -1,4 +1,4 @@
-"""Worlds that read a file: a checkpoint's path is not followed, and every command takes it from the owner again."""
+"""Envs that read a file: a checkpoint's path is not followed, and every command takes it from the owner again."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def game(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def by_key(game: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose world reads the file that a key names."""
+    """A run whose env reads the file that a key names."""
     directory = tmp_path_factory.mktemp("runs") / "by_key"
     return real_run(directory, "openspiel:efg_game", env_config={"filename": str(game)})
 
 
 @pytest.fixture(scope="module")
 def by_name(game: Path, by_key: Path) -> Path:
-    """A run with the file in the name of its world."""
+    """A run with the file in the name of its env."""
     return forge(by_key, by_key.parent / "by_name", env=f"openspiel:efg_game(filename={game})", env_config={})
 
 
@@ -81,7 +81,7 @@ def test_crossplay_and_report_advise_options_that_they_have(by_key: Path, game: 
     assert code == 0, said
 
 
-def test_a_report_on_a_world_with_the_file_in_its_name_has_it_from_the_user(
+def test_a_report_on_an_env_with_the_file_in_its_name_has_it_from_the_user(
     by_name: Path, game: Path, tmp_path: Path, marl: Command
 ) -> None:
     words = (by_name, "--episodes", 2, "--max-nodes", 1, "--out", tmp_path / "out")
@@ -103,7 +103,7 @@ def test_a_report_with_trained_best_responses_takes_the_file_again(
 
 
 @pytest.mark.parametrize("command", [["exploit"], ["export", "--out", "nowhere"]])
-def test_a_key_that_is_not_of_the_world_is_refused_where_it_would_change_nothing(
+def test_a_key_that_is_not_of_the_env_is_refused_where_it_would_change_nothing(
     command: list[str], run: Path, marl: Command
 ) -> None:
     code, _, said = marl(command[0], run, *command[1:], "--set", "lr=0.1")
@@ -114,7 +114,7 @@ def test_a_key_that_is_not_of_the_world_is_refused_where_it_would_change_nothing
 # -- what is advised ---------------------------------------------------------------------------------------------------
 
 
-def test_the_key_of_a_world_inside_of_a_world_is_told_in_full() -> None:
+def test_the_key_of_an_env_inside_of_an_env_is_told_in_full() -> None:
     config = {"env": "Ant-v5", "env_config": {"xml_file": "/some where.xml"}}
     with (
         only_modules(frozenset()),

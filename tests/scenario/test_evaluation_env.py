@@ -1,4 +1,4 @@
-"""``evaluation.env``: trained on one world, evaluated on another that the same agents can play."""
+"""``evaluation.env``: trained on one env, evaluated on another that the same agents can play."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from marl.envs.registry import register_env
 from marl.errors import ConfigError, SpaceMismatchError, UnknownNameError
 from marl.scenario.load import compose
-from marl.scenario.resolve import set_up
+from marl.scenario.resolve import resolve
 from marl.training.trainer import Trainer
 
 SPREAD: dict[str, Any] = {
@@ -57,7 +57,7 @@ def evaluation_of(scenario: dict[str, Any]) -> dict[str, Any]:
         return dict(trainer.train()["evaluation"])
 
 
-def test_the_evaluation_plays_the_other_world_with_its_own_keys() -> None:
+def test_the_evaluation_plays_the_other_env_with_its_own_keys() -> None:
     keys = {"interval": 1, "episodes": 2, "env": seven_steps, "env_config": {"pay": 3.0}}
     evaluation = evaluation_of({**POLE, "evaluation": keys})
     assert evaluation["episode_reward_mean"] == 21.0
@@ -70,14 +70,14 @@ def test_env_config_and_wrappers_of_training_stay_in_training() -> None:
     assert evaluation_of({**POLE, **trained, "evaluation": keys})["episode_reward_mean"] == 21.0  # clipped: 7
 
 
-def test_a_group_played_as_one_agent_is_one_agent_in_the_other_world_as_well() -> None:
+def test_a_group_played_as_one_agent_is_one_agent_in_the_other_env_as_well() -> None:
     joint = {"groups": {"team": ["agent_*"]}, "joint": ["team"]}
     evaluation = evaluation_of({**SPREAD, "algo": {**SPREAD["algo"], "name": "ppo"}, "multiagent": joint})
     assert set(evaluation["agent_reward_mean"]) == {"team"}
 
 
 def test_spread_is_trained_natively_and_evaluated_on_the_original() -> None:
-    setup = set_up(compose(SPREAD))
+    setup = resolve(compose(SPREAD))
     assert setup.header[-1] == "evaluated on: pettingzoo:mpe2/simple_spread_v3"
     assert evaluation_of(SPREAD)["episode_len_mean"] == 25.0
 
@@ -94,11 +94,11 @@ def test_spread_is_trained_natively_and_evaluated_on_the_original() -> None:
         ({"env": "fast:simple_spread", "env_config": {"M": 2}}, ConfigError, "M"),
     ],
 )  # fmt: skip
-def test_a_world_that_the_trained_agents_cannot_play_is_refused_before_the_start(
+def test_an_env_that_the_trained_agents_cannot_play_is_refused_before_the_start(
     changes: dict[str, Any], error: type[Exception], text: str
 ) -> None:
     with pytest.raises(error, match=text):
-        set_up(compose({**SPREAD, "evaluation": {"interval": 1, "episodes": 2, **changes}}))
+        resolve(compose({**SPREAD, "evaluation": {"interval": 1, "episodes": 2, **changes}}))
 
 
 def test_it_comes_back_with_a_checkpoint_and_only_from_allowed_modules(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_it_comes_back_with_a_checkpoint_and_only_from_allowed_modules(tmp_path:
 
 @pytest.mark.ray
 @pytest.mark.usefixtures("ray_session")
-def test_a_registered_world_reaches_ray_workers() -> None:
+def test_a_registered_env_reaches_ray_workers() -> None:
     register_env("seven_steps_for_evaluation", lambda config: SevenSteps(pay=2.0))
     keys = {"interval": 1, "episodes": 4, "env": "seven_steps_for_evaluation"}
     assert evaluation_of({**POLE, "num_workers": 1, "evaluation": keys})["episode_reward_mean"] == 14.0

@@ -1,6 +1,6 @@
-"""A world outside of the package, which a checkpoint may only name if that is allowed."""
+"""An env outside of the package, which a checkpoint may only name if that is allowed."""
 
-from tests.worlds import Scripted, Step
+from tests.small_envs import Scripted, Step
 
 
 class Coins(Scripted):

@@ -1,4 +1,4 @@
-"""Small natively batched worlds that each break one rule of the array contract, and the sound one that they are made from."""
+"""Small natively batched envs that each break one rule of the array contract, and the sound one that they are made from."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from marl.data.task import Kind, number_seats
-from marl.envs.batched import Frame, NativeEnv
+from marl.data.task import AgentType, number_seats
+from marl.envs.batched import NativeEnv, StepOutput
 
 LENGTH = 8
 
@@ -24,14 +24,14 @@ class SoundArrays(NativeEnv):
 
     def __init__(self, num_envs: int, env_config: Any) -> None:
         self.num_envs = num_envs
-        self.kinds = number_seats([Kind("agent", ("a_0", "a_1"), self.space, spaces.Discrete(3), self.masked)])
+        self.kinds = number_seats([AgentType("agent", ("a_0", "a_1"), self.space, spaces.Discrete(3), self.masked)])
         self.t = np.zeros(num_envs, np.int64)
         self.luck = np.zeros((num_envs, LENGTH + 1), np.float32)
 
-    def _start(self, lanes: Any, seeds: Any) -> None:
-        self.t[lanes] = 0
-        for lane, seed in zip(lanes.tolist(), seeds.tolist(), strict=True):
-            self.luck[lane] = np.random.default_rng(seed).random(LENGTH + 1)
+    def _start(self, env_ids: Any, seeds: Any) -> None:
+        self.t[env_ids] = 0
+        for env_id, seed in zip(env_ids.tolist(), seeds.tolist(), strict=True):
+            self.luck[env_id] = np.random.default_rng(seed).random(LENGTH + 1)
 
     def _play(self, actions: Any) -> Any:
         self.t += 1
@@ -48,7 +48,7 @@ class SoundArrays(NativeEnv):
     def step(self, actions: Any) -> Any:
         return self.spoil(super().step(actions))
 
-    def spoil(self, frame: Frame) -> Any:
+    def spoil(self, frame: StepOutput) -> Any:
         """Where the bad ones go wrong."""
         return frame
 
@@ -58,52 +58,52 @@ class SoundArrays(NativeEnv):
 
 
 class Narrow(SoundArrays):
-    def spoil(self, frame: Frame) -> Any:
+    def spoil(self, frame: StepOutput) -> Any:
         frame.rewards = frame.rewards[:, :1]
         return frame
 
 
 class WholeNumbers(SoundArrays):
-    def spoil(self, frame: Frame) -> Any:
+    def spoil(self, frame: StepOutput) -> Any:
         frame.obs = [frame.obs[0].astype(np.int64)]
         return frame
 
 
 class NoFrame(SoundArrays):
-    def spoil(self, frame: Frame) -> Any:
+    def spoil(self, frame: StepOutput) -> Any:
         return frame.obs, frame.rewards
 
 
 class CrashArrays(SoundArrays):
-    def spoil(self, frame: Frame) -> Any:
+    def spoil(self, frame: StepOutput) -> Any:
         return frame if self.t[0] < 3 else 1 // 0
 
 
 class Twins(SoundArrays):
-    def agent_at(self, lane: int, seat: int) -> str:
+    def agent_at(self, env_id: int, seat: int) -> str:
         return "a_0"
 
 
 class NaNArrays(SoundArrays):
-    def spoil(self, frame: Frame) -> Any:
+    def spoil(self, frame: StepOutput) -> Any:
         frame.obs[0][self.at(3), 1] = np.nan
         return frame
 
 
 class NaNRewards(SoundArrays):
-    def spoil(self, frame: Frame) -> Any:
+    def spoil(self, frame: StepOutput) -> Any:
         frame.rewards[self.at(3), 1] = np.inf
         return frame
 
 
 class NaNState(SoundArrays):
-    def spoil(self, frame: Frame) -> Any:
+    def spoil(self, frame: StepOutput) -> Any:
         frame.state = np.where(self.at(3)[:, None], np.nan, frame.state)
         return frame
 
 
 class Outside(SoundArrays):
-    def spoil(self, frame: Frame) -> Any:
+    def spoil(self, frame: StepOutput) -> Any:
         frame.obs[0][self.at(3), 1] = 11
         return frame
 
@@ -119,31 +119,31 @@ class TooManyChoices(SoundArrays):
 class StuckArrays(SoundArrays):
     masked = True
 
-    def spoil(self, frame: Frame) -> Any:
+    def spoil(self, frame: StepOutput) -> Any:
         frame.legal[0][self.at(3), 1] = False
         return frame
 
 
 class AskedAndEnded(SoundArrays):
-    def spoil(self, frame: Frame) -> Any:
+    def spoil(self, frame: StepOutput) -> Any:
         frame.present |= frame.truncated
         return frame
 
 
 class OverWithoutFlags(SoundArrays):
-    def spoil(self, frame: Frame) -> Any:
+    def spoil(self, frame: StepOutput) -> Any:
         frame.truncated[:, 1] = False
         return frame
 
 
 class BothFlagsArrays(SoundArrays):
-    def spoil(self, frame: Frame) -> Any:
+    def spoil(self, frame: StepOutput) -> Any:
         frame.terminated |= frame.truncated
         return frame
 
 
 class BlindArrays(SoundArrays):
-    def spoil(self, frame: Frame) -> Any:
+    def spoil(self, frame: StepOutput) -> Any:
         frame.blind = frame.truncated.copy()
         return frame
 
@@ -176,8 +176,8 @@ class EndlessArrays(SoundArrays):
 
 
 class IgnoresSeeds(SoundArrays):
-    def _start(self, lanes: Any, seeds: Any) -> None:
-        super()._start(lanes, OUTSIDE.integers(0, 2**31, len(lanes)))
+    def _start(self, env_ids: Any, seeds: Any) -> None:
+        super()._start(env_ids, OUTSIDE.integers(0, 2**31, len(env_ids)))
 
 
 OUTSIDE = np.random.default_rng()
@@ -187,18 +187,18 @@ class RemembersEpisodes(SoundArrays):
     begun = 0
     state_arrays = ("t", "luck")
 
-    def _start(self, lanes: Any, seeds: Any) -> None:
+    def _start(self, env_ids: Any, seeds: Any) -> None:
         self.begun += 1
-        super()._start(lanes, seeds)
-        self.luck[lanes] += min(self.begun, 5)
+        super()._start(env_ids, seeds)
+        self.luck[env_ids] += min(self.begun, 5)
 
 
 class OneGenerator(SoundArrays):
     """Draws for all lanes together: what a lane gets depends on the number of lanes."""
 
-    def _start(self, lanes: Any, seeds: Any) -> None:
-        super()._start(lanes, seeds)
-        self.luck[lanes] = np.random.default_rng(seeds[0]).random((self.num_envs, LENGTH + 1))[lanes]
+    def _start(self, env_ids: Any, seeds: Any) -> None:
+        super()._start(env_ids, seeds)
+        self.luck[env_ids] = np.random.default_rng(seeds[0]).random((self.num_envs, LENGTH + 1))[env_ids]
 
 
 class LooksAtTheNeighbour(SoundArrays):
@@ -211,9 +211,9 @@ class LooksAtTheNeighbour(SoundArrays):
 class ResetsEverybody(SoundArrays):
     """A reset of one lane turns the others back as well."""
 
-    def _start(self, lanes: Any, seeds: Any) -> None:
-        super()._start(lanes, seeds)
-        self.luck += np.where(np.isin(np.arange(self.num_envs), lanes), 0, 1)[:, None]
+    def _start(self, env_ids: Any, seeds: Any) -> None:
+        super()._start(env_ids, seeds)
+        self.luck += np.where(np.isin(np.arange(self.num_envs), env_ids), 0, 1)[:, None]
 
 
 class ForgetsLuck(SoundArrays):

@@ -1,7 +1,7 @@
-"""How fast the fast worlds are next to the originals of mpe2: ratios from one run.
+"""How fast the fast envs are next to the originals of mpe2: ratios from one run.
 
 Rates are env steps of single copies per second of CPU time: random actions drawn in advance, a seeded reset where an episode
-ended. The original is one parallel env, stepped through its dicts; the fast world steps 256 or 1024 copies at once through the
+ended. The original is one parallel env, stepped through its dicts; the fast env steps 256 or 1024 copies at once through the
 array interface. Rounds of all are interleaved and the best of each counts, because the machine is rarely alone.
 
     python benchmarks/fast_worlds.py [--quick] [--json FILE]
@@ -22,7 +22,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from marl.envs.registry import make_world
+from marl.envs.registry import make_batched_env
 
 ORIGINALS = {
     "fast:simple_spread": "mpe2.simple_spread_v3",
@@ -81,19 +81,19 @@ def original(path: str) -> Play:
 
 
 def fast(name: str, copies: int) -> Play:
-    """Many copies of a fast world."""
-    world, rng = make_world(name, copies, {}), np.random.default_rng(SEED)
-    world.reset(np.arange(copies), np.arange(copies))
-    sizes = [int(getattr(kind.action_space, "n", 0)) for kind in world.kinds]
+    """Many copies of a fast env."""
+    env, rng = make_batched_env(name, copies, {}), np.random.default_rng(SEED)
+    env.reset(np.arange(copies), np.arange(copies))
+    sizes = [int(getattr(kind.action_space, "n", 0)) for kind in env.kinds]
 
     def play(steps: int) -> None:
-        shapes = [(steps, copies, kind.size) for kind in world.kinds]
+        shapes = [(steps, copies, kind.size) for kind in env.kinds]
         drawn = [rng.integers(0, n, shape) for n, shape in zip(sizes, shapes, strict=True)]
         seeds = rng.integers(0, 2**31 - 1, (steps, copies))
         for step in range(steps):
-            over = np.flatnonzero(world.step([column[step] for column in drawn]).over)
+            over = np.flatnonzero(env.step([column[step] for column in drawn]).over)
             if over.size:
-                world.reset(over, seeds[step, over])
+                env.reset(over, seeds[step, over])
 
     return play
 
@@ -121,9 +121,9 @@ def table(rows: Mapping[str, Mapping[str, Row]]) -> Table:
     shown = Table("world", "what", title="Env steps per CPU second, and how many times the original's")
     for heading in ("rate", "ratio"):
         shown.add_column(heading, justify="right")
-    for world, row in rows.items():
+    for env, row in rows.items():
         for name, (rate, ratio) in row.items():
-            shown.add_row(world, name, f"{rate:,.0f}", f"{ratio:,.0f}", end_section=name == list(row)[-1])
+            shown.add_row(env, name, f"{rate:,.0f}", f"{ratio:,.0f}", end_section=name == list(row)[-1])
     return shown
 
 
@@ -131,13 +131,13 @@ def as_json(rows: Mapping[str, Mapping[str, Row]], quick: bool, ratio: float) ->
     return {
         "quick": quick,
         "machine": {"processor": platform.processor() or platform.machine(), "python": platform.python_version()},
-        "worlds": {world: {name: values._asdict() for name, values in row.items()} for world, row in rows.items()},
+        "worlds": {env: {name: values._asdict() for name, values in row.items()} for env, row in rows.items()},
         "bar": {"bar": BAR, "value": ratio, "met": ratio >= BAR},
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Fast worlds next to the originals of mpe2.")
+    parser = argparse.ArgumentParser(description="Fast envs next to the originals of mpe2.")
     parser.add_argument("--quick", action="store_true", help="a smoke run: small numbers of steps, no best of several")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there as well")
     options = parser.parse_args()

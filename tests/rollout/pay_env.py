@@ -1,4 +1,4 @@
-"""A world whose rewards are known: it pays 5, -3, 0.5 and 0 in turn, and ends after four steps."""
+"""An env whose rewards are known: it pays 5, -3, 0.5 and 0 in turn, and ends after four steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gymnasium import spaces
 PAYS = (5.0, -3.0, 0.5, 0.0)
 
 
-class PayWorld(gym.Env[Any, Any]):
+class PayEnv(gym.Env[Any, Any]):
     def __init__(self, **config: Any) -> None:
         self.config = config
         self.observation_space = spaces.Box(-10, 10, (2,), np.float32)

@@ -1,4 +1,4 @@
-"""A world that goes wrong ends the run with one clear error, and the run goes on from its last checkpoint once it is mended."""
+"""An env that goes wrong ends the run with one clear error, and the run goes on from its last checkpoint once it is mended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from marl.cli import main
 from marl.errors import EnvError
 from marl.training.trainer import Trainer
-from tests.envs import bad_array_worlds as arrays
+from tests.envs import bad_array_envs as arrays
 from tests.training import fragile
 
 SMALL = {
@@ -111,7 +111,7 @@ def test_a_crash_names_the_line_of_the_users_code(command: Any) -> None:
     assert 'in break_it: raise RuntimeError("the dice fell off the table")' in err
 
 
-def test_a_world_that_shows_an_absent_agent_something_fails_when_it_gets_its_action(command: Any) -> None:
+def test_an_env_that_shows_an_absent_agent_something_fails_when_it_gets_its_action(command: Any) -> None:
     _, _, err = command(fault="absent agent")
     assert err.startswith(f"error: {HERE.replace('37', '38')}step raised KeyError: 'there is no a_1 to act for'")
 
@@ -135,21 +135,21 @@ def test_an_error_in_one_of_several_copies_names_the_copy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("world", "text"),
+    ("env", "text"),
     [
         (arrays.NaNArrays, r"worker 0, copy 0, step 3: the observation of agent 'a_1' holds nan at place 0"),
         (arrays.NaNRewards, r"worker 0, copy 0, step 3: the reward of agent 'a_1' is inf"),
         (arrays.Narrow, r"worker 0, copy 0, step 1: frame.rewards has shape \(2, 1\), expected \(2, 2\)"),
         (arrays.WholeNumbers, r"worker 0, copy 0, step 1: frame.obs\[0\] has the type int64, expected float32"),
-        (arrays.NoFrame, r"worker 0, copy 0, step 1: the world returned a tuple; expected a marl.Frame"),
+        (arrays.NoFrame, r"worker 0, copy 0, step 1: the env returned a tuple; expected a marl.StepOutput"),
         (arrays.Outside, r"worker 0, copy 0, step 3: the observation of agent 'a_1' is not in its space"),
         (arrays.TooManyChoices, r"step 5: the observation of agent 'a_0' is not in its space: it holds 5 at place 0"),
         (arrays.CrashArrays, r"worker 0, 2 copies in step 3 to 3: step raised ZeroDivisionError.*in spoil: "),
     ],
     ids=lambda x: x if isinstance(x, str) else x.__name__,
 )
-def test_a_native_world_that_goes_wrong_is_named_with_copy_and_step(world: Any, text: str) -> None:
-    with Trainer("ppo", env=world, config={**SMALL, "num_envs_per_worker": 2}) as trainer:
+def test_a_native_env_that_goes_wrong_is_named_with_copy_and_step(env: Any, text: str) -> None:
+    with Trainer("ppo", env=env, config={**SMALL, "num_envs_per_worker": 2}) as trainer:
         with pytest.raises(EnvError, match=f"env 'sound', .*{text}"):
             trainer.train()
 
@@ -165,11 +165,11 @@ def test_a_state_that_is_not_finite_or_changes_its_size_is_named() -> None:
         end = np.zeros(3)
 
     keys = {**SMALL, "train_batch_size": 50, "critic_sees": "state"}
-    for world, text in (
+    for env, text in (
         (State, "entry 1 of the global state is nan"),
         (Growing, "the global state has 3 numbers, expected 2"),
     ):
-        with Trainer("mappo", env=world, config=keys) as trainer:
+        with Trainer("mappo", env=env, config=keys) as trainer:
             with pytest.raises(EnvError, match=f"worker 0, copy 0, step 37: {text}"):
                 trainer.train()
 

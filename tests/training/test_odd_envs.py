@@ -1,4 +1,4 @@
-"""Odd worlds, rules and endings: what must hold when a world is at the edge of its contract."""
+"""Odd envs, rules and endings: what must hold when an env is at the edge of its contract."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from marl.envs.games.two_step import TwoStepGames
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import ConfigError, EnvError, SpaceMismatchError, UserError
 from marl.training.trainer import Trainer
+from tests.small_envs import ACT, OBS, Scripted, Step, worker_for
 from tests.training.trees import differences
-from tests.worlds import ACT, OBS, Scripted, Step, worker_for
 
 PPO = {
     "train_batch_size": 200,
@@ -45,20 +45,20 @@ def test_a_round_without_a_closed_decision_does_not_stop_on_policy_learners() ->
         assert set(trainer.train()["info"]["learner"]) == {"car1", "car2", "light"}
 
 
-def blind_world(_: Any) -> Scripted:
+def blind_env(_: Any) -> Scripted:
     steps = [Step(["a_0"], {"a_0": 1}), Step(["a_0"], {"a_0": 1}), Step([], {"a_0": 100}, truncated=["a_0"], last=[])]
     return Scripted(["a_0"], steps, agents=["a_0"])
 
 
 def test_a_lost_decision_does_not_join_two_episodes_into_one_advantage() -> None:
-    batch = worker_for(blind_world).collect(6).batch
+    batch = worker_for(blind_env).collect(6).batch
     zeros = np.zeros_like(batch.rewards)
     advantages = gae(batch, zeros, zeros, batch.rewards, 1.0, 1.0)
     assert advantages[:, 0, 0][batch.active[:, 0, 0]].tolist() == [2.0, 1.0, 2.0, 1.0]
 
 
 def test_returns_hold_what_was_paid_for_a_decision_that_cannot_be_trained_on() -> None:
-    batch = worker_for(blind_world).collect(6).batch
+    batch = worker_for(blind_env).collect(6).batch
     returns = returns_to_go(batch, batch.rewards, 1.0)
     assert returns[:, 0, 0][batch.active[:, 0, 0]].tolist() == [102.0, 101.0, 102.0, 101.0]
 
@@ -78,7 +78,7 @@ def test_policy_gradients_weigh_decisions_by_the_whole_return(algo: str, monkeyp
     for module in (experience, marwil):
         monkeypatch.setattr(module, "returns_to_go", spy)
     keys = {
-        "env": blind_world,
+        "env": blind_env,
         "train_batch_size": 6,
         "gamma": 1.0,
         "fcnet_hiddens": [4],
@@ -90,7 +90,7 @@ def test_policy_gradients_weigh_decisions_by_the_whole_return(algo: str, monkeyp
 
 
 def test_a_team_cut_off_without_a_last_observation_is_left_out() -> None:
-    rows = team_rows(worker_for(blind_world).collect(6).batch, [0], 1.0)
+    rows = team_rows(worker_for(blind_env).collect(6).batch, [0], 1.0)
     assert sorted(rows["t"].tolist()) == [0, 0, 1, 1]
     assert not rows["terminateds"].any()
 
@@ -125,7 +125,7 @@ def test_a_group_of_two_kinds_with_unborn_members_trains(algo: str) -> None:
     assert all(differences(before[name], after[name]) for name in before)
 
 
-def test_scripted_box_actions_reach_the_world_as_they_were_said() -> None:
+def test_scripted_box_actions_reach_the_env_as_they_were_said() -> None:
     seen: list[float] = []
 
     class Box(Scripted):
@@ -165,7 +165,7 @@ def test_a_mask_on_coordinates_is_refused_with_the_remedy() -> None:
         DictVector([Odd(["a_0"], [], agents=["a_0"])], "odd")
 
 
-def test_a_world_where_nobody_is_left_and_nothing_ends_is_found_out() -> None:
+def test_an_env_where_nobody_is_left_and_nothing_ends_is_found_out() -> None:
     class Empty(Scripted):
         def step(self, actions: Any) -> Any:
             return {}, {}, {"a_0": True, "__all__": False}, {}, {}
@@ -257,7 +257,7 @@ def test_scripted_policies_respect_masks_or_are_told() -> None:
             trainer.train()
 
 
-def test_a_native_world_that_crashes_is_named() -> None:
+def test_a_native_env_that_crashes_is_named() -> None:
     class Crash(TwoStepGames):
         def _play(self, actions: Any) -> Any:
             raise RuntimeError("out of dice")

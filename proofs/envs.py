@@ -1,4 +1,4 @@
-"""The named list of PettingZoo envs (``worlds.yaml``) and what was measured with each of them."""
+"""The named list of PettingZoo envs (``envs.yaml``) and what was measured with each of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pydantic import Field, ValidationError
 
 from marl.config import Config, explain
 from marl.errors import ConfigError
+from marl.runs.atomic import write_atomically
 from marl.scenario.config import Scenario
 from marl.scenario.load import compose, read_yaml
-from marl.runs.atomic import write_atomically
 from proofs.declaration import Places
 from proofs.sources import Sources, changed
 
@@ -79,7 +79,7 @@ class CaseResult:
     sources: Sources = field(default_factory=dict)  # modules of the package that were loaded
     versions: dict[str, str] = field(default_factory=dict)
     failure: str | None = None
-    world: dict[str, Any] = field(default_factory=dict)  # api, kinds and state_size, as `marl check` reports them
+    env: dict[str, Any] = field(default_factory=dict)  # api, kinds and state_size, as `marl check` reports them
     findings: dict[str, str] = field(default_factory=dict)  # code to text
     env_steps: int = 0
     losses: dict[str, float] = field(default_factory=dict)  # by policy, of the last iteration
@@ -118,7 +118,7 @@ def read_sweep(places: Places) -> Sweep:
 
 
 def _list_of(places: Places) -> Path:
-    return places.root / "proofs" / "worlds.yaml"
+    return places.root / "proofs" / "envs.yaml"
 
 
 def result_file(case: Case, places: Places) -> Path:

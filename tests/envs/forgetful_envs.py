@@ -1,4 +1,4 @@
-"""Small worlds that go wrong when they are saved, repeated, copied or closed; made from the sound one of ``bad_worlds``."""
+"""Small envs that go wrong when they are saved, repeated, copied or closed; made from the sound one of ``bad_worlds``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from marl.envs.base import StepResult
-from tests.envs.bad_worlds import Saved, Sound
+from tests.envs.bad_envs import Saved, Sound
 
 # -- states --------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The table of ``docs/worlds.md``, written from the results of the sweep between two marks; the text around it is kept."""
+"""The table of ``docs/envs.md``, written from the results of the sweep between two marks; the text around it is kept."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any
 from marl.errors import ConfigError
 from marl.runs.atomic import write_atomically
 from proofs.declaration import Places
-from proofs.worlds import Case, CaseResult, Sweep, read_case
+from proofs.envs import Case, CaseResult, Sweep, read_case
 
-BEGIN = "<!-- written by `python -m proofs` from proofs/worlds.yaml and proofs/results/worlds: begin -->"
+BEGIN = "<!-- written by `python -m proofs` from proofs/envs.yaml and proofs/results/envs: begin -->"
 END = "<!-- end -->"
 
 
-def write_worlds_page(sweep: Sweep, places: Places) -> Path | None:
+def write_envs_page(sweep: Sweep, places: Places) -> Path | None:
     """Bring the table up to date; None where the project has no such page."""
-    path = places.root / "docs" / "worlds.md"
+    path = places.root / "docs" / "envs.md"
     if not sweep.envs or not path.is_file():
         return None
     text = path.read_text(encoding="utf-8")
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         raise ConfigError(f"{path}: the marks around the table are gone. Expected the lines\n{BEGIN}\n{END}")
     head, tail = text.split(BEGIN)[0], text.split(END)[1]
-    write_atomically(path, f"{head}{BEGIN}\n{worlds_table(sweep, places)}{END}{tail}")
+    write_atomically(path, f"{head}{BEGIN}\n{envs_table(sweep, places)}{END}{tail}")
     return path
 
 
-def worlds_table(sweep: Sweep, places: Places) -> str:
+def envs_table(sweep: Sweep, places: Places) -> str:
     """One row per env, what `marl check` found and why, and what is left out."""
     results = [(case, read_case(case, places)) for case in sweep.cases]
     held = sum(result is not None and not result.complaints(case) for case, result in results)
@@ -57,15 +57,15 @@ def _row(case: Case, result: CaseResult | None) -> str:
     if result is None:
         return f"| `{case.name}` | | | | | | | not run | | | |"
     complaints = result.complaints(case)
-    kinds: list[dict[str, Any]] = result.world.get("kinds", [])
+    kinds: list[dict[str, Any]] = result.env.get("kinds", [])
     cells = (
         f"`{case.name}`",
         "; ".join(_agents(kind["agents"]) for kind in kinds),
-        {"PettingZoo, turn-based": "in turns", "PettingZoo, parallel": "at once"}.get(result.world.get("api", ""), ""),
+        {"PettingZoo, turn-based": "in turns", "PettingZoo, parallel": "at once"}.get(result.env.get("api", ""), ""),
         _by_kind(kinds, "observation_space"),
         _by_kind(kinds, "action_space"),
         "yes" if any(kind["masked"] for kind in kinds) else "",
-        str(result.world.get("state_size") or ""),
+        str(result.env.get("state_size") or ""),
         ", ".join(f"`{code}`" for code in result.findings) or "clean",
         "yes" if not complaints else f"**no**: {_one_line(complaints[0])}",
         f"{result.seconds:.0f}",

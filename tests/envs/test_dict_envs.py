@@ -13,47 +13,45 @@ import marl
 from marl.envs.base import ENV_STATE, EnvContext
 from marl.envs.games.traffic import TrafficGames
 from marl.envs.games.two_step import TwoStepGames
+from marl.envs.registry import make_batched_env, make_env, register_env
 from marl.envs.vector.unbatched import SingleLane
 from marl.envs.vector.vector_env import DictVector
-from marl.envs.registry import make_env, make_world, register_env
 from marl.errors import ConfigError, EnvError, UnknownNameError
-from tests.worlds import ACT, OBS, Scripted, Step
+from tests.small_envs import ACT, OBS, Scripted, Step
 
 
-def test_a_native_world_lifted_back_from_its_dict_view_shows_the_same() -> None:
+def test_a_native_env_lifted_back_from_its_dict_view_shows_the_same() -> None:
     native = TrafficGames(1, {"max_cars": 4})
     lifted = DictVector([SingleLane(TrafficGames, {"max_cars": 4})], "traffic")
     rng = np.random.default_rng(0)
-    frames = [world.reset(np.array([0]), np.array([5])) for world in (native, lifted)]
+    frames = [env.reset(np.array([0]), np.array([5])) for env in (native, lifted)]
     for _ in range(100):
         # Seats may be given out in another order: compare by agent id.
-        views = [_by_agent(world, frame) for world, frame in zip((native, lifted), frames, strict=True)]
+        views = [_by_agent(env, frame) for env, frame in zip((native, lifted), frames, strict=True)]
         assert views[0] == views[1]
         choice = {name: int(rng.integers(2)) for name in views[0]["present"]}
-        frames = [world.step(_columns(world, choice)) for world in (native, lifted)]
+        frames = [env.step(_columns(env, choice)) for env in (native, lifted)]
     assert [bool(frame.over[0]) for frame in frames] == [True, True]
 
 
-def _by_agent(world: Any, frame: Any) -> dict[str, Any]:
-    present = {world.agent_at(0, s): s for s in np.flatnonzero(frame.present[0]).tolist()}
-    kinds = [(k, kind.first_seat + i, i) for k, kind in enumerate(world.kinds) for i in range(kind.size)]
+def _by_agent(env: Any, frame: Any) -> dict[str, Any]:
+    present = {env.agent_at(0, s): s for s in np.flatnonzero(frame.present[0]).tolist()}
+    kinds = [(k, kind.first_seat + i, i) for k, kind in enumerate(env.kinds) for i in range(kind.size)]
     place = {seat: (k, i) for k, seat, i in kinds}
     return {
         "present": sorted(present),
         "obs": {a: frame.obs[place[s][0]][0, place[s][1]].tolist() for a, s in present.items()},
-        "rewards": {world.agent_at(0, s): float(r) for s, r in enumerate(frame.rewards[0]) if r},
-        "ended": sorted(
-            world.agent_at(0, s) for s in np.flatnonzero(frame.terminated[0] | frame.truncated[0]).tolist()
-        ),
+        "rewards": {env.agent_at(0, s): float(r) for s, r in enumerate(frame.rewards[0]) if r},
+        "ended": sorted(env.agent_at(0, s) for s in np.flatnonzero(frame.terminated[0] | frame.truncated[0]).tolist()),
         "state": frame.state.tolist(),
     }
 
 
-def _columns(world: Any, choice: dict[str, int]) -> list[Any]:
-    columns = [np.zeros((1, kind.size), np.int64) for kind in world.kinds]
-    for k, kind in enumerate(world.kinds):
+def _columns(env: Any, choice: dict[str, int]) -> list[Any]:
+    columns = [np.zeros((1, kind.size), np.int64) for kind in env.kinds]
+    for k, kind in enumerate(env.kinds):
         for i in range(kind.size):
-            columns[k][0, i] = choice.get(world.agent_at(0, kind.first_seat + i), 0)
+            columns[k][0, i] = choice.get(env.agent_at(0, kind.first_seat + i), 0)
     return columns
 
 
@@ -95,9 +93,9 @@ class Masked(Scripted):
 
 
 def test_masks_are_found_in_the_observation() -> None:
-    world = DictVector([Masked(["a_0"], [Step(["a_0"])], agents=["a_0"])], "masked")
-    frame = world.reset(np.array([0]), np.array([0]))
-    assert world.kinds[0].masked
+    env = DictVector([Masked(["a_0"], [Step(["a_0"])], agents=["a_0"])], "masked")
+    frame = env.reset(np.array([0]), np.array([0]))
+    assert env.kinds[0].masked
     assert frame.legal[0].tolist() == [[[False, True, False]]]
 
 
@@ -120,8 +118,8 @@ def test_every_kind_of_observation_space_is_stored_flat(space: Any, value: Any, 
         def _obs(self, agents: Any) -> dict[str, Any]:
             return dict.fromkeys(agents, value)
 
-    world = DictVector([Odd(["a_0"], [Step(["a_0"])], agents=["a_0"])], "odd")
-    assert world.reset(np.array([0]), np.array([0])).obs[0][0, 0].tolist() == stored
+    env = DictVector([Odd(["a_0"], [Step(["a_0"])], agents=["a_0"])], "odd")
+    assert env.reset(np.array([0]), np.array([0])).obs[0][0, 0].tolist() == stored
 
 
 def test_agents_with_equal_spaces_are_one_kind() -> None:
@@ -129,27 +127,27 @@ def test_agents_with_equal_spaces_are_one_kind() -> None:
         def action_space(self, agent: str) -> Any:
             return ACT if agent.startswith("wolf") else spaces.Discrete(2)
 
-    world = DictVector([Two(["wolf_1"], [], agents=["wolf_1", "sheep_1", "wolf_2"])], "two")
-    assert [(kind.name, kind.agents) for kind in world.kinds] == [
+    env = DictVector([Two(["wolf_1"], [], agents=["wolf_1", "sheep_1", "wolf_2"])], "two")
+    assert [(kind.name, kind.agents) for kind in env.kinds] == [
         ("wolf", ("wolf_1", "wolf_2")),
         ("sheep", ("sheep_1",)),
     ]
 
 
-def test_a_gymnasium_env_is_a_world_with_one_agent() -> None:
-    world = make_world("CartPole-v1", 2, {})
-    frame = world.reset(np.arange(2), np.array([3, 4]))
+def test_a_gymnasium_env_is_an_env_with_one_agent() -> None:
+    env = make_batched_env("CartPole-v1", 2, {})
+    frame = env.reset(np.arange(2), np.array([3, 4]))
     expected, _ = gym.make("CartPole-v1").reset(seed=4)
     assert frame.obs[0][1, 0].tolist() == expected.tolist()
 
 
 def test_a_pettingzoo_parallel_env_by_name_and_with_its_config() -> None:
-    world = make_world("pettingzoo:mpe2/simple_spread_v3", 1, {"N": 2, "max_cycles": 3})
-    assert world.kinds[0].agents == ("agent_0", "agent_1")
-    world.reset(np.array([0]), np.array([0]))
+    env = make_batched_env("pettingzoo:mpe2/simple_spread_v3", 1, {"N": 2, "max_cycles": 3})
+    assert env.kinds[0].agents == ("agent_0", "agent_1")
+    env.reset(np.array([0]), np.array([0]))
     stay = [np.zeros((1, 2), np.int64)]
-    assert [bool(world.step(stay).over[0]) for _ in range(2)] == [False, False]
-    last = world.step(stay)
+    assert [bool(env.step(stay).over[0]) for _ in range(2)] == [False, False]
+    last = env.step(stay)
     assert last.over[0]
     assert last.truncated.all()
 
@@ -165,35 +163,35 @@ SEEN: list[Any] = []
 def test_every_copy_knows_where_it_lives() -> None:
     SEEN.clear()
     register_env("counting", make_counting)
-    make_world("counting", 2, {"x": 1}, worker_index=3, num_workers=4)
+    make_batched_env("counting", 2, {"x": 1}, worker_index=3, num_workers=4)
     assert SEEN == [(3, 0, 4, {"x": 1}), (3, 1, 4, {"x": 1})]
 
 
-def test_a_world_can_be_registered_by_its_path_and_named_by_it() -> None:
+def test_an_env_can_be_registered_by_its_path_and_named_by_it() -> None:
     register_env("by_path", f"{__name__}:make_counting")
-    assert make_world("by_path", 1, {}).kinds[0].agents == ("a_0",)
-    assert make_world(f"{__name__}:make_counting", 1, {}).kinds[0].agents == ("a_0",)
+    assert make_batched_env("by_path", 1, {}).kinds[0].agents == ("a_0",)
+    assert make_batched_env(f"{__name__}:make_counting", 1, {}).kinds[0].agents == ("a_0",)
 
 
-def test_unknown_worlds_get_the_nearest_name() -> None:
+def test_unknown_envs_get_the_nearest_name() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'two_step_game'"):
-        make_world("two_stp_game", 1, {})
+        make_batched_env("two_stp_game", 1, {})
     with pytest.raises(UnknownNameError, match="CartPole-v1"):
-        make_world("CartPole-v11", 1, {})
+        make_batched_env("CartPole-v11", 1, {})
     with pytest.raises(ConfigError, match="cannot import 'no_such_package'"):
-        make_world("no_such_package:Env", 1, {})
+        make_batched_env("no_such_package:Env", 1, {})
     with pytest.raises(ConfigError, match=r"unknown key 'one_hot'.*Did you mean|Known keys"):
-        make_world("two_step_game", 1, {"one_hot": True})
+        make_batched_env("two_step_game", 1, {"one_hot": True})
 
 
 def test_an_episode_without_get_state_is_replayed_from_its_seed_and_actions() -> None:
-    worlds = [make_world("CartPole-v1", 2, {}) for _ in range(2)]
-    worlds[0].reset(np.arange(2), np.array([1, 2]))
+    envs = [make_batched_env("CartPole-v1", 2, {}) for _ in range(2)]
+    envs[0].reset(np.arange(2), np.array([1, 2]))
     for _ in range(7):
-        frame = worlds[0].step([np.ones((2, 1), np.int64)])
-    restored = worlds[1].set_state(worlds[0].get_state())
+        frame = envs[0].step([np.ones((2, 1), np.int64)])
+    restored = envs[1].set_state(envs[0].get_state())
     assert restored.obs[0].tolist() == frame.obs[0].tolist()
-    later = [world.step([np.zeros((2, 1), np.int64)]).obs[0].tolist() for world in worlds]
+    later = [env.step([np.zeros((2, 1), np.int64)]).obs[0].tolist() for env in envs]
     assert later[0] == later[1]
 
 
@@ -208,12 +206,12 @@ class Forgetful(Scripted):
         return {a: np.array([self.age, 0], np.float32) for a in agents}
 
 
-def test_a_world_that_does_not_repeat_itself_is_found_out_and_the_remedy_works() -> None:
+def test_an_env_that_does_not_repeat_itself_is_found_out_and_the_remedy_works() -> None:
     def make(_: Any) -> Forgetful:
         return Forgetful(["a_0"], [Step(["a_0"]), Step(["a_0"]), Step([], {}, ["__all__"])], agents=["a_0"])
 
     for fresh in (False, True):
-        old, new = (make_world(make, 1, {}, fresh_env_per_episode=fresh) for _ in range(2))
+        old, new = (make_batched_env(make, 1, {}, fresh_env_per_episode=fresh) for _ in range(2))
         for _ in range(2):
             old.reset(np.array([0]), np.array([0]))
             old.step([np.zeros((1, 1), np.int64)])
@@ -225,7 +223,7 @@ def test_a_world_that_does_not_repeat_itself_is_found_out_and_the_remedy_works()
 
 
 @pytest.mark.slow
-def test_the_checker_is_silent_about_good_worlds() -> None:
+def test_the_checker_is_silent_about_good_envs() -> None:
     for name in ("two_step_game", "matrix_game", "traffic", "CartPole-v1", "Pendulum-v1"):
         assert marl.check_env(name) == []
 
@@ -256,7 +254,7 @@ def test_a_reward_for_somebody_unknown_is_an_error_with_the_nearest_name() -> No
 
 
 class Late(Scripted):
-    """The second agent comes late, and the world has no state of its own."""
+    """The second agent comes late, and the env has no state of its own."""
 
     get_state = None  # type: ignore[assignment]
 
@@ -266,7 +264,7 @@ def test_an_episode_with_late_agents_is_replayed_in_a_new_object() -> None:
         steps = [Step(["a_0"]), Step(["a_0", "a_1"]), Step([], {}, ["__all__"])]
         return Late(["a_0"], steps, agents=["a_0", "a_1"])
 
-    old, new = (make_world(make, 1, {}) for _ in range(2))
+    old, new = (make_batched_env(make, 1, {}) for _ in range(2))
     for _ in range(2):
         old.reset(np.array([0]), np.array([0]))
         for _ in range(2):
@@ -277,10 +275,10 @@ def test_an_episode_with_late_agents_is_replayed_in_a_new_object() -> None:
 
 
 def test_the_state_may_come_inside_the_observations() -> None:
-    world = DictVector([make_env("two_step_game", {"separate_state_space": True})], "two_step")
-    assert world.state_size == 3
-    assert world.reset(np.array([0]), np.array([0])).state.tolist() == [[1, 0, 0]]
-    assert world.step([np.array([[1, 0]])]).state.tolist() == [[0, 0, 1]]
+    env = DictVector([make_env("two_step_game", {"separate_state_space": True})], "two_step")
+    assert env.state_size == 3
+    assert env.reset(np.array([0]), np.array([0])).state.tolist() == [[1, 0, 0]]
+    assert env.step([np.array([[1, 0]])]).state.tolist() == [[0, 0, 1]]
 
 
 def test_an_observation_of_another_width_is_not_stretched() -> None:
@@ -289,9 +287,9 @@ def test_an_observation_of_another_width_is_not_stretched() -> None:
             return {a: np.zeros(1, np.float32) for a in agents}
 
     for agents in (["a_0"], ["a_0", "a_1"]):
-        world = DictVector([Narrow(agents, [], agents=agents)], "narrow")
+        env = DictVector([Narrow(agents, [], agents=agents)], "narrow")
         with pytest.raises(EnvError, match=r"agent 'a_0' has shape \(1,\), its space says"):
-            world.reset(np.array([0]), np.array([0]))
+            env.reset(np.array([0]), np.array([0]))
 
 
 def test_a_mask_that_the_space_does_not_announce_is_an_error_with_the_remedy() -> None:
@@ -299,12 +297,12 @@ def test_a_mask_that_the_space_does_not_announce_is_an_error_with_the_remedy() -
         def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
             return super().reset()[0], {"a_0": {"action_mask": np.ones(3)}}
 
-    world = DictVector([Sneaky(["a_0"], [], agents=["a_0", "a_1"])], "sneaky")
+    env = DictVector([Sneaky(["a_0"], [], agents=["a_0", "a_1"])], "sneaky")
     with pytest.raises(EnvError, match=r"action_mask=MultiBinary"):
-        world.reset(np.array([0]), np.array([0]))
+        env.reset(np.array([0]), np.array([0]))
 
 
-def test_the_checker_looks_at_resets_and_at_native_worlds() -> None:
+def test_the_checker_looks_at_resets_and_at_native_envs() -> None:
     class Far(Scripted):
         def observation_space(self, agent: str) -> Any:
             return FAR
@@ -338,6 +336,6 @@ def test_an_id_without_a_star_is_one_agent_among_those_that_come_and_go() -> Non
         DictVector([make(2)], "boss")
 
 
-def test_a_native_world_is_registered_by_its_path_too() -> None:
+def test_a_native_env_is_registered_by_its_path_too() -> None:
     register_env("native_by_path", "marl.envs.games.two_step:TwoStepGames")
-    assert make_world("native_by_path", 3, {}).num_envs == 3
+    assert make_batched_env("native_by_path", 3, {}).num_envs == 3
