@@ -64,6 +64,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--again", action="store_true", help="Try survivors again that are not explained, after new tests."
     )
+    parser.add_argument(
+        "--recorded", action="store_true", help="Use the tests whose lines are known already; record no others."
+    )
     parser.add_argument("--show", action="store_true", help="Show what is known; run nothing.")
     parser.add_argument("--markdown", action="store_true", help="The same as tables for docs/testing.md; run nothing.")
     return parser
@@ -85,13 +88,12 @@ def _bar(console: Console) -> Progress:
 def _run(
     mutants: Sequence[Mutant], places: Places, given: argparse.Namespace, bar: Progress, verdicts: dict[str, Verdict]
 ) -> None:
-    if not due(places) and not any(
-        _is_due(read_results(places).get(one.key), given.again, verdicts) for one in mutants
-    ):
+    files = [] if given.recorded else due(places)
+    if not files and not any(_is_due(read_results(places).get(one.key), given.again, verdicts) for one in mutants):
         return
     refresh_copy(places)
     with Workshop(places) as workshop:
-        _record(places, workshop, bar)
+        _record(files, places, workshop, bar)
         lines, results = Lines(places), read_results(places)
         todo = [one for one in mutants if _is_due(results.get(one.key), given.again, verdicts)]
         _judge_all(todo, places, lines, workshop, given.budget, bar)
@@ -110,8 +112,7 @@ def _known(mutants: Sequence[Mutant], results: dict[str, Result]) -> list[Result
     return [results[one.key] for one in mutants if one.key in results]
 
 
-def _record(places: Places, workshop: Workshop, bar: Progress) -> None:
-    files = due(places)
+def _record(files: Sequence[tuple[str, str]], places: Places, workshop: Workshop, bar: Progress) -> None:
     task = bar.add_task("which test executes which line", total=len(files), visible=bool(files))
     for name, part in files:
         record(places, workshop, name, part)

@@ -15,10 +15,8 @@ from mutation.workshop import Workshop
 # Ray's tests cost seconds each; they are recorded only where nothing else reaches the code.
 PASSES = {"fast": "not slow and not ray", "slow": "slow and not ray", "ray": "ray and not slow"}
 NEARBY = ("data", "algos", "rollout", "policies", "gametheory", "truths", "populations", "golden", "mappers")
-PASSES_OF_FOLDERS = {
-    "rollout": ("fast", "slow", "ray"),
-    **{name: ("fast", "slow") for name in NEARBY if name != "rollout"},
-}
+WITH_SLOW = (*NEARBY, "training", "envs")
+PASSES_OF_FOLDERS = {**dict.fromkeys(WITH_SLOW, ("fast", "slow")), "rollout": ("fast", "slow", "ray")}
 OTHER_PASSES = ("fast",)
 # What stands outside of functions is compared with pages and records by tests that execute nothing of it.
 DESCRIBING = ("tests/golden/test_defaults.py", "tests/test_algorithms_page.py", "tests/scenario/test_schema.py")

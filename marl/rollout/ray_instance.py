@@ -56,8 +56,7 @@ def start_ray(config: RolloutConfig, more_cpus: int = 0) -> bool:
     if ours and config.address not in (None, "local"):
         _join(str(config.address), talks)
     elif ours:
-        needed = math.ceil(config.num_workers * config.num_cpus_per_worker) + more_cpus
-        start_own_ray(config.ray_num_cpus or max(needed, os.cpu_count() or 1), log_to_driver=talks)
+        start_own_ray(cpus_to_start_with(config, more_cpus), log_to_driver=talks)
     try:
         _check_resources(config, ray.cluster_resources())
     except ResourceError:
@@ -65,6 +64,12 @@ def start_ray(config: RolloutConfig, more_cpus: int = 0) -> bool:
             stop_ray()
         raise
     return ours
+
+
+def cpus_to_start_with(config: RolloutConfig, more_cpus: int) -> int:
+    """As many as the user says; otherwise those of the machine, or more if the workers and ``more_cpus`` need more."""
+    needed = math.ceil(config.num_workers * config.num_cpus_per_worker) + more_cpus
+    return config.ray_num_cpus or max(needed, os.cpu_count() or 1)
 
 
 def start_own_ray(num_cpus: int, **options: Any) -> None:

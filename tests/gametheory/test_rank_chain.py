@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from marl.errors import ConfigError
 from marl.gametheory.game import MatrixGame
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.rank import alpha_rank
@@ -123,3 +124,9 @@ def _decimal_masses(mean: np.ndarray, alpha: int, population_size: int) -> list[
         for k in range(1, len(profiles)):
             weights.append(sum((weights[i] * p[i][k] for i in range(k)), Decimal(0)) / outflow[k])
         return [float(weight / sum(weights)) for weight in weights]
+
+
+def test_a_pairing_that_nobody_has_played_is_named() -> None:
+    table = np.array([[0.0, 1.0], [np.nan, 0.0]])
+    with pytest.raises(ConfigError, match="2 of 4 pairings have no payoff yet, the first is a against b"):
+        alpha_rank(PayoffTensor.two_player(table, ["a", "b"]))

@@ -86,3 +86,13 @@ def test_without_significance_every_better_reply_is_an_edge() -> None:
     for wrong in (-1.0, float("nan")):
         with pytest.raises(ConfigError, match="expected 0 or more standard errors"):
             response_graph(payoffs, wrong)
+
+
+def test_of_equally_short_cycles_the_one_is_named_whose_smallest_margin_is_largest() -> None:
+    table = np.zeros((4, 4))
+    # A beats B and C; both beat D, which beats A. By way of C the smallest margin is 0.4, by way of B 0.1.
+    for winner, loser, margin in [(0, 1, 3.0), (0, 2, 0.5), (1, 3, 0.1), (2, 3, 0.4), (3, 0, 0.6)]:
+        table[winner, loser], table[loser, winner] = margin, -margin
+    (cycle,) = cycles(PayoffTensor.two_player(table, NAMES))
+    assert str(cycle) == "A > C > D > A"
+    assert cycle.margins == pytest.approx((0.5, 0.4, 0.6))

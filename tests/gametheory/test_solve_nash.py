@@ -293,3 +293,11 @@ def test_a_profile_is_precise_only_if_nobody_gains() -> None:
         [[1, 1], [1, 1]], [[1, 0], [1, 0]]
     )  # the row gains nothing anywhere, the column by its first action
     assert not precise(tilted, tilted.pure([0, 1]))
+
+
+@pytest.mark.parametrize("label", [1, 3])
+def test_lemke_howson_needs_two_pivots_where_both_have_a_dominant_action(label: int) -> None:
+    # Dropping the label of a dominant action brings it in; the other's dominant action follows, and the label is back.
+    found = lemke_howson(bimatrix([[3, 0], [5, 1]], [[3, 5], [0, 1]]), label)
+    assert found.iterations == 2
+    assert [strategy.tolist() for strategy in found.profile] == [[0.0, 1.0], [0.0, 1.0]]

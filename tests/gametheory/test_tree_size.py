@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from marl.gametheory.classics import classic_game
 from marl.gametheory.solve import zero_sum
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.normal import one_shot
+from marl.gametheory.tree.openspiel import tree_from_openspiel
 from marl.gametheory.tree.size import WALKS, Walks, walk, walks_in
 from marl.gametheory.tree.value import equilibrium
 
@@ -122,3 +123,36 @@ def test_a_constant_sum_tree_has_the_value_of_its_table() -> None:
     assert found.values == pytest.approx([1.5, 2.5])  # row 1/4, 3/4; by hand
     assert found.values == pytest.approx(zero_sum(table).values)
     assert found.nash_conv == pytest.approx(0.0, abs=1e-9)
+
+
+class Noted(Turns):
+    """Writes down the seeds that it is given."""
+
+    seeds: ClassVar[list[int | None]] = []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.seeds.append(seed)
+        return super().reset(seed=seed, options=options)
+
+
+def test_walks_follow_from_their_seed() -> None:
+    Noted.seeds.clear()
+    walks_in(Noted, seed=500)
+    assert Noted.seeds[:WALKS] == [500 + env_id for env_id in range(WALKS)]
+    assert min(Noted.seeds, default=0) == 500  # type: ignore[type-var]
+
+
+def test_a_game_that_shows_observations_alone_becomes_a_tree() -> None:
+    """Nim: who moves first wins unless the piles' binary sum is 0 (Bouton, 1901)."""
+    for piles, first_wins in (("1;2", True), ("1;1", False), ("2;2", False), ("1;2;3", False), ("1;1;2", True)):
+        tree = tree_from_openspiel(f"nim(pile_sizes={piles},is_misere=False)")
+        assert equilibrium(tree).values.tolist() == pytest.approx([1.0, -1.0] if first_wins else [-1.0, 1.0])
+
+
+def test_a_tree_in_which_one_player_knows_more_than_one_thing_is_no_table() -> None:
+    tree = tree_from_openspiel("nim(pile_sizes=1;1,is_misere=False)")
+    assert [form.num_sets for form in tree.form.players] == [1, 2]
+    assert one_shot(tree) is None
+    table = one_shot(build_tree("matrix_game", {"game": "prisoners_dilemma"}))
+    assert table is not None
+    assert np.array_equal(table.payoffs, classic_game("prisoners_dilemma").payoffs)

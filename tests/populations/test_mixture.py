@@ -176,3 +176,15 @@ def test_a_team_draws_one_lot_per_episode_and_lots_are_uniform() -> None:
     counts = np.histogram(drawn[:, 2], bins=10, range=(0, 1))[0]
     assert np.abs(counts - 2_000).max() < 200
     assert (episode_uniform(np.array([7]), np.array([3])) == episode_uniform(np.array([5, 7]), np.array([3]))[1:]).all()
+
+
+def test_a_mixture_that_is_fitted_to_weights_has_as_many_members_each_as_likely_as_the_others() -> None:
+    policy = mixture_of(0, 2)
+    policy.set_chances(np.array([0.9, 0.1]))
+    for wanted in (2, 4, 1, 3):
+        before = policy.chances.tolist()
+        policy.fit({"chances": np.zeros(wanted)})
+        assert len(policy) == len(policy.members) == wanted
+        assert policy.chances.tolist() == (before if len(before) == wanted else [1 / wanted] * wanted)
+    policy.set_weights(weights_of({"m": mixture_of(2, 1)})["m"])
+    assert [int(play(policy, [lot]).actions[0]) for lot in (0.0, 0.49, 0.51, 0.99)] == [2, 2, 1, 1]
