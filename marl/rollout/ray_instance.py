@@ -12,8 +12,10 @@ import math
 import os
 import secrets
 import shutil
+import signal
 import socket
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -81,7 +83,7 @@ def start_own_ray(num_cpus: int, **options: Any) -> None:
         stop_ray()
     folder = Path(tempfile.mkdtemp(prefix="marl_ray_", dir=_temporary()))  # mode 700
     try:
-        with _token(folder), _on_loopback():
+        with _token(folder), _on_loopback(), _own_handlers():
             ray.init(
                 address="local",
                 num_cpus=num_cpus,
@@ -250,6 +252,24 @@ def _on_loopback() -> Iterator[None]:
         ray_constants.ENABLE_RAY_CLUSTER = before
 
 
+@contextmanager
+def _own_handlers() -> Iterator[None]:
+    """Ray ends a driver on SIGTERM by ``sys.exit(15)``, without a word; here SIGTERM ends a run as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():  # Ray sets no handlers either
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) is not before:
+            signal.signal(signal.SIGTERM, _interrupt if before in (signal.SIG_DFL, None) else before)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def _hush() -> None:
     """Of a raylet that died, Ray's agents send pages of logs to the driver, where a thread of Ray's prints them."""
     from ray._private import worker
@@ -271,7 +291,8 @@ def _join(address: str, talks: bool) -> None:
 
     _knock(address)
     try:
-        ray.init(address=address, log_to_driver=talks, logging_level="ERROR")
+        with _own_handlers():
+            ray.init(address=address, log_to_driver=talks, logging_level="ERROR")
     except Exception as error:
         raise ResourceError(
             f"cannot join the Ray cluster at {address!r}: {first_line(error)}. Start one with `ray start --head`, or drop "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ import pytest
 import yaml
 
 from marl.errors import ResourceError
-from marl.rollout.ray_instance import _knock, _temporary
+from marl.rollout.ray_instance import _knock, _own_handlers, _temporary
 from marl.runs.files import RunFiles
 from marl.runs.result import without_wall_clock
 from tests.processes import Process, start
@@ -152,6 +153,37 @@ def test_the_death_of_ray_ends_a_run_with_the_command_to_go_on_and_loses_nothing
     assert (again.wait(120), straight.wait(120)) == (0, 0)
     (other,) = tmp_path.glob("straight/*/*/result.json")
     assert differences(numbers(place), numbers(other.parent)) == []
+
+
+TERMINATED = """
+import os, signal
+from marl.rollout.ray_instance import start_own_ray, stop_ray
+start_own_ray(1)
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+    signal.pause()
+except KeyboardInterrupt:
+    print("as Ctrl-C")
+stop_ray()
+"""
+
+
+@pytest.mark.ray
+def test_sigterm_ends_a_driver_of_ray_as_ctrl_c_does_and_not_without_a_word() -> None:
+    ended = subprocess.run([sys.executable, "-c", TERMINATED], capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stdout) == (0, "as Ctrl-C\n"), ended.stderr
+
+
+def test_a_handler_that_was_there_before_ray_stays() -> None:
+    def mine(*_: object) -> None: ...
+
+    before = signal.signal(signal.SIGTERM, mine)
+    try:
+        with _own_handlers():
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(15))
+        assert signal.getsignal(signal.SIGTERM) is mine
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def marl(*words: str, cwd: Path) -> Process:
