@@ -1,7 +1,7 @@
 """``python -m tools.trace_step``: through how many files, functions and lines of the package one step of PPO runs.
 
 A *step* is one round of the loop: collect a fragment of experience in this process, learn from it, send the weights out
-(``Trainer._round``). An *iteration* is ``Trainer.train()``: the step, and what is made of it (result, stop conditions).
+(``Trainer._collect_and_learn``). An *iteration* is ``Trainer.train()``: the step, and what is made of it (result, stop conditions).
 Both are traced after three iterations of warm-up, so that nothing of the set-up, of imports and of first calls counts.
 
 - files: distinct files of the package in which a function was called;
@@ -37,7 +37,7 @@ CONFIG = {
     "sgd_minibatch_size": 100,
     "num_sgd_iter": 2,
 }  # small: it is soon done
-STEP = "_round"  # the method of the trainer that collects, learns and sends the weights out
+STEP = "_collect_and_learn"  # the method of the trainer that collects, learns and sends the weights out
 
 
 class Tracer:
