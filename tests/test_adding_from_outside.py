@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,19 +13,23 @@ from typing import Any
 import pytest
 
 from marl.algos.presets import ALGOS
+from marl.analysis.report.build import ReportOptions, build_report
 from marl.envs.families import ENV_FAMILIES, register_env_family
 from marl.envs.registry import make_env
-from marl.errors import ConfigError, UnknownNameError, UserError
+from marl.errors import ConfigError, LoggerError, UnknownNameError, UserError
+from marl.gametheory.payoffs import PayoffTensor
+from marl.gametheory.rank import RANKINGS, bootstrap, register_ranking, scored
 from marl.populations.kinds import POPULATIONS, register_population
 from marl.populations.meta_solvers import META_SOLVERS
 from marl.registry import Registry, only_modules
+from marl.runs.loggers import LOGGERS
 from marl.scenario.load import compose
 from marl.scenario.reference import scenario_keys
 from marl.scenario.schema import scenario_schema
 from marl.training.trainer import Trainer
 
 Write = Callable[[str, str], str]
-REGISTRIES: tuple[Registry[Any], ...] = (ALGOS, POPULATIONS, META_SOLVERS, ENV_FAMILIES)
+REGISTRIES: tuple[Registry[Any], ...] = (ALGOS, POPULATIONS, META_SOLVERS, ENV_FAMILIES, RANKINGS, LOGGERS)
 RPS: dict[str, Any] = {
     "env": "matrix_game", "env_config": {"game": "rock_paper_scissors"}, "train_batch_size": 64, "sgd_minibatch_size": 32,
     "num_sgd_iter": 1, "fcnet_hiddens": [4], "num_envs_per_worker": 16, "evaluation": {"interval": 0},
@@ -50,6 +55,35 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
     yield write
     for name in written:
         sys.modules.pop(name, None)
+
+
+# -- algorithms ----------------------------------------------------------------------------------------------------
+
+
+def test_an_algorithm_learns_in_its_own_way(module: Write) -> None:
+    name = module(
+        "own_algorithm",
+        """
+        import marl
+        from marl.algos.central_critic.learner import CentralCriticLearner
+
+        class Counting(CentralCriticLearner):
+            "ppo that counts its batches."
+            like = "ppo"
+            defaults = {"lr": 0.125}
+            batches = 0
+
+            def learn(self, batch):
+                self.batches += 1
+                return {name: {**row, "batches": self.batches} for name, row in super().learn(batch).items()}
+
+        marl.register_algorithm("counting", Counting)
+        """,
+    )
+    with Trainer("counting", config={**RPS, "imports": [name]}) as trainer:
+        trainer.train()
+        stats = trainer.train()["info"]["learner"]["default_policy"]["learner_stats"]
+    assert (stats["batches"], stats["cur_lr"]) == (2, 0.125)
 
 
 # -- populations ---------------------------------------------------------------------------------------------------
@@ -259,3 +293,136 @@ def test_the_five_families_of_marl_are_registered_in_the_same_way_and_stay() -> 
         make_env("fast:simple_spred")
     with pytest.raises(ConfigError, match="the env family 'vmas' is built in already"):
         register_env_family("vmas", dict)
+
+
+# -- rankings ------------------------------------------------------------------------------------------------------
+
+
+RANKING = """
+    import marl
+    from marl.gametheory.rank import scored
+
+    def worst_case(payoffs):
+        return scored(payoffs, payoffs.mean[0].min(axis=1))
+
+    def broken(payoffs):
+        return payoffs.no_such_thing
+
+    marl.register_ranking("worst_case", worst_case, title="Worst case", meaning="what the hardest opponent leaves.", draws=7)
+    marl.register_ranking("broken", broken)
+"""
+
+
+def test_a_ranking_stands_in_reports_beside_the_built_in_ones(module: Write, tmp_path: Path) -> None:
+    with Trainer("ppo", config=RPS) as trainer:
+        saved = trainer.save(tmp_path / "checkpoint")
+    asked = ReportOptions(episodes=4, imports=[module("own_ranking", RANKING)])
+    report = build_report("matrix_game", [str(saved)], RPS["env_config"], wishes=asked)
+    found = report.numbers["ranking"]
+    worst = found["methods"]["worst_case"]
+    assert report.payoffs is not None
+    assert [row["score"] for row in worst["strategies"]] == report.payoffs.mean[0].min(axis=1).tolist()
+    assert worst["draws"] == 7
+    assert list(found["methods"])[:3] == ["elo", "nash_average", "alpha_rank"]
+    assert "Worst case: what the hardest opponent leaves." in report.text
+    assert "ranking 'broken' failed: AttributeError" in found["not_ranked"]["broken"]
+    assert "Not ranked by broken." in report.text
+
+
+def test_plain_scores_become_a_ranking_of_the_table_s_strategies() -> None:
+    table = PayoffTensor.two_player([[0.0, 1.0], [-1.0, 0.0]], ["ann", "bob"])
+    assert bootstrap(table, lambda payoffs: scored(payoffs, payoffs.mean[0].sum(axis=1)), draws=1).table()[0][:2] == (
+        "ann",
+        1,
+    )
+    with pytest.raises(
+        ConfigError, match=r"scores of shape \(3,\); expected one for each of the 2 strategies \(ann, bob\)"
+    ):
+        scored(table, [1, 2, 3])
+    with pytest.raises(ConfigError, match="the ranking 'elo' is built in already"):
+        register_ranking("elo", lambda payoffs: scored(payoffs, [1, 2]))
+
+
+# -- loggers -------------------------------------------------------------------------------------------------------
+
+
+LOGGER = """
+    import json
+    import marl
+
+    class Lines:
+        def __init__(self, directory, params):
+            self.file = (directory / "lines.txt").open("a")
+            print("seed", params["seed"], file=self.file)
+
+        def write(self, result):
+            print(json.dumps(result), file=self.file)
+            result.clear()
+
+        def close(self):
+            print("closed", file=self.file)
+            self.file.close()
+
+    class Fragile(Lines):
+        def write(self, result):
+            if result["training_iteration"] == 2:
+                raise RuntimeError("the line is dead")
+
+        def close(self):
+            raise RuntimeError("dead still")
+
+    marl.register_logger("lines", Lines)
+    marl.register_logger("fragile", Fragile)
+    marl.register_logger("no_logger", lambda directory, params: 7)
+"""
+
+
+def test_a_logger_gets_every_result_as_it_is_written_also_after_a_resume(module: Write, tmp_path: Path) -> None:
+    keys = {**RPS, "seed": 3, "imports": [module("own_logger", LOGGER)], "loggers": ["lines", "own_logger:Lines"]}
+    place = tmp_path / "run"
+    with Trainer("ppo", config=keys, directory=place) as trainer:
+        trainer.train()
+        trainer.save()
+    with Trainer("ppo", config={**keys, "loggers": ["Lines"]}, directory=place) as trainer:
+        trainer.restore(place)
+        trainer.train()
+    first, second = (place / "result.json").read_text("utf-8").splitlines()
+    expected = ["seed 3", "seed 3", first, first, "closed", "closed", "seed 3", second, "closed"]
+    assert sorted((place / "lines.txt").read_text("utf-8").splitlines()) == sorted(expected)
+    assert json.loads((place / "params.json").read_text("utf-8"))["loggers"] == ["Lines"]
+
+
+def test_a_logger_that_fails_is_named_and_the_iteration_is_kept(
+    module: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = {**RPS, "imports": [module("own_logger", LOGGER)], "loggers": ["fragile"], "checkpoint_freq": 0}
+    place = tmp_path / "run"
+    with Trainer("ppo", config=keys, directory=place) as trainer:
+        trainer.train()
+        message = r"logger 'fragile' failed at the result of iteration 2: RuntimeError: the line is dead \(at .*own_logger\.py"
+        with pytest.raises(LoggerError, match=message):
+            trainer.train()
+    assert "logger 'fragile': close() raised RuntimeError: dead still" in caplog.text
+    with Trainer("ppo", config={**keys, "loggers": []}) as again:
+        again.restore(place)
+        assert again.iteration == 2
+
+
+def test_what_is_no_logger_is_told_before_anything_is_built(module: Write, tmp_path: Path) -> None:
+    keys = {**RPS, "imports": [module("own_logger", LOGGER)]}
+    for loggers, message in (
+        (["line"], r"unknown logger 'line'\. Known: fragile, lines, no_logger\. Did you mean 'lines'\?"),
+        (["own_logger:marl"], "is <module"),
+        (["no_logger"], r"logger 'no_logger' is a int without write\(\)"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            Trainer("ppo", config={**keys, "loggers": loggers}, directory=tmp_path / "run").stop()
+
+
+def test_a_stranger_s_checkpoint_does_not_bring_a_logger_of_its_own(module: Write, tmp_path: Path) -> None:
+    module("own_logger", LOGGER)
+    with Trainer("ppo", config={**RPS, "loggers": ["own_logger:Lines"]}) as trainer:
+        saved = trainer.save(tmp_path / "checkpoint")
+    with pytest.raises(ConfigError, match="would use the module 'own_logger', which was not allowed"):
+        Trainer.from_checkpoint(saved)
+    Trainer.from_checkpoint(saved, allow=["own_logger"]).stop()

@@ -134,6 +134,10 @@ class Scenario(RolloutConfig):
         True, description="Results hold the load of the machine (perf): CPU, memory, memory of GPUs, in percent."
     )
     imports: list[str] = Field([], description="Modules to import first, on the driver and in workers.")
+    loggers: list[str] = Field(
+        [],
+        description="Loggers of your own, which get every result beside the files: registered names, or package.module:Class.",
+    )
     load: dict[str, str] = Field(
         {},
         description="Policy id to a checkpoint (or run directory) of another run, or PATH#policy, to start from.",
