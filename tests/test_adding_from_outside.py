@@ -11,14 +11,17 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from marl.algos.presets import ALGOS
-from marl.analysis.report.build import ReportOptions, build_report
+from marl.analysis.exploit import exploitability_of
+from marl.cli.app import app
 from marl.envs.families import ENV_FAMILIES, register_env_family
 from marl.envs.registry import make_env
 from marl.errors import ConfigError, LoggerError, UnknownNameError, UserError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.rank import RANKINGS, bootstrap, register_ranking, scored
+from marl.populations.exploit_config import ExploitabilityConfig
 from marl.populations.kinds import POPULATIONS, register_population
 from marl.populations.meta_solvers import META_SOLVERS
 from marl.registry import Registry, only_modules
@@ -316,17 +319,19 @@ RANKING = """
 def test_a_ranking_stands_in_reports_beside_the_built_in_ones(module: Write, tmp_path: Path) -> None:
     with Trainer("ppo", config=RPS) as trainer:
         saved = trainer.save(tmp_path / "checkpoint")
-    asked = ReportOptions(episodes=4, imports=[module("own_ranking", RANKING)])
-    report = build_report("matrix_game", [str(saved)], RPS["env_config"], wishes=asked)
-    found = report.numbers["ranking"]
-    worst = found["methods"]["worst_case"]
-    assert report.payoffs is not None
-    assert [row["score"] for row in worst["strategies"]] == report.payoffs.mean[0].min(axis=1).tolist()
+    module("own_ranking", RANKING)
+    words = ["report", "matrix_game", str(saved), "--env-config", json.dumps(RPS["env_config"]), "--episodes", "4"]
+    done = CliRunner().invoke(app, [*words, "--import", "own_ranking", "--out", str(tmp_path / "report")])
+    assert done.exit_code == 0, done.output
+    report = json.loads((tmp_path / "report" / "report.json").read_text("utf-8"))
+    table = PayoffTensor.load(tmp_path / "report" / "payoffs.json")
+    worst = report["ranking"]["methods"]["worst_case"]
+    assert [row["score"] for row in worst["strategies"]] == table.mean[0].min(axis=1).tolist()
     assert worst["draws"] == 7
-    assert list(found["methods"])[:3] == ["elo", "nash_average", "alpha_rank"]
-    assert "Worst case: what the hardest opponent leaves." in report.text
-    assert "ranking 'broken' failed: AttributeError" in found["not_ranked"]["broken"]
-    assert "Not ranked by broken." in report.text
+    assert list(report["ranking"]["methods"]) == ["elo", "nash_average", "alpha_rank", "worst_case"]
+    assert "Worst case: what the hardest opponent leaves." in done.output
+    assert "ranking 'broken' failed: AttributeError" in report["ranking"]["not_ranked"]["broken"]
+    assert "Not ranked by broken." in done.output
 
 
 def test_plain_scores_become_a_ranking_of_the_table_s_strategies() -> None:
@@ -426,3 +431,5 @@ def test_a_stranger_s_checkpoint_does_not_bring_a_logger_of_its_own(module: Writ
     with pytest.raises(ConfigError, match="would use the module 'own_logger', which was not allowed"):
         Trainer.from_checkpoint(saved)
     Trainer.from_checkpoint(saved, allow=["own_logger"]).stop()
+    trained = ExploitabilityConfig(method="best_response", best_response_timesteps=64, best_response_episodes=2)
+    exploitability_of(saved, trained)  # only looks, so it needs no logger
