@@ -91,7 +91,7 @@ class Export:
         self.metadata: dict[str, Any] = {"name": stage.name, "render_modes": list(RENDER_MODES)}
         self.np_random = np.random.default_rng()
         self._started = False
-        hand_on_chance(self, "world")
+        hand_on_chance(self, "env")
         state = self._first_state()
         if state is not None:
             self.state_space = spaces.Box(-np.inf, np.inf, state.shape, np.float32)
