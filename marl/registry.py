@@ -53,7 +53,7 @@ class Registry(Generic[T]):
 
     def unknown(self, name: object) -> str:
         """The sentence about a name that is not registered."""
-        known = ", ".join(sorted(self._items))
+        known = ", ".join(sorted(self._items)) or "none"
         return f"unknown {self.what} {name!r}. Known: {known}.{did_you_mean(name, self._items)}{self.remedy}"
 
     def __contains__(self, name: object) -> bool:

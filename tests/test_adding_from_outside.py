@@ -414,6 +414,8 @@ def test_a_logger_that_fails_is_named_and_the_iteration_is_kept(
 
 
 def test_what_is_no_logger_is_told_before_anything_is_built(module: Write, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"unknown logger 'lines'\. Known: none\."):
+        Trainer("ppo", config={**RPS, "loggers": ["lines"]})
     keys = {**RPS, "imports": [module("own_logger", LOGGER)]}
     for loggers, message in (
         (["line"], r"unknown logger 'line'\. Known: fragile, lines, no_logger\. Did you mean 'lines'\?"),
