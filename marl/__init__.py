@@ -63,6 +63,12 @@ _WHERE = {
     "register_action_dist": "marl.policies.custom",
     "register_loss": "marl.algos.custom_loss",
     "register_algorithm": "marl.algos.custom_algorithm",
+    "PopulationKind": "marl.populations.kinds",
+    "register_population": "marl.populations.kinds",
+    "register_meta_solver": "marl.populations.meta_solvers",
+    "register_env_family": "marl.envs.families",
+    "register_ranking": "marl.gametheory.rank.methods",
+    "register_logger": "marl.runs.loggers",
     "Preset": "marl.algos.family",
     "RolloutWorker": "marl.rollout.worker",
     "write_trajectories": "marl.offline.write",
@@ -88,17 +94,22 @@ if TYPE_CHECKING:
     from marl.envs.base import ENV_STATE, EnvContext, MultiAgentEnv, StepResult
     from marl.envs.batched import BatchedEnv, NativeEnv, StepOutput
     from marl.envs.check import check_env
+    from marl.envs.families import register_env_family
     from marl.envs.groups import AgentGroups
     from marl.envs.hierarchy.env import HierarchicalEnv
     from marl.envs.hierarchy.goals import Goals
     from marl.envs.registry import make_env, register_env, register_pettingzoo
     from marl.envs.wrappers import register_wrapper
+    from marl.gametheory.rank.methods import register_ranking
     from marl.offline.write import write_trajectories
     from marl.play.export import load_policy
     from marl.policies.custom import Model, Preprocessor, register_action_dist, register_model, register_preprocessor
     from marl.policies.distributions import Distribution
     from marl.policies.policy import Decision, Inputs, Policy
+    from marl.populations.kinds import PopulationKind, register_population
+    from marl.populations.meta_solvers import register_meta_solver
     from marl.rollout.worker import RolloutWorker
+    from marl.runs.loggers import register_logger
     from marl.runs.result import pretty_print
     from marl.scenario.load import load_scenario
     from marl.testing.check_learner import check_learner
@@ -123,6 +134,7 @@ __all__ = [
     "MultiAgentEnv",
     "NativeEnv",
     "Policy",
+    "PopulationKind",
     "Preprocessor",
     "Preset",
     "RolloutWorker",
@@ -142,10 +154,15 @@ __all__ = [
     "register_action_dist",
     "register_algorithm",
     "register_env",
+    "register_env_family",
+    "register_logger",
     "register_loss",
+    "register_meta_solver",
     "register_model",
     "register_pettingzoo",
+    "register_population",
     "register_preprocessor",
+    "register_ranking",
     "register_wrapper",
     "to_pettingzoo",
     "write_trajectories",

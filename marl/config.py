@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
@@ -36,6 +38,20 @@ class Config(BaseModel):
         """Those of these keys whose value is not the default; for keys that mean nothing unless another one is set."""
         fields = type(self).model_fields
         return [key for key in keys if getattr(self, key) != fields[key].get_default(call_default_factory=True)]
+
+
+@dataclass(frozen=True)
+class Named:
+    """``json_schema_extra`` of a key whose values are registered names: schema and reference list those of the moment, also
+    the ones from outside of marl."""
+
+    names: Callable[[], list[str]]
+    meaning: Callable[[], str] | None = None  # None: the description of the key says it all
+
+    def __call__(self, schema: dict[str, Any]) -> None:
+        schema["enum"] = self.names()
+        if self.meaning is not None:
+            schema["description"] = self.meaning()
 
 
 def _floats(value: object) -> Iterator[float]:

@@ -53,6 +53,12 @@ class CallbackError(UserError):
     """A user's callback failed, or gave what cannot be used."""
 
 
+class LoggerError(UserError):
+    """A user's own logger failed at a result; the run can go on from its last checkpoint."""
+
+    exit_code = 1
+
+
 class CheckpointError(UserError):
     """A checkpoint is missing, damaged or does not fit; ``reason`` is the short form, without a remedy."""
 

@@ -1,14 +1,49 @@
-"""What the machine says when it has no more to give, as errors that a user understands."""
+"""What the machine says when it has no more to give, and what functions from outside raise, as errors to be understood."""
 
 from __future__ import annotations
 
 import re
+import sysconfig
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import ParamSpec, TypeVar
 
-from marl.errors import OutOfMemoryError, StorageError, UserError
+from marl.errors import ConfigError, OutOfMemoryError, StorageError, UserError, let_through
 from marl.memory import free_memory, in_words
 
 # torch has no class of its own for this on the CPU: "DefaultCPUAllocator: can't allocate memory: you tried to allocate ...".
 _TORCH = re.compile(r"can't allocate memory|not enough memory|out of memory|Storage size calculation overflowed", re.I)
+
+
+MARL = str(Path(__file__).parent)
+LIBRARIES = (sysconfig.get_paths()["stdlib"], "site-packages", "dist-packages", "<")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def call_own(what: str, function: Callable[P, R], *args: P.args, **keys: P.kwargs) -> R:
+    """Call what was registered from outside of marl; where it fails, the error names it and the line."""
+    try:
+        return function(*args, **keys)
+    except UserError:
+        raise
+    except BaseException as error:
+        let_through(error)
+        raise machine_failure(error) or ConfigError(
+            f"{what} failed: {type(error).__name__}: {error}{line_of_code(error)}. Mend it, or choose another one."
+        ) from error
+
+
+def line_of_code(error: BaseException) -> str:
+    """`` (at env.py:12, in step: x = 1 / 0)``: the last line of the user's own code, which is where to look first."""
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [frame for frame in frames if not frame.filename.startswith(MARL)]
+    own = [frame for frame in outside if not any(part in frame.filename for part in LIBRARIES)]
+    for frame in reversed(own or outside or frames):
+        code = f": {frame.line}" if frame.line else ""
+        return f" (at {frame.filename}:{frame.lineno}, in {frame.name}{code})"
+    return ""
 
 
 def machine_failure(error: BaseException) -> UserError | None:

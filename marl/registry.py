@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -16,17 +17,44 @@ from marl.trust import only_modules as only_modules
 
 T = TypeVar("T")
 _IMPORTLIB = str(Path("importlib") / "__init__.py")
+_WORD = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 
 
 class Registry(Generic[T]):
-    """Names to things; names are case-insensitive."""
+    """Names to things; names are case-insensitive. ``remedy`` ends the message about a name that is not there."""
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, what: str, remedy: str = "") -> None:
+        self.what, self.remedy = what, remedy
         self._items: dict[str, T] = {}
+        self._added: set[str] = set()  # from outside of marl
 
     def register(self, name: str, item: T) -> None:
         self._items[name.lower()] = item
+
+    def add(self, name: str, item: T) -> None:
+        """Register something from outside. It may replace what was added before, as when a module is run once more, but
+        nothing built in: scenarios of other people would mean something else."""
+        if not isinstance(name, str) or not _WORD.fullmatch(name):
+            raise ConfigError(f"{self.what}: {name!r} cannot be a name; expected a word, such as mine_2.")
+        if name in self and name.lower() not in self._added:
+            raise ConfigError(f"the {self.what} {name!r} is built in already. Choose another name.")
+        self._added.add(name.lower())
+        self.register(name, item)
+
+    @property
+    def names(self) -> list[str]:
+        """In the order of registration: the built-in ones first."""
+        return list(self._items)
+
+    @property
+    def added(self) -> dict[str, T]:
+        """What came from outside: what another process has to be told."""
+        return {name: self._items[name] for name in self.names if name in self._added}
+
+    def unknown(self, name: object) -> str:
+        """The sentence about a name that is not registered."""
+        known = ", ".join(sorted(self._items)) or "none"
+        return f"unknown {self.what} {name!r}. Known: {known}.{did_you_mean(name, self._items)}{self.remedy}"
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in self._items
@@ -35,10 +63,7 @@ class Registry(Generic[T]):
         try:
             return self._items[name.lower()]
         except KeyError:
-            raise UnknownNameError(
-                f"unknown {self.what} {name!r}. Known: "
-                f"{', '.join(sorted(self._items))}.{did_you_mean(name, self._items)}"
-            ) from None
+            raise UnknownNameError(self.unknown(name)) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._items))

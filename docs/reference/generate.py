@@ -19,11 +19,18 @@ ROOMS = {
     "mappers": "Who plays",
     "policies": "Policies and models",
     "data": "Data",
+    "callbacks": "Callbacks",
     "algos": "Learners",
     "rollout": "Workers",
+    "populations": "Populations",
+    "gametheory": "Game theory",
     "training": "Training",
+    "play": "Playing",
+    "offline": "Recorded episodes",
+    "runs": "Runs",
     "scenario": "Scenarios",
     "tune": "Tuning",
+    "testing": "Testing",
 }
 
 

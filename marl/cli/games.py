@@ -171,6 +171,12 @@ def report(
     seed: FirstSeed = 0,
     as_json: AsJson = False,
     allow: Allow = None,
+    imports: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            "--import", metavar="MODULE", help="Import this first: it may register rankings or envs of yours."
+        ),
+    ] = None,
 ) -> None:
     """Report on a game and on those trained for it: payoffs, ranking, exploitability, equilibria, curves; text, JSON, HTML.
 
@@ -182,7 +188,7 @@ def report(
 
     wishes = ReportOptions(
         all_checkpoints, members, not no_random, episodes, until_decided, by_seat, explore, workers, seed, best_response,
-        max_nodes, chance_samples, allow or [],
+        max_nodes, chance_samples, allow or [], imports or [],
     )  # fmt: skip
     directory = checked_place(out or default_directory(env))
     try:

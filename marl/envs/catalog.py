@@ -1,8 +1,14 @@
-"""The built-in games, under their names."""
+"""The built-in games, under their names, and the built-in families of envs, under their prefixes."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from marl.envs.adapters.copies import GymnasiumCopies
+from marl.envs.adapters.optional import foraging_family, openspiel_family, vmas_family
+from marl.envs.adapters.pettingzoo import make_pettingzoo
+from marl.envs.batched import BatchedEnv
+from marl.envs.families import ENV_FAMILIES, EnvFamily
 from marl.envs.games.cards.kuhn import KuhnGames
 from marl.envs.games.cards.leduc import LeducGames
 from marl.envs.games.cards.liars_dice import LiarsDiceGames
@@ -14,6 +20,14 @@ from marl.envs.games.traffic import TrafficGames
 from marl.envs.games.two_step import TwoStepGames
 from marl.envs.games.windy_maze import WindyMaze
 from marl.envs.registry import register_env
+from marl.errors import UnknownNameError, did_you_mean
+
+FAST: dict[str, type[BatchedEnv]] = {
+    "simple_spread": SpreadGames,
+    "simple_tag": TagGames,
+    "simple_speaker_listener": SpeakerListenerGames,
+}
+"""Games of MPE that are natively batched."""
 
 register_env("two_step_game", TwoStepGames)
 register_env("matrix_game", MatrixGames)
@@ -23,8 +37,25 @@ register_env("liars_dice", LiarsDiceGames)
 register_env("congestion", "marl.envs.games.networks.congestion:CongestionGames")
 register_env("graphical_game", "marl.envs.games.networks.graphical:GraphicalGames")
 register_env("traffic", TrafficGames)
-register_env("fast:simple_spread", SpreadGames)
-register_env("fast:simple_tag", TagGames)
-register_env("fast:simple_speaker_listener", SpeakerListenerGames)
 register_env("windy_maze", WindyMaze)
 register_env("copies", GymnasiumCopies)
+for _name, _games in FAST.items():  # few and all known, so they stand in lists of envs
+    register_env(f"fast:{_name}", _games)
+
+
+def fast_family(name: str) -> type[BatchedEnv]:
+    if name not in FAST:
+        known = sorted(f"fast:{game}" for game in FAST)
+        env = f"fast:{name}"
+        raise UnknownNameError(f"there is no env {env!r}. Known: {', '.join(known)}.{did_you_mean(env, known)}")
+    return FAST[name]
+
+
+for _family in (
+    EnvFamily("pettingzoo", lambda path: partial(make_pettingzoo, path), "family/name_vN"),
+    EnvFamily("fast", fast_family),
+    EnvFamily("vmas", vmas_family),
+    EnvFamily("openspiel", openspiel_family),
+    EnvFamily("lbforaging", foraging_family),
+):
+    ENV_FAMILIES.register(_family.prefix, _family)

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from marl.envs.tasks import method_behind
-from marl.envs.vector.env_errors import line_of_code
 from marl.errors import ChanceError
+from marl.failures import line_of_code
 
 Outcome: TypeAlias = Any
 """One way in which chance can go in an episode: what the env itself calls it."""

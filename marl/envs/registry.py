@@ -14,16 +14,16 @@ from pydantic import ValidationError
 from marl.config import Config, explain
 from marl.data.task import number_seats
 from marl.envs.adapters.drawing import build as build_drawing
-from marl.envs.adapters.optional import EXTRAS, optional_creator
 from marl.envs.adapters.permits import check_gymnasium, check_places
-from marl.envs.adapters.pettingzoo import from_pettingzoo, make_pettingzoo, pettingzoo_creator
+from marl.envs.adapters.pettingzoo import from_pettingzoo, pettingzoo_creator
 from marl.envs.base import EnvContext, MultiAgentEnv
 from marl.envs.batched import BatchedEnv
-from marl.envs.vector.env_errors import line_of_code
+from marl.envs.families import ENV_FAMILIES, check_family_places, family_of, forms
 from marl.envs.vector.unbatched import SingleLane
 from marl.envs.vector.vector_env import DictVector
 from marl.envs.wrappers import Wrapping, read_wrappers, wrap
 from marl.errors import ConfigError, EnvError, UnknownNameError, UserError, did_you_mean, let_through
+from marl.failures import line_of_code
 from marl.registry import Registry, import_module, load_object
 from marl.trust import Sort
 
@@ -86,7 +86,7 @@ class _ByName:
 
 
 def resolve_env(env: str | EnvCreator) -> EnvCreator:
-    """The creator behind a registered name, ``pettingzoo:...``, ``package.module:Class`` or a Gymnasium id."""
+    """The creator behind a registered name, ``prefix:name`` of a family, ``package.module:Class`` or a Gymnasium id."""
     if not isinstance(env, str):
         return env
     import marl.envs.catalog  # noqa: F401  (the built-in games register themselves)
@@ -94,10 +94,9 @@ def resolve_env(env: str | EnvCreator) -> EnvCreator:
     if env in ENVS:
         found = ENVS[env]
         return _callable(found.path) if isinstance(found, _ByName) else found
-    if env.startswith("pettingzoo:"):
-        return lambda config: make_pettingzoo(env.removeprefix("pettingzoo:"), config)
-    if (optional := optional_creator(env)) is not None:
-        return optional
+    if (found_family := family_of(env)) is not None:
+        family, name = found_family
+        return family.creator(name)
     if ":" in env:
         return _by_path(env)
     if env in gym.registry:
@@ -105,8 +104,8 @@ def resolve_env(env: str | EnvCreator) -> EnvCreator:
     known = [*ENVS, *gym.registry]
     raise UnknownNameError(
         f"unknown env {env!r}.{did_you_mean(env, known)} Expected a registered name ({', '.join(ENVS)}), "
-        "pettingzoo:family/name_vN, vmas:, openspiel: or lbforaging:NAME, package.module:Class, or a Gymnasium id such as "
-        "CartPole-v1. A name that a program registered has to be registered again, by a module under imports."
+        f"{forms()}, package.module:Class, or a Gymnasium id such as CartPole-v1. A name that a program registered has to be "
+        "registered again, by a module under imports."
     )
 
 
@@ -128,13 +127,10 @@ def _by_path(env: str) -> EnvCreator:
                 f"there is no env {env!r}. Known: {', '.join(ours)}.{did_you_mean(env, ours)}"
             ) from error
         hint = did_you_mean(env, [name for name in ENVS if ":" in name])
-        near = did_you_mean(prefix, [p for p in PREFIXES if p != prefix])
+        near = did_you_mean(prefix, ENV_FAMILIES.names)
         if not hint and near:
             hint = f"{near.rstrip('?').rstrip(chr(39))}:{rest}'?"
         raise ConfigError(f"{error}{hint}") from error
-
-
-PREFIXES = ("pettingzoo", "fast", *EXTRAS)
 
 
 def make_batched_env(
@@ -156,6 +152,7 @@ def make_batched_env(
     ``render_mode`` is for envs that draw only if they were built for it.
     """
     creator = resolve_env(env)
+    check_family_places(env, env_config)
     name = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
     if isinstance(creator, type) and issubclass(creator, BatchedEnv) and not wrappers:
         native: Callable[..., BatchedEnv] = creator
@@ -179,6 +176,7 @@ def make_env(
 ) -> MultiAgentEnv:
     """One env with the dict API, to play by hand; also for natively batched ones."""
     name = env if isinstance(env, str) else getattr(env, "__name__", "env")
+    check_family_places(env, env_config or {})
     return wrap(_build(resolve_env(env), name, EnvContext(env_config)), read_wrappers(wrappers), name)
 
 

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, PositiveInt, field_validator, model_validator
 
-from marl.config import Config
+from marl.config import Config, Named
+from marl.populations.kinds import POPULATIONS, PopulationKind, kinds_in_words
+from marl.populations.meta_solvers import META_SOLVERS, SOLVER_KEYS
+from marl.registry import Registry
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
-ONLY_FOR: dict[str, tuple[str, ...]] = {
-    "meta_solver": ("psro", "prioritised", "league"),
-    "window": ("self_play",),
-    "weighting": ("prioritised", "league"),
-    "power": ("prioritised", "league"),
-    "win_share": ("league",),
-    "exploiter_rounds": ("league",),
-    "alpha": ("psro", "prioritised", "league"),
-}
+SHARED_KEYS = (
+    "kind", "oracle", "players", "symmetric", "round_timesteps", "restart", "matches", "self_share",
+)  # fmt: skip
+"""Keys of every kind; all others mean something to the kinds alone that name them."""
 
 
 class PopulationConfig(Config):
     """Learners train against snapshots of each other."""
 
-    kind: Literal["self_play", "fictitious", "prioritised", "league", "psro"] = Field(
-        description="Against whom a learner plays. self_play: the newest snapshots. fictitious: all snapshots alike. "
-        "prioritised: snapshots that it does not beat yet. league: prioritised, with exploiters of the main agents and of the "
-        "league. psro: the meta-solver's mixture, to which each learner becomes a best response."
-    )
-    meta_solver: Literal["uniform", "nash", "projected_replicator", "alpha_rank"] = Field(
-        "nash", description="psro: the mixture to respond to; prioritised, league: the mixture that is the answer."
+    kind: str = Field(description=kinds_in_words(), json_schema_extra=Named(lambda: POPULATIONS.names, kinds_in_words))
+    meta_solver: str = Field(
+        "nash",
+        description="psro: the mixture to respond to; prioritised, league: the mixture that is the answer.",
+        json_schema_extra=Named(lambda: META_SOLVERS.names),
     )
     alpha: NonNegativeFloat = Field(10.0, description="meta_solver alpha_rank: strength of selection.")
     oracle: str | None = Field(None, description="Algorithm of the learners; default: algo.name.")
@@ -73,26 +69,50 @@ class PopulationConfig(Config):
         4, description="league: rounds after which an exploiter joins and begins anew even if it does not win."
     )
 
+    @field_validator("kind")
+    @classmethod
+    def _known_kind(cls, value: str) -> str:
+        return _registered(value, POPULATIONS)
+
+    @field_validator("meta_solver")
+    @classmethod
+    def _known_solver(cls, value: str) -> str:
+        return _registered(value, META_SOLVERS)
+
+    def make_kind(self) -> PopulationKind:
+        """The object that decides whom learners meet."""
+        return POPULATIONS[self.kind](self)
+
     @property
     def needs_payoffs(self) -> bool:
         """Whether members have to meet each other."""
-        return self.kind in ("prioritised", "league") or (self.kind == "psro" and self.meta_solver != "uniform")
+        return self.make_kind().needs_payoffs
 
     @property
     def begins_fresh(self) -> bool:
-        return self.restart == "fresh" or (self.restart == "auto" and self.kind == "psro")
+        return self.restart == "fresh" or (self.restart == "auto" and POPULATIONS[self.kind].fresh)
 
     @model_validator(mode="after")
     def _nothing_is_ignored(self) -> PopulationConfig:
-        for key, kinds in ONLY_FOR.items():
-            if self.changed(key) and self.kind not in kinds:
-                raise ValueError(f"{key} means nothing to {self.kind}, only to {', '.join(kinds)}; drop it")
+        special = [key for key in type(self).model_fields if key not in SHARED_KEYS]
+        for key in self.changed(*special):
+            takers = [name for name in POPULATIONS.names if key in POPULATIONS[name].keys]
+            if self.kind not in takers:
+                raise ValueError(f"{key} means nothing to {self.kind}, only to {', '.join(takers)}; drop it")
         if self.changed("matches") and not self.needs_payoffs:
             raise ValueError(f"matches means nothing here: {self.kind} needs no payoff table; drop it")
-        if self.changed("alpha") and self.meta_solver != "alpha_rank":
-            raise ValueError("alpha needs meta_solver: alpha_rank")
+        for key in self.changed(*SOLVER_KEYS):
+            solvers = [name for name in META_SOLVERS.names if key in META_SOLVERS[name].keys]
+            if self.meta_solver not in solvers:
+                raise ValueError(f"{key} needs meta_solver: {' or '.join(solvers)}")
         if self.changed("power") and self.weighting != "hard":
             raise ValueError("power needs weighting: hard")
-        if self.kind == "psro" and self.self_share:
-            raise ValueError("psro responds to the mixture alone; drop self_share")
+        self.make_kind().check()
         return self
+
+
+def _registered(name: str, registry: Registry[Any]) -> str:
+    """The name as it was registered; names are case-insensitive."""
+    if name not in registry:
+        raise ValueError(registry.unknown(name).rstrip("."))
+    return name.lower()

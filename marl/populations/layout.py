@@ -16,7 +16,6 @@ from marl.mappers.matchmaking import Matchmaking, Seating
 from marl.populations.config import PopulationConfig
 
 SYMMETRIC = "main"
-EXPLOITERS = ("main_exploiter", "league_exploiter")
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def set_stage(
             "population cannot play them all. Set symmetric: false."
         )
     shares = {SYMMETRIC: tuple(players)} if config.symmetric else {player: (player,) for player in players}
-    more = EXPLOITERS if config.kind == "league" else ()
+    more = config.make_kind().extra_learners
     sides = tuple(
         Population(name, members, kind_of[members[0]], (name, *(f"{name}.{one}" for one in more)))
         for name, members in shares.items()

@@ -7,7 +7,7 @@ A round lasts ``round_timesteps`` env steps, in which learners train against mix
 3. the table, or the age of members, gives the mixtures of the next round, and the *answer*: the mixture that the run proposes;
 4. learners that begin anew get new weights.
 
-The kinds differ in step 3 alone: whom a learner meets, and what the answer is.
+The kinds differ in step 3 alone: whom a learner meets, and what the answer is. Each is a class of ``kinds.py``.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ import networkx as nx
 import numpy as np
 
 from marl.data.task import PolicyID
+from marl.errors import ConfigError
+from marl.failures import call_own
 from marl.gametheory.game import Profile, Strategy
 from marl.gametheory.payoffs import PayoffTensor
 from marl.policies.build import build_policy
 from marl.policies.config import PolicySpec
 from marl.policies.mixture import Mixture
 from marl.policies.policy import Policy
+from marl.populations.kinds import RoundEnd
 from marl.populations.layout import Population, PopulationLayout
 from marl.populations.lineage import Lineage, lineage_graph
 from marl.populations.members import Member
 from marl.populations.payoffs import PayoffTable
-from marl.populations.solvers import facing, meta_strategy, priorities, shares, without_rounding
+from marl.populations.solvers import shares, without_rounding
 from marl.rollout.pool import WorkerPool
 
 
@@ -46,6 +49,7 @@ class PopulationTrainer:
         seed: int,
     ) -> None:
         self.stage, self.config, self.policies, self.specs, self.seed = stage, stage.config, policies, specs, seed
+        self.kind = self.config.make_kind()
         self.round = 0
         self.steps_at_round = 0
         self.table = PayoffTable(stage, self.config.matches, seed)
@@ -120,12 +124,12 @@ class PopulationTrainer:
     def _met(self, learner: PolicyID, place: int, number: int) -> list[tuple[tuple[int, ...], float]]:
         """The likeliest pairings that the learner, as member ``number`` of player ``place``, meets."""
         players = list(self.stage.players)
-        opponents = self.stage.opponents[learner]
+        opponents, round_end = self.stage.opponents[learner], self._round_end()
         found: list[tuple[tuple[int, ...], float]] = []
         for foe in (p for i, p in enumerate(players) if i != place):
             chances = self.mixture(opponents[foe]).chances.cpu().numpy()
             for member in np.flatnonzero(chances > 1e-3):
-                pairing = [self._newest(self.stage.side_of(p)) for p in players]
+                pairing = [round_end.newest(self.stage.side_of(p)) for p in players]
                 pairing[place], pairing[players.index(foe)] = number, int(member)
                 found.append((tuple(pairing), float(chances[member])))
         return found
@@ -155,52 +159,47 @@ class PopulationTrainer:
         return self.tensor()
 
     def _choose(self, payoffs: PayoffTensor | None, before: Mapping[str, list[float]] | None) -> None:
-        """Mixtures and answers of the next round."""
-        answer = self._answer(payoffs)
+        """Mixtures and answers of the next round, as the kind decides."""
+        round_end = self._round_end(payoffs)
+        answer = self._answer(round_end)
         for player, strategy in zip(self.stage.players, answer, strict=True):
             self.mixture(self.stage.side_of(player).answer).set_chances(strategy)
-        for learner, side in self.stage.learners.items():
+        for learner in self.stage.learners:
             for player, crowd in self.stage.opponents[learner].items():
                 foe = self.stage.side_of(player)
-                self.mixture(crowd).set_chances(self._chances(learner, side, foe, payoffs, answer))
+                met = call_own(f"{self._name}.opponents", self.kind.opponents, round_end, learner, foe, answer)
+                self.mixture(crowd).set_chances(self._checked(met, foe, "opponents"))
         self.numbers = self._told(payoffs, answer, before)
 
-    def _answer(self, payoffs: PayoffTensor | None) -> Profile:
+    def _round_end(self, payoffs: PayoffTensor | None = None) -> RoundEnd:
+        return RoundEnd(self.config, self.stage, self.members, payoffs)
+
+    def _answer(self, round_end: RoundEnd) -> Profile:
         """What the run proposes to play, per player."""
-        if payoffs is not None:
-            return meta_strategy(self.config, payoffs)
-        sides = [self.stage.side_of(player) for player in self.stage.players]
-        if self.config.kind == "self_play":
-            return tuple(np.eye(self.size(side))[-1] for side in sides)
-        return tuple(np.full(self.size(side), 1 / self.size(side)) for side in sides)
+        answer = tuple(call_own(f"{self._name}.answer", self.kind.answer, round_end))
+        if len(answer) != len(self.stage.players):
+            raise ConfigError(
+                f"{self._name}: answer has {len(answer)} mixtures; expected one for each of the players "
+                f"{', '.join(self.stage.players)}."
+            )
+        pairs = zip(self.stage.players, answer, strict=True)
+        return tuple(self._checked(mixture, self.stage.side_of(player), "answer") for player, mixture in pairs)
 
-    def _chances(
-        self, learner: PolicyID, side: Population, foe: Population, payoffs: PayoffTensor | None, answer: Profile
-    ) -> Strategy:
-        """How likely the learner meets each member of ``foe``."""
-        size = self.size(foe)
-        if self.config.kind == "self_play":
-            newest = np.zeros(size)
-            newest[-self.config.window :] = 1.0
-            chances: Strategy = newest / newest.sum()
-            return chances
-        if self.config.kind in ("fictitious", "psro"):
-            return answer[list(self.stage.players).index(foe.players[0])]
-        if learner.endswith("main_exploiter"):
-            target: Strategy = np.eye(size)[self._newest(foe)]
-            return target
-        assert payoffs is not None
-        own = [i for i, one in enumerate(self.members[side.name]) if one.learner == learner]
-        if not own:
-            return np.full(size, 1 / size)
-        players = list(self.stage.players)
-        me, other = players.index(side.players[0]), players.index(foe.players[-1])
-        return priorities(self.config, shares(payoffs, me, facing(payoffs, me, own[-1], other)))
+    def _checked(self, chances: Any, population: Population, asked: str) -> Strategy:
+        """Chances as numbers; they may come from a kind or a meta-solver of the user's own."""
+        found: Strategy = np.asarray(chances, np.float64)
+        size = self.size(population)
+        if found.shape != (size,) or not found.min() >= -1e-9 or not abs(found.sum() - 1) <= 1e-6:
+            solver = f" with meta_solver {self.config.meta_solver!r}" if self.config.needs_payoffs else ""
+            raise ConfigError(
+                f"{self._name}{solver}: {asked} says {found} for the population {population.name!r}; expected {size} chances "
+                "that add up to 1, one per member."
+            )
+        return found
 
-    def _newest(self, side: Population) -> int:
-        """The newest snapshot of the side's main learner."""
-        mains = (side.learners[0], "first weights")
-        return max(i for i, one in enumerate(self.members[side.name]) if one.learner in mains)
+    @property
+    def _name(self) -> str:
+        return f"population kind {self.config.kind!r}"
 
     # -- what there is ---------------------------------------------------------------------------------------------
 

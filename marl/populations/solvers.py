@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from marl.failures import call_own
 from marl.gametheory.game import MatrixGame, Payoffs, Profile, Strategy
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.rank.alpha import alpha_rank
@@ -11,25 +12,41 @@ from marl.gametheory.solve.dynamics import projected_replicator
 from marl.gametheory.solve.nash import nash
 from marl.gametheory.solve.zero_sum import zero_sum
 from marl.populations.config import PopulationConfig
+from marl.populations.meta_solvers import META_SOLVERS
 
 ROUNDING = 1e-5
 """Returns are float32: payoffs of a zero-sum env add up to 0 as far as this, relative to their size."""
 
 
 def meta_strategy(config: PopulationConfig, payoffs: PayoffTensor) -> Profile:
-    """One mixture per player; the same for all of them in a symmetric population."""
+    """The mixtures of the chosen meta-solver, one per player; the same for all of them in a symmetric population."""
+    solve = META_SOLVERS[config.meta_solver].load()
+    return tuple(call_own(f"meta_solver {config.meta_solver!r}", solve, payoffs, config))
+
+
+def uniform(payoffs: PayoffTensor, config: PopulationConfig) -> Profile:
+    del config
+    return payoffs.game.uniform()
+
+
+def nash_mixtures(payoffs: PayoffTensor, config: PopulationConfig) -> Profile:
+    """A linear program for two players with a constant sum; else the general solver, or replicators where seats are alike."""
     game = without_rounding(payoffs.game)
-    if config.meta_solver == "uniform":
-        return game.uniform()
-    if config.meta_solver == "alpha_rank":
-        return _marginals(alpha_rank(payoffs, alpha=config.alpha).mass, payoffs)
-    if config.meta_solver == "nash" and game.num_players == 2 and game.is_constant_sum:
+    if game.num_players == 2 and game.is_constant_sum:
         found = zero_sum(game).profile
         return (found[0],) * 2 if payoffs.symmetric else found
-    if config.meta_solver == "nash" and not payoffs.symmetric:
-        return nash(game).profile
+    return replicator_mixtures(payoffs, config) if payoffs.symmetric else nash(game).profile
+
+
+def replicator_mixtures(payoffs: PayoffTensor, config: PopulationConfig) -> Profile:
+    del config
+    game = without_rounding(payoffs.game)
     found = projected_replicator(game).profile  # from the uniform start a symmetric game keeps its players alike
     return (found[0],) * game.num_players if payoffs.symmetric else found
+
+
+def alpha_rank_mixtures(payoffs: PayoffTensor, config: PopulationConfig) -> Profile:
+    return _marginals(alpha_rank(payoffs, alpha=config.alpha).mass, payoffs)
 
 
 def without_rounding(game: MatrixGame) -> MatrixGame:

@@ -10,6 +10,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 
 from marl.config import Config
 from marl.data.task import PolicyID, Task
+from marl.envs.families import EnvFamily
 from marl.envs.registry import EnvCreator
 from marl.envs.wrappers import Wrapper, Wrapping
 from marl.log import LogLevel
@@ -201,6 +202,7 @@ class RolloutSpec:
     imports: tuple[str, ...] = ()
     torch_threads: int = 1
     registered: Mapping[str, EnvCreator] = field(default_factory=dict)
+    registered_families: Mapping[str, EnvFamily] = field(default_factory=dict)
     wrappers: tuple[Wrapping, ...] = ()
     registered_wrappers: Mapping[str, Wrapper] = field(default_factory=dict)
     registered_classes: Classes = field(default_factory=dict)

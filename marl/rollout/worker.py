@@ -16,6 +16,7 @@ from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Ints, PolicyID
 from marl.envs.base import EnvContext
 from marl.envs.batched import BatchedEnv, State
+from marl.envs.families import register_env_family
 from marl.envs.registry import make_batched_env, register_env
 from marl.envs.tasks import TaskMemory, same_tasks
 from marl.envs.vector.env_errors import close_all
@@ -87,6 +88,8 @@ class RolloutWorker:
         """Make the names known here that the driver knows."""
         for name, creator in self.spec.registered.items():
             register_env(name, creator)
+        for prefix, family in self.spec.registered_families.items():
+            register_env_family(prefix, family.factory, family.form)
         for name, wrapper in self.spec.registered_wrappers.items():
             register_wrapper(name, wrapper)
         register_classes(self.spec.registered_classes)

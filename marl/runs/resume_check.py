@@ -14,7 +14,7 @@ FREE = frozenset(
         "name", "stop", "goal", "evaluation", "exploitability", "checkpoint_freq", "keep_checkpoints", "keep_resumable",
         "pool", "collection", "address", "ray_num_cpus", "num_cpus_per_worker", "num_gpus_per_worker",
         "custom_resources_per_worker", "recreate_failed_workers", "load", "check_bounds", "env_timeout_s", "device",
-        "num_gpus", "torch_threads", "imports",
+        "num_gpus", "torch_threads", "imports", "loggers",
         "multiagent.policies_to_train",
         "algo.lr", "algo.lr_schedule", "algo.grad_clip", "algo.entropy_coeff", "algo.entropy_coeff_schedule", "algo.kl_target",
         "num_learners", "input", "output", "callbacks", "log_sys_usage", "algo.full_td_error", "log_level",

@@ -7,11 +7,14 @@ from typing import Any, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, field_validator, model_validator
 
+import marl.envs.catalog  # noqa: F401  (the built-in families)
 from marl.algos.presets import ALGOS, Preset
 from marl.config import Config
+from marl.envs.families import forms
 from marl.policies.config import ExplorationConfig, ModelConfig
 from marl.populations.config import PopulationConfig
 from marl.populations.exploit_config import ExploitabilityConfig
+from marl.populations.kinds import POPULATIONS
 from marl.rollout.config import EvaluationConfig, RolloutConfig
 
 Overrides = dict[str, Any]
@@ -64,10 +67,7 @@ class Scenario(RolloutConfig):
     """One experiment."""
 
     name: str | None = Field(None, description="Folder of the results; default: the file's name or the env's.")
-    env: Any = Field(
-        description="Registered name, pettingzoo:family/name_vN, vmas:, openspiel: or lbforaging:NAME, package.module:Class, "
-        "or a Gymnasium id."
-    )
+    env: Any = Field(description=f"Registered name, {forms()}, package.module:Class, or a Gymnasium id.")
     env_config: dict[str, Any] = Field({}, description="Handed to the env.")
     wrappers: list[Any] = Field(
         [],
@@ -90,7 +90,7 @@ class Scenario(RolloutConfig):
         "stage with an until the env of the scenario itself is played.",
     )
     population: PopulationConfig | None = Field(
-        None, description="Train against snapshots: self_play, fictitious, prioritised, league or psro. Default: none."
+        None, description=f"Train against snapshots, by its kind: {', '.join(POPULATIONS.names)}. Default: none."
     )
     exploitability: ExploitabilityConfig = Field(
         ExploitabilityConfig(), description="How far play is from equilibrium, measured between iterations."
@@ -134,6 +134,10 @@ class Scenario(RolloutConfig):
         True, description="Results hold the load of the machine (perf): CPU, memory, memory of GPUs, in percent."
     )
     imports: list[str] = Field([], description="Modules to import first, on the driver and in workers.")
+    loggers: list[str] = Field(
+        [],
+        description="Loggers of your own, which get every result beside the files: registered names, or package.module:Class.",
+    )
     load: dict[str, str] = Field(
         {},
         description="Policy id to a checkpoint (or run directory) of another run, or PATH#policy, to start from.",

@@ -119,16 +119,22 @@ def compose(raw: Mapping[str, Any], where: str = "config") -> Scenario:
     keys = sort_keys(raw)
     refuse_marks(keys, where)
     known = [*TOP_KEYS, *ALL_ALGO_KEYS, *MODEL_KEYS, *MULTIAGENT_KEYS]
+    _import_first(keys.get("imports"))
     try:
         scenario = Scenario(**keys)
     except ValidationError as error:
         raise explain(error, where, _known_at(error, known), OLD_KEYS) from None
     except TypeError as error:
         raise ConfigError(f"{where}: {error}") from error
-    for module in scenario.imports:  # may register the algorithm
-        import_module(module, "imports")
     check_algo_keys(scenario, where)
     return scenario
+
+
+def _import_first(modules: Any) -> None:
+    """Modules under ``imports`` may register the names that other keys use; what is no list of names is told later."""
+    if isinstance(modules, list | tuple) and all(isinstance(module, str) for module in modules):
+        for module in modules:
+            import_module(module, "imports")
 
 
 def check_algo_keys(scenario: Scenario, where: str) -> None:

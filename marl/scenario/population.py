@@ -71,12 +71,13 @@ def mixtures_of(stage: PopulationLayout, specs: Mapping[PolicyID, PolicySpec]) -
 
 
 def check_plans(stage: PopulationLayout, plans: Sequence[LearnerPlan]) -> None:
-    """Exploiters of a league begin anew while others go on, so nobody may share a learner with them."""
+    """Exploiters begin anew while others go on, so nobody may share a learner with them."""
     joined = [plan for plan in plans if len(plan.policies) > 1]
-    if stage.config.kind == "league" and joined:
+    if stage.config.make_kind().extra_learners and joined:
         raise ConfigError(
-            f"population: league cannot train {' and '.join(joined[0].policies[:2])} together ({joined[0]}): exploiters begin "
-            "anew while the others go on. Use an algorithm without a mixer or joint critic and no shared layers, or psro."
+            f"population: {stage.config.kind} cannot train {' and '.join(joined[0].policies[:2])} together ({joined[0]}): "
+            "exploiters begin anew while the others go on. Use an algorithm without a mixer or joint critic and no shared "
+            "layers, or psro."
         )
 
 

@@ -14,6 +14,8 @@ from pydantic_core import PydanticUndefined
 import marl.envs.catalog  # noqa: F401
 from marl.algos.config import OptimizerConfig
 from marl.algos.presets import ALGOS
+from marl.config import Named
+from marl.envs.families import forms
 from marl.envs.registry import ENVS
 from marl.envs.wrappers import WRAPPERS
 from marl.inputs import read_text
@@ -64,8 +66,8 @@ def overview(scenarios: Path) -> str:
     """Names that a scenario may use."""
     lines = ["algorithms:", *(f"  {name:<10} {ALGOS[name].summary}" for name in ALGOS), "envs:"]
     lines += [f"  {name}" for name in ENVS]
-    lines += ["  pettingzoo:family/name_vN   package.module:Class   any Gymnasium id (CartPole-v1, ...)"]
-    lines += ["  vmas:scenario   openspiel:game   lbforaging:id   (docs/optional_worlds.md)"]
+    lines += [f"  {forms()}   (docs/optional_envs.md)"]
+    lines += ["  package.module:Class   any Gymnasium id (CartPole-v1, ...)"]
     lines += ["wrappers:", f"  {', '.join(WRAPPERS)}, any of SuperSuit (frame_stack_v1, ...), package.module:function"]
     lines += ["mappers:", f'  {", ".join(NAMED)}, patterns {{"car_*": [car1, car2]}}, package.module:function']
     found = sorted(scenarios.glob("*.yaml")) if scenarios.is_dir() else []
@@ -97,7 +99,11 @@ def keys_of(model: type[BaseModel], defaults: Mapping[str, Any] | None = None) -
 
 def _key(name: str, field: FieldInfo, default: Any) -> Key:
     shown = "required" if default is PydanticUndefined else _value(default)
-    return Key(name, type_name(field.annotation), shown, str(field.description))
+    known = field.json_schema_extra
+    if not isinstance(known, Named):
+        return Key(name, type_name(field.annotation), shown, str(field.description))
+    meaning = str(field.description) if known.meaning is None else known.meaning()
+    return Key(name, " | ".join(known.names()), shown, meaning)
 
 
 def _lines(model: type[BaseModel], defaults: Mapping[str, Any] | None = None) -> list[str]:

@@ -13,6 +13,7 @@ from marl.algos.plan import LearnerPlan, Role, plan_learners
 from marl.algos.presets import ALGOS, Preset
 from marl.config import explain
 from marl.data.task import GroupID, PolicyID, Task
+from marl.envs.families import added_families
 from marl.envs.groups import AgentGroups
 from marl.envs.registry import ENVS
 from marl.envs.wrappers import WRAPPERS
@@ -106,6 +107,7 @@ def resolve(scenario: Scenario) -> Setup:
         imports=tuple(scenario.imports),
         torch_threads=scenario.torch_threads,
         registered={name: ENVS[name] for name in map(str, (scenario.env, scenario.evaluation.env)) if name in ENVS},
+        registered_families=added_families((scenario.env, scenario.evaluation.env)),
         registered_wrappers={w.name: WRAPPERS[w.name] for w in look.wrappers if w.name in WRAPPERS},
         registered_classes=classes_used(spec.model for spec in specs.values()),
         teams=stage.teams if stage is not None else None,

@@ -16,6 +16,7 @@ from marl.policies.build import build_policies
 from marl.policies.policy import Policy
 from marl.registry import load_object
 from marl.rollout.pool import InProcessPool, WorkerPool
+from marl.runs.loggers import find_logger
 from marl.runs.result import check_field
 from marl.runs.weights import check_loaded, load_policy
 from marl.scenario.config import Scenario
@@ -45,6 +46,8 @@ def prepare(scenario: Scenario, setup: Setup | None) -> Setup:
     """The scenario resolved against its env; what can be refused before anything is built is refused here."""
     torch.set_num_threads(scenario.torch_threads)
     setup = setup or resolve(scenario)
+    for name in scenario.loggers:
+        find_logger(name)
     check_fields(scenario, list(setup.policies))
     check_memory(setup)
     return setup

@@ -173,6 +173,7 @@ class Examiner:
             "output": None,
             "output_format": "npz",  # json would ask for an output
             "callbacks": None,  # they are about the run's own play
+            "loggers": [],
             "goal": {},
             "stop": {},
             "evaluation": {"interval": 0},

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marl.errors import CheckpointError, ConfigError, StorageError, UserError
+from marl.errors import CheckpointError, ConfigError, LoggerError, StorageError, UserError
 from marl.registry import only_modules
 from marl.runs.checkpoint import (
     BEST,
@@ -23,6 +23,7 @@ from marl.runs.checkpoint import (
 )
 from marl.runs.files import RunFiles, new_run_directory, run_name
 from marl.runs.lock import RunLock, take_lock
+from marl.runs.loggers import RunLoggers
 from marl.runs.restoring import put_to_use
 from marl.runs.resume import find_resumable, holds_a_run, keep_as_numbered, leave_future, strip_older
 from marl.runs.resume_check import check_same
@@ -49,6 +50,7 @@ class Store:
         self.trainer = trainer
         self.directory = directory
         self.files: RunFiles | None = None
+        self.loggers = RunLoggers(trainer.scenario.loggers)
         self.lock: RunLock | None = None  # held while the directory is open
         self.newest: Mapping[str, Any] = {}  # the last result, as it stands in result.json
         self.restored: Path | None = None  # the checkpoint from which the run goes on
@@ -96,6 +98,7 @@ class Store:
         described = describe(self.trainer.scenario)
         if not self._of_another:  # else what is there stays as it is until `go_on`
             self.files.write_params(described)
+            self.loggers.open(directory, described)
             if self.trainer.population is not None and self.trainer.population.round:  # of a run that goes on here
                 self.write_population(self.trainer.population)
         if not can_be_replayed(described):
@@ -113,7 +116,9 @@ class Store:
         if self.restored is not None:
             keep_as_numbered(self.directory, iteration, self.restored)
         self.files.resume_at(iteration)
-        self.files.write_params(describe(self.trainer.scenario))
+        described = describe(self.trainer.scenario)
+        self.files.write_params(described)
+        self.loggers.open(self.directory, described)
         self._of_another = False
         if self.trainer.population is not None:
             self.write_population(self.trainer.population)
@@ -149,7 +154,8 @@ class Store:
         self.claim(self.directory)  # a trainer that was stopped has given it back
         try:
             self.newest = self.files.append(result)
-        except StorageError:
+            self.loggers.write(self.newest)
+        except (StorageError, LoggerError):
             self._rescue()
             raise
         iteration, freq = self.trainer.iteration, self.trainer.scenario.checkpoint_freq
@@ -172,7 +178,7 @@ class Store:
         )
 
     def _rescue(self) -> None:
-        """A file could not be written. Where the result itself could, the iteration is complete: keep it, if there is room."""
+        """A file or a logger failed. Where the result was written, the iteration is complete: keep it, if there is room."""
         assert self.files is not None
         with suppress(UserError):
             if any(result["training_iteration"] == self.trainer.iteration for result in self.files.results()[-1:]):
@@ -291,4 +297,5 @@ class Store:
     def close(self) -> None:
         if self.files is not None:
             self.files.close()
+        self.loggers.close()
         self.unlock()

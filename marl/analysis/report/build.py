@@ -27,7 +27,7 @@ from marl.errors import ConfigError, DataError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.tree.tree import Tree
 from marl.populations.matches import Players
-from marl.registry import only_modules
+from marl.registry import import_module, only_modules
 from marl.runs.atomic import write_atomically
 from marl.runs.files import safe_name
 from marl.scenario.resolve import Setup
@@ -57,6 +57,7 @@ class ReportOptions:
     max_nodes: int = MAX_NODES
     chance_samples: int | None = None  # reset seeds that stand for chance in the tree
     allow: Sequence[str] = ()
+    imports: Sequence[str] = ()  # modules that register rankings, envs, ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +115,8 @@ def build_report(
 ) -> Report:
     """A report on the env and on those who were trained for it. Matches are kept in ``directory``, not played again."""
     asked = wishes or ReportOptions()
+    for module in asked.imports:
+        import_module(module, "imports")
     Effort(asked.episodes, asked.until_decided)  # refuses what makes no sense
     names = spelled_out([str(name) for name in checkpoints], asked.all_checkpoints, asked.members, asked.with_random)
     batched_env = env_of(env, env_config, names)

@@ -1,63 +1,22 @@
-"""Who is best: alpha-Rank, Nash averaging and Elo with bootstrap intervals, the response graph, and cycles."""
+"""Who is best: every registered ranking with bootstrap intervals, the response graph, and cycles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from marl.analysis.report.content import Block, Grid, Picture, Section, Words, meaning, number, plural, warning
 from marl.analysis.report.figures import draw_intervals, draw_responses
 from marl.analysis.report.names import ReportParticipant
 from marl.errors import ConfigError
-from marl.gametheory.game import Payoffs
 from marl.gametheory.payoffs import PayoffTensor
-from marl.gametheory.rank import Bootstrap, Elo, Responses, alpha_rank, bootstrap, elo, nash_average, responses
-from marl.gametheory.rank.result import Ranked
+from marl.gametheory.rank import RANKINGS, Bootstrap, Elo, Ranking, Responses, bootstrap, elo, responses
 from marl.gametheory.rank.shares import ResponseShares, sink_name
 
-
-@dataclass(frozen=True, eq=False)
-class Earned:
-    """What each strategy of a single player earns."""
-
-    names: tuple[str, ...]
-    scores: Payoffs
-    population: NDArray[np.int64]
-
-
-def earned(payoffs: PayoffTensor) -> Earned:
-    return Earned(payoffs.names[0], payoffs.mean[0], np.zeros(len(payoffs.names[0]), np.int64))
-
-
-ALONE: dict[str, tuple[str, Callable[[PayoffTensor], Ranked]]] = {"payoff": ("Payoff", earned)}
-"""Where one player, or one team, plays alone: there is nobody to beat."""
-METHODS: dict[str, tuple[str, Callable[[PayoffTensor], Ranked]]] = {
-    "elo": ("Elo", elo),
-    "nash_average": ("Nash averaging", nash_average),
-    "alpha_rank": ("alpha-Rank", alpha_rank),
-}
-MEANINGS = {
-    "payoff": "Payoff: what an episode earns on average. Nobody plays against anybody, so that is all there is to compare.",
-    "elo": "Elo: one number per entrant, as in chess. 100 points more are expected to win 64 % of the points, 400 more 91 %. "
-    "Only differences count, not the level.",
-    "nash_average": "Nash averaging: what an entrant earns against the mixture of opponents that a perfect player would send. "
-    "Copies of a weak opponent do not help anybody who beats it. In one population 0 is the best there is.",
-    "alpha_rank": "alpha-Rank: let entrants compete for a long time, better replies replacing worse ones. The score is the "
-    "share of time that each is in use. It copes with cycles and with games that are not zero-sum.",
-}
-DRAWS = {
-    "payoff": 200,
-    "elo": 200,
-    "nash_average": 50,
-    "alpha_rank": 200,
-    "responses": 200,
-}  # tables that are ranked anew; an average is slow
-MANY_STATES = 100  # profiles from which on alpha-Rank is drawn less often
+RESPONSE_DRAWS = 200  # tables of which the response graph is drawn anew
+MANY_STATES = 100  # profiles from which on tables are drawn less often
 MOST_DRAWN = 36  # nodes of a response graph that is still readable
 
 
@@ -102,32 +61,33 @@ def rankings(payoffs: PayoffTensor, who: Sequence[ReportParticipant], seed: int 
     refused: dict[str, str] = {}
     rated: Elo | None = None
     states = len(payoffs.names[0]) if payoffs.symmetric else payoffs.count.size
-    for method, (_, ranked) in _methods(payoffs).items():
-        draws = DRAWS[method] if states <= MANY_STATES else DRAWS[method] // 5
+    for method, ranking in _rankings_for(payoffs).items():
         try:
             if method == "elo":
                 rated = elo(payoffs)
-            found[method] = bootstrap(payoffs, ranked, draws, seed=seed)
+            found[method] = bootstrap(payoffs, ranking.rank, _draws(ranking.draws, states), seed=seed)
         except ConfigError as error:
             refused[method] = str(error)
     orders = tuple(order for method, table in found.items() for order in _orders(method, table, who))
     warned, misfit = (rated.warning, rated.misfit) if rated is not None else (None, None)
-    shares = bootstrap(
-        payoffs, responses, DRAWS["responses"] if states <= MANY_STATES else DRAWS["responses"] // 5, seed=seed
-    )
+    shares = bootstrap(payoffs, responses, _draws(RESPONSE_DRAWS, states), seed=seed)
     return Rankings(found, refused, warned, misfit, responses(payoffs), shares, orders)
 
 
-def _methods(payoffs: PayoffTensor) -> dict[str, tuple[str, Callable[[PayoffTensor], Ranked]]]:
-    return ALONE if len(payoffs.players) == 1 else METHODS
+def _rankings_for(payoffs: PayoffTensor) -> dict[str, Ranking]:
+    """All registered rankings that fit: a single player, or team, has nobody to beat."""
+    alone = len(payoffs.players) == 1
+    return {name: RANKINGS[name] for name in RANKINGS.names if RANKINGS[name].alone == alone}
+
+
+def _draws(usual: int, states: int) -> int:
+    """Large tables are drawn less often: each of them takes longer."""
+    return usual if states <= MANY_STATES else max(1, usual // 5)
 
 
 def _orders(method: str, table: Bootstrap, who: Sequence[ReportParticipant]) -> list[Order]:
-    """For each run with several whole checkpoints; only where all entrants are one population.
-
-    alpha-Rank gives nearly all mass to whatever play ends in, so it does not order the rest.
-    """
-    if method == "alpha_rank":
+    """For each run with several whole checkpoints; only where all entrants are one population."""
+    if not RANKINGS[method].orders_all:
         return []
     score = dict(zip(table.names, table.scores.tolist(), strict=True))
     runs: dict[str, list[tuple[int, float]]] = {}
@@ -162,14 +122,15 @@ def ranking_section(found: Rankings) -> Section:
         blocks.append(Words(f"No cycle beyond {found.responses.significance:g} standard errors."))
     for method, table in found.scores.items():
         blocks += _method_blocks(method, table, found)
-    blocks += [Words(f"Not ranked by {METHODS[method][0]}. {reason}") for method, reason in found.refused.items()]
+    blocks += [Words(f"Not ranked by {RANKINGS[method].title}. {reason}") for method, reason in found.refused.items()]
     return Section("ranking", "Ranking", [*blocks, *_graph_blocks(found.responses, found.shares)])
 
 
 def _method_blocks(method: str, table: Bootstrap, found: Rankings) -> list[Block]:
-    title = {**METHODS, **ALONE}[method][0]
+    ranking = RANKINGS[method]
+    title = ranking.title
     first = dict(zip(table.names, table.first.tolist(), strict=True))
-    shown = (lambda x: f"{x:.1%}") if method == "alpha_rank" else number
+    shown = (lambda x: f"{x:.1%}") if ranking.as_share else number
     place = dict(zip(table.names, table.population.tolist(), strict=True))
     ordered = sorted(table.table(), key=lambda row: place[row.name])  # stable: the best of each population first
     rows = [
@@ -192,7 +153,7 @@ def _method_blocks(method: str, table: Bootstrap, found: Rankings) -> list[Block
             )
         )
     again = f"Intervals come from {table.draws} tables with payoffs drawn anew within their errors."
-    return [*blocks, meaning(f"{MEANINGS[method]} {again}")]
+    return [*blocks, meaning(f"{title}: {ranking.meaning} {again}")]
 
 
 def _again(share: float, shares: ResponseShares) -> str:

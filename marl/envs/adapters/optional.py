@@ -1,4 +1,7 @@
-"""Envs that live in packages of their own: ``vmas:...``, ``openspiel:...`` and ``lbforaging:...``."""
+"""Envs that live in packages of their own: ``vmas:...``, ``openspiel:...`` and ``lbforaging:...``.
+
+Their adapters import these packages, so they are loaded when such an env is first asked for.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +15,22 @@ EXTRAS = {"vmas": "vmas", "openspiel": "open_spiel", "lbforaging": "lbforaging"}
 """Prefix of the env's name to the package that has it."""
 
 
-def optional_creator(env: str) -> Callable[..., Any] | None:
-    """What builds the env behind ``prefix:name``, or None where the prefix is none of ours."""
-    prefix, _, name = env.partition(":")
-    if prefix == "vmas":
-        from marl.envs.adapters.vmas import vmas_env
+def vmas_family(scenario: str) -> Callable[..., Any]:
+    from marl.envs.adapters.vmas import vmas_env
 
-        return vmas_env(name)
-    if prefix == "openspiel":
-        from marl.envs.adapters.openspiel import openspiel_env
+    return vmas_env(scenario)
 
-        return openspiel_env(name)
-    if prefix == "lbforaging":
-        from marl.envs.adapters.lbforaging import foraging_env
 
-        return foraging_env(name)
-    return None
+def openspiel_family(game: str) -> Callable[..., Any]:
+    from marl.envs.adapters.openspiel import openspiel_env
+
+    return openspiel_env(game)
+
+
+def foraging_family(env_id: str) -> Callable[..., Any]:
+    from marl.envs.adapters.lbforaging import foraging_env
+
+    return foraging_env(env_id)
 
 
 def need(package: str, prefix: str) -> Any:

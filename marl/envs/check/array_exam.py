@@ -16,8 +16,8 @@ from marl.envs.check.dict_exam import FEWEST, LONG, PATIENCE_S, SECONDS
 from marl.envs.check.dict_play import Clock
 from marl.envs.check.findings import Broken, Findings
 from marl.envs.check.traces import REPEATED, Trace, View, digest
-from marl.envs.vector.env_errors import line_of_code
 from marl.errors import let_through
+from marl.failures import line_of_code
 
 ROUNDING = 1e-5  # sums over other numbers of lanes may be added up in another order
 LANES = 3  # copies side by side, of which the middle one is compared

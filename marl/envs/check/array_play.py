@@ -16,8 +16,8 @@ from marl.envs.check.traces import REPEATED, Trace, View, differs, digest, draw
 from marl.envs.vector.bounds import stored_bounds
 from marl.envs.vector.checks import largest_choices, misshapen
 from marl.envs.vector.encoding import can_act
-from marl.envs.vector.env_errors import line_of_code
 from marl.errors import let_through
+from marl.failures import line_of_code
 
 
 class ArrayPlay:

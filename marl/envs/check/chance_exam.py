@@ -21,8 +21,8 @@ from marl.envs.check.dict_play import DictPlay
 from marl.envs.check.findings import Findings
 from marl.envs.check.traces import Trace, View, digest
 from marl.envs.games.cards.dealt import DealtEnv
-from marl.envs.vector.env_errors import line_of_code
 from marl.errors import ChanceError
+from marl.failures import line_of_code
 
 SEEDS = 64  # episodes that are compared
 PLAYED = 64  # listed outcomes that are played twice

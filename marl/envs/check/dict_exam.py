@@ -16,10 +16,10 @@ from marl.envs.check.dict_rules import DictRules
 from marl.envs.check.findings import Broken, Findings
 from marl.envs.check.traces import REPEATED, Trace, digest, draw
 from marl.envs.vector.checks import FrameCheck
-from marl.envs.vector.env_errors import line_of_code
 from marl.envs.vector.layout import kinds_of
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import EnvError, let_through
+from marl.failures import line_of_code
 
 ODD = 7  # more steps before that, so that a counter which goes on over resets does not stand at a round number
 LONG = 200  # steps after which an episode that has not ended is worth a word

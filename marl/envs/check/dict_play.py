@@ -16,8 +16,9 @@ from marl.envs.base import ALL, Action, MultiAgentEnv, Obs, StepResult, ending, 
 from marl.envs.check.dict_rules import DictRules, truth
 from marl.envs.check.findings import Broken
 from marl.envs.check.traces import Trace, View, arrays_in, digest, draw
-from marl.envs.vector.env_errors import line_of_code, wrong_reset, wrong_step
+from marl.envs.vector.env_errors import wrong_reset, wrong_step
 from marl.errors import let_through
+from marl.failures import line_of_code
 
 PATIENCE = 20  # steps with nobody left before an env that never ends is called empty
 

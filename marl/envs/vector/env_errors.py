@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import logging
-import sysconfig
-import traceback
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from marl.data.task import AgentID
 from marl.envs.base import Info, Obs, StepResult
 from marl.errors import EnvError, let_through
+from marl.failures import line_of_code
 
 log = logging.getLogger(__name__)
 Where: TypeAlias = Callable[[], str]
 """Tells env, worker, copy and step; asked only when something is wrong."""
 
 PARTS = ("observations", "rewards", "terminated", "truncated", "infos")
-MARL = str(Path(__file__).parents[1])
-LIBRARIES = (sysconfig.get_paths()["stdlib"], "site-packages", "dist-packages", "<")
 
 
 def guarded(call: Callable[[], Any], verb: str, where: Where) -> Any:
@@ -46,17 +42,6 @@ def close_all(envs: Iterable[Any], name: str) -> None:
         first = failed[0]
         copies = f" (and {len(failed) - 1} more copies)" if len(failed) > 1 else ""
         log.warning("env %r: close() raised %s: %s%s%s", name, type(first).__name__, first, line_of_code(first), copies)
-
-
-def line_of_code(error: BaseException) -> str:
-    """`` (at env.py:12, in step: x = 1 / 0)``: the last line of the user's own code, which is where to look first."""
-    frames = traceback.extract_tb(error.__traceback__)
-    outside = [frame for frame in frames if not frame.filename.startswith(MARL)]
-    own = [frame for frame in outside if not any(part in frame.filename for part in LIBRARIES)]
-    for frame in reversed(own or outside or frames):
-        code = f": {frame.line}" if frame.line else ""
-        return f" (at {frame.filename}:{frame.lineno}, in {frame.name}{code})"
-    return ""
 
 
 def reset_pair(answer: object, where: Where) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:

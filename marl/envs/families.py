@@ -1,0 +1,82 @@
+"""Families of envs: whoever knows the envs behind ``prefix:name``.
+
+``pettingzoo:``, ``vmas:``, ``openspiel:``, ``lbforaging:`` and ``fast:`` are registered by ``catalog.py``. One from outside::
+
+    marl.register_env_family("grid", lambda name: functools.partial(GridEnv, name), form="WIDTHxHEIGHT")
+
+makes ``env: grid:5x5`` work, with its keys in ``env_config``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from marl.envs.adapters.permits import check_places
+from marl.errors import ConfigError
+from marl.failures import call_own
+from marl.registry import Registry
+
+Factory: TypeAlias = Callable[[str], Callable[..., Any]]
+"""From what stands behind the colon to what builds the env, as ``register_env`` takes it."""
+
+
+@dataclass(frozen=True)
+class EnvFamily:
+    """``form`` is what stands behind the colon, for messages and the reference."""
+
+    prefix: str
+    factory: Factory
+    form: str = "NAME"
+
+    def creator(self, name: str) -> Callable[..., Any]:
+        """What builds the env called ``prefix:name``."""
+        found = call_own(f"the env family {self.prefix!r}, asked for {name!r},", self.factory, name)
+        if not callable(found):
+            raise ConfigError(
+                f"env {f'{self.prefix}:{name}'!r}: its family gave a {type(found).__name__}; expected a class or a function "
+                "that makes the env."
+            )
+        return found
+
+
+ENV_FAMILIES: Registry[EnvFamily] = Registry("env family")
+
+
+def register_env_family(prefix: str, factory: Factory, form: str = "NAME") -> None:
+    """Make ``env: prefix:name`` work for every name that ``factory`` knows.
+
+    ``factory(name)`` gets what stands behind the colon and gives what builds the env: a class or a function of the
+    ``env_config``, or a ``BatchedEnv`` class. For a name that it does not know it raises an error that says which there are.
+    ``form`` says in messages what stands behind the colon. A module called like the prefix can no longer be named by
+    ``prefix:Class``. A checkpoint of somebody else may hold any name, so a factory must not run or open what a name says.
+    """
+    if not callable(factory):
+        raise ConfigError(
+            f"env family {prefix!r} is {factory!r}; expected a function from a name to what builds the env."
+        )
+    ENV_FAMILIES.add(prefix, EnvFamily(prefix, factory, form))
+
+
+def family_of(env: str) -> tuple[EnvFamily, str] | None:
+    """The family of an env and its name there; None where the word before the colon is none, or there is no colon."""
+    prefix, colon, name = env.partition(":")
+    return (ENV_FAMILIES[prefix], name) if colon and prefix in ENV_FAMILIES else None
+
+
+def added_families(envs: Iterable[object]) -> dict[str, EnvFamily]:
+    """The families from outside that these envs belong to: what workers of other processes have to be told."""
+    used = [found[0].prefix for env in envs if isinstance(env, str) and (found := family_of(env)) is not None]
+    return {prefix: family for prefix, family in ENV_FAMILIES.added.items() if prefix in map(str.lower, used)}
+
+
+def check_family_places(env: object, env_config: Mapping[str, Any]) -> None:
+    """Places that a stranger's file names are not followed, by no family; see ``permits``."""
+    if isinstance(env, str) and family_of(env) is not None:
+        check_places(env, env_config)
+
+
+def forms() -> str:
+    """``pettingzoo:family/name_vN, vmas:NAME, ...``: all there are."""
+    return ", ".join(f"{prefix}:{ENV_FAMILIES[prefix].form}" for prefix in ENV_FAMILIES.names)
