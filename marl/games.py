@@ -22,12 +22,13 @@ from typing import Any, TypeAlias
 from marl.analysis.crossplay import cross_play as cross_play
 from marl.analysis.exploit import exploitability_of
 from marl.analysis.report.build import Report, ReportOptions, build_report
-from marl.errors import ConfigError, UnknownNameError, did_you_mean
+from marl.errors import ConfigError
 from marl.gametheory.classics import classic_game as classic
 from marl.gametheory.game import MatrixGame, Profile
 from marl.gametheory.game import bimatrix as matrix
 from marl.gametheory.payoffs import PayoffTensor as PayoffTensor
-from marl.gametheory.rank import Ranked, alpha_rank, elo, nash_average
+from marl.gametheory.rank import Ranked
+from marl.gametheory.rank.methods import RANKINGS
 from marl.gametheory.solve import Solution, nash
 from marl.gametheory.tree.build import build_tree as tree
 from marl.gametheory.tree.cfr import cfr
@@ -44,7 +45,6 @@ __all__ = [
 ]  # fmt: skip
 
 Game: TypeAlias = MatrixGame | Tree
-RANKINGS: dict[str, Callable[..., Ranked]] = {"alpha_rank": alpha_rank, "nash_average": nash_average, "elo": elo}
 
 
 def solve(game: Game) -> Solution | Solved:
@@ -72,12 +72,9 @@ def exploitability(
 
 
 def rank(payoffs: PayoffTensor, method: str = "alpha_rank", **keys: Any) -> Ranked:
-    """Strategies in order of strength by ``alpha_rank``, ``nash_average`` or ``elo``; ``keys`` as the method has them."""
-    if method not in RANKINGS:
-        raise UnknownNameError(
-            f"unknown ranking {method!r}. Known: {', '.join(RANKINGS)}.{did_you_mean(method, RANKINGS)}"
-        )
-    return RANKINGS[method](payoffs, **keys)
+    """Strategies in order of strength, by a registered ranking (alpha_rank, nash_average, elo); ``keys`` are the method's."""
+    rank_by: Callable[..., Ranked] = RANKINGS[method].rank
+    return rank_by(payoffs, **keys)
 
 
 def report(

@@ -1,7 +1,8 @@
 """``python -m tools.trace_step``: through how many files, functions and lines of the package one step of PPO runs.
 
 A *step* is one round of the loop: collect a fragment of experience in this process, learn from it, send the weights out
-(``Trainer._collect_and_learn``). An *iteration* is ``Trainer.train()``: the step, and what is made of it (result, stop conditions).
+(``Trainer._collect_and_learn``). An *iteration* is ``Trainer.train()``: the step, and what is made of it (result, stop
+conditions).
 Both are traced after three iterations of warm-up, so that nothing of the set-up, of imports and of first calls counts.
 
 - files: distinct files of the package in which a function was called;
