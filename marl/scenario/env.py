@@ -18,7 +18,7 @@ from marl.scenario.config import Scenario
 
 
 @dataclass(frozen=True)
-class Look:
+class EnvFacts:
     """Who plays in the env, and how it has to be wrapped for that."""
 
     kinds: tuple[AgentType, ...]
@@ -30,7 +30,7 @@ class Look:
     remark: str = ""  # what a user might not expect
 
 
-def inspect_env(scenario: Scenario) -> Look:
+def inspect_env(scenario: Scenario) -> EnvFacts:
     """Build one copy and see. Groups of ``multiagent.joint`` are played as one agent."""
     joint = _joint_groups(scenario)
     wrappers = read_wrappers(scenario.wrappers)
@@ -53,10 +53,10 @@ def inspect_env(scenario: Scenario) -> Look:
     remark = ""
     if lifted and isinstance(creator := resolve_env(scenario.env), type) and issubclass(creator, BatchedEnv):
         remark = "wrappers: with them the copies of this env are stepped one by one, much slower than without"
-    return Look(env.kinds, env.state_size, lifted, wrappers, groups, notes, remark)
+    return EnvFacts(env.kinds, env.state_size, lifted, wrappers, groups, notes, remark)
 
 
-def evaluation_recipe(scenario: Scenario, look: Look) -> EnvRecipe:
+def evaluation_recipe(scenario: Scenario, look: EnvFacts) -> EnvRecipe:
     """What evaluations play on. Another env than that of training has to have the same agents with the same spaces."""
     own = scenario.evaluation
     if own.env is None:

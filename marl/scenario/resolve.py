@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
-from pydantic import ValidationError
+from dataclasses import dataclass, field
 
 from marl.algos.plan import LearnerPlan, Role, plan_learners
-from marl.algos.presets import ALGOS, Preset
-from marl.config import explain
 from marl.data.task import GroupID, PolicyID, Task
 from marl.envs.families import added_families
 from marl.envs.groups import AgentGroups
@@ -19,16 +13,16 @@ from marl.envs.registry import ENVS
 from marl.envs.wrappers import WRAPPERS
 from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
 from marl.mappers.mapper import Mapper
-from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
+from marl.policies.config import PolicySpec
 from marl.policies.custom import classes_used
 from marl.populations.layout import PopulationLayout
 from marl.registry import import_module
 from marl.rollout.config import RolloutConfig, RolloutSpec
 from marl.scenario.collection import collects_asynchronously, describe_collection
-from marl.scenario.config import MODEL_KEYS, Overrides, Scenario
-from marl.scenario.env import evaluation_recipe, inspect_env
+from marl.scenario.config import Scenario
+from marl.scenario.env import EnvFacts, evaluation_recipe, inspect_env
+from marl.scenario.policy_entries import parse_entry, policy_spec
 from marl.scenario.population import casting, check_plans, find_stage, mixtures_of
-from marl.scenario.rllib_keys import OLD_KEYS
 from marl.scenario.routing import build_mapper, possible_seats, seats_of_policies
 from marl.scenario.run_summary import describe_run
 from marl.scenario.stages import describe_stages, stage_envs, stages_of
@@ -56,169 +50,127 @@ class Setup:
         return self.rollout.policies
 
 
+@dataclass
+class _Draft:
+    """What the steps of ``resolve`` hand on: who is in the env, who plays, who learns."""
+
+    scenario: Scenario
+    look: EnvFacts
+    groups: AgentGroups
+    stage: PopulationLayout | None
+    # step 2: who plays
+    policies: list[PolicyID]
+    mapper: Mapper
+    evaluation_mapper: Mapper | None
+    evaluated: Mapping[PolicyID, frozenset[int]]  # seats in evaluation, where another mapper plays there
+    seats: Mapping[PolicyID, frozenset[int]]  # in training
+    # step 3: who learns
+    roles: dict[PolicyID, Role] = field(default_factory=dict)
+    specs: dict[PolicyID, PolicySpec] = field(default_factory=dict)
+    task: Task = field(init=False)
+
+    def plays(self, policy: PolicyID) -> frozenset[int]:
+        """The seats of a policy: in training, or in evaluation if it plays there alone."""
+        return self.seats[policy] or self.evaluated[policy]
+
+
 def resolve(scenario: Scenario) -> Setup:
-    """Resolve names, spaces, groups, policies, mapper and learners; raises a ``UserError`` for anything that does not fit."""
+    """Resolve names, spaces, groups, policies, mapper and learners; raises a ``UserError`` for anything that does not fit.
+
+    Four steps: look at the env, say who plays, say who learns, and put together what workers and learners are built from.
+    """
     for module in scenario.imports:
         import_module(module, "imports")
-    look = inspect_env(scenario)
-    kinds, state_size, teams = look.kinds, look.state_size, AgentGroups(look.groups)
-    stage = find_stage(scenario, look.groups, kinds)
-    policies, mapper = casting(scenario, teams, kinds, stage)
-    evaluation = _evaluation_mapper(scenario, policies, teams, stage)
-    evaluated = possible_seats(evaluation, policies, kinds) if evaluation is not None else {}
-    seats = seats_of_policies(mapper, policies, kinds, evaluated)
+    draft = _who_plays(scenario, inspect_env(scenario))
+    _who_learns(draft)
+    plans = _checked_plans(draft)
+    rollout = _rollout_spec(draft)
+    fragment, iteration = _lengths(scenario, draft.roles)
+    asynchronous = collects_asynchronously(scenario, draft.roles)
+    header = describe_run(scenario, draft.task, draft.mapper.name, draft.seats, plans, draft.roles, draft.look)
+    header += describe_collection(scenario, draft.roles, asynchronous) + describe_stages(stages_of(scenario))
+    return Setup(
+        scenario, draft.task, draft.roles, plans, rollout, fragment, iteration, header, asynchronous, draft.stage
+    )
+
+
+def _who_plays(scenario: Scenario, look: EnvFacts) -> _Draft:
+    """Groups, populations, the policies and the seats that each of them plays, in training and in evaluation."""
+    groups = AgentGroups(look.groups)
+    stage = find_stage(scenario, look.groups, look.kinds)
+    policies, mapper = casting(scenario, groups, look.kinds, stage)
+    evaluation_mapper = _evaluation_mapper(scenario, policies, groups, stage)
+    evaluated: Mapping[PolicyID, frozenset[int]] = {}
+    if evaluation_mapper is not None:
+        evaluated = possible_seats(evaluation_mapper, policies, look.kinds)
+    seats = seats_of_policies(mapper, policies, look.kinds, evaluated)
+    return _Draft(scenario, look, groups, stage, policies, mapper, evaluation_mapper, evaluated, seats)
+
+
+def _who_learns(draft: _Draft) -> None:
+    """Each policy's algorithm and model, the task as learners see it, and the recipes of all policies."""
+    scenario, look, stage = draft.scenario, draft.look, draft.stage
     mixtures = stage.mixtures if stage is not None else {}
-    parsed = {name: _parse(scenario, name) for name in policies if name not in mixtures}
-    actors = {
-        name: Role(p.preset, p.preset.configure(**p.algo_keys), p.model, seats[name] or evaluated[name])
-        for name, p in parsed.items() if p.preset is not None
-    }  # fmt: skip
-    roles = {name: role for name, role in actors.items() if seats[name]}  # who only plays in evaluation never learns
-    groups = teams.seats(kinds) or (stage.groups if stage is not None else _default_groups(roles))
-    if look.state_costs and not any(role.config.needs_state for role in roles.values()):
-        state_size = 0
-    task = Task(kinds, state_size, groups)
-    specs = {
-        name: _spec(scenario, name, p, actors.get(name), seats[name] or evaluated[name], task)
-        for name, p in parsed.items()
-    }
-    specs |= mixtures_of(stage, specs) if stage is not None else {}
-    _check_evaluation(evaluated, specs, task)
-    _check_units(scenario, specs, task)
-    _check_trainable(scenario, roles, policies)
-    check_collecting(scenario, roles)
-    plans = tuple(plan_learners(roles, task))
+    entries = {name: parse_entry(scenario, name) for name in draft.policies if name not in mixtures}
+    actors: dict[PolicyID, Role] = {}
+    for name, entry in entries.items():
+        if entry.preset is not None:
+            config = entry.preset.configure(**entry.algo_keys)
+            actors[name] = Role(entry.preset, config, entry.model, draft.plays(name))
+    # Who only plays in evaluation never learns.
+    draft.roles = {name: role for name, role in actors.items() if draft.seats[name]}
+    state_needed = any(role.config.needs_state for role in draft.roles.values())
+    state_size = look.state_size if state_needed or not look.state_costs else 0
+    default_groups = stage.groups if stage is not None else _default_groups(draft.roles)
+    draft.task = Task(look.kinds, state_size, draft.groups.seats(look.kinds) or default_groups)
+    for name, entry in entries.items():
+        draft.specs[name] = policy_spec(scenario, name, entry, actors.get(name), draft.plays(name), draft.task)
     if stage is not None:
-        check_plans(stage, plans)
-    complete = _complete_episodes(scenario, roles)
+        draft.specs |= mixtures_of(stage, draft.specs)
+
+
+def _checked_plans(draft: _Draft) -> tuple[LearnerPlan, ...]:
+    """Which policies share a learner; everything that needs all policies is checked before."""
+    scenario = draft.scenario
+    _check_evaluation(draft.evaluated, draft.specs, draft.task)
+    _check_units(scenario, draft.specs, draft.task)
+    _check_trainable(scenario, draft.roles, draft.policies)
+    check_collecting(scenario, draft.roles)
+    plans = tuple(plan_learners(draft.roles, draft.task))
+    if draft.stage is not None:
+        check_plans(draft.stage, plans)
+    return plans
+
+
+def _rollout_spec(draft: _Draft) -> RolloutSpec:
+    """What every worker is built from."""
+    scenario, look = draft.scenario, draft.look
+    complete_episodes = _complete_episodes(scenario, draft.roles)
     evaluated_on = evaluation_recipe(scenario, look)
-    rollout = RolloutSpec(
+    env_names = (scenario.env, scenario.evaluation.env)
+    return RolloutSpec(
         env=scenario.env,
         env_config=scenario.env_config,
         wrappers=look.wrappers,
-        task=task,
-        policies=specs,
-        mapper=mapper,
+        task=draft.task,
+        policies=draft.specs,
+        mapper=draft.mapper,
         seed=scenario.seed,
         config=RolloutConfig(**{key: getattr(scenario, key) for key in RolloutConfig.model_fields}),
-        complete_episodes=complete,
-        evaluation_mapper=evaluation,
+        complete_episodes=complete_episodes,
+        evaluation_mapper=draft.evaluation_mapper,
         evaluation_recipe=evaluated_on,
         imports=tuple(scenario.imports),
         torch_threads=scenario.torch_threads,
-        registered={name: ENVS[name] for name in map(str, (scenario.env, scenario.evaluation.env)) if name in ENVS},
-        registered_families=added_families((scenario.env, scenario.evaluation.env)),
+        registered={name: ENVS[name] for name in map(str, env_names) if name in ENVS},
+        registered_families=added_families(env_names),
         registered_wrappers={w.name: WRAPPERS[w.name] for w in look.wrappers if w.name in WRAPPERS},
-        registered_classes=classes_used(spec.model for spec in specs.values()),
-        teams=stage.teams if stage is not None else None,
-        stages=stage_envs(scenario, look, task, evaluated_on),
+        registered_classes=classes_used(spec.model for spec in draft.specs.values()),
+        teams=draft.stage.teams if draft.stage is not None else None,
+        stages=stage_envs(scenario, look, draft.task, evaluated_on),
         evaluation_takes_tasks=scenario.evaluation.env is None,
         trust=current(),
     )
-    fragment, iteration = _lengths(scenario, roles)
-    asynchronous = collects_asynchronously(scenario, roles)
-    header = describe_run(scenario, task, mapper.name, seats, plans, roles, look)
-    header += describe_collection(scenario, roles, asynchronous) + describe_stages(stages_of(scenario))
-    return Setup(scenario, task, roles, plans, rollout, fragment, iteration, header, asynchronous, stage)
-
-
-@dataclass(frozen=True)
-class _Parsed:
-    """One entry of ``policies``, sorted."""
-
-    preset: Preset | None  # None: scripted
-    algo_keys: dict[str, Any]
-    model: ModelConfig
-    exploration: ExplorationConfig | None
-    scripted: ScriptedConfig | None
-
-
-def _parse(scenario: Scenario, name: PolicyID) -> _Parsed:
-    """A policy's overrides on top of the scenario's keys; another algorithm starts from its own defaults."""
-    given: Overrides = dict(scenario.multiagent.policies.get(name, {}))
-    where = f"policies.{name}"
-    try:
-        scripted = given.pop("scripted", None)
-        if scripted is not None:
-            return _scripted(where, scripted, given)
-        preset, algo_keys = scenario.preset, scenario.algo_keys
-        other = given.pop("algo", None)
-        if other is not None:
-            other = _as_map(f"{where}.algo", {"name": other} if isinstance(other, str) else other)
-            preset = ALGOS[str(other.pop("name", preset.name))]
-            algo_keys = other if preset.name != scenario.preset.name else {**algo_keys, **other}
-        explore = given.pop("exploration_config", None)
-        model_keys = {key: given.pop(key) for key in list(given) if key in MODEL_KEYS}
-        model = ModelConfig(**{**scenario.model.model_dump(), **model_keys})
-        for key in ("lr", "entropy_coeff"):  # a constant of its own replaces an inherited schedule
-            if key in given and f"{key}_schedule" not in given:
-                algo_keys = {k: v for k, v in algo_keys.items() if k != f"{key}_schedule"}
-        algo_keys = {**algo_keys, **given}
-        preset.configure(**algo_keys)
-        exploration = _inherited(scenario, preset)
-        if explore is not None:
-            exploration = ExplorationConfig(**_as_map(f"{where}.exploration_config", explore))
-            _check_fits(exploration, preset, f"{where}.exploration_config")
-        return _Parsed(preset, algo_keys, model, exploration, None)
-    except ValidationError as error:
-        known = {*preset.family.config.model_fields, *MODEL_KEYS, "algo", "scripted", "exploration_config"}
-        raise explain(error, where, known, OLD_KEYS) from None
-
-
-def _as_map(where: str, value: object) -> dict[str, Any]:
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise ConfigError(f"{where} = {value!r} ({type(value).__name__}) does not fit: expected keys and values.")
-    return dict(value)
-
-
-def _inherited(scenario: Scenario, preset: Preset) -> ExplorationConfig | None:
-    """The scenario's exploration, where it fits the policy's algorithm."""
-    config = scenario.exploration_config
-    if config is None:
-        return None
-    if config.type in preset.family.explorations:
-        return config
-    if preset.name == scenario.preset.name:
-        _check_fits(config, preset, "exploration_config")
-    return None
-
-
-def _check_fits(config: ExplorationConfig, preset: Preset, where: str) -> None:
-    fits = preset.family.explorations
-    if config.type not in fits:
-        raise ConfigError(f"{where}.type {config.type} does not fit {preset.name}; expected {' or '.join(fits)}.")
-
-
-def _scripted(where: str, scripted: object, rest: Overrides) -> _Parsed:
-    if rest:
-        raise ConfigError(
-            f"{where} is scripted, so it cannot have {', '.join(rest)}. Put these under `scripted:` or drop them."
-        )
-    keys = _as_map(f"{where}.scripted", scripted if isinstance(scripted, Mapping) else {"name": scripted})
-    try:
-        config = ScriptedConfig(**keys)
-    except ValidationError as error:
-        raise explain(error, f"{where}.scripted", ScriptedConfig.model_fields) from None
-    return _Parsed(None, {}, ModelConfig(), None, config)
-
-
-def _spec(
-    scenario: Scenario, name: PolicyID, parsed: _Parsed, role: Role | None, seats: frozenset[int], task: Task
-) -> PolicySpec:
-    kind = task.kind_of(min(seats))
-    seed = zlib.crc32(f"{scenario.seed}/{name}".encode())
-    if role is None:
-        return PolicySpec("scripted", kind, scripted=parsed.scripted, seed=seed)
-    together = any(len(seats & set(members)) > 1 for members in task.groups.values())
-    auto = role.config.looks_at_groups and (
-        together or (getattr(role.config, "critic_sees", "") == "all" and len(seats) > 1)
-    )
-    agent_id = auto if parsed.model.agent_id == "auto" else bool(parsed.model.agent_id)
-    acts, options = role.preset.family.acts, role.config.acting
-    exploration = parsed.exploration
-    if exploration is None and role.preset.exploration:
-        exploration = ExplorationConfig.model_validate({"type": role.preset.exploration})
-    return PolicySpec(acts, kind, parsed.model, exploration, None, agent_id, seed, options)
 
 
 def _check_units(scenario: Scenario, specs: Mapping[PolicyID, PolicySpec], task: Task) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from marl.algos.plan import LearnerPlan, Role
 from marl.data.task import PolicyID, Task
 from marl.scenario.config import Scenario
-from marl.scenario.env import Look, env_name
+from marl.scenario.env import EnvFacts, env_name
 
 
 def describe_run(
     scenario: Scenario, task: Task, mapper: str, seats: Mapping[PolicyID, frozenset[int]], plans: tuple[LearnerPlan, ...],
-    roles: Mapping[PolicyID, Role], look: Look,
+    roles: Mapping[PolicyID, Role], look: EnvFacts,
 ) -> tuple[str, ...]:  # fmt: skip
     """The lines above the first iteration."""
     played = "; ".join(f"{name} plays {_names(task, s) or 'in evaluation alone'}" for name, s in seats.items())

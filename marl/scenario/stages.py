@@ -14,7 +14,7 @@ from marl.envs.vector.vector_env import DictVector
 from marl.errors import ConfigError, SpaceMismatchError, UserError, let_through
 from marl.rollout.config import EnvRecipe, StageEnv
 from marl.scenario.config import Scenario, StageConfig
-from marl.scenario.env import Look, describe_players, env_name, who_plays
+from marl.scenario.env import EnvFacts, describe_players, env_name, who_plays
 
 
 def stages_of(scenario: Scenario) -> tuple[StageConfig, ...]:
@@ -23,7 +23,7 @@ def stages_of(scenario: Scenario) -> tuple[StageConfig, ...]:
     return (*given, StageConfig()) if given and given[-1].until else given
 
 
-def stage_envs(scenario: Scenario, look: Look, task: Task, evaluated: EnvRecipe) -> tuple[StageEnv, ...]:
+def stage_envs(scenario: Scenario, look: EnvFacts, task: Task, evaluated: EnvRecipe) -> tuple[StageEnv, ...]:
     """What is played in each stage; raises a ``UserError`` for a stage that cannot be played. An evaluation env of its own
     (``evaluated``) stays as it is; else evaluation plays the env of the stage."""
     _check_together(scenario)
@@ -72,7 +72,7 @@ def _check_together(scenario: Scenario) -> None:
 
 
 def _try_out(
-    scenario: Scenario, number: int, stage: StageConfig, recipe: EnvRecipe, look: Look, task: Task
+    scenario: Scenario, number: int, stage: StageConfig, recipe: EnvRecipe, look: EnvFacts, task: Task
 ) -> None:  # fmt: skip
     where = f"curriculum[{number}]" if number < len(scenario.curriculum) else "env_config, played after the curriculum"
     try:
@@ -90,7 +90,7 @@ def _try_out(
         close_all([env], env.name)
 
 
-def _compare(where: str, scenario: Scenario, env: BatchedEnv, look: Look, task: Task) -> None:
+def _compare(where: str, scenario: Scenario, env: BatchedEnv, look: EnvFacts, task: Task) -> None:
     wanted, found = (who_plays(kinds) for kinds in (look.kinds, env.kinds))
     if wanted != found:
         raise SpaceMismatchError(

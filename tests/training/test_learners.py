@@ -184,11 +184,11 @@ SCRIPT = """
 import sys
 from marl.training.trainer import Trainer
 from tests.training.test_learners import keys
-from marl.training.loop import run_to_the_end
+from marl.training.loop import run_until_stopped
 trainer = Trainer("ppo", config={**keys("ppo", 2), "checkpoint_freq": 0}, directory=sys.argv[1])
 with trainer:
     print(*[p.pid for p in __import__("psutil").Process().children(recursive=True)], flush=True)
-    print(run_to_the_end(trainer).interrupted)
+    print(run_until_stopped(trainer).interrupted)
 """
 
 

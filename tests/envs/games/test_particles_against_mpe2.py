@@ -45,14 +45,12 @@ class Pair:
         self.running = list(range(LANES))
         for env_id, env in enumerate(self.envs):
             env.reset(seed=100 * self.seed + env_id)
-            batched_env = env.unwrapped.env
-            for body in batched_env.entities:
+            physics = env.unwrapped.world
+            for body in physics.entities:
                 body.state.p_pos *= self.scale
-            goal = getattr(batched_env.agents[0], "_goal_b", None)
-            extra = {} if goal is None else {"goal": batched_env.landmarks.index(goal)}
-            agents, landmarks = (
-                [b.state.p_pos for b in bodies] for bodies in (batched_env.agents, batched_env.landmarks)
-            )
+            goal = getattr(physics.agents[0], "_goal_b", None)
+            extra = {} if goal is None else {"goal": physics.landmarks.index(goal)}
+            agents, landmarks = ([b.state.p_pos for b in bodies] for bodies in (physics.agents, physics.landmarks))
             frame = self.fast.place(env_id, agents, landmarks, **extra)
         observe = [env.unwrapped.observe for env in self.envs]
         self.compare_sights(frame, {env_id: {a: observe[env_id](a) for a in self.agents} for env_id in range(LANES)})
@@ -199,7 +197,7 @@ def test_a_stage_of_tag_is_the_original_with_slower_agents_from_the_next_episode
     # mpe2 1.1.1 never leaves stage 0 (its set_curriculum_stage has no effect), so its agents are changed by hand.
     pair.start()
     for env in pair.envs:
-        prey = env.unwrapped.env.agents[-1]
+        prey = env.unwrapped.world.agents[-1]
         prey.max_speed, prey.accel = 1.3 * share, 4.0 * share
     pair.play()
 
@@ -214,9 +212,7 @@ def test_stage_one_of_spread_is_the_original_without_a_curriculum() -> None:
 
 
 def episode_starts(batched_env: BatchedEnv, count: int) -> Array:
-    return np.concatenate(
-        [batched_env.reset(np.arange(LANES), LANES * i + np.arange(LANES)).state for i in range(count)]
-    )
+    return np.concatenate([batched_env.reset(np.arange(LANES), LANES * i + np.arange(LANES)).state for i in range(count)])
 
 
 @pytest.mark.parametrize("game", ORIGINALS)
