@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marl.errors import ConfigError, StorageError, UserError
-from marl.old_names import with_current_names
 from marl.runs.checkpoint import (
     BEST,
     checkpoint_name,
@@ -232,7 +231,7 @@ class Store:
         """Load everything; the trainer must have been built from the same scenario."""
         folder, trainer = find_resumable(path), self.trainer
         run = read_part(folder, "run")
-        check_same(folder, with_current_names(run["scenario"]), describe(trainer.scenario))
+        check_same(folder, run["scenario"], describe(trainer.scenario))
         # All is read before anything changes.
         saved = {name: read_part(folder, name) for name in MORE_PARTS if has_part(folder, name)}
         with put_to_use(folder, "policies"):

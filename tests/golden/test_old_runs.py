@@ -22,6 +22,7 @@ from marl.play.export import export_checkpoint
 from marl.play.playback import RolloutOptions, play
 from marl.runs.checkpoint import find_checkpoint, read_part
 from marl.runs.saved import SavedRun
+from marl.scenario.load import compose
 
 OLD = Path(__file__).parent / "old_runs"
 EXPECTED = json.loads((OLD / "expected.json").read_text(encoding="utf-8"))
@@ -75,6 +76,15 @@ def test_an_old_recording_is_learned_from() -> None:
     with Trainer("bc", env="matrix_game", config=config) as trainer:
         trainer.train()
         check_weights(trainer.get_weights(), EXPECTED["recorded"]["resumed"])
+
+
+@pytest.mark.parametrize("module", ["fleeing", "scripted_prey"])
+def test_an_old_run_goes_on_from_a_scenario_with_old_or_new_names(module: str) -> None:
+    raw = read_part(find_checkpoint(OLD / "tag"), "run")["scenario"]
+    raw["multiagent"]["policies"]["prey"]["scripted"] = f"marl.envs.games.particles.{module}:flee"
+    with Trainer(scenario=compose(raw, "tag"), fresh=False) as trainer:
+        trainer.restore(OLD / "tag")
+        assert trainer.iteration == 2
 
 
 def test_names_of_moved_modules_in_an_old_checkpoint_are_told_and_written_anew(
