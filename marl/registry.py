@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from marl.errors import ConfigError, UnknownNameError, did_you_mean, let_through
+from marl.old_names import up_to_date
 from marl.trust import Sort, check_found, check_module, check_name, is_marl
 from marl.trust import only_modules as only_modules
 
@@ -72,8 +73,10 @@ class Registry(Generic[T]):
 def load_object(name: str, sort: Sort) -> object:
     """The object behind ``package.module:name``; modules in the working directory are found as well.
 
-    A name out of a file has to stand for a thing of the ``sort``, see ``marl.trust``; nothing of it is called before.
+    A name out of a file has to stand for a thing of the ``sort``, see ``marl.trust``; nothing of it is called before. Where
+    something of marl was moved, its old name stands for the new one, which is the one that is checked.
     """
+    name = up_to_date(name)
     module_name, _, attribute = name.partition(":")
     what = f"{sort.what} {name!r}"
     if not attribute:
@@ -92,6 +95,7 @@ def load_object(name: str, sort: Sort) -> object:
 
 def import_module(module_name: str, what: str) -> object:
     """Import a module, also from the working directory; a missing or forbidden one is a ``ConfigError``."""
+    module_name = up_to_date(module_name)
     check_module(module_name, what)
     return _imported(module_name, what)
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
@@ -43,6 +43,9 @@ from marl.cli.options import (
 from marl.errors import ConfigError, StorageError, UserError, printable
 from marl.failures import machine_failure
 from marl.trust import Trust, under, words_of
+
+if TYPE_CHECKING:
+    from marl.runs.saved import SavedRun
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +91,7 @@ def run(
     if resume is not None and seeds is not None:
         raise ConfigError("--resume goes on with one run, so it cannot be given with --seeds.")
     output, more = output_of(as_json, quiet), read_json(config)
-    resume = _checkpoint_of(resume)
+    saved = _opened(resume)  # once, as every file is compared with its hash
     options = given(
         num_workers=num_workers, ray_num_cpus=num_cpus, seed=seed, checkpoint_freq=checkpoint_freq,
         keep_checkpoints=keep_checkpoints, log_level=log_level_of(verbose),
@@ -97,30 +100,32 @@ def run(
     trust = Trust(frozenset(allow or []), frozenset(words_of([value for _, value in given_values(sets or [], more)])))
     codes = []
     for index, one_seed in enumerate(parse_seeds(seeds) if seeds is not None else [None]):
-        raw = raw_scenario(file, resume, sets or [], more, {**options, **given(seed=one_seed)})
-        codes.append(execute(raw, stops, local_dir, resume, as_test, trust if file is None else None, index, output))
+        raw = raw_scenario(file, saved, sets or [], more, {**options, **given(seed=one_seed)})
+        folder = None if saved is None else saved.folder
+        codes.append(execute(raw, stops, local_dir, folder, as_test, trust if file is None else None, index, output))
         if codes[-1] == 130:
             break
     raise typer.Exit(max(codes))
 
 
-def _checkpoint_of(resume: Path | None) -> Path | None:
-    """The checkpoint to go on from; looked for once, as every file is compared with its hash."""
+def _opened(resume: Path | None) -> SavedRun | None:
+    """The run to go on with, at the checkpoint from which it can."""
     if resume is None:
         return None
-    from marl.runs.resume import find_resumable
+    from marl.runs.resume import TO_RESUME
+    from marl.runs.saved import SavedRun
 
-    return find_resumable(resume)
+    return SavedRun.open(resume, need=TO_RESUME)
 
 
 def raw_scenario(
     file: Path | None,
-    resume: Path | None,
+    saved: SavedRun | None,
     sets: list[str],
     config: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The scenario as a dict: of the file, or of the checkpoint folder to resume, or empty; changed by ``--config``, then by
+    """The scenario as a dict: of the file, or of the run to resume, or empty; changed by ``--config``, then by
     ``--set``, then by options for single keys."""
     from marl.scenario.load import apply, read_yaml
 
@@ -128,11 +133,11 @@ def raw_scenario(
     if file is not None:
         raw = read_yaml(file)
         raw.setdefault("name", file.stem)
-    elif resume is not None:
-        from marl.runs.saved import check_given_again, stored_scenario
+    elif saved is not None:
+        from marl.runs.saved import check_given_again
 
-        raw = stored_scenario(resume)
-        check_given_again(raw, [key for key, _ in given_values(sets, config)], resume)
+        raw = dict(saved.scenario)
+        check_given_again(raw, [key for key, _ in given_values(sets, config)], saved.folder)
     for key, value in given_values(sets, config, options):
         apply(raw, key, value)
     return raw

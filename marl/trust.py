@@ -18,6 +18,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from marl.errors import ConfigError, printable
+from marl.old_names import current_name
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,6 +36,10 @@ class Trust:
 
     def allows(self, module: str) -> bool:
         return any(module == name or module.startswith(name + ".") for name in self.modules)
+
+    def said(self, name: str) -> bool:
+        """Whether the user typed this name himself, be it as it was called before."""
+        return name in self.words or any(current_name(word) == name for word in self.words)
 
 
 _trust: ContextVar[Trust | None] = ContextVar("trust", default=None)  # None: the user wrote everything himself
@@ -133,7 +138,7 @@ def words_of(value: object) -> Iterator[str]:
 def check_name(name: str, module: str, sort: Sort) -> None:
     """Before the module of a name is imported: its form, and whether it may be imported at all."""
     trust = current()
-    if trust is None or name in trust.words:
+    if trust is None or trust.said(name):
         return
     if not _FORM.fullmatch(name):
         raise ConfigError(
@@ -161,7 +166,7 @@ def check_module(module: str, what: str) -> None:
 def check_found(name: str, module: str, found: object, sort: Sort) -> None:
     """Before anybody calls what a name stands for: it is of the right sort and at home where the name says."""
     trust = current()
-    if trust is None or name in trust.words:
+    if trust is None or trust.said(name):
         return
     home = getattr(found, "__module__", None)
     fits = sort.fits(found)

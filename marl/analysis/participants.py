@@ -22,9 +22,8 @@ from marl.mappers.mapper import Mapper
 from marl.policies.mixture import MEMBER
 from marl.populations.members import Member, build
 from marl.registry import only_modules
-from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
-from marl.runs.saved import stored_scenario, without_places
-from marl.scenario.describe import can_be_replayed, to_plain
+from marl.runs.saved import SavedRun
+from marl.scenario.describe import to_plain
 from marl.scenario.env import env_name
 from marl.scenario.load import compose
 from marl.scenario.resolve import Setup, resolve
@@ -112,28 +111,35 @@ def read_entrants(names: Sequence[str | Path], env: Env, allow: frozenset[str]) 
             f"cross-play needs somebody who plays: checkpoints, run directories, or {', '.join(BUILT_IN)}."
         )
     sources = {name: source_of(name) for name in given if name not in BUILT_IN}
-    folders = {name: find_checkpoint(Path(path), TO_PLAY) for name, (path, _) in sources.items()}
+    runs = {name: _open(path, env, allow) for name, (path, _) in sources.items()}
     _check_once(
-        [(str(real_path(folders[name])), sources[name][1]) if name in folders else (name, None) for name in given]
+        [(str(real_path(runs[name].folder)), sources[name][1]) if name in runs else (name, None) for name in given]
     )
-    labels = dict(zip(folders, short_labels([str(folder) for folder in folders.values()]), strict=True))
-    described = {name: stored_scenario(folder) for name, folder in folders.items()}
-    _check_same_env(described, env)
+    labels = dict(zip(runs, short_labels([str(run.folder) for run in runs.values()]), strict=True))
+    _check_same_env({name: run.scenario for name, run in runs.items()}, env)
+    setups = {name: _set_up(run, env) for name, run in runs.items()}
+    base = next(iter(setups.values())) if setups else _bare(env, allow)
     entrants: list[Participant] = []
-    with only_modules(allow, words_of([env.env, dict(env.env_config or {})])):
-        setups = {name: _set_up(described[name], env, folders[name]) for name in folders}
-        base = next(iter(setups.values())) if setups else _bare(env)
-        for name in given:
-            if name in BUILT_IN:
-                entrants.append(Participant(name))
-                continue
-            policy = sources[name][1]
-            _check_agents(name, setups[name].task.kinds, base.task.kinds)
-            weights = read_part(folders[name], "policies")
-            label = f"{labels[name]}#{policy}" if policy else labels[name]
-            policy, member = _member_of(folders[name], policy, weights)
-            entrants.append(Participant(label, setups[name], weights, policy, member))
+    for name in given:
+        if name in BUILT_IN:
+            entrants.append(Participant(name))
+            continue
+        policy = sources[name][1]
+        _check_agents(name, setups[name].task.kinds, base.task.kinds)
+        label = f"{labels[name]}#{policy}" if policy else labels[name]
+        policy, member = _member_of(runs[name], policy)
+        entrants.append(Participant(label, setups[name], runs[name].weights, policy, member))
     return entrants, base
+
+
+def _open(path: str, env: Env, allow: frozenset[str]) -> SavedRun:
+    """A run whose own env is played, unless the user gives another."""
+    remedy = "Give the env again: cross_play(..., env=...)." if env.env is None else None
+    return SavedRun.open(path, allow, _words_of(env), remedy=remedy)
+
+
+def _words_of(env: Env) -> list[str]:
+    return list(words_of([env.env, dict(env.env_config or {})]))
 
 
 def source_of(name: str) -> tuple[str, PolicyID | None]:
@@ -147,29 +153,23 @@ def source_of(name: str) -> tuple[str, PolicyID | None]:
     return path, policy or None
 
 
-def _set_up(described: Mapping[str, Any], env: Env, folder: Path) -> Setup:
+def _set_up(run: SavedRun, env: Env) -> Setup:
     """The run of a checkpoint on the env of the cross-play."""
-    evaluation = {**described.get("evaluation", {}), "env": None, "env_config": None}
-    plain = {**without_places(described), "num_workers": 0, "pool": "auto", "evaluation": evaluation}
     if env.env is None:
-        if not can_be_replayed(described):
-            raise CheckpointError(
-                f"{folder} comes from a run that was given Python objects which cannot be found by name. Give the env "
-                "again: cross_play(..., env=...)."
-            )
-        return resolve(compose(plain, str(folder)))
-    changed: dict[str, Any] = {"env": env.env, "env_config": dict(env.env_config or {}), "wrappers": []}
-    setup = resolve(compose({**plain, **changed}, str(folder)))
-    _check_trained_spaces(plain, setup, folder)
+        return run.setup
+    setup = run.resolve({"env": env.env, "env_config": dict(env.env_config or {}), "wrappers": []})
+    _check_trained_spaces(run, setup)
     return setup
 
 
-def _bare(env: Env) -> Setup:
+def _bare(env: Env, allow: frozenset[str]) -> Setup:
     if env.env is None:
         raise ConfigError(
             f"only {', '.join(BUILT_IN)} takes part, so there is no env. Add a checkpoint, or give --env."
         )
-    return resolve(compose({"env": env.env, "env_config": dict(env.env_config or {}), "algo": "ppo"}, "cross-play"))
+    raw = {"env": env.env, "env_config": dict(env.env_config or {}), "algo": "ppo"}
+    with only_modules(allow, _words_of(env)):
+        return resolve(compose(raw, "cross-play"))
 
 
 # -- checks --------------------------------------------------------------------------------------------------------
@@ -217,42 +217,35 @@ def _told(kinds: Sequence[AgentType]) -> str:
     return "; ".join(f"{', '.join(kind.agents)} ({kind.observation_space}, {kind.action_space})" for kind in kinds)
 
 
-def _check_trained_spaces(plain: Mapping[str, Any], setup: Setup, folder: Path) -> None:
+def _check_trained_spaces(run: SavedRun, setup: Setup) -> None:
     """On another env the spaces have to be those of training, as far as that env can still be built."""
     try:
-        trained = resolve(compose(plain, str(folder)))
+        trained = run.setup
     except UserError:
         return  # its env is gone; the shapes of the weights are checked anyway
     for name, spec in trained.policies.items():
         mine, theirs = trained.task.kinds[spec.kind], setup.task.kinds[setup.policies[name].kind]
         if (mine.observation_space, mine.action_space) != (theirs.observation_space, theirs.action_space):
             raise SpaceMismatchError(
-                f"{folder}: policy {name!r} was trained on {mine.observation_space}, {mine.action_space}, but "
+                f"{run.folder}: policy {name!r} was trained on {mine.observation_space}, {mine.action_space}, but "
                 f"{env_name(setup.rollout.env)!r} has {theirs.observation_space}, {theirs.action_space} there. Choose an env "
                 "with equal spaces."
             )
 
 
-def _check_policy(folder: Path, policy: PolicyID | None, weights: Mapping[PolicyID, Any]) -> None:
-    if policy is not None and policy not in weights:
-        raise CheckpointError(
-            f"{folder} has no policy {policy!r}. It has {', '.join(weights)}.{did_you_mean(policy, weights)}"
-        )
-
-
-def _member_of(
-    folder: Path, policy: PolicyID | None, weights: Mapping[PolicyID, Any]
-) -> tuple[PolicyID | None, int | None]:
+def _member_of(run: SavedRun, policy: PolicyID | None) -> tuple[PolicyID | None, int | None]:
     """The policy after '#' and, for ``main.answer/3``, the number of a mixture's member."""
-    mixture, slash, number = (policy or "").rpartition("/")
-    if policy in weights or not slash:
-        _check_policy(folder, policy, weights)
+    if policy is None:
+        return None, None
+    mixture, slash, number = policy.rpartition("/")
+    if policy in run.weights or not slash:
+        run.check_policy(policy)
         return policy, None
-    _check_policy(folder, mixture, weights)
-    count = len(weights[mixture].get("chances", ()))
+    run.check_policy(mixture)
+    count = len(run.weights[mixture].get("chances", ()))
     if not number.isdecimal() or int(number) >= count:
         has = f"It has the members 0 to {count - 1}." if count else "It is one policy, not a mixture."
-        raise CheckpointError(f"{folder}: policy {mixture!r} has no member {number!r}. {has}")
+        raise CheckpointError(f"{run.folder}: policy {mixture!r} has no member {number!r}. {has}")
     return mixture, int(number)
 
 

@@ -95,7 +95,8 @@ def method_behind(env: Any, verb: str) -> Callable[..., Any] | None:
             return look(verb)  # type: ignore[no-any-return]
         except AttributeError:
             return None
-    for place in (env, getattr(env, "unwrapped", None), getattr(getattr(env, "unwrapped", None), "world", None)):
+    inside = getattr(env, "unwrapped", None)
+    for place in (env, inside, getattr(inside, "exported", None)):  # the last: an env of ours as PettingZoo's
         found = getattr(place, verb, None)
         if callable(found):
             return found  # type: ignore[no-any-return]

@@ -28,13 +28,11 @@ from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, Scr
 from marl.policies.policy import Policy
 from marl.registry import only_modules
 from marl.rollout.config import RolloutConfig
-from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
-from marl.runs.saved import check_texts, stored_scenario, with_env_again
+from marl.runs.saved import SavedRun, check_texts, with_env_again
 from marl.runs.weights import check_weights, set_weights
 from marl.scenario.describe import can_be_replayed, to_plain
 from marl.scenario.env import env_name
-from marl.scenario.load import compose
-from marl.scenario.resolve import Setup, resolve
+from marl.scenario.resolve import Setup
 from marl.storage import write_atomically
 from marl.trust import words_of
 
@@ -235,16 +233,11 @@ def export_checkpoint(
 
     ``changes`` give keys of its env again, ``{"env_config.filename": PATH}``: places in a file are not followed.
     """
-    checkpoint = find_checkpoint(path, TO_PLAY)
-    raw = with_env_again(stored_scenario(checkpoint), changes or {})
-    if not can_be_replayed(raw):
-        raise CheckpointError(
-            f"{checkpoint} comes from a run that was given Python objects which cannot be found by name. Build the trainer as "
-            "before, restore it, and call trainer.export_model(DIR)."
-        )
-    with only_modules(allow, words_of(changes)):
-        setup = resolve(compose({**raw, "num_workers": 0, "pool": "auto"}, str(checkpoint)))
-        return export_policies(folder, setup, read_part(checkpoint, "policies"), names)
+    remedy = "Build the trainer as before, restore it, and call trainer.export_model(DIR)."
+    run = SavedRun.open(path, allow, words_of(changes), remedy=remedy)
+    setup = run.resolve(with_env_again(run.to_play(), changes or {}))
+    with run.trusted():
+        return export_policies(folder, setup, run.weights, names)
 
 
 def read_weights_for(

@@ -15,23 +15,18 @@ from marl.data.episode import EpisodeStats
 from marl.data.task import AgentID, Task
 from marl.envs.batched import StepOutput
 from marl.envs.registry import make_batched_env
-from marl.errors import CheckpointError, ConfigError
+from marl.errors import ConfigError
 from marl.mappers.mapper import Mapper, UserFunction
 from marl.offline.recording import Recorder
 from marl.play.policy_sources import Cast, Recast, cast
 from marl.play.return_summary import Tally, episode_line
 from marl.play.video import Screen, Video, check_screen, picture_by, picture_of
-from marl.policies.build import build_policies
-from marl.registry import only_modules
 from marl.rollout.env_runner import Actions, EnvRunner
 from marl.rollout.rollout_buffer import RolloutBuffer
-from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
-from marl.runs.saved import stored_scenario, without_places
-from marl.runs.weights import set_weights
+from marl.runs.saved import SavedRun
 from marl.scenario.config import ALL_ALGO_KEYS, TOP_KEYS
-from marl.scenario.describe import can_be_replayed
-from marl.scenario.load import apply, compose, parse_set, section_of
-from marl.scenario.resolve import Setup, resolve
+from marl.scenario.load import apply, parse_set, section_of
+from marl.scenario.resolve import Setup
 from marl.scenario.routing import candidates, example_agent
 from marl.trust import words_of
 
@@ -65,9 +60,8 @@ class Changes:
     sets: Sequence[str] = ()  # key=value
     policies: Mapping[str, str] = field(default_factory=dict)  # see policy_sources.py
 
-    def applied(self, described: Mapping[str, Any]) -> dict[str, Any]:
-        raw = {**without_places(described), "num_workers": 0, "pool": "auto"}
-        raw["evaluation"] = {**(raw.get("evaluation") or {}), "env": None, "env_config": None}  # nobody evaluates here
+    def applied(self, to_play: Mapping[str, Any]) -> dict[str, Any]:
+        raw = dict(to_play)
         if self.env is not None:
             raw |= {"env": self.env, "env_config": dict(self.env_config), "wrappers": []}
         elif self.env_config:
@@ -159,7 +153,7 @@ def play(
 ) -> list[Tally]:
     """Play, tell each episode by ``say`` as it ends, and give what was earned in each way of playing."""
     picturing = wishes.render or wishes.video is not None
-    player = load_player(find_checkpoint(path, TO_PLAY), allow, changes, RGB if picturing else None)
+    player = load_player(path, allow, changes, RGB if picturing else None)
     with ExitStack() as ending:
         ending.callback(player.env.close)
         watchers = _watchers(player, wishes, say, ending)
@@ -281,29 +275,15 @@ class Notes:
 
 
 def load_player(
-    folder: Path, allow: frozenset[str], changes: Changes = NOTHING, render_mode: str | None = None
+    path: Path, allow: frozenset[str], changes: Changes = NOTHING, render_mode: str | None = None
 ) -> EnvRunner:
-    """One copy of the checkpoint's env with its policies; names may only point to built-in or allowed modules."""
-    described = stored_scenario(folder)
-    weights = read_part(folder, "policies")
-    raw = changes.applied(described)
-    if not can_be_replayed(raw):
-        raise CheckpointError(
-            f"{folder} comes from a run that was given Python objects which cannot be found by name. Name them again: --env "
-            "package.module:Class, --set multiagent.policy_mapping_fn=..."
-        )
-    with only_modules(allow, changes.words):
-        setup = resolve(compose(raw, str(folder)))
-        policies = build_policies(setup.policies, setup.task.kinds)
-        for name, policy in policies.items():
-            if name in changes.policies:
-                continue
-            if name not in weights:
-                raise CheckpointError(
-                    f"{folder} has no policy {name!r}; it has {', '.join(weights)}. Say where it comes from: --policy "
-                    f"{name}=PATH."
-                )
-            set_weights(policy, weights[name], f"{folder}, policy {name!r}")
+    """One copy of a run's env with its policies; names may only point to built-in or allowed modules."""
+    remedy = "Name them again: --env package.module:Class, --set multiagent.policy_mapping_fn=..."
+    run = SavedRun.open(path, allow, changes.words, remedy=remedy)
+    setup = run.resolve(changes.applied(run.to_play()))
+    own = [name for name in setup.policies if name not in changes.policies]
+    policies = run.policies(setup, own, "Say where it comes from: --policy {name}=PATH.")
+    with run.trusted():
         playing = cast(setup, policies, changes.policies)
         _check_all_play(playing, setup, changes.policies)
         spec = setup.rollout

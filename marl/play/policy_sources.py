@@ -21,13 +21,11 @@ from marl.policies.build import build_policy
 from marl.policies.config import PolicySpec, ScriptedConfig
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutConfig
-from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
-from marl.runs.saved import stored_scenario, without_places
+from marl.runs.saved import SavedRun
 from marl.runs.weights import set_weights
-from marl.scenario.describe import can_be_replayed
-from marl.scenario.load import compose
-from marl.scenario.resolve import Setup, resolve
+from marl.scenario.resolve import Setup
 from marl.scenario.routing import candidates, example_agent
+from marl.trust import Trust, current
 
 RANDOM = "random"
 UNITS = ("normalize_actions", "clip_actions")
@@ -143,20 +141,19 @@ def _of_run(
     name: str, path: Path, wanted: str, where: str
 ) -> tuple[PolicySpec, AgentType, Mapping[str, Array], RolloutConfig]:
     """A policy of another run: by its own name, the name of the one that it stands in for, or whoever plays the agent."""
-    folder = find_checkpoint(path, TO_PLAY)
-    described = stored_scenario(folder)
-    if not can_be_replayed(described):
+    trust = current() or Trust()  # what holds for the run that is played holds for those that it borrows from
+    run = SavedRun.open(path, trust.modules, trust.words)
+    if not run.can_be_replayed:
         raise CheckpointError(
             f"{where}: its run was given Python objects that cannot be found by name. Export the policy instead, by "
             "trainer.export_model(DIR)."
         )
-    other = resolve(compose({**without_places(described), "num_workers": 0, "pool": "auto"}, str(folder)))
-    weights = read_part(folder, "policies")
+    other, weights = run.setup, run.weights
     chosen = wanted or _likely(name, list(weights), other)
     if chosen not in weights:
         raise CheckpointError(
-            f"{where}: {folder} has no policy {chosen!r}. It has {', '.join(weights)}.{did_you_mean(chosen, weights)} Name "
-            f"one: --policy {name}={path}#ID."
+            f"{where}: {run.folder} has no policy {chosen!r}. It has {', '.join(weights)}.{did_you_mean(chosen, weights)} "
+            f"Name one: --policy {name}={path}#ID."
         )
     spec = other.policies[chosen]
     return spec, other.task.kinds[spec.kind], weights[chosen], other.rollout.config

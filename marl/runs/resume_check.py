@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import CheckpointError
+from marl.old_names import with_current_names
 from marl.scenario.describe import can_be_replayed
 
 FREE = frozenset(
@@ -26,7 +27,8 @@ FREE = frozenset(
 
 
 def check_same(folder: Path, saved: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    """Refuse to go on where a key changed that the saved state depends on."""
+    """Refuse to go on where a key changed that the saved state depends on; a new name for the same thing is no change."""
+    saved, here = with_current_names(saved), with_current_names(here)
     changed = [key for key in _differences(saved, here) if key not in FREE and key.split(".")[0] not in FREE]
     if changed:
         shown = ", ".join(f"{key} ({_at(saved, key)!r} -> {_at(here, key)!r})" for key in changed[:4])

@@ -1,7 +1,7 @@
-"""The scenario in a checkpoint, which may come from a stranger: read, and followed only as far as it is safe.
+"""A run as it lies on the disk, which may come from a stranger: read, and followed only as far as it is safe.
 
-Names in it are a matter of ``marl.trust``. Places, that is paths and hosts, are not followed at all: to look at policies
-nobody needs them, and who goes on with a run gives them again.
+Names in its scenario are a matter of ``marl.trust``. Places, that is paths and hosts, are not followed at all: playing
+policies needs none of them, and who goes on with a run gives them again.
 """
 
 from __future__ import annotations
@@ -10,16 +10,27 @@ import json
 import os
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from marl.data.task import Array, PolicyID
 from marl.envs.adapters.permits import places_given
-from marl.errors import CheckpointError, ConfigError, printable
+from marl.errors import CheckpointError, ConfigError, did_you_mean, printable
 from marl.inputs import real_path
+from marl.old_names import with_current_names
+from marl.policies.build import build_policies
+from marl.policies.policy import Policy
 from marl.registry import used_packages
-from marl.runs.checkpoint import read_part
-from marl.scenario.load import apply
-from marl.trust import current
+from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
+from marl.runs.resume import TO_RESUME, find_resumable
+from marl.runs.weights import set_weights
+from marl.scenario.config import Scenario
+from marl.scenario.describe import can_be_replayed
+from marl.scenario.load import apply, compose
+from marl.scenario.resolve import Setup, resolve
+from marl.trust import current, only_modules
 
 PLACES = {
     "address": "the Ray cluster that it joins",
@@ -31,14 +42,128 @@ PLACES_OF_NEW_RUNS = {**PLACES, "load": "the checkpoints that its policies start
 """Only a run that begins follows ``load``: one that is resumed has weights of its own."""
 
 
+class SavedRun:
+    """A run, opened at one checkpoint: nothing in its files is called that the user did not allow.
+
+    ``words`` are texts that he gave himself in the same command (see ``Trust``). ``remedy`` says what helps where the run was
+    given Python objects that cannot be found by name; without it, such a run is not refused here.
+    """
+
+    def __init__(
+        self, folder: Path, allow: Collection[str] = (), words: Iterable[str] = (), remedy: str | None = None
+    ) -> None:
+        self.folder = folder
+        self._allow, self._words, self._remedy = frozenset(allow), frozenset(words), remedy
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        allow: Collection[str] = (),
+        words: Iterable[str] = (),
+        need: Collection[str] = TO_PLAY,
+        remedy: str | None = None,
+    ) -> SavedRun:
+        """The newest checkpoint of a run, or the one that is named, whose parts in ``need`` are undamaged.
+
+        ``TO_PLAY`` is enough for everything but training; ``TO_RESUME`` asks for all that training needs.
+        """
+        resuming = set(TO_RESUME) <= set(need)
+        folder = find_resumable(Path(path)) if resuming else find_checkpoint(Path(path), need)
+        return cls(folder, allow, words, remedy)
+
+    @property
+    def directory(self) -> Path | None:
+        """The run directory, if the checkpoint lies in one."""
+        return directory_of(self.folder)
+
+    @cached_property
+    def scenario(self) -> dict[str, Any]:
+        """As it was stored, with the names that things have today, and nothing that could upset a terminal."""
+        return stored_scenario(self.folder)
+
+    @cached_property
+    def weights(self) -> dict[PolicyID, dict[str, Array]]:
+        """What each policy has learned."""
+        weights: dict[PolicyID, dict[str, Array]] = read_part(self.folder, "policies")
+        return weights
+
+    @property
+    def can_be_replayed(self) -> bool:
+        """Whether its files alone are enough to build it again."""
+        return can_be_replayed(self.scenario)
+
+    def to_play(self) -> dict[str, Any]:
+        """The scenario for playing alone: in this process, without places, and without the env of evaluations."""
+        evaluation = {**(self.scenario.get("evaluation") or {}), "env": None, "env_config": None}
+        return {**without_places(self.scenario), "num_workers": 0, "pool": "auto", "evaluation": evaluation}
+
+    def trusted(self) -> AbstractContextManager[None]:
+        """Around all that follows names in the files."""
+        return only_modules(self._allow, self._words)
+
+    def compose(self, raw: Mapping[str, Any]) -> Scenario:
+        """A scenario that was made of this run's; refused where Python objects are left in it that no name finds."""
+        if self._remedy is not None and not can_be_replayed(raw):
+            told = f"{self.folder} comes from a run that was given Python objects which cannot be found by name."
+            raise CheckpointError(f"{told} {self._remedy}".rstrip())
+        with self.trusted():
+            return compose(raw, str(self.folder))
+
+    def resolve(self, changes: Mapping[str, Any] | None = None) -> Setup:
+        """Env, policies and mapping of the run as ``to_play`` has it; ``changes`` are keys with other values."""
+        scenario = self.compose({**self.to_play(), **(changes or {})})
+        with self.trusted():
+            return resolve(scenario)
+
+    @cached_property
+    def setup(self) -> Setup:
+        """The run in its own env."""
+        return self.resolve()
+
+    def policy(self, name: PolicyID) -> Policy:
+        """One policy with what it has learned, ready to play."""
+        self.check_policy(name)
+        return self.policies(self.setup, [name])[name]
+
+    def policies(
+        self, setup: Setup, names: Iterable[PolicyID] | None = None, remedy: str = ""
+    ) -> dict[PolicyID, Policy]:
+        """The policies of a setup of this run with their weights; of others than ``names`` the weights are left as they are.
+
+        All are built, because policies may share layers.
+        """
+        with self.trusted():
+            policies = build_policies(setup.policies, setup.task.kinds)
+        for name in policies if names is None else names:
+            if name not in self.weights:
+                told = f"{self.folder} has no policy {name!r}; it has {', '.join(self.weights)}."
+                raise CheckpointError(f"{told} {remedy.format(name=name)}".rstrip())
+            set_weights(policies[name], self.weights[name], f"{self.folder}, policy {name!r}")
+        return policies
+
+    def check_policy(self, name: PolicyID) -> None:
+        """Refuse the name of a policy that the run does not have."""
+        if name not in self.weights:
+            raise CheckpointError(
+                f"{self.folder} has no policy {name!r}. It has {', '.join(self.weights)}.{did_you_mean(name, self.weights)}"
+            )
+
+
+def directory_of(checkpoint: Path) -> Path | None:
+    """The run directory of a checkpoint folder, if it lies in one."""
+    return checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else None
+
+
 def stored_scenario(folder: Path) -> dict[str, Any]:
-    """The scenario of a checkpoint's run, with nothing in it that could upset a terminal."""
+    """The scenario of a checkpoint's run, see ``SavedRun.scenario``."""
     run = read_part(folder, "run")
     scenario = run.get("scenario") if isinstance(run, dict) else None
     if not isinstance(scenario, dict) or not isinstance(scenario.get("env"), str):
         raise CheckpointError(f"{folder} is damaged: its part 'run' holds no scenario. Take another checkpoint.")
     check_texts(scenario, f"{folder}, scenario")
-    return scenario
+    current_names: dict[str, Any] = with_current_names(scenario)
+    return current_names
 
 
 def check_texts(value: object, where: str) -> None:
@@ -80,13 +205,9 @@ def without_places(described: Mapping[str, Any]) -> dict[str, Any]:
     return {**described, "load": {}, "output_format": "npz", **dict.fromkeys(PLACES)}
 
 
-def with_env_again(described: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """``without_places``, and with what the user says of the env again: ``{"env_config.filename": PATH}``.
-
-    The env of evaluations is left out: who looks at policies does not evaluate.
-    """
-    raw = without_places(described)
-    raw["evaluation"] = {**(raw.get("evaluation") or {}), "env": None, "env_config": None}
+def with_env_again(to_play: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The scenario with what the user says of the env again: ``{"env_config.filename": PATH}``."""
+    raw = dict(to_play)
     for key, value in changes.items():
         if key.split(".")[0] not in ("env", "env_config"):
             raise ConfigError(f"--set {key}=... changes nothing here. What counts: env, env_config.KEY. Drop it.")

@@ -9,8 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marl.errors import CheckpointError, ConfigError, LoggerError, StorageError, UserError
-from marl.registry import only_modules
+from marl.errors import ConfigError, LoggerError, StorageError, UserError
 from marl.runs.checkpoint import (
     BEST,
     checkpoint_name,
@@ -25,12 +24,11 @@ from marl.runs.files import RunFiles, new_run_directory, run_name
 from marl.runs.lock import RunLock, take_lock
 from marl.runs.loggers import RunLoggers
 from marl.runs.restoring import put_to_use
-from marl.runs.resume import find_resumable, holds_a_run, keep_as_numbered, leave_future, strip_older
+from marl.runs.resume import TO_RESUME, find_resumable, holds_a_run, keep_as_numbered, leave_future, strip_older
 from marl.runs.resume_check import check_same
-from marl.runs.saved import check_given_again, stored_scenario
+from marl.runs.saved import SavedRun, check_given_again
 from marl.runs.weights import set_weights
 from marl.scenario.describe import can_be_replayed, describe
-from marl.scenario.load import compose
 from marl.storage import make_folder
 from marl.training.sources import load_source_state, source_state
 from marl.trust import words_of
@@ -281,17 +279,15 @@ class Store:
     @staticmethod
     def rebuild(cls: type[Trainer], path: Path, allow: frozenset[str], changes: Mapping[str, Any]) -> Trainer:
         """A trainer from a checkpoint alone; names in it may only point to built-in things and allowed modules."""
-        folder = find_resumable(path)
-        described = stored_scenario(folder)
-        check_given_again(described, changes, folder, in_python=True)
-        if not can_be_replayed({**described, **changes}):
-            raise CheckpointError(
-                f"{folder} comes from a run that was given Python objects which cannot be found by name. Build the "
-                "trainer as before and call restore, or give them again: Trainer.from_checkpoint(path, env=...)."
-            )
-        with only_modules(allow, words_of(changes)):
-            trainer = cls(scenario=compose({**described, **changes}, str(folder)), fresh=False)
-            trainer.restore(folder)
+        remedy = (
+            "Build the trainer as before and call restore, or give them again: Trainer.from_checkpoint(path, env=...)."
+        )
+        run = SavedRun.open(path, allow, words_of(changes), need=TO_RESUME, remedy=remedy)
+        check_given_again(run.scenario, changes, run.folder, in_python=True)
+        scenario = run.compose({**run.scenario, **changes})
+        with run.trusted():
+            trainer = cls(scenario=scenario, fresh=False)
+            trainer.restore(run.folder)
         return trainer
 
     def close(self) -> None:

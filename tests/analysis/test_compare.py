@@ -375,3 +375,12 @@ def test_the_command_prints_table_verdict_and_picture(scenarios: list[str], tmp_
     other = CliRunner().invoke(app, [*arguments, "--metric", "episode_len_mean"])
     assert "holds another comparison: by what evaluations are judged by" in str(other.exception)
     assert json.loads((tmp_path / "out" / "compare.json").read_text()) == kept
+
+
+def test_runs_before_and_after_a_module_was_moved_are_runs_of_one_scenario(tmp_path: Path) -> None:
+    for seed, env in enumerate(["marl.training.signs:Signs", "marl.testing.sign_env:Signs"]):
+        directory = tmp_path / f"run_{seed}"
+        directory.mkdir()
+        (directory / "params.json").write_text(json.dumps({**PARAMS, "env": env, "seed": seed}))
+        (directory / "result.json").write_text(json.dumps({"training_iteration": 1, "timesteps_total": 8}) + "\n")
+    assert [found.params["env"] for found in read_entrant("both", tmp_path).runs] == ["marl.testing.sign_env:Signs"] * 2

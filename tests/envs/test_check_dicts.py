@@ -11,6 +11,7 @@ from gymnasium import spaces
 from pettingzoo.classic import tictactoe_v3
 
 import marl
+from marl.envs.adapters.pettingzoo import from_pettingzoo
 from marl.envs.check import examine
 from tests.envs import bad_envs as bad
 from tests.envs import forgetful_envs as forgetful
@@ -132,7 +133,7 @@ def test_a_list_that_contradicts_reset_is_an_error_and_a_reset_without_options_i
 def test_a_crash_names_the_step_the_line_and_the_actions() -> None:
     (problem,) = marl.check_env(bad.Crash)
     assert problem.text.startswith("step 3: step raised ZeroDivisionError")
-    assert "bad_worlds.py:" in problem.text
+    assert "bad_envs.py:" in problem.text
     assert "in spoil: return result if self.t < 3 else 1 // 0" in problem.text
     assert "The actions were {'a_0':" in problem.text
 
@@ -221,3 +222,11 @@ def test_no_more_is_played_than_was_asked_for() -> None:
     for steps, episodes, played in ((20, 10, 20), (1000, 2, 16)):
         report = examine(bad.Sound, steps=steps, episodes=episodes)
         assert report.as_json()["random_play"]["steps"] == played
+
+
+@pytest.mark.parametrize(
+    ("turns", "api"), [(None, "Gymnasium"), (False, "PettingZoo, parallel"), (True, "PettingZoo, turn-based")]
+)
+def test_the_report_says_in_which_api_an_env_is_written(turns: bool | None, api: str) -> None:
+    env: Any = "CartPole-v1" if turns is None else from_pettingzoo(marl.to_pettingzoo("two_step_game", turns))
+    assert examine(env, episodes=1, steps=20).as_json()["world"]["api"] == api

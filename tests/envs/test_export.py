@@ -198,7 +198,7 @@ def test_a_seed_decides_the_episodes_after_it_too() -> None:
 def test_render_modes_are_kept_or_refused() -> None:
     env = to_pettingzoo("two_step_game", render_mode="ansi")
     env.reset(seed=0)
-    assert env.render() == env.env.render()
+    assert env.render() == env.exported.render()
     assert env.render_mode in env.metadata["render_modes"]
     assert str(env) == env.metadata["name"] == "two_step_game"
     wrong = to_pettingzoo("two_step_game", render_mode="rgb_array")
@@ -219,7 +219,7 @@ def test_closing_an_export_closes_the_env(turns: bool) -> None:
 
     env = to_pettingzoo(Closes, turns)
     env.close()
-    assert env.env.env.closed
+    assert env.exported.env.closed
 
 
 # -- SuperSuit -------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from gymnasium import spaces
 
 import marl
+from marl.envs.adapters.pettingzoo import from_pettingzoo
 from marl.envs.registry import make_batched_env
 from marl.rollout.ray_pool import RayPool
 from marl.rollout.worker import RolloutWorker
@@ -262,3 +263,11 @@ def test_a_replaced_worker_is_not_told_what_was_told_before_its_newest_state() -
         trainer.train()  # whose episodes begin with task 7
         ray.kill(workers.actors[1])
         assert workers.foreach_env(lambda env: env.task) == [[7, 7]]
+
+
+@pytest.mark.parametrize("turns", [False, True])
+def test_an_env_that_was_exported_to_pettingzoo_can_be_told(turns: bool) -> None:
+    exported = marl.to_pettingzoo(Taught, turns)
+    back = from_pettingzoo(exported)
+    back.set_task(3.0)  # type: ignore[attr-defined]
+    assert exported.exported.next_task == 3.0

@@ -18,6 +18,7 @@ from marl.analysis.compare.keys import MOST, Difference, differences, told
 from marl.analysis.report.curves import read_results
 from marl.errors import ConfigError
 from marl.inputs import read_json, real_path
+from marl.old_names import with_current_names
 from marl.runs.directories import find_runs
 from marl.runs.files import safe_name, to_plain
 from marl.runs.lock import check_unlocked
@@ -57,7 +58,7 @@ def _untrained(scenario: Scenario) -> Run:
 
 def described(scenario: Scenario) -> dict[str, Any]:
     """What ``params.json`` of its run will hold."""
-    found: dict[str, Any] = json.loads(json.dumps(to_plain(describe(scenario))))
+    found: dict[str, Any] = with_current_names(json.loads(json.dumps(to_plain(describe(scenario)))))
     return found
 
 
@@ -220,7 +221,7 @@ def _params(directory: Path) -> dict[str, Any]:
         found = read_json(directory / "params.json")
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return with_current_names(found) if isinstance(found, dict) else {}
 
 
 def different(a: Mapping[str, Any], b: Mapping[str, Any], free: Collection[str] = FREE) -> list[Difference]:

@@ -13,14 +13,12 @@ from marl.errors import CheckpointError, ConfigError
 from marl.runs.checkpoint import (
     TO_PLAY,
     damage_of,
-    find_checkpoint,
     iteration_of,
     meant_by,
     numbered,
-    read_part,
 )
 from marl.runs.damage import tell
-from marl.runs.saved import stored_scenario
+from marl.runs.saved import SavedRun, directory_of
 
 ANSWER = ".answer"
 
@@ -42,7 +40,7 @@ class ReportParticipant:
     @property
     def run(self) -> Path | None:
         """The run directory behind the checkpoint."""
-        return run_of(self.folder) if self.folder is not None else None
+        return directory_of(self.folder) if self.folder is not None else None
 
     @property
     def iteration(self) -> int | None:
@@ -52,11 +50,6 @@ class ReportParticipant:
 
     def as_json(self) -> dict[str, Any]:
         return {"name": self.name, "given": self.given, "label": self.label, "iteration": self.iteration}
-
-
-def run_of(folder: Path) -> Path | None:
-    """The run directory of a checkpoint folder, if it lies in one."""
-    return folder.parent.parent if folder.parent.name == "checkpoints" else None
 
 
 def spelled_out(given: Sequence[str], all_checkpoints: bool, members: bool, with_random: bool) -> list[str]:
@@ -97,23 +90,26 @@ def _members(name: str) -> list[str]:
     """Members of all sides of a population's checkpoint."""
     if "#" in name:
         raise ConfigError(f"--members adds the members of whole runs, but {name} names a policy. Drop '#...'.")
-    folder = find_checkpoint(Path(source_of(name)[0]), TO_PLAY)
+    run = _opened(name)
     found = [
         f"{name}#{policy}/{number}"
-        for policy, weights in read_part(folder, "policies").items()
+        for policy, weights in run.weights.items()
         if policy.endswith(ANSWER)
         for number in range(len(weights.get("chances", ())))
     ]
     if not found:
-        raise CheckpointError(f"--members: {folder} comes from a run without `population:`, so it has no members.")
+        raise CheckpointError(f"--members: {run.folder} comes from a run without `population:`, so it has no members.")
     return found
+
+
+def _opened(name: str) -> SavedRun:
+    return SavedRun.open(source_of(name)[0])
 
 
 def env_of(env: str, env_config: Mapping[str, Any] | None, names: Sequence[str]) -> Env:
     """The checkpoints' own env where they were trained on ``env``; else that env, with equal spaces."""
-    folders = [find_checkpoint(Path(source_of(name)[0]), TO_PLAY) for name in names if name not in BUILT_IN]
-    trained = [stored_scenario(folder) for folder in folders]
-    own = bool(folders) and all(
+    trained = [_opened(name).scenario for name in names if name not in BUILT_IN]
+    own = bool(trained) and all(
         one["env"] == env and (env_config is None or one.get("env_config") == env_config) for one in trained
     )
     return Env() if own else Env(env, env_config)
@@ -121,8 +117,8 @@ def env_of(env: str, env_config: Mapping[str, Any] | None, names: Sequence[str])
 
 def contestants(names: Sequence[str], entrants: Sequence[Participant]) -> list[ReportParticipant]:
     """Entrants with short names: the iteration of a checkpoint, with a letter for its run where there are several."""
-    folders = [None if n in BUILT_IN else find_checkpoint(Path(source_of(n)[0]), TO_PLAY) for n in names]
-    runs = list(dict.fromkeys(run_of(folder) or folder for folder in folders if folder is not None))
+    folders = [None if name in BUILT_IN else _opened(name).folder for name in names]
+    runs = list(dict.fromkeys(directory_of(folder) or folder for folder in folders if folder is not None))
     letters = {run: _letter(place) for place, run in enumerate(runs)} if len(runs) > 1 else {}
     single = len({folder for folder in folders if folder is not None}) == 1
     found = []
@@ -135,7 +131,7 @@ def contestants(names: Sequence[str], entrants: Sequence[Participant]) -> list[R
 
 
 def _short(entrant: Participant, folder: Path, letters: Mapping[Path, str], single: bool) -> str:
-    run = run_of(folder)
+    run = directory_of(folder)
     if run is None:
         before = entrant.label.partition("#")[0]
     else:

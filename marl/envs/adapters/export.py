@@ -84,14 +84,15 @@ class Export:
     """What both exports share: spaces, state, pictures, seeds."""
 
     def __init__(self, stage: Stage, render_mode: str | None) -> None:
-        self.stage, self.env = stage, stage.env
+        self.stage = stage
+        self.exported = stage.env  # a name that no other env has: see tasks.method_behind
         self.possible_agents = list(stage.action_spaces)
         self.agents: list[AgentID] = []
         self.render_mode = render_mode
         self.metadata: dict[str, Any] = {"name": stage.name, "render_modes": list(RENDER_MODES)}
         self.np_random = np.random.default_rng()
         self._started = False
-        hand_on_chance(self, "env")
+        hand_on_chance(self, "exported")
         state = self._first_state()
         if state is not None:
             self.state_space = spaces.Box(-np.inf, np.inf, state.shape, np.float32)
@@ -99,19 +100,19 @@ class Export:
     @property
     def users_env(self) -> Any:
         """The env that is exported."""
-        return users_env(self.env)
+        return users_env(self.exported)
 
     def _first_state(self) -> Array | None:
         """An env may need a reset before it can tell its state."""
-        if type(self.env).state is MultiAgentEnv.state:
+        if type(self.exported).state is MultiAgentEnv.state:
             return None
         try:
-            state = self.env.state()
+            state = self.exported.state()
         except Exception:
             state = None
         if state is None:
             self.stage.start(0, None)
-            state = self.env.state()
+            state = self.exported.state()
         return None if state is None else np.asarray(state)
 
     def observation_space(self, agent: AgentID) -> AnySpace:
@@ -122,13 +123,13 @@ class Export:
 
     def state(self) -> Array:
         """The env's global state; an error where it has none."""
-        state = self.env.state()
+        state = self.exported.state()
         if state is None:
             raise NotImplementedError(f"{self.stage.name} has no global state")
         return np.array(state, np.float32)
 
     def render(self) -> Array | str | None:
-        picture = self.env.render()
+        picture = self.exported.render()
         if self.render_mode is not None and not isinstance(picture, RENDER_MODES[self.render_mode]):
             raise EnvError(
                 f"env {self.stage.name!r} was exported with render_mode {self.render_mode!r}, but it draws "
@@ -137,7 +138,7 @@ class Export:
         return picture
 
     def close(self) -> None:
-        self.env.close()
+        self.exported.close()
 
     def _start(self, seed: int | None, options: Mapping[str, Any] | None) -> Outcome:
         """Begin an episode; without a seed the last one given decides this episode as well."""

@@ -21,9 +21,9 @@ from marl.errors import EnvError, SpaceMismatchError
 
 EPISODES, STEPS = 10, 1_000
 DIALECTS = {
-    "GymnasiumWorld": "Gymnasium",
-    "ParallelWorld": "PettingZoo, parallel",
-    "TurnBasedWorld": "PettingZoo, turn-based",
+    "GymnasiumEnv": "Gymnasium",
+    "PettingZooParallelEnv": "PettingZoo, parallel",
+    "PettingZooTurnBasedEnv": "PettingZoo, turn-based",
 }
 
 

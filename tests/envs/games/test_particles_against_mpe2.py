@@ -212,7 +212,9 @@ def test_stage_one_of_spread_is_the_original_without_a_curriculum() -> None:
 
 
 def episode_starts(batched_env: BatchedEnv, count: int) -> Array:
-    return np.concatenate([batched_env.reset(np.arange(LANES), LANES * i + np.arange(LANES)).state for i in range(count)])
+    return np.concatenate(
+        [batched_env.reset(np.arange(LANES), LANES * i + np.arange(LANES)).state for i in range(count)]
+    )
 
 
 @pytest.mark.parametrize("game", ORIGINALS)
