@@ -58,7 +58,7 @@ Resume = Annotated[
 
 
 def run(
-    file: Annotated[Optional[Path], typer.Argument(help="A scenario file.")] = None,  # noqa: UP045
+    file: Annotated[Optional[Path], typer.Argument(help="A scenario file, or the name of a shipped one.")] = None,  # noqa: UP045
     config: ConfigJson = None,
     sets: Sets = None,
     local_dir: LocalDir = None,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("pyproject.toml", "constraints.txt", "README.md", "LICENSE")  # and marl/
+SOURCES = ("pyproject.toml", "setup.py", "constraints.txt", "README.md", "LICENSE")  # and marl/, scenarios/
 NOT_ASKED_FOR = (
     "open_spiel",
     "pygambit",
@@ -35,7 +35,7 @@ WITHOUT_RAY = """
 import sys
 from marl.cli import main
 
-sys.argv = ["marl", "run", "two_step_game.yaml", "--num-workers", "0", "--stop-timesteps", "1000"]
+sys.argv = ["marl", "run", "two_step_game", "--num-workers", "0", "--stop-timesteps", "1000"]
 try:
     main()
     code = 0
@@ -90,6 +90,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation
     """``pip install -c constraints.txt .`` from a copy of the sources: building leaves files behind."""
     place = tmp_path_factory.mktemp("fresh")
     shutil.copytree(ROOT / "marl", place / "source" / "marl", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "scenarios", place / "source" / "scenarios")
     for name in SOURCES:
         shutil.copy(ROOT / name, place / "source" / name)
     (place / "desk").mkdir()
@@ -133,6 +134,8 @@ def test_all_modules_are_there_and_all_requirements_are_met(installed: Installat
     assert installed.venv in package.parents
     here = {path.relative_to(ROOT / "marl") for path in (ROOT / "marl").rglob("*") if "__pycache__" not in path.parts}
     assert {str(path) for path in here if not (package / path).exists()} == set()
+    shipped = {file.name for file in (package / "scenarios").iterdir()}
+    assert shipped == {file.name for file in (ROOT / "scenarios").glob("*.yaml")}
     checked = installed("pip", "check")
     assert checked.returncode == 0, checked.stdout
 
@@ -154,7 +157,6 @@ def test_the_doctor_finds_everything_in_order(installed: Installation) -> None:
 
 
 def test_a_run_without_workers_never_imports_ray(installed: Installation) -> None:
-    shutil.copy(ROOT / "scenarios" / "two_step_game.yaml", installed.desk)
     done = installed("python", "-c", WITHOUT_RAY)
     assert done.returncode == 0, done.stdout + done.stderr
     *_, results, ray = done.stdout.splitlines()

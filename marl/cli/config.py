@@ -135,7 +135,7 @@ def doctor(
 
 
 def debug(
-    file: Annotated[Path, typer.Argument(help="A scenario file.")],
+    file: Annotated[Path, typer.Argument(help="A scenario file, or the name of a shipped one.")],
     config: ConfigJson = None,
     sets: Sets = None,
     seed: Seed = None,

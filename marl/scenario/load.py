@@ -16,6 +16,7 @@ from marl.registry import import_module
 from marl.scenario.config import ALGO_KEYS, ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP_KEYS, Scenario
 from marl.scenario.rllib_keys import OLD_KEYS
 from marl.scenario.search_marks import refuse_marks
+from marl.scenario.shipped import shipped_scenarios
 from marl.scenario.yaml_text import parse_yaml
 
 LARGEST_FILE = 1_000_000  # bytes
@@ -36,12 +37,14 @@ def load_scenario(path: Path | str, sets: Iterable[str] = (), changes: Mapping[s
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML mapping from a file; broken or hostile files are a ``ConfigError`` with the place."""
+    """A YAML mapping from a file, or the name of a shipped scenario; what is broken or hostile is a ``ConfigError``."""
+    path = _file_or_shipped(path)
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; expected a scenario file, such as scenarios/two_step_game.yaml.")
     if not path.exists():
         nearby = [str(p) for p in sorted(path.parent.glob("*.yaml"))] if path.parent.is_dir() else []
-        hint = did_you_mean(path, nearby) or (f" There is: {', '.join(nearby[:8])}." if nearby else "")
+        hint = did_you_mean(path, [*nearby, *shipped_scenarios()])
+        hint = hint or (f" There is: {', '.join(nearby[:8])}." if nearby else "")
         raise ConfigError(f"no scenario file {path}.{hint}")
     try:
         text = read_text(path, largest=LARGEST_FILE)
@@ -53,6 +56,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
             f"{path} holds a {type(loaded).__name__}; expected keys and values, such as `env: two_step_game`."
         )
     return loaded
+
+
+def _file_or_shipped(path: Path) -> Path:
+    """A file that is there comes first; a bare name that is not one may be that of a shipped scenario."""
+    bare = path.name == str(path) and not path.suffix
+    if not bare or path.is_file():
+        return path
+    return shipped_scenarios().get(path.name, path)
 
 
 def parse_set(text: str) -> tuple[str, Any]:
