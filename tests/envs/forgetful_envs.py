@@ -1,4 +1,4 @@
-"""Small envs that go wrong when they are saved, repeated, copied or closed; made from the sound one of ``bad_worlds``."""
+"""Small envs that go wrong when they are saved, repeated, copied or closed; made from the sound one of ``bad_envs``."""
 
 from __future__ import annotations
 

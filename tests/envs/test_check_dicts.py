@@ -132,7 +132,7 @@ def test_a_list_that_contradicts_reset_is_an_error_and_a_reset_without_options_i
 def test_a_crash_names_the_step_the_line_and_the_actions() -> None:
     (problem,) = marl.check_env(bad.Crash)
     assert problem.text.startswith("step 3: step raised ZeroDivisionError")
-    assert "bad_worlds.py:" in problem.text
+    assert "bad_envs.py:" in problem.text
     assert "in spoil: return result if self.t < 3 else 1 // 0" in problem.text
     assert "The actions were {'a_0':" in problem.text
 
