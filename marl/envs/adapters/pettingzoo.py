@@ -64,15 +64,20 @@ class PettingZooEnv(MultiAgentEnv):
         """Size of the mask of each agent whose mask comes in the infos, and not in the observation already."""
         found: list[tuple[AnySpace, AnySpace, int]] = []
         for agent in self.possible_agents:
-            mask = (infos.get(agent) or {}).get(MASK)
-            if mask is not None and not inner_space(self._observation_spaces[agent])[1]:
+            info = infos.get(agent) or {}
+            mask = info.get(MASK)
+            if mask is None:
+                continue
+            _, in_observation = inner_space(self._observation_spaces[agent])
+            if not in_observation:
                 found.append((self._observation_spaces[agent], self._action_spaces[agent], int(np.size(mask))))
-        return {
-            agent: size
-            for agent in self.possible_agents
-            for seen, acts, size in found
-            if self._observation_spaces[agent] == seen and self._action_spaces[agent] == acts
-        }
+        sizes: dict[AgentID, int] = {}
+        for agent in self.possible_agents:
+            own = (self._observation_spaces[agent], self._action_spaces[agent])
+            for seen, acts, size in found:
+                if own == (seen, acts):
+                    sizes[agent] = size
+        return sizes
 
     def _first_state(self) -> Array | None:
         """The global state after the first reset; None where the env has none."""

@@ -28,7 +28,7 @@ def mismatches(space: AnySpace, value: Obs, at: str = "") -> Iterator[tuple[str,
         yield "obs-shape", f"{at}it is {_short(value)}"
 
 
-def _in_tuple(space: spaces.Tuple, value: Obs, at: str) -> Iterator[tuple[str, str]]:
+def _in_tuple(space: spaces.Tuple[Any], value: Obs, at: str) -> Iterator[tuple[str, str]]:
     expected = len(space.spaces)
     if not isinstance(value, tuple | list) or len(value) != expected:
         yield "obs-shape", f"{at}it is {_short(value)}, expected {expected} parts"
