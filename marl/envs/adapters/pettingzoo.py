@@ -168,8 +168,11 @@ class PettingZooParallelEnv(PettingZooEnv):
 
 def _asked(obs: dict[AgentID, Obs], infos: Mapping[AgentID, Info]) -> dict[AgentID, Obs]:
     """Without those who are not asked and only see their latest observation again, as exported envs of ours do."""
-    stale = [agent for agent, info in infos.items() if info and info.get(STALE) is True]
-    return {agent: o for agent, o in obs.items() if agent not in stale} if stale else obs
+    asked = dict(obs)
+    for agent, info in infos.items():
+        if info and info.get(STALE) is True:
+            asked.pop(agent, None)
+    return asked
 
 
 class PettingZooTurnBasedEnv(PettingZooEnv):

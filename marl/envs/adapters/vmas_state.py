@@ -37,10 +37,12 @@ class Memory:
     def save(self) -> State:
         """Attributes that are not as they were at the beginning, and those that are gone."""
         now = self._read()
-        return {
-            "changed": {path: value for path, value in now.items() if not _same(value, self.first.get(path, MISSING))},
-            "gone": [path for path in self.first if path not in now],
-        }
+        changed: dict[Path, State] = {}
+        for path, value in now.items():
+            if not _same(value, self.first.get(path, MISSING)):
+                changed[path] = value
+        gone = [path for path in self.first if path not in now]
+        return {"changed": changed, "gone": gone}
 
     def restore(self, state: State) -> None:
         """Bring every attribute to what it was at ``save``."""

@@ -122,6 +122,15 @@ class ArrayExam:
             return
         saved = unpack(plain, {path: array.copy() for path, array in arrays.items()})  # as if written and read
         furthest = max(trace.length for trace in play.traces)
+        shown, actions = self._play_on(play)
+        if digest(state) != before:
+            self.findings.add("state-aliased", "what get_state() gave has changed while the env went on.")
+        if parted := self._go_on(saved, shown, actions):
+            text = f"an env that got the state after step {furthest} by set_state() goes on differently: {parted}."
+            self.findings.add("state-roundtrip", text)
+
+    def _play_on(self, play: ArrayPlay) -> tuple[list[View], list[list[np.ndarray]]]:
+        """What all lanes show now and in each step until the first of them is over, and what was done in these steps."""
         shown = self._shown(play)
         actions = []
         for _ in range(self.repeated // 2):
@@ -130,11 +139,7 @@ class ArrayExam:
             shown += self._shown(play)
             if any(trace.over for trace in play.traces):
                 break
-        if digest(state) != before:
-            self.findings.add("state-aliased", "what get_state() gave has changed while the env went on.")
-        if parted := self._go_on(saved, shown, actions):
-            text = f"an env that got the state after step {furthest} by set_state() goes on differently: {parted}."
-            self.findings.add("state-roundtrip", text)
+        return shown, actions
 
     @staticmethod
     def _shown(play: ArrayPlay) -> list[View]:

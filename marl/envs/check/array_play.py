@@ -71,9 +71,14 @@ class ArrayPlay:
 
     def restart(self, but: Sequence[int] = ()) -> None:
         """New episodes in the lanes that are over, except for some."""
-        over = [i for i, trace in enumerate(self.traces) if trace.over and i not in but]
+        over: list[int] = []
+        seeds: list[int] = []
+        for env_id, trace in enumerate(self.traces):
+            if trace.over and env_id not in but:
+                over.append(env_id)
+                seeds.append(trace.seed + 100)
         if over:
-            self.begin(over, [self.traces[i].seed + 100 for i in over])
+            self.begin(over, seeds)
 
     def _call(self, verb: str, call: object) -> StepOutput:
         try:

@@ -128,7 +128,8 @@ class DictPlay:
         """Arrays that were given in the step before still hold what they held."""
         given_now = {id(array) for value in obs.values() for array in arrays_in(value)}
         for agent, array, copy in self._handed_out:
-            if array.shape != copy.shape or array.tobytes() != copy.tobytes():
+            unchanged = array.shape == copy.shape and array.tobytes() == copy.tobytes()
+            if not unchanged:
                 again = " and given again" if id(array) in given_now else ""
                 text = (
                     f"step {step}: the array that agent {agent!r} got in step {step - 1} was changed in place{again}."

@@ -96,7 +96,10 @@ class DictRules:
         if obs_key(space) is None or not isinstance(space, spaces.Dict) or not isinstance(value, Mapping):
             return value
         mask = space.spaces.get(MASK)
-        return value if mask is None or MASK not in value else {**value, MASK: np.ones(mask.shape or (), mask.dtype)}
+        if mask is None or MASK not in value:
+            return value
+        everything = np.ones(mask.shape or (), mask.dtype)
+        return {**value, MASK: everything}
 
     def mask(self, env: MultiAgentEnv, agent: AgentID, value: Obs, info: Mapping[str, Any], step: int) -> Array | None:
         """The legal-action mask of an agent, or None."""

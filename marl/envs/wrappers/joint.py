@@ -258,14 +258,18 @@ class GroupedEnv(MultiAgentEnv):
 
 
 def _known(env: MultiAgentEnv) -> list[AgentID]:
-    return [*env.possible_agents, *(p for p in env.max_agents if "*" not in p and not env.possible_agents)]
+    """Agents that are known in advance; an env without ``possible_agents`` may name some beside its patterns."""
+    if env.possible_agents:
+        return list(env.possible_agents)
+    return [name for name in env.max_agents if "*" not in name]
 
 
 def _expanded(env: MultiAgentEnv, members: Sequence[AgentID]) -> tuple[AgentID, ...]:
     """Patterns such as ``agent_*`` replaced by the agents that they match."""
     found: list[AgentID] = []
     for member in members:
-        found += [a for a in _known(env) if fnmatchcase(a, member)] or [member]
+        matching = [agent for agent in _known(env) if fnmatchcase(agent, member)]
+        found += matching or [member]  # one that nobody answers to is refused with the others' names later
     return tuple(found)
 
 
