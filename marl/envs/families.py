@@ -67,8 +67,13 @@ def family_of(env: str) -> tuple[EnvFamily, str] | None:
 
 def added_families(envs: Iterable[object]) -> dict[str, EnvFamily]:
     """The families from outside that these envs belong to: what workers of other processes have to be told."""
-    used = [found[0].prefix for env in envs if isinstance(env, str) and (found := family_of(env)) is not None]
-    return {prefix: family for prefix, family in ENV_FAMILIES.added.items() if prefix in map(str.lower, used)}
+    used: set[str] = set()
+    for env in envs:
+        found = family_of(env) if isinstance(env, str) else None
+        if found is not None:
+            family, _ = found
+            used.add(family.prefix.lower())
+    return {prefix: family for prefix, family in ENV_FAMILIES.added.items() if prefix in used}
 
 
 def check_family_places(env: object, env_config: Mapping[str, Any]) -> None:

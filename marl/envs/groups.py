@@ -34,10 +34,12 @@ class AgentGroups:
     def _seats_of(self, group: GroupID, members: Sequence[AgentID], names: Sequence[AgentID]) -> tuple[int, ...]:
         seats: list[int] = []
         for member in members:
-            matching = [
-                seat for seat, name in enumerate(names)
-                if seat not in seats and (name == member or name.split("[")[0] == member or pattern_of(name, [member]))
-            ]  # fmt: skip
+            matching = []
+            for seat, name in enumerate(names):
+                pattern = name.split("[")[0]  # the seats of car_* are called car_*[0], car_*[1], ...
+                meant = member in (name, pattern) or pattern_of(name, [member])
+                if meant and seat not in seats:
+                    matching.append(seat)
             if not matching:
                 known = sorted({name.split("[")[0] for name in names})
                 raise ConfigError(

@@ -122,11 +122,13 @@ def _by_path(env: str) -> EnvCreator:
         return _callable(env)
     except ConfigError as error:
         prefix, _, rest = env.partition(":")
-        if ours := [name for name in ENVS if name.startswith(f"{prefix}:")]:
+        with_colon = [name for name in ENVS if ":" in name]
+        ours = [name for name in with_colon if name.startswith(f"{prefix}:")]
+        if ours:
             raise UnknownNameError(
                 f"there is no env {env!r}. Known: {', '.join(ours)}.{did_you_mean(env, ours)}"
             ) from error
-        hint = did_you_mean(env, [name for name in ENVS if ":" in name])
+        hint = did_you_mean(env, with_colon)
         near = did_you_mean(prefix, ENV_FAMILIES.names)
         if not hint and near:
             hint = f"{near.rstrip('?').rstrip(chr(39))}:{rest}'?"

@@ -112,13 +112,19 @@ def tell(env_id: Any, tasks: Mapping[str, Any], before: Mapping[str, Any]) -> No
 
 def same_task(a: Any, b: Any) -> bool:
     """Whether two tasks are equal, arrays included."""
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return np.array_equal(a, b)
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return a.keys() == b.keys() and all(same_task(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return type(a) is type(b) and len(a) == len(b) and all(map(same_task, a, b))
-    return bool(a == b)
+    match a, b:
+        case (np.ndarray(), _) | (_, np.ndarray()):
+            return np.array_equal(a, b)
+        case Mapping(), Mapping():
+            if a.keys() != b.keys():
+                return False
+            return all(same_task(a[key], b[key]) for key in a)
+        case (list() | tuple(), list() | tuple()):
+            if type(a) is not type(b) or len(a) != len(b):
+                return False
+            return all(map(same_task, a, b))
+        case _:
+            return bool(a == b)
 
 
 def same_tasks(a: Sequence[TaskMemory], b: Sequence[TaskMemory]) -> bool:

@@ -50,14 +50,15 @@ class GymnasiumCopies(MultiAgentEnv):
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
-        seeds = [None] * len(self.envs) if seed is None else np.random.SeedSequence(seed).generate_state(len(self.envs))
+        seeds: list[int | None] = [None] * len(self.envs)
+        if seed is not None:
+            seeds = np.random.SeedSequence(seed).generate_state(len(self.envs)).tolist()
         given = dict(options) if options else None
-        pairs = {
-            agent: env.reset(seed=None if s is None else int(s), options=given)
-            for (agent, env), s in zip(self.envs.items(), seeds, strict=True)
-        }
-        infos = {agent: info for agent, (_, info) in pairs.items()}
-        return self._seen({agent: obs for agent, (obs, _) in pairs.items()}, infos), infos
+        obs: dict[AgentID, Obs] = {}
+        infos: dict[AgentID, Info] = {}
+        for (agent, env), own_seed in zip(self.envs.items(), seeds, strict=True):
+            obs[agent], infos[agent] = env.reset(seed=own_seed, options=given)
+        return self._seen(obs, infos), infos
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
         obs, rewards, terminated, truncated, infos = StepResult({}, {}, {}, {}, {})

@@ -178,12 +178,10 @@ class ParallelExport(Export, ParallelEnv):  # type: ignore[misc]
         self._check_started()
         if not self.agents:  # as PettingZoo's own envs do after the end
             return {}, {}, {}, {}, {}
-        missing = [a for a in stage.asked if a not in actions]
-        unknown = [a for a in actions if a not in stage.action_spaces]
-        if missing or unknown:
-            got = f"an action of {unknown[0]!r}, which is no agent of it" if unknown else f"no action of {missing[0]!r}"
+        wrong = self._wrong_actions(actions)
+        if wrong:
             raise EnvError(
-                f"env {stage.name!r}, step {stage.steps}: got {got}. Expected one of each of env.agents: "
+                f"env {stage.name!r}, step {stage.steps}: got {wrong}. Expected one of each of env.agents: "
                 f"{', '.join(self.agents)}."
             )
         outcome = stage.play({a: self._checked(a, actions[a]) for a in stage.asked})
@@ -196,6 +194,16 @@ class ParallelExport(Export, ParallelEnv):  # type: ignore[misc]
             {a: outcome.truncated[a] for a in there},
             {a: stage.infos[a] for a in there},
         )
+
+    def _wrong_actions(self, actions: Mapping[AgentID, Action]) -> str:
+        """The first action too many or else the first that is missing; empty: all are there."""
+        for agent in actions:
+            if agent not in self.stage.action_spaces:
+                return f"an action of {agent!r}, which is no agent of it"
+        for agent in self.stage.asked:
+            if agent not in actions:
+                return f"no action of {agent!r}"
+        return ""
 
 
 class TurnBasedExport(Export, AECEnv):  # type: ignore[misc]
@@ -255,12 +263,17 @@ class TurnBasedExport(Export, AECEnv):  # type: ignore[misc]
     def _take(self, outcome: Outcome) -> None:
         self.agents = list(outcome.rewards)
         self.rewards = dict(outcome.rewards)
-        self._cumulative_rewards = {a: self._cumulative_rewards.get(a, 0.0) + r for a, r in self.rewards.items()}
-        self.terminations = {a: outcome.terminated.get(a, False) for a in self.agents}
-        self.truncations = {a: outcome.truncated.get(a, False) for a in self.agents}
-        self.infos = {a: self.stage.infos[a] for a in self.agents}
-        ended = [a for a in self.agents if self.terminations[a] or self.truncations[a]]
-        self._turns = [*ended, *self.stage.asked]
+        earned_before = self._cumulative_rewards
+        self._cumulative_rewards, self.terminations, self.truncations, self.infos = {}, {}, {}, {}
+        self._turns = []
+        for agent, reward in self.rewards.items():
+            self._cumulative_rewards[agent] = earned_before.get(agent, 0.0) + reward
+            self.terminations[agent] = outcome.terminated.get(agent, False)
+            self.truncations[agent] = outcome.truncated.get(agent, False)
+            self.infos[agent] = self.stage.infos[agent]
+            if self.terminations[agent] or self.truncations[agent]:
+                self._turns.append(agent)
+        self._turns += self.stage.asked
         for agent, reward in outcome.late.items():
             warnings.warn(
                 f"agent {agent!r} was paid {reward} after it had left; the turn-based export adds it to late_rewards.",

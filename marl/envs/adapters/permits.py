@@ -11,7 +11,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -40,7 +40,9 @@ def check_gymnasium(env_id: str) -> None:
     if spec is None:
         return  # Gymnasium says that there is no such id
     for entry in (spec.entry_point, spec.vector_entry_point):
-        home = entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", None)
+        home: str | None = getattr(entry, "__module__", None)  # of a class or a function
+        if isinstance(entry, str):
+            home = entry.partition(":")[0]
         if home is not None and home.partition(".")[0] not in KNOWN:
             check_module(str(home), f"env {env_id!r}")
 
@@ -121,10 +123,15 @@ def _texts(value: object, option: str) -> Iterator[_Place]:
             yield from _texts(item, f"{option}.{key}")
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from (_Place(place.key, place.value, option, place.text, value) for place in _texts(item, option))
+            for place in _texts(item, option):
+                # The whole list has to be given again, not one of its entries.
+                in_list = replace(place, option=option, inside=value)
+                yield in_list
     elif isinstance(value, str):
-        yield _Place(option.rpartition(".")[2], value, option, value)
-        yield from (_Place(key, inner, option, value) for key, inner in _INNER.findall(value))
+        own_key = option.rpartition(".")[2]
+        yield _Place(own_key, value, option, value)
+        for key, inner in _INNER.findall(value):
+            yield _Place(key, inner, option, value)
 
 
 def _again(place: _Place, trust: Trust) -> str:

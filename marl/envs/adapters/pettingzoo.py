@@ -64,15 +64,20 @@ class PettingZooEnv(MultiAgentEnv):
         """Size of the mask of each agent whose mask comes in the infos, and not in the observation already."""
         found: list[tuple[AnySpace, AnySpace, int]] = []
         for agent in self.possible_agents:
-            mask = (infos.get(agent) or {}).get(MASK)
-            if mask is not None and not inner_space(self._observation_spaces[agent])[1]:
+            info = infos.get(agent) or {}
+            mask = info.get(MASK)
+            if mask is None:
+                continue
+            _, in_observation = inner_space(self._observation_spaces[agent])
+            if not in_observation:
                 found.append((self._observation_spaces[agent], self._action_spaces[agent], int(np.size(mask))))
-        return {
-            agent: size
-            for agent in self.possible_agents
-            for seen, acts, size in found
-            if self._observation_spaces[agent] == seen and self._action_spaces[agent] == acts
-        }
+        sizes: dict[AgentID, int] = {}
+        for agent in self.possible_agents:
+            own = (self._observation_spaces[agent], self._action_spaces[agent])
+            for seen, acts, size in found:
+                if own == (seen, acts):
+                    sizes[agent] = size
+        return sizes
 
     def _first_state(self) -> Array | None:
         """The global state after the first reset; None where the env has none."""
@@ -163,8 +168,11 @@ class PettingZooParallelEnv(PettingZooEnv):
 
 def _asked(obs: dict[AgentID, Obs], infos: Mapping[AgentID, Info]) -> dict[AgentID, Obs]:
     """Without those who are not asked and only see their latest observation again, as exported envs of ours do."""
-    stale = [agent for agent, info in infos.items() if info and info.get(STALE) is True]
-    return {agent: o for agent, o in obs.items() if agent not in stale} if stale else obs
+    asked = dict(obs)
+    for agent, info in infos.items():
+        if info and info.get(STALE) is True:
+            asked.pop(agent, None)
+    return asked
 
 
 class PettingZooTurnBasedEnv(PettingZooEnv):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import count
 from typing import Any
 
 from marl.data.task import AgentID, AnySpace
@@ -47,11 +47,13 @@ class Lives:
         self.key_of: dict[AgentID, str] = {}
         self.fixed = bool(env.possible_agents)
         for key in env.possible_agents or env.max_agents:
-            named = (key.replace("*", str(i)) for i in count())
-            again = (f"{key}_life_{i}" if i > 1 else key for i in count(1))
-            free = (name for name in (named if "*" in key else again) if name not in self.key_of)
-            self.ids[key] = list(islice(free, lives))
-            self.key_of |= dict.fromkeys(self.ids[key], key)
+            self.ids[key] = []
+            names = _names_of_lives(key)
+            while len(self.ids[key]) < lives:
+                name = next(names)
+                if name not in self.key_of:  # another agent's name may look like this one's
+                    self.ids[key].append(name)
+                    self.key_of[name] = key
         self.renamed = not self.fixed or lives > 1
         self.clear()
 
@@ -75,6 +77,16 @@ class Lives:
         self.latest[agent] = self.ids[key][self.taken[key]]
         self.taken[key] += 1
         return self.latest[agent]
+
+
+def _names_of_lives(key: str) -> Iterator[AgentID]:
+    """Names without end: of a pattern its numbers from 0, of an agent its own name and those of its further lives."""
+    if "*" in key:
+        for number in count():
+            yield key.replace("*", str(number))
+    yield key
+    for life in count(2):
+        yield f"{key}_life_{life}"
 
 
 class Stage:
@@ -209,15 +221,16 @@ class Stage:
     def _end(self, result: StepResult, outcome: Outcome) -> None:
         """Flags of all who play; the episode is over by ``__all__`` or, where that is never used, without anybody."""
         for agent, name in list(self._id_of.items()):
-            ends, cut = outcome.terminated[name], outcome.truncated[name] = ending(
-                agent, result.terminated, result.truncated
-            )
+            ends, cut = ending(agent, result.terminated, result.truncated)
+            outcome.terminated[name] = ends
+            outcome.truncated[name] = cut
             if ends or cut:
                 del self._id_of[agent]
                 self._seen.discard(agent)
-        told = result.terminated.get(ALL) or result.truncated.get(ALL)
-        uses_all = ALL in result.terminated or ALL in result.truncated
-        self.over = bool(told) or not (self._seen or uses_all)
+        if ALL in result.terminated or ALL in result.truncated:
+            self.over = any(ending(ALL, result.terminated, result.truncated))
+        else:
+            self.over = not self._seen
         if self.over:  # those who have never been shown anything leave with the others
             outcome.terminated |= dict.fromkeys(self._id_of.values(), True)
             self._id_of.clear()

@@ -30,9 +30,13 @@ def as_shown(space: AnySpace, value: Obs) -> Obs:
     if isinstance(space, spaces.Dict):
         if OBSERVATION in space.spaces and OBSERVATION not in value:
             value = {**value, OBSERVATION: value["obs"]}
-        return {key: as_shown(part, value[key]) for key, part in space.spaces.items()}
+        named: dict[str, Obs] = {}
+        for key, inner in space.spaces.items():
+            named[key] = as_shown(inner, value[key])
+        return named
     if isinstance(space, spaces.Tuple):
-        return tuple(as_shown(part, v) for part, v in zip(space.spaces, value, strict=True))
+        pairs = zip(space.spaces, value, strict=True)
+        return tuple(as_shown(inner, part) for inner, part in pairs)
     if isinstance(space, spaces.Discrete):
         return space.dtype.type(value)
     if not isinstance(space, ARRAYS):
@@ -46,11 +50,13 @@ def as_shown(space: AnySpace, value: Obs) -> Obs:
 def blank(space: AnySpace) -> Obs:
     """What stands for an observation that was never made: zeros, or what is nearest to them; every action is legal."""
     if isinstance(space, spaces.Dict):
-        return {key: np.ones(part.shape or (), np.int8) if key == MASK else blank(part) for key, part in space.items()}
+        return _blank_dict(space)
     if isinstance(space, spaces.Tuple):
-        return tuple(blank(part) for part in space.spaces)
+        parts = [blank(part) for part in space.spaces]
+        return tuple(parts)
     if isinstance(space, spaces.Box):
-        return np.clip(np.zeros(space.shape, space.dtype), space.low, space.high)
+        zeros = np.zeros(space.shape, space.dtype)
+        return np.clip(zeros, space.low, space.high)
     if isinstance(space, spaces.MultiBinary):
         return np.zeros(space.shape, space.dtype)
     if isinstance(space, spaces.MultiDiscrete):
@@ -60,6 +66,16 @@ def blank(space: AnySpace) -> Obs:
     other = deepcopy(space)  # texts, graphs and sequences have no zero: always the same example
     other.seed(0)
     return other.sample()
+
+
+def _blank_dict(space: spaces.Dict) -> dict[str, Obs]:
+    named: dict[str, Obs] = {}
+    for key, part in space.items():
+        if key == MASK:
+            named[key] = np.ones(part.shape or (), np.int8)
+        else:
+            named[key] = blank(part)
+    return named
 
 
 def as_played(space: AnySpace, action: Action, agent: AgentID) -> Action:
@@ -79,11 +95,16 @@ def as_played(space: AnySpace, action: Action, agent: AgentID) -> Action:
 
 def _converted(space: AnySpace, action: Any) -> Action:
     if isinstance(space, spaces.Discrete):
-        return int(action) if int(action) == action else action  # 1.5 is no action, np.int32(1) is one
+        number = int(action)
+        return number if number == action else action  # 1.5 is no action, np.int32(1) is one
     if isinstance(space, spaces.Tuple):
-        return tuple(_converted(part, a) for part, a in zip(space.spaces, action, strict=True))
+        pairs = zip(space.spaces, action, strict=True)
+        return tuple(_converted(inner, part) for inner, part in pairs)
     if isinstance(space, spaces.Dict):
-        return {key: _converted(part, action[key]) for key, part in space.spaces.items()}
+        named: dict[str, Action] = {}
+        for key, inner in space.spaces.items():
+            named[key] = _converted(inner, action[key])
+        return named
     if isinstance(space, spaces.Box):
         return np.asarray(action, space.dtype)
     if not isinstance(space, ARRAYS):

@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -85,16 +86,20 @@ class VmasEnv(BatchedEnv):
 
     def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
         self.num_envs = num_envs
-        own = {key: value for key, value in env_config.items() if key in VmasConfig.model_fields}
+        own: dict[str, Any] = {}
+        scenario_keys: dict[str, Any] = {}
+        for key, value in env_config.items():
+            keys = own if key in VmasConfig.model_fields else scenario_keys
+            keys[key] = value
         self.config = VmasConfig(**own)
         self._luck: list[Any] = _first_generators()
         self._where = f"env {self.name!r}, worker {getattr(env_config, 'worker_index', 0)}"
         with self._own_luck():
-            self.env = self._make({key: value for key, value in env_config.items() if key not in own})
+            self.env = self._make(scenario_keys)
         self.kinds = self._find_kinds()
         order = {agent.name: i for i, agent in enumerate(self.env.agents)}
         self._agent_of = [[order[name] for name in kind.agents] for kind in self.kinds]  # kind, column -> VMAS's number
-        self._by_seat = [i for column in self._agent_of for i in column]
+        self._by_seat = list(chain.from_iterable(self._agent_of))
         self._obs = [np.zeros((num_envs, kind.size, kind.obs_width), np.float32) for kind in self.kinds]
         self._memory = Memory(self.env.scenario, self.env.device)
 

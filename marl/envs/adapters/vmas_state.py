@@ -8,7 +8,7 @@ references to other such objects (a goal landmark). Anything else (functions, de
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from enum import Enum
 from typing import Any, TypeAlias
@@ -37,10 +37,12 @@ class Memory:
     def save(self) -> State:
         """Attributes that are not as they were at the beginning, and those that are gone."""
         now = self._read()
-        return {
-            "changed": {path: value for path, value in now.items() if not _same(value, self.first.get(path, MISSING))},
-            "gone": [path for path in self.first if path not in now],
-        }
+        changed: dict[Path, State] = {}
+        for path, value in now.items():
+            if not _same(value, self.first.get(path, MISSING)):
+                changed[path] = value
+        gone = [path for path in self.first if path not in now]
+        return {"changed": changed, "gone": gone}
 
     def restore(self, state: State) -> None:
         """Bring every attribute to what it was at ``save``."""
@@ -114,23 +116,31 @@ class Memory:
             return self._place(value["object"] + "/")[0]
         if "keys" in value:
             keys = [self._decode(f"{path}/{i}k", k, None, tensors) for i, k in enumerate(value["keys"])]
-            old = list(held.values()) if isinstance(held, dict) else []
-            return dict(zip(keys, self._decode_items(path, value, old, tensors), strict=True))
+            items = self._decode_items(path, value, held, tensors)
+            return dict(zip(keys, items, strict=True))
         if "fields" in value:
             again = copy(held)
-            items = self._decode_items(path, value, [vars(held)[name] for name in value["fields"]], tensors)
+            items = self._decode_items(path, value, held, tensors)
             vars(again).update(zip(value["fields"], items, strict=True))
             return again
         if "items" in value:
-            items = self._decode_items(path, value, list(held) if isinstance(held, list | tuple) else [], tensors)
+            items = self._decode_items(path, value, held, tensors)
             return tuple(items) if value["tuple"] else items
-        return held
+        return held  # taken as fixed
 
-    def _decode_items(
-        self, path: Path, value: State, old: list[Any], tensors: Mapping[Path, torch.Tensor]
-    ) -> list[Any]:
-        old += [None] * len(value["items"])
-        return [self._decode(f"{path}/{i}", v, old[i], tensors) for i, v in enumerate(value["items"])]
+    def _decode_items(self, path: Path, value: State, held: Any, tensors: Mapping[Path, torch.Tensor]) -> list[Any]:
+        old = _held_items(value, held)
+        old += [None] * len(value["items"])  # there may be more of them than are held now
+        return [self._decode(f"{path}/{i}", item, old[i], tensors) for i, item in enumerate(value["items"])]
+
+
+def _held_items(value: State, held: Any) -> list[Any]:
+    """What an attribute holds now in the places of the encoded ``value``; nothing if it holds something else."""
+    if "fields" in value:
+        return [vars(held)[name] for name in value["fields"]]
+    if "keys" in value:
+        return list(held.values()) if isinstance(held, dict) else []
+    return list(held) if isinstance(held, list | tuple) else []
 
 
 def _encode(value: Any, path: Path, names: dict[int, Path], tensors: dict[int, Path]) -> State:
@@ -144,16 +154,18 @@ def _encode(value: Any, path: Path, names: dict[int, Path], tensors: dict[int, P
     if id(value) in names:
         return {"object": names[id(value)]}
     if isinstance(value, dict):
-        keys = [_encode(k, f"{path}/{i}k", names, tensors) for i, k in enumerate(value)]
-        items = [_encode(v, f"{path}/{i}", names, tensors) for i, v in enumerate(value.values())]
-        return {"keys": keys, "items": items}
+        keys = [_encode(key, f"{path}/{i}k", names, tensors) for i, key in enumerate(value)]
+        return {"keys": keys, "items": _encode_items(value.values(), path, names, tensors)}
     if type(value) in (list, tuple):
-        items = [_encode(v, f"{path}/{i}", names, tensors) for i, v in enumerate(value)]
-        return {"items": items, "tuple": type(value) is tuple}
+        return {"items": _encode_items(value, path, names, tensors), "tuple": type(value) is tuple}
     if _is_distribution(value):
-        items = [_encode(v, f"{path}/{i}", names, tensors) for i, v in enumerate(vars(value).values())]
-        return {"fields": list(vars(value)), "items": items}
+        fields = vars(value)
+        return {"fields": list(fields), "items": _encode_items(fields.values(), path, names, tensors)}
     return FIXED
+
+
+def _encode_items(items: Iterable[Any], path: Path, names: dict[int, Path], tensors: dict[int, Path]) -> list[State]:
+    return [_encode(item, f"{path}/{i}", names, tensors) for i, item in enumerate(items)]
 
 
 def _members(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
@@ -210,10 +222,27 @@ def _is_vmas_object(value: Any) -> bool:
 
 
 def _same(a: State, b: State) -> bool:
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-    return type(a) is type(b) and bool(a == b or (a != a and b != b))
+    """Whether two encoded values are equal, arrays to the bit."""
+    match a, b:
+        case dict(), dict():
+            if a.keys() != b.keys():
+                return False
+            return all(_same(a[key], b[key]) for key in a)
+        case list(), list():
+            if len(a) != len(b):
+                return False
+            return all(map(_same, a, b))
+        case np.ndarray(), np.ndarray():
+            if a.dtype != b.dtype or a.shape != b.shape:
+                return False
+            return a.tobytes() == b.tobytes()
+        case _:
+            return _same_scalar(a, b)
+
+
+def _same_scalar(a: State, b: State) -> bool:
+    if type(a) is not type(b):
+        return False
+    if a == b:
+        return True
+    return bool(a != a and b != b)  # NaN, the only value that differs from itself, has not changed

@@ -56,16 +56,20 @@ class ArrayExam:
                 self.findings.add("close", f"close() raised {type(error).__name__}: {error}.")
 
     def _play_episodes(self, episodes: int, steps: int) -> None:
-        started, played = time.perf_counter(), 0
-        while len(self.episodes) < episodes and (played < steps or not self.episodes):
-            trace = self.play.episode(self.seed + len(self.episodes), steps - played, started + SECONDS)
+        started = time.perf_counter()
+        played = 0
+        while len(self.episodes) < episodes:
+            seed = self.seed + len(self.episodes)
+            trace = self.play.episode(seed, steps - played, started + SECONDS)
             self.episodes.append(trace)
             played += trace.length
-            if time.perf_counter() - started > SECONDS:
+            too_long = time.perf_counter() - started > SECONDS
+            if too_long or played >= steps:
                 break
         per_step = (time.perf_counter() - started) / max(played, 1)
         self.repeated = min(REPEATED, max(FEWEST, int(PATIENCE_S / per_step)))
-        if not any(trace.over for trace in self.episodes) and trace.length >= LONG:
+        any_over = any(trace.over for trace in self.episodes)
+        if not any_over and trace.length >= LONG:
             self.findings.add("no-end", f"the first episode did not end within {trace.length} steps.")
 
     def _look_who_was_asked(self) -> None:
@@ -99,8 +103,9 @@ class ArrayExam:
             self.findings.add("lanes-depend", text)
 
     def _save_and_go_on(self) -> None:
+        """Put a state in the middle of episodes into a new object, and see whether both go on alike."""
         play = ArrayPlay(self._new(LANES), self.findings)
-        play.begin(range(LANES), [self.seed + env_id for env_id in range(LANES)])
+        play.begin(range(LANES), range(self.seed, self.seed + LANES))
         for _ in range(min(10, self.episodes[0].length // 2)):
             play.step()
             play.restart()
@@ -116,18 +121,25 @@ class ArrayExam:
             self.findings.add("raised", f"get_state raised {type(error).__name__}: {error}{line_of_code(error)}.")
             return
         saved = unpack(plain, {path: array.copy() for path, array in arrays.items()})  # as if written and read
-        done, shown, actions = [trace.length for trace in play.traces], self._shown(play), []
+        furthest = max(trace.length for trace in play.traces)
+        shown, actions = self._play_on(play)
+        if digest(state) != before:
+            self.findings.add("state-aliased", "what get_state() gave has changed while the env went on.")
+        if parted := self._go_on(saved, shown, actions):
+            text = f"an env that got the state after step {furthest} by set_state() goes on differently: {parted}."
+            self.findings.add("state-roundtrip", text)
+
+    def _play_on(self, play: ArrayPlay) -> tuple[list[View], list[list[np.ndarray]]]:
+        """What all lanes show now and in each step until the first of them is over, and what was done in these steps."""
+        shown = self._shown(play)
+        actions = []
         for _ in range(self.repeated // 2):
             play.step()
             actions.append(play.actions)
             shown += self._shown(play)
             if any(trace.over for trace in play.traces):
                 break
-        if digest(state) != before:
-            self.findings.add("state-aliased", "what get_state() gave has changed while the env went on.")
-        if parted := self._go_on(saved, shown, actions):
-            text = f"an env that got the state after step {max(done)} by set_state() goes on differently: {parted}."
-            self.findings.add("state-roundtrip", text)
+        return shown, actions
 
     @staticmethod
     def _shown(play: ArrayPlay) -> list[View]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,12 +35,15 @@ class ArrayPlay:
         self.frame: StepOutput
 
     def begin(self, env_ids: Sequence[int], seeds: Sequence[int]) -> None:
-        others = [i for i, trace in enumerate(self.traces) if i not in env_ids and trace.views and not trace.over]
-        before = [self.sight(env_id) for env_id in others]
+        shown_before: dict[int, View] = {}  # by the lanes in the middle of an episode, which a reset leaves alone
+        for env_id, trace in enumerate(self.traces):
+            playing = trace.views and not trace.over
+            if playing and env_id not in env_ids:
+                shown_before[env_id] = self.sight(env_id)
         started = time.perf_counter()
         self.frame = self._call("reset", lambda: self.env.reset(np.array(env_ids), np.array(seeds)))
         self.clock.resets.append((time.perf_counter() - started) / len(env_ids))
-        for env_id, seen in zip(others, before, strict=True):
+        for env_id, seen in shown_before.items():
             if differs(self.sight(env_id), seen):
                 text = f"reset of lane {env_ids[0]} changed what lane {env_id} shows in the middle of its episode."
                 self.findings.add("reset-touches-others", text)
@@ -67,9 +71,14 @@ class ArrayPlay:
 
     def restart(self, but: Sequence[int] = ()) -> None:
         """New episodes in the lanes that are over, except for some."""
-        over = [i for i, trace in enumerate(self.traces) if trace.over and i not in but]
+        over: list[int] = []
+        seeds: list[int] = []
+        for env_id, trace in enumerate(self.traces):
+            if trace.over and env_id not in but:
+                over.append(env_id)
+                seeds.append(trace.seed + 100)
         if over:
-            self.begin(over, [self.traces[i].seed + 100 for i in over])
+            self.begin(over, seeds)
 
     def _call(self, verb: str, call: object) -> StepOutput:
         try:
@@ -190,8 +199,11 @@ class ArrayPlay:
     def _look_at_asked(self, env_id: int) -> None:
         frame, when = self.frame, self._when(env_id)
         self.asked_ever |= frame.present[env_id]
-        names = [self._name(env_id, seat) for seat in np.flatnonzero(frame.present[env_id]).tolist()]
-        for name in {name for name in names if names.count(name) > 1}:
+        seats = np.flatnonzero(frame.present[env_id]).tolist()
+        names = Counter(self._name(env_id, seat) for seat in seats)
+        for name, times in names.items():
+            if times == 1:
+                continue
             self.findings.add("wrong-answer", f"{when}: two seats are both called {name!r}. Give every agent one seat.")
         for k, kind in enumerate(self.env.kinds):
             if kind.legal_width:

@@ -12,7 +12,7 @@ import numpy as np
 
 from marl.data.actions import decoder
 from marl.data.task import AgentID, Array
-from marl.envs.base import ALL, Action, MultiAgentEnv, Obs, StepResult, ending, state_vector
+from marl.envs.base import ALL, Action, Flags, MultiAgentEnv, Obs, StepResult, ending, state_vector
 from marl.envs.check.dict_rules import DictRules, truth
 from marl.envs.check.findings import Broken
 from marl.envs.check.traces import Trace, View, arrays_in, digest, draw
@@ -128,7 +128,8 @@ class DictPlay:
         """Arrays that were given in the step before still hold what they held."""
         given_now = {id(array) for value in obs.values() for array in arrays_in(value)}
         for agent, array, copy in self._handed_out:
-            if array.shape != copy.shape or array.tobytes() != copy.tobytes():
+            unchanged = array.shape == copy.shape and array.tobytes() == copy.tobytes()
+            if not unchanged:
                 again = " and given again" if id(array) in given_now else ""
                 text = (
                     f"step {step}: the array that agent {agent!r} got in step {step - 1} was changed in place{again}."
@@ -150,26 +151,40 @@ class DictPlay:
 
     def _end(self, result: StepResult, step: int) -> None:
         """Who ended in this step, and whether the episode is over."""
-        terminated = {who: truth(flag) for who, flag in result.terminated.items()}
-        truncated = {who: truth(flag) for who, flag in result.truncated.items()}
-        all_end, all_cut = terminated.get(ALL, False), truncated.get(ALL, False)
-        cut_here: set[AgentID] = set()
+        terminated = _as_bools(result.terminated)
+        truncated = _as_bools(result.truncated)
+        gone = self._leaving(result.obs, terminated, truncated, step)
+        self.alive -= gone
+        self.ended |= dict.fromkeys(gone, step)
+        nobody_left = not self.alive and self.ended.keys() >= set(result.obs)
+        if ALL in terminated or ALL in truncated:  # then it alone says when the episode is over
+            self.trace.over = terminated.get(ALL, False) or truncated.get(ALL, False)
+        else:
+            self.trace.over = nobody_left
+        if nobody_left and not self.trace.over:
+            self.empty_steps += 1
+        else:
+            self.empty_steps = 0
+
+    def _leaving(self, obs: Mapping[AgentID, Obs], terminated: Flags, truncated: Flags, step: int) -> set[AgentID]:
+        """Those who terminate or are truncated in this step."""
+        there = {agent for agent in obs if self.rules.seat(agent) is not None}
         ended_here: set[AgentID] = set()
-        for agent in sorted(self.alive | {a for a in result.obs if self.rules.seat(a) is not None}, key=str):
+        cut_here: set[AgentID] = set()
+        for agent in sorted(self.alive | there, key=str):
             ends, cut = ending(agent, terminated, truncated)
-            if ends or cut:
-                (ended_here if ends else cut_here).add(agent)
-                if agent not in result.obs:
-                    self._look_at_ending(agent, ends, step)
+            if ends:
+                ended_here.add(agent)
+            elif cut:
+                cut_here.add(agent)
+        gone = ended_here | cut_here
+        for agent in sorted(gone.difference(obs), key=str):
+            self._look_at_ending(agent, agent in ended_here, step)
         if ended_here and cut_here:
             self.findings.notes.setdefault(
                 "mixed endings", f"agents terminate and truncate in the same step (first in step {step})"
             )
-        self.alive -= ended_here | cut_here
-        self.ended |= dict.fromkeys(ended_here | cut_here, step)
-        nobody = not self.alive and all(agent in self.ended for agent in result.obs)
-        self.trace.over = all_end or all_cut or (nobody and ALL not in terminated and ALL not in truncated)
-        self.empty_steps = self.empty_steps + 1 if nobody and not self.trace.over else 0
+        return gone
 
     def _look_at_ending(self, agent: AgentID, ends: bool, step: int) -> None:
         if ends:
@@ -199,12 +214,18 @@ class DictPlay:
 
     def _remember(self, obs: Mapping[AgentID, Obs], result: StepResult) -> None:
         view: View = {f"the observation of agent {agent!r}": digest(value) for agent, value in obs.items()}
-        view["the rewards"] = digest(sorted((str(a), repr(r)) for a, r in result.rewards.items()))
+        rewards = [(str(agent), repr(reward)) for agent, reward in result.rewards.items()]
+        view["the rewards"] = digest(sorted(rewards))
         for name in ("terminated", "truncated"):
-            view[f"the {name} flags"] = digest(sorted(str(a) for a, f in getattr(result, name).items() if truth(f)))
+            flags = _as_bools(getattr(result, name))
+            raised = [str(agent) for agent in flags if flags[agent]]
+            view[f"the {name} flags"] = digest(sorted(raised))
         view["state()"] = digest(self._state())
         self.trace.views.append(view)
-        self._handed_out = [(a, array, array.copy()) for a, value in obs.items() for array in arrays_in(value)]
+        self._handed_out = []
+        for agent, value in obs.items():
+            for array in arrays_in(value):
+                self._handed_out.append((agent, array, array.copy()))
 
     def _state(self) -> Array:
         step = self.trace.length + 1
@@ -222,3 +243,8 @@ class DictPlay:
         if not np.isfinite(state).all():
             self.findings.add("state-nan", f"step {step}: state() holds NaN or infinity.")
         return state
+
+
+def _as_bools(flags: Mapping[AgentID, Any]) -> Flags:
+    """Flags as the env meant them, also where they are no bools."""
+    return {agent: truth(flag) for agent, flag in flags.items()}

@@ -67,9 +67,12 @@ class DictRules:
     def spaces_of(self, env: MultiAgentEnv, agent: AgentID) -> AnySpace:
         """The agent's observation space, after a look at whether it stays the same."""
         for name in ("observation_space", "action_space"):
-            space, again = getattr(env, name)(agent), getattr(env, name)(agent)
+            space_of = getattr(env, name)
+            space = space_of(agent)
+            again = space_of(agent)
             known = self._spaces.setdefault((name, agent), [space])  # of one copy each; comparing images takes long
-            if space is again and any(space is one for one in known):
+            seen_before = any(space is one for one in known)
+            if space is again and seen_before:
                 continue
             if space != again or space != known[0]:
                 self.findings.add("space-changed", f"{name}({agent!r}) changes: {known[0]}, later {again}.")
@@ -93,7 +96,10 @@ class DictRules:
         if obs_key(space) is None or not isinstance(space, spaces.Dict) or not isinstance(value, Mapping):
             return value
         mask = space.spaces.get(MASK)
-        return value if mask is None or MASK not in value else {**value, MASK: np.ones(mask.shape or (), mask.dtype)}
+        if mask is None or MASK not in value:
+            return value
+        everything = np.ones(mask.shape or (), mask.dtype)
+        return {**value, MASK: everything}
 
     def mask(self, env: MultiAgentEnv, agent: AgentID, value: Obs, info: Mapping[str, Any], step: int) -> Array | None:
         """The legal-action mask of an agent, or None."""
@@ -146,18 +152,23 @@ class DictRules:
         return amount
 
     def flags(self, result: StepResult, step: int) -> None:
-        for name in ("terminated", "truncated"):
-            for agent, flag in getattr(result, name).items():
-                if agent != ALL:
-                    self.known(agent, f"{name} flags", step)
-                if not isinstance(flag, bool | np.bool_):
-                    text = f"step {step}: {name}[{agent!r}] is {flag!r} of type {type(flag).__name__}."
-                    self.findings.add("flag-type", text)
+        self._flags_of_one_sort("terminated", result.terminated, step)
+        self._flags_of_one_sort("truncated", result.truncated, step)
         all_end = truth(result.terminated.get(ALL, False))
         for agent, flag in result.truncated.items():
-            if truth(flag) and (all_end or truth(result.terminated.get(agent, False))):
+            cut = truth(flag)
+            ends = all_end or truth(result.terminated.get(agent, False))
+            if cut and ends:
                 who = "the episode" if agent == ALL else f"agent {agent!r}"
                 self.findings.add("both-flags", f"step {step}: {who} is terminated and truncated at once.")
+
+    def _flags_of_one_sort(self, name: str, flags: Mapping[AgentID, Any], step: int) -> None:
+        for agent, flag in flags.items():
+            if agent != ALL:
+                self.known(agent, f"{name} flags", step)
+            if not isinstance(flag, bool | np.bool_):
+                text = f"step {step}: {name}[{agent!r}] is {flag!r} of type {type(flag).__name__}."
+                self.findings.add("flag-type", text)
 
     def infos(self, infos: Mapping[AgentID, Any], step: int) -> None:
         for agent, info in infos.items():

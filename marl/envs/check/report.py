@@ -48,16 +48,7 @@ class Report:
         return {
             "env": self.env,
             "passed": self.passed,
-            "problems": [
-                {
-                    "code": problem.code,
-                    "level": "error" if problem.severe else "warning",
-                    "text": problem.text,
-                    "remedy": problem.remedy,
-                    "times": problem.times,
-                }
-                for problem in self.problems
-            ],
+            "problems": [_problem(problem) for problem in self.problems],
             "notes": self.notes,
             "world": {
                 "api": self.api,
@@ -132,6 +123,16 @@ class Report:
         if self.chance is not None:
             lines.append(("chance", str(self.chance)))
         return lines + [("note", f"{name}: {text}") for name, text in self.notes.items()]
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {
+        "code": problem.code,
+        "level": "error" if problem.severe else "warning",
+        "text": problem.text,
+        "remedy": problem.remedy,
+        "times": problem.times,
+    }
 
 
 def _kind(kind: AgentType) -> dict[str, Any]:

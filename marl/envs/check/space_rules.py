@@ -19,11 +19,7 @@ def mismatches(space: AnySpace, value: Obs, at: str = "") -> Iterator[tuple[str,
     if isinstance(space, spaces.Dict):
         yield from _in_dict(space, value, at)
     elif isinstance(space, spaces.Tuple):
-        if not isinstance(value, tuple | list) or len(value) != len(space.spaces):
-            yield "obs-shape", f"{at}it is {_short(value)}, expected {len(space.spaces)} parts"
-            return
-        for i, (part, inner) in enumerate(zip(space.spaces, value, strict=True)):
-            yield from mismatches(part, inner, f"{at}[{i}] ")
+        yield from _in_tuple(space, value, at)
     elif isinstance(space, spaces.Discrete):
         yield from _in_discrete(space, value, at)
     elif isinstance(space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):
@@ -32,17 +28,36 @@ def mismatches(space: AnySpace, value: Obs, at: str = "") -> Iterator[tuple[str,
         yield "obs-shape", f"{at}it is {_short(value)}"
 
 
+def _in_tuple(space: spaces.Tuple[Any], value: Obs, at: str) -> Iterator[tuple[str, str]]:
+    expected = len(space.spaces)
+    if not isinstance(value, tuple | list) or len(value) != expected:
+        yield "obs-shape", f"{at}it is {_short(value)}, expected {expected} parts"
+        return
+    for i, part in enumerate(space.spaces):
+        yield from mismatches(part, value[i], f"{at}[{i}] ")
+
+
 def _in_dict(space: spaces.Dict, value: Obs, at: str) -> Iterator[tuple[str, str]]:
     if not isinstance(value, Mapping):
         yield "obs-shape", f"{at}it is a {type(value).__name__}, expected a dict"
         return
-    missing, strange = [k for k in space.spaces if k not in value], [k for k in value if k not in space.spaces]
-    if missing or strange:
-        wrong = f"without the key {missing[0]!r}" if missing else f"with the key {strange[0]!r}, which it does not have"
-        yield "obs-shape", f"{at}it comes {wrong}"
+    wrong_key = _wrong_key(space, value)
+    if wrong_key:
+        yield "obs-shape", f"{at}it comes {wrong_key}"
     for key, part in space.spaces.items():
         if key in value:
             yield from mismatches(part, value[key], f"{at}[{key!r}] ")
+
+
+def _wrong_key(space: spaces.Dict, value: Mapping[str, Obs]) -> str:
+    """The first key that is missing or else the first that is too many; empty: there is none."""
+    for key in space.spaces:
+        if key not in value:
+            return f"without the key {key!r}"
+    for key in value:
+        if key not in space.spaces:
+            return f"with the key {key!r}, which it does not have"
+    return ""
 
 
 def _in_discrete(space: spaces.Discrete, value: Obs, at: str) -> Iterator[tuple[str, str]]:
@@ -78,8 +93,15 @@ def _in_array(space: AnySpace, value: Obs, at: str) -> Iterator[tuple[str, str]]
         yield "obs-precision", f"{at}it is a {type(value).__name__}, expected an array of {wanted}"
     elif not np.can_cast(array.dtype, wanted):
         yield "obs-precision", f"{at}it has the type {array.dtype}, expected {wanted}"
+    yield from _out_of_bounds(space, array, at)
+
+
+def _out_of_bounds(space: AnySpace, array: Array, at: str) -> Iterator[tuple[str, str]]:
+    """The first number that is too small or too large by more than rounding."""
     low, high = bounds_of(space)
-    outside = (array < low - ROUNDING * np.abs(low)) | (array > high + ROUNDING * np.abs(high))
+    too_small = array < low - ROUNDING * np.abs(low)
+    too_large = array > high + ROUNDING * np.abs(high)
+    outside = too_small | too_large
     if outside.any():
         place = tuple(np.argwhere(outside)[0].tolist())
         code = "obs-range" if isinstance(space, spaces.MultiDiscrete) else "obs-bounds"

@@ -44,12 +44,20 @@ def differs(mine: View, theirs: View, tolerance: float = 0.0) -> str:
     for what in dict.fromkeys([*mine, *theirs]):
         one, other = mine.get(what), theirs.get(what)
         if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-            same = one.shape == other.shape and np.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True)
+            same = _close(one, other, tolerance)
+        elif one is None or other is None:  # one of the two does not show it at all
+            same = False
         else:
-            same = one is not None and other is not None and bool(one == other)
+            same = bool(one == other)
         if not same:
             return what
     return ""
+
+
+def _close(one: Array, other: Array, tolerance: float) -> bool:
+    if one.shape != other.shape:
+        return False
+    return np.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
 def digest(value: Any) -> str:
@@ -93,13 +101,20 @@ def draw(kind: AgentType, legal: Array | None, rng: np.random.Generator) -> Arra
     """A random stored action: a legal option of each choice; coordinates anywhere in their bounds, now and then at a bound."""
     columns = kind.columns
     row = np.zeros(len(columns), kind.action_dtype)
-    masks = {} if legal is None or not legal.size else dict(columns.options_of(legal.reshape(1, -1)))
+    masks: dict[int, Array] = {}
+    if legal is not None and legal.size:
+        masks = dict(columns.options_of(legal.reshape(1, -1)))
     for column in columns.choices:
-        allowed = np.flatnonzero(masks[column][0]) if column in masks else np.zeros(0, np.int64)
-        row[column] = rng.choice(allowed) if allowed.size else rng.integers(columns.sizes[column])
+        options = columns.sizes[column]
+        allowed = np.flatnonzero(masks[column][0]) if column in masks else np.arange(0)
+        if allowed.size:
+            row[column] = rng.choice(allowed)
+        else:  # no mask, or one that allows nothing, which is reported elsewhere
+            row[column] = rng.integers(options)
     if columns.numbers:
-        low, high = (np.array(bounds) for bounds in columns.bounds)
-        row = np.where([size > 0 for size in columns.sizes], row, _numbers(low, high, rng)).astype(kind.action_dtype)
+        low, high = columns.bounds
+        is_choice = np.array(columns.sizes) > 0
+        row = np.where(is_choice, row, _numbers(low, high, rng)).astype(kind.action_dtype)
     return row.reshape(kind.action_shape)
 
 

@@ -47,11 +47,12 @@ def read_wrappers(given: Sequence[object]) -> tuple[Wrapping, ...]:
             raise ConfigError(
                 f"wrappers holds {entry!r}. Expected a name, or one name with its keys: {{frame_stack_v1: {{stack_size: 2}}}}."
             )
-        ((name, keys),) = entry.items()
-        if not isinstance(name, str) or not isinstance(keys or {}, Mapping):
-            raise ConfigError(f"wrapper {name!r} has the keys {keys!r}. Expected names and values.")
+        ((name, given_keys),) = entry.items()
+        keys = given_keys or {}  # `- flatten_v0:` in YAML gives None
+        if not isinstance(name, str) or not isinstance(keys, Mapping):
+            raise ConfigError(f"wrapper {name!r} has the keys {given_keys!r}. Expected names and values.")
         _resolve(name)
-        found.append(Wrapping(name, dict(keys or {})))
+        found.append(Wrapping(name, dict(keys)))
     return tuple(found)
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from gymnasium import spaces
 
 from marl.data.actions import columns_of
 from marl.data.task import AgentID, AnySpace, Array, GroupID
-from marl.envs.base import ALL, ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
+from marl.envs.base import ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
 from marl.envs.chance import hand_on_chance
 from marl.envs.tasks import hand_on_tasks
 from marl.envs.vector.layout import MASK, inner_space, obs_key
 from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
+
+Value = TypeVar("Value")
 
 
 class GroupedEnv(MultiAgentEnv):
@@ -37,18 +39,17 @@ class GroupedEnv(MultiAgentEnv):
         self.group_of = _who_is_where(env, self.groups)
         names = [self.group_of.get(agent, agent) for agent in env.possible_agents]
         self.possible_agents = tuple(dict.fromkeys(names))
-        patterns = {self.group_of.get(p, p): 1 if p in self.group_of else n for p, n in env.max_agents.items()}
-        self.max_agents = {} if self.possible_agents else patterns
-        self._parts = {group: [_part(env, member) for member in members] for group, members in self.groups.items()}
-        self._spaces = {group: self._joined_spaces(group) for group in self.groups}
+        self.max_agents = {} if self.possible_agents else self._seats_of_patterns()
+        self._parts: dict[GroupID, list[_Part]] = {}
+        self._spaces: dict[GroupID, tuple[AnySpace, AnySpace]] = {}  # what is observed, what is done
+        for group, members in self.groups.items():
+            self._parts[group] = [_part(env, member) for member in members]
+            self._spaces[group] = self._joined_spaces(group)
         self._alive: set[AgentID] = set()
-        for what, given, own in (("obs_space", obs_space, 0), ("act_space", act_space, 1)):
-            for group in self.groups if given is not None else ():
-                if given != self._spaces[group][own]:
-                    raise SpaceMismatchError(
-                        f"with_agent_groups: {what} = {given}, but the members of group {group!r} have "
-                        f"{self._spaces[group][own]}. Leave {what} out: it is inferred."
-                    )
+        if obs_space is not None:
+            self._check_given("obs_space", obs_space, self.observation_space)
+        if act_space is not None:
+            self._check_given("act_space", act_space, self.action_space)
         if hasattr(env, "get_state"):  # offered only where the env itself does
             self.get_state = self._get_state
         if hasattr(env, "set_state"):
@@ -56,19 +57,50 @@ class GroupedEnv(MultiAgentEnv):
         hand_on_tasks(self, "env")
         hand_on_chance(self, "env")
 
+    def _seats_of_patterns(self) -> dict[AgentID, int]:
+        """How many there may be at once: of a group one, of the others as many as the env has."""
+        seats: dict[AgentID, int] = {}
+        for name, number in self.env.max_agents.items():
+            if name in self.group_of:
+                seats[self.group_of[name]] = 1
+            else:
+                seats[name] = number
+        return seats
+
     # -- spaces ----------------------------------------------------------------------------------------------------
 
     def _joined_spaces(self, group: GroupID) -> tuple[AnySpace, AnySpace]:
-        shown = [self.env.observation_space(member) for member in self.groups[group]]
-        actions: AnySpace = spaces.Tuple([self.env.action_space(member) for member in self.groups[group]])
-        observation: AnySpace = spaces.Tuple([inner_space(space)[0] for space in shown])
-        parts: dict[str, AnySpace] = {}
-        if any(inner_space(space)[1] for space in shown):
-            parts[MASK] = spaces.MultiBinary(columns_of(actions).options)
-        for space in shown:
-            if obs_key(space) is not None and isinstance(space, spaces.Dict) and ENV_STATE in space.spaces:
-                parts[ENV_STATE] = space.spaces[ENV_STATE]
-        return (spaces.Dict({"observation": observation, **parts}) if parts else observation), actions
+        members = self.groups[group]
+        actions = spaces.Tuple([self.env.action_space(member) for member in members])
+        views: list[AnySpace] = []
+        any_masked = False
+        state_space: AnySpace | None = None
+        for member in members:
+            space = self.env.observation_space(member)
+            view, masked = inner_space(space)
+            views.append(view)
+            any_masked = any_masked or masked
+            if obs_key(space) is not None and isinstance(space, spaces.Dict):
+                state_space = space.spaces.get(ENV_STATE, state_space)
+        beside: dict[str, AnySpace] = {}
+        if any_masked:
+            beside[MASK] = spaces.MultiBinary(columns_of(actions).options)
+        if state_space is not None:
+            beside[ENV_STATE] = state_space
+        observation = spaces.Tuple(views)
+        if not beside:
+            return observation, actions
+        return spaces.Dict({"observation": observation, **beside}), actions
+
+    def _check_given(self, what: str, given: AnySpace, space_of: Callable[[GroupID], AnySpace]) -> None:
+        """A space that the user wrote down has to be the one that follows from the members."""
+        for group in self.groups:
+            own = space_of(group)
+            if given != own:
+                raise SpaceMismatchError(
+                    f"with_agent_groups: {what} = {given}, but the members of group {group!r} have "
+                    f"{own}. Leave {what} out: it is inferred."
+                )
 
     def observation_space(self, agent: AgentID) -> AnySpace:
         return self._spaces[agent][0] if agent in self.groups else self.env.observation_space(agent)
@@ -88,20 +120,49 @@ class GroupedEnv(MultiAgentEnv):
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
         obs, rewards, terminated, truncated, infos = self.env.step(self._split(actions))
-        over = bool(terminated.get(ALL, False) or truncated.get(ALL, False))
-        self._alive |= {agent for agent in obs if agent in self.group_of}
-        ended = {a for a in self._alive if over or terminated.get(a, False) or truncated.get(a, False)}
-        blind = {self.group_of[a] for a in ended if a not in obs and not ending(a, terminated, truncated)[0]}
+        self._alive.update(set(obs).intersection(self.group_of))
+        ended, cut = self._leaving(terminated, truncated)
         self._alive -= ended
-        self._asked = {agent for agent in obs if agent in self._alive}
-        flags = self._join_flags(ended, terminated, truncated)
-        gone = {group for group in self.groups if flags[0].get(group, False) or flags[1].get(group, False)}
+        self._asked = self._alive.intersection(obs)
+        group_ended, group_cut = self._join_flags(ended, cut)
+        gone = {group for group in self.groups if group_ended[group] or group_cut[group]}
+        blind = {self.group_of[agent] for agent in cut.difference(obs)}
         # A group is shown when it is asked, and a last time when it ends (unless the env itself shows no last observation).
-        asked = {self.group_of[agent] for agent in self._asked}
-        shown = {
-            a: o for a, o in obs.items() if self.group_of.get(a, a) in asked | (gone - blind) or a not in self.group_of
-        }
-        return StepResult(self._join_obs(obs, shown), self._join_rewards(rewards), *flags, self._join_infos(infos))
+        groups_shown = gone - blind
+        for agent in self._asked:
+            groups_shown.add(self.group_of[agent])
+        return StepResult(
+            self._join_obs(obs, self._visible(obs, groups_shown)),
+            self._join_rewards(rewards),
+            self._outside(terminated) | group_ended,
+            self._outside(truncated) | group_cut,
+            self._join_infos(infos),
+        )
+
+    def _leaving(self, terminated: Flags, truncated: Flags) -> tuple[set[AgentID], set[AgentID]]:
+        """The members who end in this step, and those of them who are truncated."""
+        ended: set[AgentID] = set()
+        truncated_now: set[AgentID] = set()
+        for agent in self._alive:
+            ends, cut = ending(agent, terminated, truncated)
+            if ends or cut:
+                ended.add(agent)
+            if cut:
+                truncated_now.add(agent)
+        return ended, truncated_now
+
+    def _visible(self, obs: Mapping[AgentID, Obs], groups_shown: set[GroupID]) -> dict[AgentID, Obs]:
+        """What those see who are in one of these groups or in none."""
+        visible: dict[AgentID, Obs] = {}
+        for agent, seen in obs.items():
+            group = self.group_of.get(agent)
+            if group is None or group in groups_shown:
+                visible[agent] = seen
+        return visible
+
+    def _outside(self, values: Mapping[AgentID, Value]) -> dict[AgentID, Value]:
+        """The entries of agents that are in no group."""
+        return {agent: value for agent, value in values.items() if agent not in self.group_of}
 
     def _split(self, actions: Mapping[AgentID, Action]) -> dict[AgentID, Action]:
         """Each asked member's part of its group's action."""
@@ -115,10 +176,12 @@ class GroupedEnv(MultiAgentEnv):
         return split
 
     def _join_obs(self, obs: Mapping[AgentID, Obs], shown: Mapping[AgentID, Obs]) -> dict[AgentID, Obs]:
-        joined: dict[AgentID, Obs] = {a: o for a, o in shown.items() if a not in self.group_of}
-        for group in dict.fromkeys(self.group_of[a] for a in shown if a in self.group_of):
-            joined[group] = self._team_view(group, obs)
-        return joined
+        views: dict[AgentID, Obs] = {}
+        for agent in shown:
+            group = self.group_of.get(agent)
+            if group is not None and group not in views:
+                views[group] = self._team_view(group, obs)
+        return self._outside(shown) | views
 
     def _team_view(self, group: GroupID, obs: Mapping[AgentID, Obs]) -> Obs:
         views, masks, state = [], [], None
@@ -137,8 +200,12 @@ class GroupedEnv(MultiAgentEnv):
         own = self._spaces[group][0]
         if not isinstance(own, spaces.Dict):
             return tuple(views)
-        extra: dict[str, Obs] = {MASK: np.concatenate(masks)} if MASK in own.spaces else {}
-        return {"observation": tuple(views), **extra, **({ENV_STATE: state} if ENV_STATE in own.spaces else {})}
+        joined: dict[str, Obs] = {"observation": tuple(views)}
+        if MASK in own.spaces:
+            joined[MASK] = np.concatenate(masks)
+        if ENV_STATE in own.spaces:
+            joined[ENV_STATE] = state
+        return joined
 
     def _join_rewards(self, rewards: Rewards) -> Rewards:
         joined: Rewards = {}
@@ -147,15 +214,18 @@ class GroupedEnv(MultiAgentEnv):
             joined[name] = joined.get(name, 0.0) + float(reward)
         return joined
 
-    def _join_flags(self, ended: set[AgentID], terminated: Flags, truncated: Flags) -> tuple[Flags, Flags]:
-        ends: Flags = {a: flag for a, flag in terminated.items() if a not in self.group_of}
-        cuts: Flags = {a: flag for a, flag in truncated.items() if a not in self.group_of}
+    def _join_flags(self, ended: set[AgentID], cut: set[AgentID]) -> tuple[Flags, Flags]:
+        """Whether each group terminates and whether it is truncated now, after its ``ended`` members were taken out."""
+        group_ended: Flags = {}
+        group_cut: Flags = {}
         for group, members in self.groups.items():
-            leaving = [a for a in members if a in ended]
-            last = bool(leaving) and not any(a in self._alive for a in members)
-            cut = not all(ending(a, terminated, truncated)[0] for a in leaving)
-            ends[group], cuts[group] = last and not cut, last and cut
-        return ends, cuts
+            somebody_left = not ended.isdisjoint(members)
+            nobody_stays = self._alive.isdisjoint(members)
+            over = somebody_left and nobody_stays
+            any_cut = not cut.isdisjoint(members)
+            group_ended[group] = over and not any_cut
+            group_cut[group] = over and any_cut
+        return group_ended, group_cut
 
     def _join_infos(self, infos: Mapping[AgentID, Info]) -> dict[AgentID, Info]:
         joined: dict[AgentID, Info] = {}
@@ -188,14 +258,18 @@ class GroupedEnv(MultiAgentEnv):
 
 
 def _known(env: MultiAgentEnv) -> list[AgentID]:
-    return [*env.possible_agents, *(p for p in env.max_agents if "*" not in p and not env.possible_agents)]
+    """Agents that are known in advance; an env without ``possible_agents`` may name some beside its patterns."""
+    if env.possible_agents:
+        return list(env.possible_agents)
+    return [name for name in env.max_agents if "*" not in name]
 
 
 def _expanded(env: MultiAgentEnv, members: Sequence[AgentID]) -> tuple[AgentID, ...]:
     """Patterns such as ``agent_*`` replaced by the agents that they match."""
     found: list[AgentID] = []
     for member in members:
-        found += [a for a in _known(env) if fnmatchcase(a, member)] or [member]
+        matching = [agent for agent in _known(env) if fnmatchcase(agent, member)]
+        found += matching or [member]  # one that nobody answers to is refused with the others' names later
     return tuple(found)
 
 
@@ -229,15 +303,21 @@ def _who_is_where(env: MultiAgentEnv, groups: Mapping[GroupID, Sequence[AgentID]
 def _nothing(space: AnySpace) -> Obs:
     """What stands for the observation of somebody who is not there."""
     if isinstance(space, spaces.Tuple):
-        return tuple(_nothing(part) for part in space.spaces)
+        parts = [_nothing(part) for part in space.spaces]
+        return tuple(parts)
     if isinstance(space, spaces.Dict):
-        return {name: _nothing(part) for name, part in space.spaces.items()}
+        named: dict[str, Obs] = {}
+        for name, part in space.spaces.items():
+            named[name] = _nothing(part)
+        return named
     if isinstance(space, spaces.Discrete):
         return int(space.start)
     if isinstance(space, spaces.MultiDiscrete):
         return space.start
-    nothing = np.zeros(space.shape or (), space.dtype)
-    return np.clip(nothing, space.low, space.high) if isinstance(space, spaces.Box) else nothing
+    zeros = np.zeros(space.shape or (), space.dtype)
+    if isinstance(space, spaces.Box):
+        return np.clip(zeros, space.low, space.high)  # 0 may lie outside of the bounds
+    return zeros
 
 
 @dataclass(frozen=True)

@@ -38,11 +38,15 @@ class KeepEntries(MultiAgentEnv):
     def _smaller(self, agent: AgentID, space: AnySpace) -> AnySpace:
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
             raise ConfigError(f"keep_entries needs Box observations with one axis, but agent {agent!r} has {space}.")
-        wrong = [i for i in self.entries if not isinstance(i, int) or not 0 <= i < space.shape[0]]
-        if wrong or not self.entries:
+        (width,) = space.shape
+        fits = len(self.entries) > 0
+        for entry in self.entries:
+            if not isinstance(entry, int) or not 0 <= entry < width:
+                fits = False
+        if not fits:
             raise ConfigError(
-                f"keep_entries: entries {self.entries} do not fit observations of {space.shape[0]} numbers (agent "
-                f"{agent!r}). Expected places from 0 to {space.shape[0] - 1}."
+                f"keep_entries: entries {self.entries} do not fit observations of {width} numbers (agent "
+                f"{agent!r}). Expected places from 0 to {width - 1}."
             )
         return spaces.Box(space.low[self.entries], space.high[self.entries], dtype=space.dtype.type)
 
