@@ -307,19 +307,15 @@ class DictVector(BatchedEnv):
                 self._alive[env_id, seat] = self._present[env_id, seat] = False
                 self.seating[env_id].leaving.append(agent)
         somebody = bool(self._alive[env_id].any())
+        over = not somebody
         if ALL in terminated or ALL in truncated:
             over = bool(terminated.get(ALL, False)) or bool(truncated.get(ALL, False))
-        else:
-            over = not somebody
         self._over[env_id] = over
         self._count_empty_step(env_id, goes_on=somebody or over)
 
     def _count_empty_step(self, env_id: int, goes_on: bool) -> None:
         """An episode in which nobody lives and that does not end would be played for ever."""
-        if goes_on:
-            self._empty_steps[env_id] = 0
-            return
-        self._empty_steps[env_id] += 1
+        self._empty_steps[env_id] = 0 if goes_on else self._empty_steps[env_id] + 1
         if self._empty_steps[env_id] >= LONGEST_EMPTY:
             raise EnvError(
                 f"{self._where(env_id)}: nobody has been alive for {LONGEST_EMPTY} steps, and '__all__' is not true. End the "
