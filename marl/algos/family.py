@@ -64,12 +64,26 @@ class Preset:
         """The family's config with this preset's defaults and the given keys; what makes the preset cannot be changed."""
         for key in self.fixed:
             if key in keys and keys[key] != self.defaults[key]:
-                kin = [p for p in (ALGOS[name] for name in ALGOS) if p.family is self.family and p is not self]
-                same = [p.name for p in kin if p.defaults.get(key) == keys[key]]
-                free = [p.name for p in kin if key not in p.fixed]
-                remedy = f" Use algo {', '.join(same or free)}, or drop {key}." if same or free else f" Drop {key}."
+                remedy = self._remedy(key, keys[key])
                 raise ConfigError(f"{self.name} has {key} {self.defaults[key]!r}, not {keys[key]!r}.{remedy}")
         return self.family.config(**{**self.defaults, **keys})
+
+    def _remedy(self, key: str, wanted: Any) -> str:
+        """Algorithms of the family that have the wanted value or, where none has, those that leave it to the user."""
+        same: list[str] = []
+        free: list[str] = []
+        for name in ALGOS:
+            other = ALGOS[name]
+            if other.family is not self.family or other is self:
+                continue
+            if other.defaults.get(key) == wanted:
+                same.append(other.name)
+            if key not in other.fixed:
+                free.append(other.name)
+        better = same or free
+        if not better:
+            return f" Drop {key}."
+        return f" Use algo {', '.join(better)}, or drop {key}."
 
     def reading(self) -> list[Passage]:
         """The code that runs in an update, in reading order."""

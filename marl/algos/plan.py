@@ -42,31 +42,47 @@ def plan_learners(roles: Mapping[PolicyID, Role], task: Task) -> list[LearnerPla
     leader = {name: name for name in roles}
     met: dict[PolicyID, str] = {}
     for group, seats in task.groups.items():
-        joined = [n for n, role in roles.items() if role.config.looks_at_groups and role.seats & set(seats)]
+        joined = _who_looks_at(frozenset(seats), roles)
         _check_mixable(group, joined, roles)
-        for first, second in pairwise(joined):
-            old, new = leader[second], leader[first]
-            leader = {n: new if le == old else le for n, le in leader.items()}
-        for name in joined:
-            met[name] = f"group {group}"
+        _put_together(joined, leader)
+        met |= dict.fromkeys(joined, f"group {group}")
+
     together = [n for n, role in roles.items() if role.config.looks_at_everybody]
     for first, second in pairwise(together):
         if roles[first].preset.family == roles[second].preset.family:
-            old, new = leader[second], leader[first]
-            leader = {n: new if le == old else le for n, le in leader.items()}
+            _put_together((first, second), leader)
             met.setdefault(first, "critics see everybody")
+
     for layers, sharers in _sharers(roles).items():
         _check_sharing(layers, sharers, roles)
-        for first, second in pairwise(sharers):
-            old, new = leader[second], leader[first]
-            leader = {n: new if le == old else le for n, le in leader.items()}
-        for name in sharers:
-            met.setdefault(name, f"shared layers {layers}")
+        _put_together(sharers, leader)
+        met = dict.fromkeys(sharers, f"shared layers {layers}") | met  # a group that was met before says more
+
+    companies: dict[PolicyID, list[PolicyID]] = {}
+    for name, head in leader.items():
+        companies.setdefault(head, []).append(name)
     plans = []
-    for head in dict.fromkeys(leader.values()):
-        members = tuple(name for name in roles if leader[name] == head)
-        plans.append(LearnerPlan(members, roles[head].preset.name, met.get(head, "")))
+    for head, members in companies.items():
+        plans.append(LearnerPlan(tuple(members), roles[head].preset.name, met.get(head, "")))
     return plans
+
+
+def _who_looks_at(seats: frozenset[int], roles: Mapping[PolicyID, Role]) -> list[PolicyID]:
+    """Policies that play one of the seats and whose algorithm looks at groups."""
+    found = []
+    for name, role in roles.items():
+        if role.config.looks_at_groups and role.seats & seats:
+            found.append(name)
+    return found
+
+
+def _put_together(names: Sequence[PolicyID], leader: dict[PolicyID, PolicyID]) -> None:
+    """The first of the names leads all of them, and whoever had one of their leaders."""
+    for first, second in pairwise(names):
+        old, new = leader[second], leader[first]
+        for name, its_leader in leader.items():
+            if its_leader == old:
+                leader[name] = new
 
 
 def _sharers(roles: Mapping[PolicyID, Role]) -> dict[str, list[PolicyID]]:

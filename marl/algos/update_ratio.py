@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from marl.algos.config import ReplayConfig
+from marl.data.task import PolicyID
 
 
 class UpdateRatio:
@@ -20,3 +23,11 @@ class UpdateRatio:
         due = int(self.debt)
         self.debt -= due
         return due
+
+
+def in_turns(due: Mapping[PolicyID, int]) -> Iterator[PolicyID]:
+    """Names, each as often as it is due: one update for everybody, then the next, so that nobody runs ahead."""
+    for turn in range(max(due.values(), default=0)):
+        for name, updates in due.items():
+            if turn < updates:
+                yield name

@@ -140,15 +140,20 @@ class Hooks:
 
 def make_hooks(given: object, own: bool = True) -> Hooks:
     """What ``callbacks`` means. An object is used as it is, or, with ``own``, copied as Ray copies it to its workers."""
-    found = load_object(given, CALLBACKS) if isinstance(given, str) else given
+    found = given
+    if isinstance(given, str):
+        found = load_object(given, CALLBACKS)
     if found is None:
         return Hooks("callbacks", {})
     if isinstance(found, Mapping):
-        return Hooks("callbacks", {str(hook): _function(str(hook), value) for hook, value in found.items()})
+        functions = {str(hook): _function(str(hook), value) for hook, value in found.items()}
+        return Hooks("callbacks", functions)
     if isinstance(found, type) and issubclass(found, Callbacks):
         return _hooks_of(_built(found))
     if isinstance(found, Callbacks):
-        return _hooks_of(copy.deepcopy(found) if own else found)
+        if own:
+            found = copy.deepcopy(found)
+        return _hooks_of(found)
     raise ConfigError(
         f"callbacks is {found!r}; expected a class derived from marl.Callbacks, an object of it, a dict of functions such as "
         '{"on_episode_end": fn}, or package.module:Class.'
@@ -196,18 +201,35 @@ def _refuse_unknown(what: str, hook: str) -> None:
 
 def _caller(name: str, hook: str, function: Callable[..., Any]) -> Callable[[Info], Any]:
     """Hands the hook what its signature asks for."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # written in C: it knows what it does
-        return lambda info: function(**info)
-    if [p.name for p in parameters] == ["info"] and parameters[0].kind is not parameters[0].VAR_KEYWORD:
+    single, takes_all = _parameters(function)
+    names = [parameter.name for parameter in single]
+    if names == ["info"] and not takes_all:
         return function
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        _check_names(name, hook, [p for p in parameters if p.kind is not p.VAR_KEYWORD])
+    _check_names(name, hook, single)
+    if takes_all:
         return lambda info: function(**info)
-    _check_names(name, hook, parameters)
-    names = [p.name for p in parameters if p.name in HOOKS[hook]]
-    return lambda info: function(**{key: info[key] for key in names})
+    wanted = [key for key in names if key in HOOKS[hook]]
+    return _picking(function, wanted)
+
+
+def _picking(function: Callable[..., Any], wanted: list[str]) -> Callable[[Info], Any]:
+    return lambda info: function(**{key: info[key] for key in wanted})
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[list[inspect.Parameter], bool]:
+    """Those that have a name of their own, and whether ``**`` takes all others."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # written in C: it knows what it does
+        return [], True
+    single: list[inspect.Parameter] = []
+    takes_all = False
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            takes_all = True
+        else:
+            single.append(parameter)
+    return single, takes_all
 
 
 def _check_names(name: str, hook: str, parameters: list[inspect.Parameter]) -> None:
@@ -228,10 +250,14 @@ def _where(info: Info) -> str:
         places.append(f"episode {episode.episode_id}, step {episode.length}, copy {episode.env_index}")
         if episode.evaluating:
             places.append("evaluation")
-    places += [f"agent {info['agent_id']!r}"] if "agent_id" in info else []
-    places += [f"policy {info['policy_id']!r}"] if "policy_id" in info else []
-    places += [f"worker {info['worker'].index}"] if "worker" in info else []
-    places += [f"iteration {info['trainer'].iteration}"] if "trainer" in info else []
+    if "agent_id" in info:
+        places.append(f"agent {info['agent_id']!r}")
+    if "policy_id" in info:
+        places.append(f"policy {info['policy_id']!r}")
+    if "worker" in info:
+        places.append(f"worker {info['worker'].index}")
+    if "trainer" in info:
+        places.append(f"iteration {info['trainer'].iteration}")
     return f" ({', '.join(places)})" if places else ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -152,16 +152,17 @@ def storable(value: Any, where: str) -> Any:
     """A copy that a checkpoint takes and from which ``restored`` makes the same again, types of numpy's numbers included."""
     if isinstance(value, np.generic):
         return {SCALAR: np.array([value])}
-    if isinstance(value, list) and {type(item) for item in value} in NUMPY_NUMBERS:
-        return {SCALARS: np.array(value)}
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, dict):
         return {key: storable(item, f"{where}[{key!r}]") for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        items = [storable(item, f"{where}[{i}]") for i, item in enumerate(value)]
-        return items if isinstance(value, list) else tuple(items)
-    if value is None or isinstance(value, bool | int | float | str):
+    if isinstance(value, list):
+        if {type(item) for item in value} in NUMPY_NUMBERS:
+            return {SCALARS: np.array(value)}
+        return _storable_items(value, where)
+    if isinstance(value, tuple):
+        return tuple(_storable_items(value, where))
+    if isinstance(value, bool | int | float | str | None):
         return value
     raise CallbackError(
         f"{where} is a {type(value).__name__}, which a checkpoint cannot hold. Keep numbers, texts, None, lists, tuples, "
@@ -169,15 +170,22 @@ def storable(value: Any, where: str) -> Any:
     )
 
 
+def _storable_items(values: Sequence[Any], where: str) -> list[Any]:
+    return [storable(item, f"{where}[{i}]") for i, item in enumerate(values)]
+
+
 def restored(value: Any) -> Any:
     """What ``storable`` was given."""
     if isinstance(value, dict):
-        if value.keys() == {SCALAR}:
+        keys = value.keys()
+        if keys == {SCALAR}:
             return value[SCALAR][0]
-        if value.keys() == {SCALARS}:
+        if keys == {SCALARS}:
             return list(value[SCALARS])
         return {key: restored(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         items = [restored(item) for item in value]
-        return items if isinstance(value, list) else tuple(items)
+        if isinstance(value, list):
+            return items
+        return tuple(items)
     return value

@@ -188,16 +188,18 @@ class MultiAgentBatch:
         if len(batches) == 1:
             return batches[0]
         context = max(batch.context for batch in batches)
-        columns: dict[str, object] = {
-            name: [
-                _side_by_side([getattr(b, name)[k] for b in batches], [context - b.context for b in batches])
-                for k in range(len(batches[0].task.kinds))
-            ]
-            for name in ENV_COLUMNS
-        }
-        for name in (*SEAT_COLUMNS, *ROW_COLUMNS):
-            columns[name] = _side_by_side([getattr(b, name) for b in batches], [context - b.context for b in batches])
+        missing = [context - batch.context for batch in batches]
         first = batches[0]
+        columns: dict[str, object] = {}
+        for name in ENV_COLUMNS:
+            by_kind: list[Array] = []
+            for k in range(len(first.task.kinds)):
+                arrays = [getattr(batch, name)[k] for batch in batches]
+                by_kind.append(_side_by_side(arrays, missing))
+            columns[name] = by_kind
+        for name in (*SEAT_COLUMNS, *ROW_COLUMNS):
+            arrays = [getattr(batch, name) for batch in batches]
+            columns[name] = _side_by_side(arrays, missing)
         return MultiAgentBatch(first.task, first.policy_ids, **columns, context=context)  # type: ignore[arg-type]
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from marl.data.task import AgentID, Floats, Ints, PolicyID
+from marl.data.task import AgentID, Array, Floats, Ints, PolicyID
 
 
 @dataclass
@@ -78,14 +78,11 @@ class EpisodeStats:
             agent.append(codes[part.agent])
             episode.append(part.episode + before)
             before += len(part)
-        joined = {
-            name: np.concatenate([getattr(p, name) for p in parts])
-            for name in ("rewards", "lengths", "policy", "returns")
-        }
-        noted = any(part.remarks for part in parts)
-        remarks = [remark for part in parts for remark in part.remarks or [Remarks()] * len(part)] if noted else []
+        joined: dict[str, Array] = {}
+        for name in ("rewards", "lengths", "policy", "returns"):
+            joined[name] = np.concatenate([getattr(part, name) for part in parts])
         agents, where = np.concatenate(agent), np.concatenate(episode)
-        return EpisodeStats(agents=list(names), agent=agents, episode=where, remarks=remarks, **joined)
+        return EpisodeStats(agents=list(names), agent=agents, episode=where, remarks=_all_remarks(parts), **joined)
 
     def last(self, count: int) -> EpisodeStats:
         """The newest ``count`` episodes."""
@@ -125,3 +122,13 @@ class EpisodeStats:
             np.bincount(agent, minlength=len(self.agents)),
         )
         return {name: float(sums[i] / counts[i]) for i, name in enumerate(self.agents) if counts[i]}
+
+
+def _all_remarks(parts: Sequence[EpisodeStats]) -> list[Remarks]:
+    """One per episode, with empty ones for parts that have none; none at all where nobody remarked anything."""
+    if not any(part.remarks for part in parts):
+        return []
+    found: list[Remarks] = []
+    for part in parts:
+        found.extend(part.remarks or [Remarks()] * len(part))
+    return found

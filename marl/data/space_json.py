@@ -42,21 +42,28 @@ def space_from_json(plain: Mapping[str, Any]) -> AnySpace:
     """The space that ``space_to_json`` was given."""
     kind = plain["type"]
     if kind == "Box":
-        dtype, shape = np.dtype(plain["dtype"]), _checked(plain["shape"])
-        low, high = (np.broadcast_to(np.array(_read(plain[key]), dtype), shape) for key in ("low", "high"))
-        return spaces.Box(low, high, shape, dtype.type)
+        return _box(plain)
     if kind == "Discrete":
         return spaces.Discrete(plain["n"], start=plain["start"])
     if kind == "MultiDiscrete":
         return spaces.MultiDiscrete(np.array(plain["nvec"]), start=np.array(plain["start"]))
     if kind == "MultiBinary":
         n = plain["n"]
-        return spaces.MultiBinary(_checked([n])[0] if isinstance(n, int) else _checked(n))
+        if isinstance(n, int):
+            return spaces.MultiBinary(_checked([n])[0])
+        return spaces.MultiBinary(_checked(n))
     if kind == "Tuple":
         return spaces.Tuple([space_from_json(part) for part in plain["spaces"]])
     if kind == "Dict":
         return spaces.Dict(OrderedDict((name, space_from_json(part)) for name, part in plain["spaces"]))
     raise DataError(f"a space of type {kind!r} is unknown; a newer marl may have written it.")
+
+
+def _box(plain: Mapping[str, Any]) -> spaces.Box:
+    dtype, shape = np.dtype(plain["dtype"]), _checked(plain["shape"])
+    low = np.broadcast_to(np.array(_read(plain["low"]), dtype), shape)
+    high = np.broadcast_to(np.array(_read(plain["high"]), dtype), shape)
+    return spaces.Box(low, high, shape, dtype.type)
 
 
 def _checked(shape: Sequence[int]) -> tuple[int, ...]:

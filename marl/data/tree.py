@@ -24,20 +24,33 @@ def unpack(plain: Any, arrays: dict[str, Array]) -> Any:
 
 
 def _unpack(plain: Any, arrays: dict[str, Array], levels: int) -> Any:
-    if isinstance(plain, list | dict) and not levels:
+    if not isinstance(plain, list | dict):
+        return plain
+    if not levels:
         raise ValueError(f"nested more than {DEEPEST} levels deep")
     below = levels - 1
     if isinstance(plain, list):
         return [_unpack(item, arrays, below) for item in plain]
-    if not isinstance(plain, dict):
-        return plain
     if ARRAY in plain:
         return arrays[plain[ARRAY]]
     if TUPLE in plain:
-        return tuple(_unpack(item, arrays, below) for item in plain[TUPLE])
+        items = [_unpack(item, arrays, below) for item in plain[TUPLE]]
+        return tuple(items)
     if MAP in plain:
-        return {_unpack(key, arrays, below): _unpack(value, arrays, below) for key, value in plain[MAP]}
-    return {key: _unpack(value, arrays, below) for key, value in plain.items()}
+        return _unpack_map(plain[MAP], arrays, below)
+    tree: dict[str, Any] = {}
+    for key, value in plain.items():
+        tree[key] = _unpack(value, arrays, below)
+    return tree
+
+
+def _unpack_map(pairs: Any, arrays: dict[str, Array], levels: int) -> dict[Any, Any]:
+    """A dict whose keys JSON cannot hold."""
+    tree: dict[Any, Any] = {}
+    for packed_key, value in pairs:
+        key = _unpack(packed_key, arrays, levels)
+        tree[key] = _unpack(value, arrays, levels)
+    return tree
 
 
 class _Arrays:
@@ -63,13 +76,18 @@ def _pack(tree: Any, path: str, arrays: _Arrays) -> Any:
         return tree.item()
     if isinstance(tree, dict):
         return _pack_dict(tree, path, arrays)
-    if isinstance(tree, list):
-        return [_pack(item, f"{path}/{i}", arrays) for i, item in enumerate(tree)]
-    if isinstance(tree, tuple):
-        return {TUPLE: [_pack(item, f"{path}/{i}", arrays) for i, item in enumerate(tree)]}
-    if tree is None or isinstance(tree, bool | int | float | str):
+    if isinstance(tree, list | tuple):
+        items = [_pack(item, f"{path}/{i}", arrays) for i, item in enumerate(tree)]
+        if isinstance(tree, list):
+            return items
+        return {TUPLE: items}
+    if isinstance(tree, bool | int | float | str | None):
         return tree
-    raise TypeError(
+    raise _cannot_be_stored(tree, path)
+
+
+def _cannot_be_stored(tree: Any, path: str) -> TypeError:
+    return TypeError(
         f"state at {path or 'top'} is a {type(tree).__name__}; a checkpoint holds numbers, strings, None, lists, "
         "tuples, dicts and numpy arrays. Turn it into one of these in get_state()."
     )

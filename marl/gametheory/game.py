@@ -54,9 +54,10 @@ class MatrixGame:
         counts = table.shape[1:]
         actions = self.actions or tuple(tuple(map(str, range(count))) for count in counts)
         players = self.players or tuple(f"player_{i}" for i in range(len(counts)))
-        if tuple(map(len, actions)) != counts or len(players) != len(counts):
+        sizes = [len(names) for names in actions]
+        if sizes != list(counts) or len(players) != len(counts):
             raise ConfigError(
-                f"game {self.name!r}: names of {len(players)} players with {[len(a) for a in actions]} actions do not fit "
+                f"game {self.name!r}: names of {len(players)} players with {sizes} actions do not fit "
                 f"payoffs of {len(counts)} players with {list(counts)} actions."
             )
         object.__setattr__(self, "actions", tuple(map(tuple, actions)))
@@ -134,13 +135,16 @@ class MatrixGame:
     def profile(self, strategies: Sequence[ArrayLike]) -> Profile:
         """The strategies as arrays; refuses what is not one distribution per player."""
         found = tuple(numbers(s, f"game {self.name!r}: a strategy") for s in strategies)
-        if tuple(s.shape for s in found) != tuple((count,) for count in self.shape):
+        shapes = [strategy.shape for strategy in found]
+        expected = [(count,) for count in self.shape]
+        if shapes != expected:
             raise ConfigError(
-                f"game {self.name!r}: strategies have the shapes {[s.shape for s in found]}; expected a distribution each "
+                f"game {self.name!r}: strategies have the shapes {shapes}; expected a distribution each "
                 f"over {list(self.shape)} actions."
             )
         for player, strategy in zip(self.players, found, strict=True):
-            if not (strategy.min() >= -1e-6 and abs(strategy.sum() - 1) <= 1e-6):
+            sums_to_one = abs(strategy.sum() - 1) <= 1e-6
+            if not (strategy.min() >= -1e-6 and sums_to_one):  # NaN is refused too
                 raise ConfigError(f"game {self.name!r}: {player}'s strategy {strategy} is not a distribution (sum 1).")
         return found
 

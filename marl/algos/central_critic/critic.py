@@ -81,9 +81,16 @@ def _seen_together(task: Task, sees: str, policy: Policy) -> list[list[int]]:
     if sees == "all":
         return [list(range(task.num_seats))]
     mine = range(policy.kind.seats.start, policy.kind.seats.stop)
-    groups = [seats_in_order(task, seats) for seats in task.groups.values() if set(seats) & set(mine)]
-    grouped = {seat for seats in groups for seat in seats}
-    return groups + [[seat] for seat in mine if seat not in grouped]
+    together: list[list[int]] = []
+    grouped: set[int] = set()
+    for seats in task.groups.values():
+        if set(seats) & set(mine):
+            together.append(seats_in_order(task, seats))
+            grouped.update(seats)
+    for seat in mine:
+        if seat not in grouped:
+            together.append([seat])
+    return together
 
 
 class Critic(nn.Module):

@@ -142,9 +142,13 @@ class CentralCriticLearner(Learner):
         """All gradient steps on one training batch of a company. Shared layers take one step for all of it at a time."""
         for name, rows in batches.items():
             self._show(name, rows)
-        lessons = {name: self._lesson(name, rows) for name, rows in batches.items()}
-        stats: dict[PolicyID, list[dict[str, Tensor]]] = {name: [] for name in lessons}
-        streams = [self._parts(self.configs[name], lesson) for name, lesson in lessons.items()]
+        lessons: dict[PolicyID, TrainBatch] = {}
+        stats: dict[PolicyID, list[dict[str, Tensor]]] = {}
+        streams: list[Iterator[Minibatch]] = []
+        for name, rows in batches.items():
+            lessons[name] = self._lesson(name, rows)
+            stats[name] = []
+            streams.append(self._parts(self.configs[name], lessons[name]))
         for parts in zip_longest(*streams):
             present = {n: part for n, part in zip(lessons, parts, strict=True) if part is not None}
             for name, row in self._update(present, lessons).items():
@@ -192,8 +196,12 @@ class CentralCriticLearner(Learner):
         self, parts: Mapping[PolicyID, Minibatch], lessons: Mapping[PolicyID, TrainBatch]
     ) -> dict[PolicyID, dict[str, Tensor]]:
         """One gradient step: each policy on its own loss, shared layers on the sum of them."""
-        shared = [self.shared[layers] for layers in dict.fromkeys(x for n in parts for x in self.policies[n].shared)]
-        for block in [*(self.optimisers[name] for name in parts), *shared]:
+        shared: dict[str, FlatOptimiser] = {}
+        for name in parts:
+            self.optimisers[name].zero()
+            for layers in self.policies[name].shared:
+                shared[layers] = self.shared[layers]
+        for block in shared.values():
             block.zero()
         stats, weights = {}, {}
         for name, part in parts.items():
@@ -203,7 +211,7 @@ class CentralCriticLearner(Learner):
         for name in parts:
             clip, lr = self.configs[name].grad_clip, lessons[name].lr
             stats[name]["grad_norm"] = self.optimisers[name].step(clip, lr, self.crew)
-        for block in shared:
+        for block in shared.values():
             first = next(iter(parts))
             block.step(self.configs[first].grad_clip, lessons[first].lr, self.crew)
         self.counters["num_updates"] += 1
@@ -288,14 +296,16 @@ def _companies(
 
 
 def _check(name: PolicyID, config: CentralCriticConfig, actor: StochasticPolicy) -> None:
-    if actor.shares_value and config.objective == "pg":
-        raise ConfigError(
-            f"policy {name!r}: pg learns no values, so there is nothing to share. Drop vf_share_layers, or use a2c."
-        )
-    if actor.shares_value and config.critic_sees != "own":
-        raise ConfigError(
-            f"policy {name!r}: vf_share_layers puts the value on the policy's own observation, but critic_sees is "
-            f"{config.critic_sees!r}. Drop vf_share_layers, or set critic_sees: own."
-        )
-    if actor.noise_sets_std and (config.entropy_coeff > 0 or config.entropy_coeff_schedule):
+    if actor.shares_value:
+        if config.objective == "pg":
+            raise ConfigError(
+                f"policy {name!r}: pg learns no values, so there is nothing to share. Drop vf_share_layers, or use a2c."
+            )
+        if config.critic_sees != "own":
+            raise ConfigError(
+                f"policy {name!r}: vf_share_layers puts the value on the policy's own observation, but critic_sees is "
+                f"{config.critic_sees!r}. Drop vf_share_layers, or set critic_sees: own."
+            )
+    wants_entropy = config.entropy_coeff > 0 or config.entropy_coeff_schedule
+    if actor.noise_sets_std and wants_entropy:
         raise ConfigError(f"policy {name!r}: GaussianNoise fixes the entropy, so entropy_coeff must be 0.")

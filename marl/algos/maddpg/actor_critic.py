@@ -136,16 +136,19 @@ class ActorCritic:
 def _check(name: PolicyID, config: MaddpgConfig, algo: str, actor: DeterministicPolicy, sight: VisibleAgents) -> None:
     """Keys that the action spaces leave no use for; what the algorithm itself sets (td3's noise) may stay."""
     preset = ALGOS[algo].defaults if algo in ALGOS else {}
-    changed = [
-        key for key in config.changed("target_noise", "target_noise_clip", "gumbel_temperature")
-        if getattr(config, key) != preset.get(key)
-    ]  # fmt: skip
     coordinates = any(sight.task.kinds[k].columns.numbers for k in sight.columns)
-    for key in changed:
-        choice = key == "gumbel_temperature"
-        if not (actor.columns.options if choice else coordinates):
-            wanted = "choices (Discrete actions)" if choice else "coordinates (Box actions)"
+    for key in config.changed("target_noise", "target_noise_clip", "gumbel_temperature"):
+        value = getattr(config, key)
+        if value == preset.get(key):
+            continue
+        if key == "gumbel_temperature":
+            wanted = "choices (Discrete actions)"
+            is_used = bool(actor.columns.options)
+        else:
+            wanted = "coordinates (Box actions)"
+            is_used = coordinates
+        if not is_used:
             raise ConfigError(
-                f"policy {name!r}: {key} = {getattr(config, key):g} is for {wanted}, but its agents have "
+                f"policy {name!r}: {key} = {value:g} is for {wanted}, but its agents have "
                 f"{actor.kind.action_space}. Drop it."
             )

@@ -31,6 +31,7 @@ from marl.algos.maddpg.actor_critic import ActorCritic
 from marl.algos.maddpg.config import MaddpgConfig
 from marl.algos.maddpg.losses import actor_loss, critic_loss, smoothed, td_target
 from marl.algos.reading import Reading
+from marl.algos.update_ratio import in_turns
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.task import Array, PolicyID
 from marl.policies.deterministic import DeterministicPolicy
@@ -74,21 +75,23 @@ class MaddpgLearner(Learner):
         self._count_steps(batch.env_steps)
         pupils = [self.pupils[name] for name in sorted(self.trained)]
         self.clock.start()
-        fresh = {pupil.name: pupil.remember(batch) for pupil in pupils}
+        fresh = [pupil.remember(batch) for pupil in pupils]
         self.clock.lap("load")
-        due = {pupil.name: pupil.updates_due(batch.env_steps, self.timesteps[pupil.name]) for pupil in pupils}
-        stats: dict[PolicyID, list[Numbers]] = {name: [] for name in due}
-        actor_stats: dict[PolicyID, list[Numbers]] = {name: [] for name in due}
-        for i in range(max(due.values(), default=0)):
-            for pupil in pupils:
-                if i < due[pupil.name]:
-                    self._update(pupil, stats[pupil.name], actor_stats[pupil.name])
+        due: dict[PolicyID, int] = {}
+        stats: dict[PolicyID, list[Numbers]] = {}
+        actor_stats: dict[PolicyID, list[Numbers]] = {}
         for pupil in pupils:
-            if len(fresh[pupil.name]):
-                seen = pupil.view.own(fresh[pupil.name], "")
+            due[pupil.name] = pupil.updates_due(batch.env_steps, self.timesteps[pupil.name])
+            stats[pupil.name] = []
+            actor_stats[pupil.name] = []
+        for name in in_turns(due):
+            self._update(self.pupils[name], stats[name], actor_stats[name])
+        for pupil, rows in zip(pupils, fresh, strict=True):
+            if len(rows):
+                seen = pupil.view.own(rows, "")
                 pupil.actor.observe(seen.obs, seen.agent_index)
         self._anneal()
-        return {name: self._summary(name, stats[name], actor_stats[name]) for name, rows in stats.items() if rows}
+        return {name: self._summary(name, found, actor_stats[name]) for name, found in stats.items() if found}
 
     def _update(self, pupil: ActorCritic, stats: list[Numbers], actor_stats: list[Numbers]) -> None:
         """One step of the critic; every ``policy_delay``-th time also one of the actor and of the targets."""

@@ -157,10 +157,13 @@ class MarwilLearner(Learner):
     def _improve(self, batches: Mapping[PolicyID, SampleBatch]) -> Metrics:
         """All gradient steps on one training batch; policies that share layers take theirs together."""
         lr = scheduled(self.config.lr_schedule, self.config.lr, max(self.timesteps.values()))
-        stats: dict[PolicyID, list[Numbers]] = {name: [] for name in batches}
+        stats: dict[PolicyID, list[Numbers]] = {}
+        streams: list[Iterator[Rows]] = []
         for name, rows in batches.items():
             self._show(name, rows)
-        for parts in zip_longest(*(self._minibatches(name, rows) for name, rows in batches.items())):
+            stats[name] = []
+            streams.append(self._minibatches(name, rows))
+        for parts in zip_longest(*streams):
             present = {name: part for name, part in zip(batches, parts, strict=True) if part is not None}
             for name, row in self._update(present, lr).items():
                 stats[name].append(row)
@@ -168,11 +171,12 @@ class MarwilLearner(Learner):
             self.policies[name].observe(rows["obs"], rows["agent_index"])
             if name in self.critics:
                 self.critics[name].observe(rows["obs"], rows["agent_index"])
-        more = {name: self.custom[name].stats() if name in self.custom else {} for name in stats}
-        return {
-            name: {**mean_metrics(self.crew.sum_metrics(rows)), "cur_lr": lr, **more[name]}
-            for name, rows in stats.items()
-        }
+        metrics: Metrics = {}
+        for name, found in stats.items():
+            metrics[name] = {**mean_metrics(self.crew.sum_metrics(found)), "cur_lr": lr}
+            if name in self.custom:
+                metrics[name] |= self.custom[name].stats()
+        return metrics
 
     def _minibatches(self, name: PolicyID, rows: SampleBatch) -> Iterator[Rows]:
         data = {column: self.actors[name].tensor(np.ascontiguousarray(rows[column])) for column in rows}

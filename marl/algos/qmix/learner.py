@@ -99,9 +99,14 @@ class QmixLearner(Learner):
 
     def _update(self) -> Metrics:
         """One gradient step on a batch of every team that has rows."""
-        blocks = [self.optimisers[name] for name in sorted(self.trained)]
-        blocks += [self.shared[layers] for layers, users in self.sharing.items() if users[0] in self.trained]
-        blocks += [team.optimiser for team in self.teams if team.optimiser is not None]
+        trained = sorted(self.trained)
+        blocks = [self.optimisers[name] for name in trained]
+        for layers, users in self.sharing.items():
+            if users[0] in self.trained:
+                blocks.append(self.shared[layers])
+        for team in self.teams:
+            if team.optimiser is not None:
+                blocks.append(team.optimiser)
         for block in blocks:
             block.zero()
         loss, stats = self._loss()
@@ -109,8 +114,10 @@ class QmixLearner(Learner):
         lr = scheduled(self.config.lr_schedule, self.config.lr, max(self.timesteps.values()))
         norms = [block.step(self.config.grad_clip, lr, self.crew) for block in blocks]
         self._after_update()
-        common = {**stats, "cur_lr": lr}
-        return {name: {**common, "grad_norm": float(norms[i])} for i, name in enumerate(sorted(self.trained))}
+        metrics: Metrics = {}
+        for name, norm in zip(trained, norms, strict=False):  # the blocks of the policies come first
+            metrics[name] = {**stats, "cur_lr": lr, "grad_norm": float(norm)}
+        return metrics
 
     def _loss(self) -> tuple[Tensor, dict[str, float]]:
         losses, chosen_values, errors = [], [], []

@@ -144,24 +144,32 @@ def _longest(brief: LearnerSpec, config: QmixConfig) -> int:
     return lengths.pop()
 
 
+def _names_outside(task: Task, grouped: set[int], seats: frozenset[int]) -> list[str]:
+    """Agents of the groups that this learner does not play."""
+    return [task.seat_names[seat] for seat in grouped if seat not in seats]
+
+
 def _who_mixes(brief: LearnerSpec, config: QmixConfig) -> tuple[dict[str, tuple[int, ...]], list[PolicyID]]:
     """Groups to mix, and policies with agents outside of any group, which learn by themselves."""
     if config.mixer == "none":
         return {}, list(brief.policies)
     seats = frozenset().union(*brief.seats.values())
-    teams = {group: members for group, members in brief.task.groups.items() if seats & set(members)}
-    grouped = {seat for members in teams.values() for seat in members}
+    teams: dict[str, tuple[int, ...]] = {}
+    grouped: set[int] = set()
+    for group, members in brief.task.groups.items():
+        if seats & set(members):
+            teams[group] = members
+            grouped.update(members)
     alone = [name for name in brief.policies if brief.seats[name] - grouped]
     if alone and teams:
         raise ConfigError(
             f"policy {alone[0]!r} plays agents inside and outside of the mixed groups ({', '.join(teams)}). Give the "
             "agents outside a policy of their own, or put them into a group."
         )
-    outside = [m for m in grouped if m not in seats]
+    outside = _names_outside(brief.task, grouped, seats)
     if outside:
-        names = ", ".join(brief.task.seat_names[seat] for seat in outside)
         raise ConfigError(
-            f"group {next(iter(teams))!r} is mixed by {brief.algo}, but {names} is played by another algorithm or a "
-            "scripted policy. Take it out of the group, or give it a policy of the same algo."
+            f"group {next(iter(teams))!r} is mixed by {brief.algo}, but {', '.join(outside)} is played by another algorithm "
+            "or a scripted policy. Take it out of the group, or give it a policy of the same algo."
         )
     return teams, alone

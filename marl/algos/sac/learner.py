@@ -34,6 +34,7 @@ from marl.algos.sac.actor_critic import ActorCritic
 from marl.algos.sac.config import SacConfig
 from marl.algos.sac.losses import critic_loss, temperature_loss
 from marl.algos.sac.values import Moment, noise_for, nothing
+from marl.algos.update_ratio import in_turns
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.task import Array, PolicyID
 from marl.errors import TrainingError
@@ -74,17 +75,18 @@ class SacLearner(Learner):
         self.clock.start()
         fresh = [pupil.remember(batch) for pupil in pupils]
         self.clock.lap("load")
-        due = [pupil.updates_due(batch.env_steps, self.timesteps[pupil.name]) for pupil in pupils]
-        numbers: dict[str, list[Numbers]] = {pupil.name: [] for pupil in pupils}
-        for turn in range(max(due, default=0)):  # in turns, so that nobody runs ahead of the others
-            for pupil, updates in zip(pupils, due, strict=True):
-                if turn < updates:
-                    numbers[pupil.name].append(self._update(pupil))
+        due: dict[PolicyID, int] = {}
+        numbers: dict[PolicyID, list[Numbers]] = {}
+        for pupil in pupils:
+            due[pupil.name] = pupil.updates_due(batch.env_steps, self.timesteps[pupil.name])
+            numbers[pupil.name] = []
+        for name in in_turns(due):
+            numbers[name].append(self._update(self.pupils[name]))
         for pupil, rows in zip(pupils, fresh, strict=True):
             seen = pupil.view.own(rows, "")
             pupil.policy.observe(seen.obs, seen.agent_index)
         self._anneal()
-        return {name: self._summary(name, rows) for name, rows in numbers.items() if rows}
+        return {name: self._summary(name, found) for name, found in numbers.items() if found}
 
     def _update(self, pupil: ActorCritic) -> Numbers:
         """One gradient step of the critics, the actor and the temperature, on the same rows."""

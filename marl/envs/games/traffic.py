@@ -278,15 +278,21 @@ class TrafficGames(NativeEnv):
         """Each road in driving direction: ``.`` free, ``+`` junction, a digit is the end of a car's id."""
         lines = [f"traffic, step {self.clock[env_id]}"]
         for road in range(self.lights + 1):
-            before_junction = (self.map.junction[road] >= 0) & (self.map.distance[road] == 1)
-            cells = ["+" if j else "." for j in np.roll(before_junction, 1)[: self.map.length[road]]]
-            for seat in np.flatnonzero(self._driving()[env_id] & (self.road[env_id] == road)):
-                cells[self.place[env_id, seat]] = str(self.name_at[env_id, seat] % 10)
-            lines.append(f"{'avenue  ' if road == AVENUE else f'street {road - 1}'} {''.join(cells)}")
+            name = "avenue  " if road == AVENUE else f"street {road - 1}"
+            lines.append(f"{name} {self._drawn_road(env_id, road)}")
         for light, green in enumerate(self.street_green[env_id]):
+            way = "street" if green else "avenue"
             dark = " (dark)" if self.dark[env_id, light] else ""
-            lines.append(f"traffic_light_{light}: {'street' if green else 'avenue'} has green{dark}")
+            lines.append(f"traffic_light_{light}: {way} has green{dark}")
         return "\n".join(lines)
+
+    def _drawn_road(self, env_id: int, road: int) -> str:
+        before_junction = (self.map.junction[road] >= 0) & (self.map.distance[road] == 1)
+        is_junction = np.roll(before_junction, 1)[: self.map.length[road]]
+        cells = ["+" if junction else "." for junction in is_junction]
+        for seat in np.flatnonzero(self._driving()[env_id] & (self.road[env_id] == road)):
+            cells[self.place[env_id, seat]] = str(self.name_at[env_id, seat] % 10)
+        return "".join(cells)
 
 
 def _kind(pattern: str, seats: int) -> AgentType:

@@ -24,7 +24,7 @@ and west.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -150,11 +150,13 @@ def room_lines(rows: int, columns: int, size: int) -> list[str]:
     """Rooms of ``size`` x ``size`` cells in a snake: along the first row, down, back along the second, and so on."""
     pitch, middle = size + 1, (size + 1) // 2
     cells = [["#"] * (columns * pitch + 1) for _ in range(rows * pitch + 1)]
-    snake = [(r, c if r % 2 == 0 else columns - 1 - c) for r in range(rows) for c in range(columns)]
-    for r, c in snake:
-        for line in cells[r * pitch + 1 : (r + 1) * pitch]:
-            line[c * pitch + 1 : (c + 1) * pitch] = "." * size
-    centres = [(r * pitch + middle, c * pitch + middle) for r, c in snake]
+    centres: list[tuple[int, int]] = []
+    for r in range(rows):
+        way: Iterable[int] = range(columns) if r % 2 == 0 else reversed(range(columns))
+        for c in way:
+            centres.append((r * pitch + middle, c * pitch + middle))
+            for line in cells[r * pitch + 1 : (r + 1) * pitch]:
+                line[c * pitch + 1 : (c + 1) * pitch] = "." * size
     for (r, c), (r2, c2) in itertools.pairwise(centres):
         if r == r2:
             cells[r][max(c, c2) - middle] = "."  # a door in the wall between two rooms of a row

@@ -27,18 +27,30 @@ def command_graph(levels: Sequence[str], agents: Sequence[AgentID], command: Com
     is one commander per level, and the lowest of them commands everybody.
     """
     _check_names(levels, agents)
-    command = command or {**{a: [b] for a, b in itertools.pairwise(levels[:-1])}, levels[-2]: list(agents)}
-    given = nx.DiGraph([(boss, name) for boss, names in command.items() for name in names])
+    command = command or _one_commander_per_level(levels, agents)
+    given: nx.DiGraph[str] = nx.DiGraph()
+    for boss, names in command.items():
+        given.add_edges_from((boss, name) for name in names)
     _check_structure(given, command, agents)
     depth = {name: len(nx.ancestors(given, name)) for name in given}  # one commander each: a path leads up
     _check_levels(given, depth, levels, agents)
+
     graph: nx.DiGraph[str] = nx.DiGraph()
     posts = {name: _post(name, levels[-1], agents) for name in given}
     for name in sorted(given, key=lambda n: depth[n]):
         holds = {"agent": name} if name in agents else {}
         graph.add_node(posts[name], level=depth[name], **holds)
-    graph.add_edges_from((posts[boss], posts[name]) for boss, name in given.edges)
+    for boss, name in given.edges:
+        graph.add_edge(posts[boss], posts[name])
     return graph
+
+
+def _one_commander_per_level(levels: Sequence[str], agents: Sequence[AgentID]) -> Command:
+    command: dict[str, list[str]] = {}
+    for boss, subordinate in itertools.pairwise(levels[:-1]):
+        command[boss] = [subordinate]
+    command[levels[-2]] = list(agents)
+    return command
 
 
 def _post(name: str, last_level: str, agents: Sequence[AgentID]) -> str:
@@ -55,24 +67,21 @@ def _check_names(levels: Sequence[str], agents: Sequence[AgentID]) -> None:
             "the base env does not know its agents in advance (no possible_agents), so nobody can be put in command of "
             "them. Give the base env possible_agents."
         )
-    for a in levels:
-        for b in levels:
-            if a is not b and f"{b}_".startswith(f"{a}_"):
-                raise ConfigError(f"levels {a!r} and {b!r} cannot be told apart by prefix. Rename one.")
-    odd = [name for name in (*levels, *agents) if not name or set(name) & set(KEPT)]
-    if odd:
-        raise ConfigError(f"the name {odd[0]!r} is empty or holds one of {KEPT}, which mean something else. Rename it.")
+    for a, b in itertools.product(levels, levels):
+        if a is b:
+            continue
+        if f"{b}_".startswith(f"{a}_"):
+            raise ConfigError(f"levels {a!r} and {b!r} cannot be told apart by prefix. Rename one.")
+    for name in (*levels, *agents):
+        if not name or set(name) & set(KEPT):
+            raise ConfigError(
+                f"the name {name!r} is empty or holds one of {KEPT}, which mean something else. Rename it."
+            )
 
 
 def _check_structure(given: nx.DiGraph[str], command: Command, agents: Sequence[AgentID]) -> None:
     for boss, names in command.items():
-        if boss in agents:
-            raise ConfigError(f"command: {boss!r} is an agent of the base env and cannot command. Name a commander.")
-        if not names:
-            raise ConfigError(f"command: {boss!r} commands nobody. Give it subordinates, or leave it out.")
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise ConfigError(f"command: {boss!r} commands {twice[0]!r} twice. Name it once.")
+        _check_subordinates(boss, names, agents)
     if not nx.is_directed_acyclic_graph(given):
         around = " -> ".join(boss for boss, _ in nx.find_cycle(given))
         raise ConfigError(f"command: {around} -> ... command each other in a circle. Take one of these edges out.")
@@ -87,9 +96,19 @@ def _check_structure(given: nx.DiGraph[str], command: Command, agents: Sequence[
                 f"command: {name!r} commands nobody and is no agent of the base env ({', '.join(agents)})."
                 f"{did_you_mean(name, agents)}"
             )
-    lost = [agent for agent in agents if agent not in given]
-    if lost:
-        raise ConfigError(f"command: nobody commands the base agent {lost[0]!r}. Add it to a commander's list.")
+    for agent in agents:
+        if agent not in given:
+            raise ConfigError(f"command: nobody commands the base agent {agent!r}. Add it to a commander's list.")
+
+
+def _check_subordinates(boss: str, names: Sequence[str], agents: Sequence[AgentID]) -> None:
+    if boss in agents:
+        raise ConfigError(f"command: {boss!r} is an agent of the base env and cannot command. Name a commander.")
+    if not names:
+        raise ConfigError(f"command: {boss!r} commands nobody. Give it subordinates, or leave it out.")
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"command: {boss!r} commands {name!r} twice. Name it once.")
 
 
 def _check_levels(

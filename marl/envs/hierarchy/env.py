@@ -90,18 +90,25 @@ class HierarchicalEnv(MultiAgentEnv):
         self.agents = _agents_of(base)
         self._graph = command_graph([level.name for level in self.config.levels], self.agents, self.config.command)
         self.posts = build_posts(base, self._graph, self.config.levels, self.config.features)
+        self._by_name = {post.name: post for post in self.posts}
         self._worker = {post.members[0]: post for post in self.posts if post.is_worker}
         # Longest first: an id belongs to the most special pattern that fits it.
         self.max_agents = {post.pattern: post.seats for post in sorted(self.posts, key=lambda p: -len(p.name))}
-        self._by_name = {post.name: post for post in self.posts}
-        self._flatten = {agent: Flattener(base.observation_space(agent)) for agent in self.agents}
-        width = state_width([base.observation_space(agent) for agent in self.agents])
+        shown = {agent: base.observation_space(agent) for agent in self.agents}
+        self._flatten = {agent: Flattener(space) for agent, space in shown.items()}
+        width = state_width(list(shown.values()))
         self._state: Array | None = np.zeros(width, np.float32) if width else None  # where it comes in observations
-        if callable(getattr(base, "get_state", None)) and callable(getattr(base, "set_state", None)):
+        self._offer_what_the_base_can()
+        self._clear()
+
+    def _offer_what_the_base_can(self) -> None:
+        """Others ask whether these methods are there, so they are only where the base env has them."""
+        can_store = callable(getattr(self.base, "get_state", None))
+        can_restore = callable(getattr(self.base, "set_state", None))
+        if can_store and can_restore:
             self.get_state, self.set_state = self._get_state, self._set_state
         hand_on_tasks(self, "base")
         hand_on_chance(self, "base")
-        self._clear()
 
     def _clear(self) -> None:
         self._views = {agent: np.zeros(self._flatten[agent].size, np.float32) for agent in self.agents}
@@ -178,19 +185,32 @@ class HierarchicalEnv(MultiAgentEnv):
 
     def _ask(self) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
         """Commanders whose subordinates need a goal; where nobody needs one, the workers that the base env waits for."""
-        self._orders = {}
+        self._orders = self._missing_goals()
+        obs: dict[AgentID, Obs] = {}
+        infos: dict[AgentID, Info] = {}
+        if self._orders:
+            for boss, subordinate in self._orders.items():
+                obs[boss.agent] = boss.observe(self._views, order=subordinate)
+            return obs, infos
+        for agent in self._asked:
+            worker = self._worker[agent]
+            obs[worker.agent] = worker.observe(self._views, self._masks.get(agent))
+            infos[worker.agent] = self._infos.get(agent) or {}
+        return obs, infos
+
+    def _missing_goals(self) -> dict[Post, Post]:
+        """Commanders that have to decide before the base env can go on, each with the first post that waits for it."""
+        orders: dict[Post, Post] = {}
         for agent in self._asked:
             post = self._worker[agent]
             post.top.enlist()
-            if not post.lives:
-                while not post.boss.lives:
-                    post = post.boss
-                self._orders.setdefault(post.boss, post)
-        if self._orders:
-            return {boss.agent: boss.observe(self._views, order=post) for boss, post in self._orders.items()}, {}
-        workers = {agent: self._worker[agent] for agent in self._asked}
-        obs = {post.agent: post.observe(self._views, self._masks.get(agent)) for agent, post in workers.items()}
-        return obs, {post.agent: self._infos.get(agent) or {} for agent, post in workers.items()}
+            if post.lives:
+                continue
+            # A commander without a goal cannot set one: whoever has a goal and stands lowest above the worker decides.
+            while not post.boss.lives:
+                post = post.boss
+            orders.setdefault(post.boss, post)
+        return orders
 
     def _play(self, actions: dict[AgentID, Action]) -> StepResult:
         """One step of the base env."""
@@ -203,28 +223,52 @@ class HierarchicalEnv(MultiAgentEnv):
         self._look(result.obs, result.infos)
         ended = _ends(result, self._alive)
         self._alive -= ended.keys()
-        judged = {post: post.judge(lived, before, self._views) for post in self.posts if post.lives and post.commander}
-        rewards = self._pay(result.rewards, {post: paid for post, (_, paid) in judged.items()})
-        reached = {post for post, (is_reached, _) in judged.items() if is_reached}
+
+        reached, intrinsic = self._judge(lived, before)
+        rewards = self._pay(result.rewards, intrinsic)
         terminated, truncated, last = self._end_goals(ended, reached, result.obs)
-        left_out = ALL not in result.terminated and ALL not in result.truncated
-        all_end, all_cut = bool(result.terminated.get(ALL)), bool(result.truncated.get(ALL))
-        over = all_end or all_cut or (left_out and not self._alive)
-        truncated[ALL] = over and not all_end and (all_cut or any(ended.values()))
-        terminated[ALL] = over and not truncated[ALL]
-        self._asked = [] if over else [agent for agent in result.obs if agent not in ended]
+        terminated[ALL], truncated[ALL] = self._episode_flags(result, somebody_cut=any(ended.values()))
+
+        self._asked = []
+        if not (terminated[ALL] or truncated[ALL]):
+            self._asked = [agent for agent in result.obs if agent not in ended]
         obs, infos = self._ask()
         for agent, post in workers.items():
             infos.setdefault(post.agent, self._infos.get(agent) or {})
         return StepResult({**last, **obs}, rewards, terminated, truncated, infos)
 
+    def _judge(self, lived: set[AgentID], before: Mapping[AgentID, Array]) -> tuple[set[Post], dict[Post, float]]:
+        """Posts whose goal was reached in this step, and what the goals pay to all who have one."""
+        reached: set[Post] = set()
+        intrinsic: dict[Post, float] = {}
+        for post in self.posts:
+            if not (post.lives and post.commander):
+                continue
+            is_reached, intrinsic[post] = post.judge(lived, before, self._views)
+            if is_reached:
+                reached.add(post)
+        return reached, intrinsic
+
+    def _episode_flags(self, result: StepResult, somebody_cut: bool) -> tuple[bool, bool]:
+        """``__all__`` of both flags; a base env may leave it out, and is then over when the last of its agents ended."""
+        if ALL in result.terminated or ALL in result.truncated:
+            all_end = bool(result.terminated.get(ALL))
+            all_cut = bool(result.truncated.get(ALL))
+            if all_end:
+                return True, False
+            return False, all_cut
+        if self._alive:
+            return False, False
+        # "__all__" terminates everybody, so it may only say so where nobody was truncated.
+        return not somebody_cut, somebody_cut
+
     def _pay(self, paid: Rewards, intrinsic: Mapping[Post, float]) -> Rewards:
         rewards: Rewards = {}
         for post in self.posts:
-            extrinsic = sum(float(paid[agent]) for agent in post.members if agent in paid)
+            extrinsic = _sum_of(paid, post.members)
             if post in intrinsic:
                 rewards[post.agent] = intrinsic[post] + post.extrinsic * extrinsic
-            elif post.commander is None and (post.lives or extrinsic):
+            elif post.commander is None and (post.lives or extrinsic):  # what comes after its end is not lost
                 rewards[post.agent] = extrinsic
         return rewards
 
@@ -235,30 +279,46 @@ class HierarchicalEnv(MultiAgentEnv):
 
         Gives both flags and the last observations; an end of base agents that the base env did not show is not shown.
         """
-        cut: dict[Post, bool] = {}  # those that end; True: truncated
-        for post in reversed(self.posts):  # from below: a commander's time is over when it would have to decide again
-            if not post.lives:
-                continue
+        terminated: Flags = {}
+        truncated: Flags = {}
+        last: dict[AgentID, Obs] = {}
+        ending_posts = self._who_ends(ended, reached)
+        for post, is_cut in ending_posts.items():
+            terminated[post.agent] = not is_cut
+            truncated[post.agent] = is_cut
+            if any(agent in seen or agent in self._alive for agent in post.members):
+                last[post.agent] = post.observe(self._views, self._masks.get(post.members[0]))
+        for post in ending_posts:
+            post.end()
+        return terminated, truncated, last
+
+    def _who_ends(self, ended: Mapping[AgentID, bool], reached: set[Post]) -> dict[Post, bool]:
+        """Posts whose agent ends in this step; True: truncated."""
+        cut: dict[Post, bool] = {}
+        living = [post for post in self.posts if post.lives]
+        for post in reversed(living):  # from below: a commander's time is over when it would have to decide again
             if self._alive.isdisjoint(post.members):
-                cut[post] = post not in reached and any(ended.get(agent, False) for agent in post.members)
+                member_cut = _one_is_cut(post.members, ended)
+                cut[post] = member_cut and post not in reached
             elif post in reached:
                 cut[post] = False
-            elif post.time_is_over([s for s in post.subordinates if self._needs_goal(s, cut)]):
-                cut[post] = True
-        for post in self.posts:  # from above: no goal outlives its commander
-            if post.lives and post.commander in cut:
+            else:
+                waiting = self._waiting_for(post, cut)
+                if post.time_is_over(waiting):
+                    cut[post] = True
+        for post in living:  # from above: no goal outlives its commander
+            if post.commander in cut:
                 cut.setdefault(post, True)
-        last = {
-            post.agent: post.observe(self._views, self._masks.get(post.members[0]))
-            for post in cut if any(agent in seen or agent in self._alive for agent in post.members)
-        }  # fmt: skip
-        flags = [{post.agent: is_cut is wanted for post, is_cut in cut.items()} for wanted in (False, True)]
-        for post in cut:
-            post.end()
-        return flags[0], flags[1], last
+        return cut
 
-    def _needs_goal(self, post: Post, ending: Mapping[Post, bool]) -> bool:
-        return (not post.lives or post in ending) and not self._alive.isdisjoint(post.members)
+    def _waiting_for(self, boss: Post, ending: Mapping[Post, bool]) -> list[Post]:
+        """Subordinates with base agents to lead and, after this step, without a goal."""
+        waiting: list[Post] = []
+        for post in boss.subordinates:
+            has_goal = post.lives and post not in ending
+            if not has_goal and not self._alive.isdisjoint(post.members):
+                waiting.append(post)
+        return waiting
 
     # -- resuming, where the base env can ------------------------------------------------------------------------
 
@@ -293,6 +353,15 @@ def _agents_of(base: MultiAgentEnv) -> tuple[AgentID, ...]:
     if base.possible_agents:
         return tuple(base.possible_agents)
     return () if any("*" in pattern for pattern in base.max_agents) else tuple(base.max_agents)
+
+
+def _sum_of(paid: Rewards, members: Iterable[AgentID]) -> float:
+    """What the base env pays to these agents, as far as it pays them."""
+    return sum(float(paid[agent]) for agent in members if agent in paid)
+
+
+def _one_is_cut(members: Iterable[AgentID], ended: Mapping[AgentID, bool]) -> bool:
+    return any(ended.get(agent, False) for agent in members)
 
 
 def _ends(result: StepResult, alive: Iterable[AgentID]) -> dict[AgentID, bool]:

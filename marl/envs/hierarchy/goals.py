@@ -83,24 +83,27 @@ class Changes(Goals):
 
     def __init__(self, sizes: Sequence[int], **keys: Any) -> None:
         self.config = config = self.Keys(**keys)
-        wrong = [f for f in config.features if f >= min(sizes)]
-        if wrong:
-            raise ConfigError(
-                f"goals: feature {wrong[0]} does not exist: the flat base observation has {min(sizes)} entries. Use 0 to "
-                f"{min(sizes) - 1}."
-            )
-        uneven = [c for c in config.changes if len(c) != len(config.features)]
-        if uneven:
-            raise ConfigError(
-                f"goals: the change {uneven[0]} has {len(uneven[0])} numbers, but there are {len(config.features)} features "
-                f"({config.features}). Give one number for each."
-            )
+        smallest = min(sizes)
+        for feature in config.features:
+            if feature >= smallest:
+                raise ConfigError(
+                    f"goals: feature {feature} does not exist: the flat base observation has {smallest} entries. Use 0 to "
+                    f"{smallest - 1}."
+                )
+        for change in config.changes:
+            if len(change) != len(config.features):
+                raise ConfigError(
+                    f"goals: the change {change} has {len(change)} numbers, but there are {len(config.features)} features "
+                    f"({config.features}). Give one number for each."
+                )
         self.wanted = [list(zip(config.features, change, strict=True)) for change in config.changes]
         self.lengths = [math.hypot(*change) or 1.0 for change in config.changes]  # to stay where one is: 1
         self.limit = config.tolerance + 1e-6  # a hair more: observations are float32
         self.space = spaces.Discrete(len(self.wanted))
         self.one_hot = np.eye(len(self.wanted), dtype=np.float32)
-        self.width = len(self.wanted) if config.show == "one_hot" else len(sizes) * len(config.features)
+        self.width = len(sizes) * len(config.features)
+        if config.show == "one_hot":
+            self.width = len(self.wanted)
 
     def shown(self, choice: Action, start: Views, now: Views) -> Array:
         if self.config.show == "one_hot":

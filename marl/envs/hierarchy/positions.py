@@ -222,25 +222,31 @@ def build_posts(
     base: MultiAgentEnv, graph: nx.DiGraph[str], levels: Sequence[Level], features: Sequence[int]
 ) -> list[Post]:
     """A post for each node of the command, from the top level down."""
-    flat = {
-        node["agent"]: Flattener(base.observation_space(node["agent"]))
-        for _, node in graph.nodes.items() if "agent" in node
-    }  # fmt: skip
+    flat: dict[AgentID, Flattener] = {}
+    for _, node in graph.nodes.items():
+        if "agent" in node:
+            flat[node["agent"]] = Flattener(base.observation_space(node["agent"]))
     posts: dict[str, Post] = {}
-    for name, node in graph.nodes.items():  # nodes are sorted by level
+    for name, node in graph.nodes.items():  # nodes are sorted by level, so a commander's post is there already
         bosses = [posts[boss] for boss in graph.predecessors(name)]
         members = _members(graph, name)
-        post = posts[name] = Post(name, bosses[0] if bosses else None, members, "agent" in node)
-        if bosses:
-            above = levels[node["level"] - 1]
-            assert above.goals is not None
-            assert above.horizon is not None
+        boss = bosses[0] if bosses else None
+        posts[name] = Post(name, boss, members, "agent" in node)
+        if boss is not None:
             sizes = [flat[agent].size for agent in members]
-            post.goals = build_goals(above.goals, features, sizes, f"hierarchy: level {above.name!r}")
-            post.horizon, post.extrinsic = above.horizon, levels[node["level"]].extrinsic
+            _set_goals(posts[name], levels[node["level"] - 1], levels[node["level"]], features, sizes)
     for post in posts.values():
         post.make_spaces([flat[agent] for agent in post.members], base.action_space(post.members[0]))
     return list(posts.values())
+
+
+def _set_goals(post: Post, above: Level, own: Level, features: Sequence[int], sizes: Sequence[int]) -> None:
+    """The kind of goals that its commander sets, and how it is paid for them."""
+    assert above.goals is not None
+    assert above.horizon is not None
+    post.goals = build_goals(above.goals, features, sizes, f"hierarchy: level {above.name!r}")
+    post.horizon = above.horizon
+    post.extrinsic = own.extrinsic
 
 
 def _members(graph: nx.DiGraph[str], name: str) -> list[AgentID]:

@@ -103,12 +103,18 @@ def misshapen(env: BatchedEnv, frame: object) -> Iterator[str]:
             yield f"frame.{name} has {len(columns)} arrays, expected {len(env.kinds)}: one per kind of agent."
             continue
         for k, kind in enumerate(env.kinds):
-            expected = (env_ids, kind.size, kind.obs_width if name == "obs" else kind.legal_width)
-            if np.shape(columns[k]) != expected:
-                yield f"frame.{name}[{k}] has shape {np.shape(columns[k])}, expected {expected} for kind {kind.name!r}."
-            elif name == "obs" and not _fits(columns[k].dtype, np.dtype(kind.obs_dtype)):
-                expected_type = np.dtype(kind.obs_dtype)
-                yield f"frame.obs[{k}] has the type {columns[k].dtype}, expected {expected_type} for kind {kind.name!r}."
+            yield from _misshapen_column(name, k, kind, columns[k], env_ids)
+
+
+def _misshapen_column(name: str, k: int, kind: AgentType, column: Array, env_ids: int) -> Iterator[str]:
+    """What is wrong with the observations or the masks of one kind of agent."""
+    width = kind.obs_width if name == "obs" else kind.legal_width
+    expected = (env_ids, kind.size, width)
+    if np.shape(column) != expected:
+        yield f"frame.{name}[{k}] has shape {np.shape(column)}, expected {expected} for kind {kind.name!r}."
+    elif name == "obs" and not _fits(column.dtype, np.dtype(kind.obs_dtype)):
+        expected_type = np.dtype(kind.obs_dtype)
+        yield f"frame.obs[{k}] has the type {column.dtype}, expected {expected_type} for kind {kind.name!r}."
 
 
 def _fits(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:

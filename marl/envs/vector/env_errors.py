@@ -61,13 +61,15 @@ def wrong_reset(answer: object) -> str:
 
 def step_result(answer: object, where: Where) -> StepResult:
     """Five dicts."""
-    if isinstance(answer, tuple) and len(answer) == 5:
-        for part in answer:
-            if type(part) is not dict and not isinstance(part, Mapping):
-                break
-        else:
-            return answer if isinstance(answer, StepResult) else StepResult(*answer)
-    raise EnvError(f"{where()}: {wrong_step(answer)}")
+    if not isinstance(answer, tuple) or len(answer) != 5:
+        raise EnvError(f"{where()}: {wrong_step(answer)}")
+    for part in answer:
+        is_dict = type(part) is dict  # the usual case, and much faster to ask than for a Mapping
+        if not is_dict and not isinstance(part, Mapping):
+            raise EnvError(f"{where()}: {wrong_step(answer)}")
+    if isinstance(answer, StepResult):
+        return answer
+    return StepResult(*answer)
 
 
 def wrong_step(answer: object) -> str:

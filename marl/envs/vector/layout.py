@@ -47,17 +47,19 @@ def _seats(env: MultiAgentEnv) -> list[tuple[AgentID, AgentID]]:
     _check_ids(env)
     if env.possible_agents:
         return [(agent, agent) for agent in env.possible_agents]
-    crowded = [pattern for pattern, count in env.max_agents.items() if "*" not in pattern and count != 1]
-    if crowded:
-        raise EnvError(
-            f"max_agents gives {crowded[0]!r} {env.max_agents[crowded[0]]} seats, but without a * it is the id of one agent. "
-            f"Write {crowded[0] + '_*'!r}, or 1."
-        )
-    return [
-        (f"{pattern}[{i}]" if "*" in pattern else pattern, pattern.replace("*", "0"))
-        for pattern, count in env.max_agents.items()
-        for i in range(count)
-    ]
+    for pattern, count in env.max_agents.items():
+        if "*" not in pattern and count != 1:
+            raise EnvError(
+                f"max_agents gives {pattern!r} {count} seats, but without a * it is the id of one agent. "
+                f"Write {pattern + '_*'!r}, or 1."
+            )
+    seats: list[tuple[AgentID, AgentID]] = []
+    for pattern, count in env.max_agents.items():
+        example = pattern.replace("*", "0")
+        for i in range(count):
+            name = f"{pattern}[{i}]" if "*" in pattern else pattern
+            seats.append((name, example))
+    return seats
 
 
 def _check_ids(env: MultiAgentEnv) -> None:
@@ -159,11 +161,9 @@ def _flattener(space: AnySpace) -> Encoder:
     Bytes of images stay 0 .. 255 here, as the bounds of the space say; the network's ``Features`` scale them.
     """
     if isinstance(space, spaces.Tuple):
-        parts = [_flattener(part) for part in space.spaces]
-        return lambda obs: np.concatenate([flatten(value) for flatten, value in zip(parts, obs, strict=True)])
+        return _tuple_flattener(space)
     if isinstance(space, spaces.Dict):
-        named = [(key, _flattener(part)) for key, part in space.spaces.items()]
-        return lambda obs: np.concatenate([flatten(obs[key]) for key, flatten in named])
+        return _dict_flattener(space)
     if isinstance(space, spaces.Discrete):
         pick = _one_hot(np.array([space.n]), np.array([space.start]))
         return lambda obs: pick(np.array([_whole(obs)]))
@@ -172,6 +172,24 @@ def _flattener(space: AnySpace) -> Encoder:
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         return lambda obs: np.asarray(obs, np.float32).reshape(-1)
     return lambda obs: spaces.flatten(space, obs)
+
+
+def _tuple_flattener(space: spaces.Tuple[Any]) -> Encoder:
+    parts = [_flattener(part) for part in space.spaces]
+
+    def flatten_all(obs: Obs) -> Array:
+        return np.concatenate([flatten(value) for flatten, value in zip(parts, obs, strict=True)])
+
+    return flatten_all
+
+
+def _dict_flattener(space: spaces.Dict) -> Encoder:
+    named = [(key, _flattener(part)) for key, part in space.spaces.items()]
+
+    def flatten_all(obs: Obs) -> Array:
+        return np.concatenate([flatten(obs[key]) for key, flatten in named])
+
+    return flatten_all
 
 
 def _one_hot(sizes: Array, starts: Array) -> Encoder:

@@ -21,11 +21,14 @@ class SingleLane(MultiAgentEnv):
     """Plays one lane of a ``BatchedEnv`` through dicts, for scripts, tests and other libraries."""
 
     def __init__(self, create: Callable[[int, Mapping[str, Any]], BatchedEnv], config: Mapping[str, Any] | None = None):
-        self.env = create(1, config or {})
-        self.with_state = bool((config or {}).get("separate_state_space", False))
+        config = config or {}
+        self.env = create(1, config)
+        self.with_state = bool(config.get("separate_state_space", False))
         self._gone: list[AgentID] = []  # ended in the step before
         self._seat_of: dict[AgentID, int] = {}
-        self._place = [(k, i) for k, kind in enumerate(self.env.kinds) for i in range(kind.size)]
+        self._place: list[tuple[int, int]] = []  # seat -> kind, column
+        for k, kind in enumerate(self.env.kinds):
+            self._place.extend((k, i) for i in range(kind.size))
         if self.env.fixed_seats:
             self.possible_agents = self.env.seat_names
         else:
@@ -34,7 +37,11 @@ class SingleLane(MultiAgentEnv):
         self._encode = [action_encoder(kind.action_space) for kind in self.env.kinds]
         self._state: Array = np.zeros(self.env.state_size, np.float32)
         self._obs_spaces = [self._observation_space(k) for k in range(len(self.env.kinds))]
-        if type(self.env).set_task is not BatchedEnv.set_task:  # offered only where the env itself does
+        self._offer_what_the_env_can()
+
+    def _offer_what_the_env_can(self) -> None:
+        """Tasks and outcomes of chance: others ask whether the methods are there, so they are only where the env has them."""
+        if type(self.env).set_task is not BatchedEnv.set_task:
             self.set_task = self._set_task
         if isinstance(self.env, DealtEnv):
             self.chance_outcomes = self._deals
@@ -84,16 +91,25 @@ class SingleLane(MultiAgentEnv):
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
         frame = self.env.step(self._columns(actions))
         obs = self._observations(frame, asked_only=False)
-        rewards = {a: float(frame.rewards[0, s]) for a, s in self._seat_of.items()}
+        rewards: dict[AgentID, float] = {}
+        terminated: dict[AgentID, bool] = {}
+        truncated: dict[AgentID, bool] = {}
+        self._gone = []
+        somebody_cut = False
+        for agent, seat in self._seat_of.items():
+            ends, cut = bool(frame.terminated[0, seat]), bool(frame.truncated[0, seat])
+            rewards[agent] = float(frame.rewards[0, seat])
+            terminated[agent] = ends
+            truncated[agent] = cut
+            if ends or cut:
+                self._gone.append(agent)
+            somebody_cut |= cut and not ends
         for _, agent, reward in frame.late:
             rewards[agent] = rewards.get(agent, 0.0) + reward
-        terminated = {a: bool(frame.terminated[0, s]) for a, s in self._seat_of.items()}
-        truncated = {a: bool(frame.truncated[0, s]) for a, s in self._seat_of.items()}
-        self._gone = [a for a in terminated if terminated[a] or truncated[a]]
         over = bool(frame.over[0])
         # "__all__" terminates everybody, so it may only say so where nobody was truncated.
-        truncated[ALL] = over and any(truncated[a] and not terminated[a] for a in truncated)
-        terminated[ALL] = over and not truncated[ALL]
+        truncated[ALL] = over and somebody_cut
+        terminated[ALL] = over and not somebody_cut
         return StepResult(obs, rewards, terminated, truncated, {agent: {} for agent in obs})
 
     def _columns(self, actions: Mapping[AgentID, Action]) -> list[Array]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from marl.data.actions import decoder
-from marl.data.task import AgentID, Array, Ints
+from marl.data.task import AgentID, AnySpace, Array, Ints
 from marl.envs.base import ALL, ENV_STATE, Action, MultiAgentEnv, Obs, StepResult, ending, state_vector
 from marl.envs.batched import BatchedEnv, State, StepOutput
 from marl.envs.chance import CHANCE, Outcome
@@ -47,16 +47,27 @@ class DictVector(BatchedEnv):
         self.last_results: list[StepResult] = [StepResult({}, {}, {}, {}, {})] * self.num_envs
         self.logs = [EpisodeLog(env) for env in self.envs]
         self.seating = [Seating(self.seat_names, first.max_agents, self.fixed_seats) for _ in self.envs]
-        self._place = [(k, i) for k, kind in enumerate(self.kinds) for i in range(kind.size)]  # seat -> kind, column
-        self._decode = [decoder(kind.action_space) for kind in self.kinds]
-        examples = [kind.agents[0].split("[")[0].replace("*", "0") for kind in self.kinds]
-        spaces_given = [first.observation_space(agent) for agent in examples]
-        self._readers = [Reader(kind, given) for kind, given in zip(self.kinds, spaces_given, strict=True)]
+        self._recalled: list[TaskMemory] = []
+        self._prepare_kinds(first)
+        self._prepare_arrays()
+
+    def _prepare_kinds(self, first: MultiAgentEnv) -> None:
+        """How observations and actions of each kind of agent are read and written."""
+        self._place: list[tuple[int, int]] = []  # seat -> kind, column
+        self._decode: list[Callable[[Any], Any]] = []
+        self._readers: list[Reader] = []
+        spaces_given: list[AnySpace] = []
+        for k, kind in enumerate(self.kinds):
+            self._place.extend((k, i) for i in range(kind.size))
+            self._decode.append(decoder(kind.action_space))
+            example = kind.agents[0].split("[")[0].replace("*", "0")
+            given = first.observation_space(example)
+            self._readers.append(Reader(kind, given))
+            spaces_given.append(given)
         self._state_in_obs = state_width(spaces_given)  # where the state comes inside the observations
         self._masked = any(kind.masked for kind in self.kinds)
-        self._plain = self.fixed_seats and len(self.kinds) == 1 and self._readers[0].key is None and not self._masked
-        self._recalled: list[TaskMemory] = []
-        self._prepare_arrays()
+        one_kind = self.fixed_seats and len(self.kinds) == 1
+        self._plain = one_kind and self._readers[0].key is None and not self._masked
 
     def _prepare_arrays(self) -> None:
         env_ids, seats = self.num_envs, len(self._place)
@@ -211,18 +222,21 @@ class DictVector(BatchedEnv):
 
     def _see_all(self, env_id: int, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Any]) -> bool:
         """Whether everybody was seen at once, so that nobody can be missing."""
-        if self._plain and len(obs) == self.kinds[0].size:
-            encode = self._readers[0].encode
-            try:
-                rows = np.asarray([encode(obs[agent]) for agent in self.kinds[0].agents])
-            except BROKEN:
-                rows = np.zeros(0)  # the slow path below finds out which agent it was
-            if self._store(env_id, rows):
-                self._present[env_id] = self._alive[env_id] = True
-                return True
+        everybody_shown = self._plain and len(obs) == self.kinds[0].size
+        if everybody_shown and self._store(env_id, self._rows_of_all(obs)):
+            self._present[env_id] = self._alive[env_id] = True
+            return True
         for agent, value in obs.items():
             self._see(env_id, agent, value, infos.get(agent) or {})
         return False
+
+    def _rows_of_all(self, obs: Mapping[AgentID, Obs]) -> Array:
+        """A row for each agent of the only kind; no rows where one cannot be read: the slow path finds out whose it was."""
+        encode = self._readers[0].encode
+        try:
+            return np.asarray([encode(obs[agent]) for agent in self.kinds[0].agents])
+        except BROKEN:
+            return np.zeros(0)
 
     def _store(self, env_id: int, rows: Array) -> bool:
         """Whether the observations of everybody are stored, each number as it was given."""
@@ -283,7 +297,6 @@ class DictVector(BatchedEnv):
         terminated, truncated = result.terminated, result.truncated
         self._check_flags(env_id, terminated)
         self._check_flags(env_id, truncated)
-        all_end, all_cut = bool(terminated.get(ALL, False)), bool(truncated.get(ALL, False))
         for agent, seat in self.seating[env_id].seat_of.items():
             if not self._alive[env_id, seat]:
                 continue
@@ -294,8 +307,15 @@ class DictVector(BatchedEnv):
                 self._alive[env_id, seat] = self._present[env_id, seat] = False
                 self.seating[env_id].leaving.append(agent)
         somebody = bool(self._alive[env_id].any())
-        self._over[env_id] = all_end or all_cut or (not somebody and ALL not in terminated and ALL not in truncated)
-        self._empty_steps[env_id] = 0 if somebody or self._over[env_id] else self._empty_steps[env_id] + 1
+        over = not somebody
+        if ALL in terminated or ALL in truncated:
+            over = bool(terminated.get(ALL, False)) or bool(truncated.get(ALL, False))
+        self._over[env_id] = over
+        self._count_empty_step(env_id, goes_on=somebody or over)
+
+    def _count_empty_step(self, env_id: int, goes_on: bool) -> None:
+        """An episode in which nobody lives and that does not end would be played for ever."""
+        self._empty_steps[env_id] = 0 if goes_on else self._empty_steps[env_id] + 1
         if self._empty_steps[env_id] >= LONGEST_EMPTY:
             raise EnvError(
                 f"{self._where(env_id)}: nobody has been alive for {LONGEST_EMPTY} steps, and '__all__' is not true. End the "

@@ -197,9 +197,10 @@ def _mixed_nash_conv(game: CongestionGame, strategies: Sequence[NDArray[np.float
 def _check_strategies(
     game: CongestionGame, strategies: Sequence[NDArray[np.float64]], own: Sequence[NDArray[np.float64]]
 ) -> None:
-    if [s.shape for s in strategies] != [(len(paths),) for paths in own]:
+    shapes = [strategy.shape for strategy in strategies]
+    if shapes != [(len(paths),) for paths in own]:
         raise ConfigError(
-            f"{len(strategies)} strategies with the shapes {[s.shape for s in strategies]} do not fit {game.num_agents} "
+            f"{len(strategies)} strategies with the shapes {shapes} do not fit {game.num_agents} "
             "drivers. Expected one distribution over its own paths per driver, trip after trip."
         )
     for driver, strategy in enumerate(strategies):

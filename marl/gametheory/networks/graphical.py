@@ -65,7 +65,9 @@ def graphical_best_responses(
     Ends in an equilibrium if the game has a potential (``graphical_potential``); other games may go round in circles, and then
     the answer is not ``settled``.
     """
-    actions = np.zeros(len(game.nodes), np.int64) if start is None else np.array(start, np.int64)
+    actions = np.zeros(len(game.nodes), np.int64)
+    if start is not None:
+        actions = np.array(start, np.int64)
     if actions.shape != game.counts.shape or (actions < 0).any() or (actions >= game.counts).any():
         raise ConfigError(
             f"start = {actions.tolist()} does not fit: expected one action per node, each below {game.counts.tolist()}."
@@ -109,10 +111,11 @@ def graphical_potential(game: GraphicalGame) -> NDArray[np.float64] | None:
 def _mixed(game: GraphicalGame, profile: Sequence[ArrayLike]) -> Numbers:
     """``[nodes, actions]``, with zeros behind the last action of a node."""
     found = [np.asarray(strategy, np.float64) for strategy in profile]
-    if [s.shape for s in found] != [(count,) for count in game.counts.tolist()]:
+    shapes = [strategy.shape for strategy in found]
+    counts = game.counts.tolist()
+    if shapes != [(count,) for count in counts]:
         raise ConfigError(
-            f"strategies have the shapes {[s.shape for s in found]}; expected one distribution per node over "
-            f"{game.counts.tolist()} actions."
+            f"strategies have the shapes {shapes}; expected one distribution per node over {counts} actions."
         )
     mixed = np.zeros((len(found), int(game.counts.max())))
     for node, strategy in enumerate(found):

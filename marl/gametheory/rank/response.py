@@ -134,14 +134,18 @@ def cycles(payoffs: PayoffTensor, significance: float = SIGNIFICANCE) -> Cycles:
     one whose smallest margin is largest is taken. Components from which better replies do not lead away come first.
     """
     graph = response_graph(payoffs, significance)
-    closed = {node for sink in sinks(graph) for node in sink}
+    closed: set[Node] = set()
+    for sink in sinks(graph):
+        closed.update(sink)
     strength = {node: _strength(graph, node) for node in graph}
     found = []
     for part in nx.strongly_connected_components(graph):
-        if len(part) > 1:
-            best = max((node for node in graph if node in part), key=strength.__getitem__)
-            cycle = _shortest_through(graph.subgraph(part), best)
-            found.append(_spelled_out(graph, cycle, best in closed))
+        if len(part) < 2:
+            continue
+        members = [node for node in graph if node in part]  # in the order of the graph, which decides ties
+        best = max(members, key=strength.__getitem__)
+        cycle = _shortest_through(graph.subgraph(part), best)
+        found.append(_spelled_out(graph, cycle, best in closed))
     found.sort(key=lambda cycle: (not cycle.in_sink, -strength[cycle.nodes[0]]))
     return Cycles.of(found, graph, significance)
 

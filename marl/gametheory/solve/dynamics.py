@@ -59,11 +59,16 @@ def fictitious_play(
         for count, strategy in zip(counts, played, strict=True):
             count += strategy
         average = tuple(count / t for count in counts)
-        believed = average if beliefs == "frequencies" else tuple(counts)
-        earned = [game.deviations(believed, i) for i in range(game.num_players)]
-        gains = [float(row.max() - x @ row) for row, x in zip(earned, average, strict=True)]
-        log.add(t, sum(gains) / (1 if beliefs == "frequencies" else t ** (game.num_players - 1)), played)
-        actions = [int(row.argmax()) for row in earned]
+        if beliefs == "frequencies":
+            believed, unit = average, 1
+        else:  # payoffs against counts are larger by t for each of the others
+            believed, unit = tuple(counts), t ** (game.num_players - 1)
+        actions, gains = [], []
+        for i, strategy in enumerate(average):
+            earned = game.deviations(believed, i)
+            gains.append(float(earned.max() - strategy @ earned))
+            actions.append(int(earned.argmax()))
+        log.add(t, sum(gains) / unit, played)
     return log.finish(average, "fictitious play", iterations)
 
 
@@ -73,13 +78,20 @@ def regret_matching(
     """Everybody plays ``start`` (uniformly if it is not given) as long as it regrets nothing."""
     require_whole("regret_matching: iterations", iterations)
     first = game.uniform() if start is None else game.profile(start)
-    regrets = [np.zeros(n) for n in game.shape]
-    ties = [Ties(np.zeros(n, np.int64), np.abs(paid).max()) for n, paid in zip(game.shape, game.payoffs, strict=True)]
-    sums, suffered = [np.zeros(n) for n in game.shape], [np.zeros(n) for n in game.shape]
-    log = _Log(game)
+    regrets: list[Payoffs] = []
+    sums: list[Payoffs] = []
+    suffered: list[Payoffs] = []
+    ties: list[Ties] = []
+    for n, paid in zip(game.shape, game.payoffs, strict=True):
+        regrets.append(np.zeros(n))
+        sums.append(np.zeros(n))
+        suffered.append(np.zeros(n))
+        ties.append(Ties(np.zeros(n, np.int64), np.abs(paid).max()))
+    log, rounds = _Log(game), 0  # with plus, later rounds weigh more
     for t in range(1, iterations + 1):
         played = tuple(_match(r, s) for r, s in zip(regrets, first, strict=True))
         weight = t if plus else 1
+        rounds += weight
         for i, strategy in enumerate(played):
             earned = game.deviations(played, i)
             missed = earned - strategy @ earned
@@ -91,9 +103,10 @@ def regret_matching(
             sums[i] += weight * strategy
         average = tuple(total / total.sum() for total in sums)
         log.add(t, game.nash_conv(average), played)
-    run = log.finish(average, "regret matching plus" if plus else "regret matching", iterations)
-    rounds = iterations * (iterations + 1) / 2 if plus else iterations
-    return RegretTrajectory(**vars(run), regret=max(float(missed.max()) for missed in suffered) / rounds)
+    method = "regret matching plus" if plus else "regret matching"
+    run = log.finish(average, method, iterations)
+    largest = float(np.concatenate(suffered).max())
+    return RegretTrajectory(**vars(run), regret=largest / rounds)
 
 
 def _match(regrets: Payoffs, otherwise: Payoffs) -> Payoffs:

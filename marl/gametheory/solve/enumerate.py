@@ -59,12 +59,19 @@ def all_equilibria(game: MatrixGame) -> Equilibria:
             f"{MAX_SYSTEMS:,}. For one equilibrium of a large game: nash(game)."
         )
     found, degenerate = _labelled_pairs(game, COARSE)
-    if degenerate or not all(one.converged for one in found):  # are there ties, or only stakes of very different sizes?
+    exact = _converged(found)
+    if degenerate or len(exact) < len(found):  # are there ties, or only stakes of very different sizes?
         finer, still = _labelled_pairs(game, FINE)
-        if finer and not still and all(one.converged for one in finer):
-            found, degenerate = finer, False
-    exact = [one for one in found if one.converged] or found
-    return Equilibria(tuple(exact), degenerate, max((s.nash_conv for s in exact), default=0.0))
+        all_exact = len(_converged(finer)) == len(finer)
+        if finer and all_exact and not still:
+            exact, degenerate = finer, False
+    kept = exact or found
+    worst = max((one.nash_conv for one in kept), default=0.0)
+    return Equilibria(tuple(kept), degenerate, worst)
+
+
+def _converged(found: list[Solution]) -> list[Solution]:
+    return [one for one in found if one.converged]
 
 
 def _labelled_pairs(game: MatrixGame, tight: float) -> tuple[list[Solution], bool]:

@@ -73,11 +73,14 @@ def _many_players(game: MatrixGame) -> Solution:
 
 def _along_branch(game: MatrixGame, bias: Payoffs) -> Solution:
     """The best equilibrium found near points of one logit branch; the first that is exact ends the walk."""
-    best, seen = solution(game, game.uniform(), "uniform play"), ""
+    best = solution(game, game.uniform(), "uniform play")
+    seen: list[list[list[bool]]] = []
     for point in branch(game.normalised, MOST_RATIONAL, bias):
         if point.rationality < 2.0:
             continue
-        supports = str([[(s > t).tolist() for s in point.profile] for t in THRESHOLDS])
+        supports = []
+        for threshold in THRESHOLDS:
+            supports.append([(strategy > threshold).tolist() for strategy in point.profile])
         if supports == seen and point.steps % 10:  # the same guess again would fail again, mostly
             continue
         seen = supports

@@ -52,12 +52,18 @@ class CFR:
         self.tree, self.form = tree, tree.form
         self.discount = VARIANTS[variant] if isinstance(variant, str) else variant
         self.iterations = 0
-        forms = self.form.players
-        self.regrets = [np.zeros(form.num_choices) for form in forms]
-        self._ties = [Ties(form.owner, float(scale)) for form, scale in zip(forms, tree.scales, strict=True)]
-        self.strategies = [form.uniform.copy() for form in forms]
-        self.plans = [form.plan(strategy) for form, strategy in zip(forms, self.strategies, strict=True)]
-        self.sums = [np.zeros(form.num_sequences) for form in forms]
+        self.regrets: list[Reals] = []
+        self.strategies: list[Reals] = []
+        self.plans: list[Reals] = []
+        self.sums: list[Reals] = []
+        self._ties: list[Ties] = []
+        for form, scale in zip(self.form.players, tree.scales, strict=True):
+            strategy = form.uniform.copy()
+            self.regrets.append(np.zeros(form.num_choices))
+            self.strategies.append(strategy)
+            self.plans.append(form.plan(strategy))
+            self.sums.append(np.zeros(form.num_sequences))
+            self._ties.append(Ties(form.owner, float(scale)))
 
     def run(self, iterations: int) -> CFR:
         for _ in range(iterations):

@@ -59,13 +59,15 @@ def sight_of(frame: StepOutput) -> Sight:
 
 def joined(sights: Sequence[Sight]) -> Sight:
     """Positions of several sights, one after the other."""
-    return Sight(
-        [np.concatenate(columns) for columns in zip(*(sight.obs for sight in sights), strict=True)],
-        [np.concatenate(columns) for columns in zip(*(sight.legal for sight in sights), strict=True)],
-        np.concatenate([sight.present for sight in sights]),
-        np.concatenate([sight.rewards for sight in sights]),
-        np.concatenate([sight.over for sight in sights]),
-    )
+    obs: list[Array] = []
+    legal: list[Bools] = []
+    for kind in range(len(sights[0].obs)):
+        obs.append(np.concatenate([sight.obs[kind] for sight in sights]))
+        legal.append(np.concatenate([sight.legal[kind] for sight in sights]))
+    present = np.concatenate([sight.present for sight in sights])
+    rewards = np.concatenate([sight.rewards for sight in sights])
+    over = np.concatenate([sight.over for sight in sights])
+    return Sight(obs, legal, present, rewards, over)
 
 
 class Stage(Protocol):

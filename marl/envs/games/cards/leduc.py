@@ -51,11 +51,17 @@ class LeducGames(BettingGames):
         course = replay(tree.histories[row])
         names = [f"{rank}{suit}" for rank in RANKS[-self.config.ranks :] for suit in "ab"]
         held = ", ".join(f"player_{i} {names[card]}" for i, card in enumerate(self.rules.cards[deal]))
-        board = names[self.rules.board[deal, 0]] if self.rules.board_seen[row, 0] else "hidden"
-        rounds = " / ".join(", ".join(MOVES[m] for m in moves) or "none" for moves in course.rounds)
-        next_one = "the game is over" if tree.over[row] else f"player_{tree.mover[row]} to move"
+        board = "hidden"
+        if self.rules.board_seen[row, 0]:
+            board = names[self.rules.board[deal, 0]]
+        rounds: list[str] = []
+        for moves in course.rounds:
+            rounds.append(", ".join(MOVES[m] for m in moves) or "none")
+        next_one = f"player_{tree.mover[row]} to move"
+        if tree.over[row]:
+            next_one = "the game is over"
         pot = f"put in: {course.paid[0]} and {course.paid[1]}"
-        return f"Leduc poker; cards: {held}; table: {board}; moves: {rounds}; {pot}; {next_one}"
+        return f"Leduc poker; cards: {held}; table: {board}; moves: {' / '.join(rounds)}; {pot}; {next_one}"
 
 
 @dataclass(frozen=True)

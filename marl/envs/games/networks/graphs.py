@@ -43,6 +43,14 @@ class Generator:
     needs: tuple[str, ...]
     takes: tuple[str, ...] = ()
 
+    @property
+    def expected(self) -> str:
+        """Its keys, for an error message."""
+        text = ", ".join(self.needs)
+        if self.takes:
+            text += f" and may have {', '.join(self.takes)}"
+        return text
+
 
 GENERATORS: dict[str, Generator] = {
     "cycle_graph": Generator(nx.cycle_graph, ("n",)),
@@ -119,24 +127,29 @@ def _from_edge_list(rows: Sequence[Any], key: str) -> RawGraph:
 
 def _edge(row: Any, where: str) -> RawEdge:
     if isinstance(row, Mapping) and {"from", "to"} <= set(row):
-        keys = {k: value for k, value in row.items() if k not in ("from", "to")}
-        return RawEdge(named(row["from"]), named(row["to"]), keys)
-    if isinstance(row, Sequence) and not isinstance(row, str) and len(row) == 2:
-        return RawEdge(named(row[0]), named(row[1]), {})
+        keys = dict(row)
+        start, end = keys.pop("from"), keys.pop("to")
+        return RawEdge(named(start), named(end), keys)
+    is_pair = isinstance(row, Sequence) and not isinstance(row, str) and len(row) == 2
+    if is_pair:
+        start, end = row
+        return RawEdge(named(start), named(end), {})
     raise ConfigError(f"{where} is {row!r}. Expected an edge: {{from: NODE, to: NODE, ...}} or [NODE, NODE].")
 
 
 def _checked(graph: RawGraph, key: str) -> RawGraph:
     if not graph.edges:
         raise ConfigError(f"{key} has no edges. A game on a network needs one or more.")
-    if len(set(graph.nodes)) < len(graph.nodes):
+    known = set(graph.nodes)
+    if len(known) < len(graph.nodes):
         twice = next(node for node in graph.nodes if graph.nodes.count(node) > 1)
         raise ConfigError(f"{key}: two nodes are called {twice!r}. Names are compared as text; give each its own.")
-    known = set(graph.nodes)
     for edge in graph.edges:
-        for end in (edge.start, edge.end):
-            if end not in known:
-                raise unknown_node(f"{key}: the edge from {edge.start!r} to {edge.end!r}", end, graph.nodes)
+        place = f"{key}: the edge from {edge.start!r} to {edge.end!r}"
+        if edge.start not in known:
+            raise unknown_node(place, edge.start, graph.nodes)
+        if edge.end not in known:
+            raise unknown_node(place, edge.end, graph.nodes)
     return graph
 
 
@@ -156,14 +169,7 @@ def _generated(keys: dict[str, Any], key: str) -> Any:
             f"Known: {', '.join(GENERATORS)}. Any other graph: as a list of edges or node-link JSON."
         )
     generator = GENERATORS[name]
-    missing = [k for k in generator.needs if k not in keys]
-    unknown = [k for k in keys if k not in (*generator.needs, *generator.takes)]
-    if missing or unknown:
-        raise ConfigError(
-            f"{key}: {name} needs the keys {', '.join(generator.needs)}"
-            + (f" and may have {', '.join(generator.takes)}" if generator.takes else "")
-            + f"; missing: {', '.join(missing) or 'none'}, unknown: {', '.join(unknown) or 'none'}."
-        )
+    _check_keys(keys, generator, f"{key}: {name}")
     _check_size(keys, f"{key}: {name}")
     try:
         return generator.make(**keys)
@@ -171,11 +177,31 @@ def _generated(keys: dict[str, Any], key: str) -> Any:
         raise ConfigError(f"{key}: {name} cannot be built from {keys}: {error}.") from error
 
 
+def _check_keys(keys: Mapping[str, Any], generator: Generator, where: str) -> None:
+    known = (*generator.needs, *generator.takes)
+    missing = [k for k in generator.needs if k not in keys]
+    unknown = [k for k in keys if k not in known]
+    if missing or unknown:
+        raise ConfigError(
+            f"{where} needs the keys {generator.expected}; missing: {_listed(missing)}, unknown: {_listed(unknown)}."
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
 def _check_size(keys: Mapping[str, Any], where: str) -> None:
-    sizes = {k: keys[k] for k in SIZES if k in keys}
-    for k, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ConfigError(f"{where}: {k} = {size!r}. Expected a whole number of 1 or more.")
-    nodes = sizes["n"] * sizes["m"] if where.endswith("grid_2d_graph") else sum(sizes.values())
+    sizes: dict[str, int] = {}
+    for k in SIZES:
+        if k not in keys:
+            continue
+        sizes[k] = keys[k]
+        is_whole = isinstance(keys[k], int) and not isinstance(keys[k], bool)
+        if not is_whole or keys[k] < 1:
+            raise ConfigError(f"{where}: {k} = {keys[k]!r}. Expected a whole number of 1 or more.")
+    nodes = sum(sizes.values())
+    if where.endswith("grid_2d_graph"):
+        nodes = sizes["n"] * sizes["m"]
     if nodes > MOST_NODES:
         raise ConfigError(f"{where}: about {nodes} nodes; at most {MOST_NODES} agents can play. Take a smaller graph.")

@@ -106,18 +106,22 @@ def build_game(config: GraphicalConfig) -> GraphicalGame:
     ends = [(number[edge.start], number[edge.end]) for edge in raw.edges]
     counts = _action_counts(raw, ends, tables)
     # Both directions: the first end reads its table as it is, the second end with its own action as the row.
-    rows = [(u, v, pair[0]) for (u, v), pair in zip(ends, tables, strict=True)]
-    rows += [(v, u, pair[1].T) for (u, v), pair in zip(ends, tables, strict=True)]
+    rows = []
+    for (u, v), pair in zip(ends, tables, strict=True):
+        rows.append((u, v, pair[0]))
+        rows.append((v, u, pair[1].T))
     rows.sort(key=lambda row: row[:2])
     padded = np.zeros((len(rows), counts.max(), counts.max()))
-    for h, (_, _, table) in enumerate(rows):
+    me, other = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    for h, (u, v, table) in enumerate(rows):
+        me[h], other[h] = u, v
         padded[h, : table.shape[0], : table.shape[1]] = table
-    me, other = (np.array([row[k] for row in rows], np.int64) for k in (0, 1))
     return GraphicalGame(raw.nodes, counts, me, other, padded)
 
 
 def _refuse_odd_edges(raw: RawGraph) -> None:
     met: set[frozenset[Node]] = set()
+    connected: set[Node] = set()
     for edge in raw.edges:
         pair = frozenset((edge.start, edge.end))
         if len(pair) == 1:
@@ -129,13 +133,15 @@ def _refuse_odd_edges(raw: RawGraph) -> None:
                 f"graph: the edge {edge.start!r} - {edge.end!r} stands there twice. Add the two tables up."
             )
         met.add(pair)
-        if raw.strict and (unknown := set(edge.keys) - {"game"}):
+        connected |= pair
+        unknown = set(edge.keys) - {"game"}
+        if raw.strict and unknown:
             raise ConfigError(
                 f"graph: the edge {edge.start!r} - {edge.end!r} has the unknown key {min(unknown)!r}. Known: from, to, game."
             )
-    connected = {node for edge in raw.edges for node in (edge.start, edge.end)}
-    if alone := [node for node in raw.nodes if node not in connected]:
-        raise ConfigError(f"graph: {alone[0]!r} has no neighbour and so no game to play. Connect it or leave it out.")
+    for node in raw.nodes:
+        if node not in connected:
+            raise ConfigError(f"graph: {node!r} has no neighbour and so no game to play. Connect it or leave it out.")
 
 
 def _edge_tables(game: Any, where: str) -> Numbers:

@@ -175,17 +175,29 @@ def read_config(env_config: Mapping[str, Any]) -> CongestionConfig:
 def build_game(config: CongestionConfig) -> CongestionGame:
     """Reads the network, finds the paths, and refuses what cannot be played."""
     has_name = isinstance(config.network, str)
-    raw = read_graph(_by_name(config.network) if has_name else config.network, "network")
-    edges = raw.edges if raw.directed else tuple(both for edge in raw.edges for both in _both_ways(edge))
+    network = _by_name(config.network) if has_name else config.network
+    raw = read_graph(network, "network")
+    edges: list[RawEdge] = []
+    for edge in raw.edges:
+        edges.append(edge)
+        if not raw.directed:  # an undirected edge is a road with two lanes: each direction has its own load
+            edges.append(RawEdge(edge.end, edge.start, edge.keys))
     coefficients, powers = _delay_table([_delay(edge, raw) for edge in edges])
-    demands = config.demands or ([DemandKeys(**{"from": "s", "to": "t", "agents": 4})] if has_name else [])
-    if not demands:
-        raise ConfigError("demands are missing. An own network needs one trip or more: demands: [{from, to, agents}].")
-    trips = _trips(demands, raw, edges, config.max_paths)
+    trips = _trips(_demands(config, has_name), raw, edges, config.max_paths)
     flow = config.flow_per_agent
     if has_name and "flow_per_agent" not in config.model_fields_set:
         flow = 1.0 / sum(trip.agents for trip in trips)
-    return CongestionGame(raw.nodes, tuple((e.start, e.end) for e in edges), coefficients, powers, trips, flow)
+    ends = tuple((edge.start, edge.end) for edge in edges)
+    return CongestionGame(raw.nodes, ends, coefficients, powers, trips, flow)
+
+
+def _demands(config: CongestionConfig, has_name: bool) -> Sequence[DemandKeys]:
+    """The trips; networks with a name have one that the literature plays on them."""
+    if config.demands:
+        return config.demands
+    if has_name:
+        return [DemandKeys(**{"from": "s", "to": "t", "agents": 4})]
+    raise ConfigError("demands are missing. An own network needs one trip or more: demands: [{from, to, agents}].")
 
 
 def _by_name(name: str) -> list[dict[str, Any]]:
@@ -197,11 +209,6 @@ def _by_name(name: str) -> list[dict[str, Any]]:
     return NETWORKS[name]
 
 
-def _both_ways(edge: RawEdge) -> tuple[RawEdge, RawEdge]:
-    """An undirected edge is a road with two lanes: each direction has its own load."""
-    return edge, RawEdge(edge.end, edge.start, edge.keys)
-
-
 def _delay(edge: RawEdge, raw: RawGraph) -> dict[float, float]:
     """Exponents to coefficients."""
     where = f"network: the edge from {edge.start!r} to {edge.end!r}"
@@ -210,21 +217,25 @@ def _delay(edge: RawEdge, raw: RawGraph) -> dict[float, float]:
         keys = EdgeKeys(**{k: value for k, value in edge.keys.items() if raw.strict or k in known})
     except ValidationError as error:
         raise explain(error, where, known) from None
-    given = keys.model_fields_set
-    formula = given - {"delay"}
-    if ("delay" in given) == bool(formula) or (formula and not {"free_flow_time", "capacity"} <= formula):
-        raise ConfigError(
-            f"{where} has the keys {', '.join(sorted(given)) or 'none'}. Expected delay, or free_flow_time and capacity."
-        )
-    if formula:
-        grown = keys.free_flow_time * keys.bpr_factor / keys.capacity**keys.bpr_power
-        terms = {0.0: keys.free_flow_time, float(keys.bpr_power): grown}
-    else:
-        row = keys.delay if isinstance(keys.delay, list) else [keys.delay]
-        terms = {float(power): value for power, value in enumerate(row)}
+    terms = _delay_terms(keys, where)
     if not terms or not np.isfinite(list(terms.values())).all():
         raise ConfigError(f"{where}: its delay has no coefficients, or infinite ones. Expected numbers of 0 or more.")
     return terms
+
+
+def _delay_terms(keys: EdgeKeys, where: str) -> dict[float, float]:
+    """From a polynomial, or from the formula of road engineers (BPR): a free road's time, growing with load / capacity."""
+    given = keys.model_fields_set
+    has_formula = {"free_flow_time", "capacity"} <= given
+    if given == {"delay"}:
+        row = keys.delay if isinstance(keys.delay, list) else [keys.delay]
+        return {float(power): value for power, value in enumerate(row)}
+    if "delay" in given or not has_formula:
+        raise ConfigError(
+            f"{where} has the keys {', '.join(sorted(given)) or 'none'}. Expected delay, or free_flow_time and capacity."
+        )
+    grown = keys.free_flow_time * keys.bpr_factor / keys.capacity**keys.bpr_power
+    return {0.0: keys.free_flow_time, float(keys.bpr_power): grown}
 
 
 def _delay_table(delays: Sequence[Mapping[float, float]]) -> tuple[Numbers, Numbers]:
