@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[2]
 EVERYBODYS = {Path(inspect.getfile(gae)), Path(inspect.getfile(FlatOptimiser))}
 SHORT = 3  # lines; what is shorter explains itself where it is called
 GROUP = {"multiagent": {"groups": {"team": ["agent_0", "agent_1", "agent_2"]}}}
-DISCRETE: dict[str, Any] = {"world": {"agents": 3, "masked": True}, **GROUP}
-BOX: dict[str, Any] = {"world": {"agents": 2, "box": True}}
+DISCRETE: dict[str, Any] = {"env_config": {"agents": 3, "masked": True}, **GROUP}
+BOX: dict[str, Any] = {"env_config": {"agents": 2, "box": True}}
 ENVS: dict[str, list[dict[str, Any]]] = {"sac": [DISCRETE, BOX]}  # its values differ by the kind of actions
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{algo: (algo, {}) for algo in ALGOS},

@@ -31,7 +31,7 @@ from tests.algos.slow_targets import (
 from tests.algos.updates import one_update
 
 ROWS = 60  # decisions of a grid with absences
-COORDINATES, MASKED = {"world": {"actions": "box"}}, {"world": {"masked": True}}
+COORDINATES, MASKED = {"env_config": {"actions": "box"}}, {"env_config": {"masked": True}}
 
 
 def learner_and_batch(algo: str, rows: int, **keys: Any) -> tuple[Learner, MultiAgentBatch]:

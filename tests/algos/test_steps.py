@@ -19,8 +19,8 @@ COMMON_LAYERS = {"policy_mapping_fn": "per_agent", "shared": {"encoder": "common
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     **{algo: (algo, {}) for algo in ALGOS},
     **{f"{algo} with shared layers": (algo, COMMON_LAYERS) for algo in ("ppo", "marwil", "dqn", "vdn")},
-    "ddpg with coordinates": ("ddpg", {"world": {"actions": "box"}}),
-    "sac with coordinates": ("sac", {"world": {"actions": "box"}}),
+    "ddpg with coordinates": ("ddpg", {"env_config": {"actions": "box"}}),
+    "sac with coordinates": ("sac", {"env_config": {"actions": "box"}}),
     "dqn with atoms": ("dqn", {"num_atoms": 5}),
     "ppo with a memory": ("ppo", {"use_lstm": True, "lstm_cell_size": 4}),
     "dqn with a memory": ("dqn", {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 4}),

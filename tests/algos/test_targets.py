@@ -32,7 +32,7 @@ from tests.algos.updates import one_update
 MEMORY = {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 4}
 ATOMS = {"num_atoms": 41, "v_min": -100.0, "v_max": 100.0}  # wide enough to lose nothing at its ends
 STATELESS = {"env": "tests.algos.slow_targets:Stateless"}
-MASKED, COORDINATES = {"world": {"masked": True}}, {"world": {"actions": "box"}}
+MASKED, COORDINATES = {"env_config": {"masked": True}}, {"env_config": {"actions": "box"}}
 ALONE, TEAM = 60, 32  # rows of a grid with absences
 RUNS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "dqn": ("dqn", ALONE, MASKED),

@@ -19,7 +19,7 @@ from tests.algos.updates import same, small_keys, weights_after
 
 LOSS = "tests.algos.test_update_keys:Pulling"
 GROUPED = {"groups": {"team": ["agent_0", "agent_1"]}, "policy_mapping_fn": "per_agent"}
-COORDINATES = {"world": {"actions": "box"}}
+COORDINATES = {"env_config": {"actions": "box"}}
 PRIORITIES = {"prioritized_replay": True}
 
 # What a key needs beside it before it can mean anything.

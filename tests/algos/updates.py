@@ -28,7 +28,7 @@ def small_keys(preset: Preset) -> dict[str, Any]:
     return known(preset, {**SMALL, "train_batch_size": 32})
 
 
-def small_run(algo: str, env: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
+def small_run(algo: str, env_config: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
     """A run of 32 env steps per iteration in which every iteration makes a few updates."""
     preset = ALGOS[algo]
     own = preset.family.config.model_fields
@@ -38,16 +38,18 @@ def small_run(algo: str, env: Mapping[str, Any] | None = None, **keys: Any) -> T
         env=keys.pop("env", ENV),
         config={
             "fcnet_hiddens": [8], "num_envs_per_worker": 4, "timesteps_per_iteration": 32, "seed": 5,
-            "evaluation": {"interval": 0}, "env_config": dict(env or {}),
+            "evaluation": {"interval": 0}, "env_config": dict(env_config or {}),
             **{key: value for key, value in keys.items() if key not in own},
             "algo": {key: value for key, value in keys.items() if key in own},
         },
     )  # fmt: skip
 
 
-def weights_after(algo: str, iterations: int = 2, env: Mapping[str, Any] | None = None, **keys: Any) -> list[Any]:
+def weights_after(
+    algo: str, iterations: int = 2, env_config: Mapping[str, Any] | None = None, **keys: Any
+) -> list[Any]:
     """All weights of all policies after some iterations of a small run."""
-    with small_run(algo, env, **keys) as trainer:
+    with small_run(algo, env_config, **keys) as trainer:
         for _ in range(iterations):
             trainer.train()
         weights = trainer.get_weights()
@@ -64,11 +66,11 @@ ONE_UPDATE: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-def one_update(algo: str, env: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
+def one_update(algo: str, env_config: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
     """A run whose first iteration, 8 steps in 4 copies, makes exactly one update of everything that learns."""
     # es plays whole episodes, and 16 env steps of them here before it moves.
     rounds = {"timesteps_per_iteration": 16} if algo == "es" else {"rollout_fragment_length": 8}
-    return small_run(algo, env, **{**rounds, **known(ALGOS[algo], ONE_UPDATE), **keys})
+    return small_run(algo, env_config, **{**rounds, **known(ALGOS[algo], ONE_UPDATE), **keys})
 
 
 def found_in(thing: Any, wanted: type[Found], seen: set[int] | None = None) -> list[Found]:

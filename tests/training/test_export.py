@@ -191,7 +191,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     (folder / WEIGHTS).write_bytes(whole)
     about = json.loads((folder / ABOUT).read_text())
     (folder / ABOUT).write_text(json.dumps({**about, "format": 9}))
-    with pytest.raises(CheckpointError, match="has format 9; this marl reads format 1"):
+    with pytest.raises(CheckpointError, match="has format 9; this marl reads formats 1 and 2"):
         marl.load_policy(tmp_path)
     (folder / ABOUT).write_text("{")
     with pytest.raises(CheckpointError, match="cannot be read"):
