@@ -37,12 +37,36 @@ def test_a_python_block_runs(block: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert names["trainer"].iteration > 0
 
 
-def test_the_yaml_block_is_a_scenario() -> None:
-    first, wrapped = (
+def test_the_yaml_blocks_are_scenarios() -> None:
+    spread, first, wrapped = (
         resolve(compose(yaml.safe_load(block))) for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
     )
+    assert spread.scenario.preset.name == "mappo"
     assert first.scenario.preset.name == "qmix"
     assert [kind.obs_width for kind in wrapped.task.kinds] == [32]  # 16 numbers, twice
+
+
+def test_the_six_lines_on_the_first_screen_are_those_of_the_scenario_that_was_filmed() -> None:
+    block = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)[0]
+    shipped = yaml.safe_load((ROOT / "scenarios" / "fast_spread.yaml").read_text(encoding="utf-8"))
+    shown = yaml.safe_load(block)
+    assert len(block.splitlines()) == 6
+    assert shown.pop("algo").items() <= shipped.pop("algo").items()
+    assert shown.items() <= shipped.items()
+
+
+def test_the_table_of_results_says_what_the_proofs_say() -> None:
+    proofs = (ROOT / "docs" / "proofs.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[(\w+)\]\(docs/proofs\.md#\1\) \| [^|]+ \| (.+) \|$", README, re.MULTILINE)
+    assert len(rows) >= 10
+    for name, figures in rows:
+        _, budget, holds, _, best, last, _ = re.search(rf"^\| {name} \| (.+) \|$", proofs, re.MULTILINE)[1].split(" | ")  # type: ignore[index]
+        assert figures == f"{budget} | {holds.split()[0]} | {best} | {last}", f"README.md: the row of {name}"
+
+
+def test_the_moving_picture_is_small_enough_for_a_first_screen() -> None:
+    (film,) = re.findall(r"\]\((docs/pictures/\w+\.gif)\)", README)
+    assert (ROOT / film).stat().st_size < 600_000
 
 
 def test_linked_and_named_files_exist() -> None:

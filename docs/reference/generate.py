@@ -48,6 +48,7 @@ def pages() -> dict[str, str]:
         "reference/examples.md": files_page("Examples", "examples", "py", "python"),
         "reference/standalone.md": files_page("Algorithms on one page", "examples/standalone", "py", "python"),
         "reference/scenarios.md": files_page("Scenarios", "scenarios", "yaml", "yaml"),
+        "contributing.md": contributing_page(),
     }
 
 
@@ -186,6 +187,13 @@ def files_page(title: str, folder: str, ending: str, language: str) -> str:
         if not file.name.startswith("_")
     ]
     return "\n\n".join([f"# {title}", f"The files of `{folder}/`.", *parts]) + "\n"
+
+
+def contributing_page() -> str:
+    """CONTRIBUTING.md as a page of the site: its links to docs/ lead to pages, of others the text remains."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    inner = re.sub(r"\]\(docs/", "](", text)
+    return re.sub(r"\[([^\]]*)\]\((?!https?:)[A-Z][\w.]*\)", r"\1", inner)
 
 
 # What MkDocs calls.

@@ -76,8 +76,9 @@ def _scenario(options: dict[str, Any], files: Collection[str]) -> str | None:
     file = Path(options["file"])
     if file.name in files or PLACEHOLDER.fullmatch(str(file)):
         return None
+    shipped = not file.suffix and len(file.parts) == 1  # a name alone, as in `marl run two_step_game`
     try:
-        keys = raw_scenario(ROOT / file, None, options.get("sets") or [])
+        keys = raw_scenario(file if shipped else ROOT / file, None, options.get("sets") or [])
         if not any(find_marks(keys)):  # files to search over are checked by `marl tune`
             compose(keys)
     except UserError as error:

@@ -146,6 +146,8 @@ def test_every_exception_gives_its_reason() -> None:
     ("command", "problem"),
     [
         ("marl run scenarios/two_step_game.yaml --set lr=0.1  # a comment", None),
+        ("marl run two_step_game --seed 3", None),
+        ("marl run two_step_gam", "no scenario file"),
         (".venv/bin/marl run FILE --seed 3 && make demo", None),
         ("A=1 python -m marl.run scenarios/two_step_game.yaml | head -3", None),
         ("pip install -e '.[mpe]'", None),

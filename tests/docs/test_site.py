@@ -21,6 +21,7 @@ from marl.scenario.config import ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP
 from marl.scenario.reference import SECTIONS, everything
 from marl.training.display import table_cells
 from tests.docs.pages import DOCS, ROOT, blocks_of
+from tests.docs.test_links import broken_links
 
 FIRST_PAGES = ("index.md", "index.ko.md", "index.zh.md")
 
@@ -56,6 +57,27 @@ def test_every_page_stands_in_the_navigation_once() -> None:
     there = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} | {*pages()}
     config = SimpleNamespace(nav=nav(), docs_dir=str(DOCS))
     assert {*_files_in(on_config(config).nav)} == there
+
+
+def test_the_navigation_is_by_purpose_and_every_page_has_a_place_in_it() -> None:
+    purposes = [name for section in nav() for name in section]
+    assert purposes == ["Tutorials", "How-to", "Reference", "Explanation", "For maintainers"]
+    assert on_config(SimpleNamespace(nav=nav(), docs_dir=str(DOCS))).nav == nav()  # nothing is left for "More"
+
+
+def test_a_subject_has_one_page() -> None:
+    """A how-to beside a chapter of the same subject (howto/tuning.md, tune.md) repeats it, until one of them is out of date."""
+    chapters = {file.stem[:3]: file.name for file in DOCS.glob("*.md")}
+    assert {
+        file.name: chapters.get(file.stem[:3]) for file in DOCS.glob("howto/*.md") if file.stem[:3] in chapters
+    } == {}
+
+
+def test_the_page_for_contributors_leads_to_pages_of_the_site() -> None:
+    text = pages()["contributing.md"]
+    assert broken_links(text, DOCS / "contributing.md") == []
+    assert "](architecture.md)" in text
+    assert "SECURITY.md" in text
 
 
 def test_a_page_that_nobody_placed_stands_under_more(tmp_path: Path) -> None:
