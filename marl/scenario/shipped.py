@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import marl
-
 
 def shipped_scenarios() -> dict[str, Path]:
     """Name to file."""
-    package = Path(marl.__file__).parent
+    package = Path(__file__).parents[1]
     in_checkout = package.parent / "scenarios"
     folder = package / "scenarios"
     if not folder.is_dir() and (package.parent / "pyproject.toml").is_file():
