@@ -122,7 +122,7 @@ def _list_of(places: Places) -> Path:
 
 
 def result_file(case: Case, places: Places) -> Path:
-    return places.results / "worlds" / f"{case.name.replace('/', '-')}.json"
+    return places.results / "envs" / f"{case.name.replace('/', '-')}.json"
 
 
 def read_case(case: Case, places: Places) -> CaseResult | None:

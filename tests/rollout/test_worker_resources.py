@@ -89,6 +89,6 @@ def test_the_driver_has_an_env_beside_workers_only_if_asked(wanted: bool, rich_r
     with Trainer("ppo", config=keys) as trainer:
         trainer.workers.start()
         names = trainer.workers.foreach_env(lambda env: type(env).__name__)
-        assert names == [["PayWorld"] * 2] * (2 if wanted else 1)
+        assert names == [["PayEnv"] * 2] * (2 if wanted else 1)
         result = trainer.train()
         assert result["timesteps_total"] == 16  # the driver's copies do not collect
