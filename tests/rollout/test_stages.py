@@ -145,7 +145,7 @@ def test_tasks_go_round_over_the_copies_and_are_noted() -> None:
     player = worker(copies=5)
     paid(player)
     set_same_tasks(player.env, [{"set_task": 1.0}, {"set_task": 2.0}])
-    assert [copy.task for copy in map(player.env.env_id, range(5))] == [1.0, 2.0, 1.0, 2.0, 1.0]  # type: ignore[attr-defined]
+    assert [copy.task for copy in map(player.env.sub_env, range(5))] == [1.0, 2.0, 1.0, 2.0, 1.0]  # type: ignore[attr-defined]
     assert [told["set_task"] for told in player.env.told] == [1.0, 2.0, 1.0, 2.0, 1.0]
     set_same_tasks(player.env, [])
     player.tell([{"set_task": 3.0}, {}])
@@ -166,7 +166,7 @@ def test_a_function_of_the_user_chooses_tasks_copy_by_copy() -> None:
     assert answer is None
     assert asked == [(8, 0.0, 0, 0), (8, 0.0, 0, 1), (8, 0.0, 0, 2)]
     assert told == [{"set_task": 4.0}, {}, {"set_task": 6.0}]
-    assert [copy.task for copy in map(player.env.env_id, range(3))] == [4.0, 0.0, 6.0]  # type: ignore[attr-defined]
+    assert [copy.task for copy in map(player.env.sub_env, range(3))] == [4.0, 0.0, 6.0]  # type: ignore[attr-defined]
     assert player.run_noting_tasks(lambda one: one.ping()) == (0, None)
     with pytest.raises(CallbackError, match="env_task_fn failed in worker 0, copy 0: ZeroDivisionError"):
         ChooseTasks(lambda result, env, ctx: 1 / 0, {})(player)

@@ -26,13 +26,13 @@ def statuses(directory: Path) -> list[str]:
 
 
 def look_around(config: dict[str, Any], reporter: Reporter) -> None:
-    """Tell how many trials run and how many wait. The first ones stay until one of them has seen that all of them run
-    together, and tell what it saw: so nobody has left before, whoever is faster."""
+    """Tell how many trials run and how many wait. The first ones stay until number 0 has seen that all of them run
+    together, and tell what it saw: so nobody has left before, whoever is faster, and one alone writes it down."""
     directory = reporter.directory.parent
     seen, photo = statuses(directory), directory / "together.json"
     if config["number"] < config["together"]:
         while not photo.exists():  # so when `seen` was read, nobody had left
-            if seen.count("RUNNING") >= config["together"]:
+            if config["number"] == 0 and seen.count("RUNNING") >= config["together"]:
                 write_atomically(photo, json.dumps(seen))
             time.sleep(0.05)
             seen = statuses(directory)
