@@ -53,6 +53,8 @@ def test_two_tops_command_a_team_each() -> None:
     [
         (["top_level"], {}, "got 1; a hierarchy has at least two"),
         (["top", "top_level"], {}, "'top' and 'top_level' cannot be told apart by prefix"),
+        (["level", "level"], {}, "'level' and 'level' cannot be told apart by prefix"),
+        (["level", "".join(["lev", "el"])], {}, "'level' and 'level' cannot be told apart by prefix"),  # equal, another object
         (["top_*", "low_level"], {}, r"'top_\*' is empty or holds one of"),
         (TWO, {"top_level": ["a", "b"]}, "nobody commands the base agent 'c'"),
         (TWO, {"top_level_x": ["a", "b"], "top_level_y": ["b", "c"]}, "'b' has the commanders 'top_level_x' and 'top_level_y'"),

@@ -67,9 +67,7 @@ def _check_names(levels: Sequence[str], agents: Sequence[AgentID]) -> None:
             "the base env does not know its agents in advance (no possible_agents), so nobody can be put in command of "
             "them. Give the base env possible_agents."
         )
-    for a, b in itertools.product(levels, levels):
-        if a is b:
-            continue
+    for a, b in itertools.permutations(levels, 2):
         if f"{b}_".startswith(f"{a}_"):
             raise ConfigError(f"levels {a!r} and {b!r} cannot be told apart by prefix. Rename one.")
     for name in (*levels, *agents):
