@@ -94,7 +94,7 @@ class Report:
         console.print(f"{escape(self.env)}: {verdict}", highlight=False)
 
     def _lines(self) -> list[tuple[str, str]]:
-        lines = [("world", f"{self.env} ({self.api}), global state: {self.state_size or 'none'}")]
+        lines = [("env", f"{self.env} ({self.api}), global state: {self.state_size or 'none'}")]
         for kind in self.kinds:
             masked = ", with action masks" if kind.masked else ""
             names = ", ".join(map(str, kind.agents[:3])) + (f", ... ({kind.size} in all)" if kind.size > 3 else "")
