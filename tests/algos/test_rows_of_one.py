@@ -67,7 +67,7 @@ def test_a_custom_loss_sees_plain_columns_of_the_same_rows() -> None:
 
 
 def random_play(rng: np.random.Generator) -> _Play:
-    """Flags of two members in three lanes, drawn at random but possible: who was asked decides in the next row."""
+    """Flags of two members in three copies, drawn at random but possible: who was asked decides in the next row."""
     batch = worker_for(lambda _: Scripted(PAIR, SLOW, PAIR), copies=3).collect(5).batch
     shape = (6, 3, 2)
     ended = rng.random(shape) < 0.3
@@ -79,7 +79,7 @@ def random_play(rng: np.random.Generator) -> _Play:
 
 
 def closed_one_by_one(play: _Play, env_id: int) -> tuple[list[int], int]:
-    """The rule for one lane, row by row."""
+    """The rule for one copy, row by row."""
     closing, waiting, open_ = [-1] * 6, -1, set()
     for row in range(6):
         for member in range(2):

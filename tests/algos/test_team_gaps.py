@@ -136,7 +136,7 @@ def random_team(rng: np.random.Generator) -> Open:
 
 
 def slow_rows(batch: MultiAgentBatch, seats: list[int]) -> list[Row]:
-    """The rule, row by row, on one uncut grid of one lane."""
+    """The rule, row by row, on one uncut grid of one copy."""
     rows: list[Row] = []
     start, blind = -1, False
     open_: set[int] = set()

@@ -53,7 +53,7 @@ class SoundArrays(NativeEnv):
         return frame
 
     def at(self, step: int) -> Any:
-        """Lanes that are in this step."""
+        """Copies that are in this step."""
         return self.t == step
 
 
@@ -194,7 +194,7 @@ class RemembersEpisodes(SoundArrays):
 
 
 class OneGenerator(SoundArrays):
-    """Draws for all lanes together: what a lane gets depends on the number of lanes."""
+    """Draws for all copies together: what a copy gets depends on the number of copies."""
 
     def _start(self, env_ids: Any, seeds: Any) -> None:
         super()._start(env_ids, seeds)
@@ -209,7 +209,7 @@ class LooksAtTheNeighbour(SoundArrays):
 
 
 class ResetsEverybody(SoundArrays):
-    """A reset of one lane turns the others back as well."""
+    """A reset of one copy turns the others back as well."""
 
     def _start(self, env_ids: Any, seeds: Any) -> None:
         super()._start(env_ids, seeds)

@@ -29,14 +29,14 @@ class Node:
 
 
 def nodes(game: type[DealtEnv], config: dict[str, Any]) -> list[Node]:
-    """The whole game, level by level: every level is one env with a lane per situation."""
+    """The whole game, level by level: every level is one env with a copy per situation."""
     count = len(game(1, config).deal_probabilities)
     level = game(count, config)
     frame = level.reset_to(np.arange(count), np.arange(count))
     histories: list[History] = [()] * count
     found: list[Node] = []
     while True:
-        expand: list[tuple[int, int]] = []  # lane, action
+        expand: list[tuple[int, int]] = []  # env_id, action
         for env_id, history in enumerate(histories):
             if frame.over[env_id]:
                 found.append(Node(level.deal[env_id], history, -1, b"", (), tuple(frame.rewards[env_id].tolist())))

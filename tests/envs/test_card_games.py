@@ -33,7 +33,7 @@ on_every_game = pytest.mark.parametrize(
 
 
 def played(game: type[DealtEnv], deal: int, moves: list[int], **config: Any) -> tuple[DealtEnv, Any]:
-    """One lane after some moves, and its last frame."""
+    """One copy after some moves, and its last frame."""
     env = game(1, config)
     frame = env.reset_to(np.array([0]), np.array([deal]))
     for move in moves:
@@ -179,7 +179,7 @@ def test_rewards_of_every_end_sum_to_zero_and_only_leduc_knows_a_draw(
     assert bool((ends == 0).all(axis=1).any()) == (game is LeducGames)
 
 
-# -- deals and lanes -------------------------------------------------------------------------------------------------
+# -- deals and copies -------------------------------------------------------------------------------------------------
 
 
 def test_deals_follow_their_probabilities_and_the_seed_alone() -> None:

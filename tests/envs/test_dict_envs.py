@@ -1,4 +1,4 @@
-"""Dicts at the edge, arrays inside: lifting, single lanes, Gymnasium, PettingZoo, registering, checking."""
+"""Dicts at the edge, arrays inside: lifting, single envs, Gymnasium, PettingZoo, registering, checking."""
 
 from __future__ import annotations
 

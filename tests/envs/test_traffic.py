@@ -62,7 +62,7 @@ def assert_same(one: list[Array], other: list[Array]) -> None:
 
 
 class Witness:
-    """Follows the frames of all lanes and checks that they tell one consistent story of who is alive."""
+    """Follows the frames of all copies and checks that they tell one consistent story of who is alive."""
 
     def __init__(self, games: TrafficGames, frame: StepOutput) -> None:
         self.games = games
@@ -140,7 +140,7 @@ def test_frames_tell_one_story_of_who_is_alive_in_thousands_of_random_steps(ligh
             env_ids = np.flatnonzero(frame.over)
             frame = games.reset(env_ids, 1000 * number + env_ids)
             witness.see_reset(frame, env_ids)
-        elif number == 7:  # one lane out of step with the others, as after an early end
+        elif number == 7:  # one copy out of step with the others, as after an early end
             witness.see_reset(games.reset(np.array([2]), np.array([5])), np.array([2]))
     assert {name.split("_")[0] for name in witness.came_back} == {"car", "traffic"}
 

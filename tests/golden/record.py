@@ -30,30 +30,30 @@ from marl.envs.games.windy_maze import WindyMaze
 from marl.envs.vector.vector_env import DictVector
 
 FOLDER = Path(__file__).parent
-LANES, STEPS, DIGITS = 2, 14, 4
+NUM_ENVS, STEPS, DIGITS = 2, 14, 4
 SMALL_MAZE = {"rooms": (1, 2), "room_size": 1, "wind": 0.4, "turn": 0.5, "limit": 10}
 
 GAMES: dict[str, Callable[[], BatchedEnv]] = {
-    "two_step_game": lambda: TwoStepGames(LANES, {}),
-    "two_step_game_logits": lambda: TwoStepGames(LANES, {"actions_are_logits": True}),
+    "two_step_game": lambda: TwoStepGames(NUM_ENVS, {}),
+    "two_step_game_logits": lambda: TwoStepGames(NUM_ENVS, {"actions_are_logits": True}),
     "matrix_game": lambda: MatrixGames(
-        LANES, {"game": "climbing", "repetitions": 5, "observe": "last", "observe_round": True}
+        NUM_ENVS, {"game": "climbing", "repetitions": 5, "observe": "last", "observe_round": True}
     ),
     "traffic": lambda: TrafficGames(
-        LANES,
+        NUM_ENVS,
         {"max_cars": 3, "spare_names": 1, "arrival_rate": 0.5, "failure_rate": 0.4, "light_period": 2}
         | {"block_length": 2, "dark_periods": 1, "episode_length": 10},
     ),
-    "kuhn_poker": lambda: KuhnGames(LANES, {}),
-    "leduc_poker": lambda: LeducGames(LANES, {}),
-    "liars_dice": lambda: LiarsDiceGames(LANES, {"sides": 3}),
-    "congestion": lambda: CongestionGames(LANES, {"network": "braess", "repetitions": 5, "observe": "last"}),
+    "kuhn_poker": lambda: KuhnGames(NUM_ENVS, {}),
+    "leduc_poker": lambda: LeducGames(NUM_ENVS, {}),
+    "liars_dice": lambda: LiarsDiceGames(NUM_ENVS, {"sides": 3}),
+    "congestion": lambda: CongestionGames(NUM_ENVS, {"network": "braess", "repetitions": 5, "observe": "last"}),
     "graphical_game": lambda: GraphicalGames(
-        LANES,
+        NUM_ENVS,
         {"graph": {"generator": "path_graph", "n": 3}, "game": "stag_hunt"}
         | {"repetitions": 5, "observe": "last", "observe_node": True},
     ),
-    "windy_maze": lambda: DictVector([WindyMaze(SMALL_MAZE) for _ in range(LANES)], "windy_maze"),
+    "windy_maze": lambda: DictVector([WindyMaze(SMALL_MAZE) for _ in range(NUM_ENVS)], "windy_maze"),
 }
 
 

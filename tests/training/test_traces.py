@@ -103,7 +103,7 @@ def test_a_full_file_is_followed_by_the_next_one_and_resuming_drops_later_ones(t
     first, _ = recorder()
     first.add(batches[0])
     state = first.state_dict()
-    assert [len(read_traces(file)) for file in trace_files(tmp_path)] == [1, 1]  # an episode of 3 steps in each lane
+    assert [len(read_traces(file)) for file in trace_files(tmp_path)] == [1, 1]  # an episode of 3 steps in each copy
     for batch in batches[1:]:
         first.add(batch)
     first.close()

@@ -19,11 +19,11 @@ from marl.envs.games.particles.tag import TagGames
 from marl.errors import ConfigError, EnvError
 
 GAMES = [SpreadGames, TagGames, SpeakerListenerGames]
-LANES = 5
+NUM_ENVS = 5
 STILL = 0
 
 
-def started(game: Any, num_envs: int = LANES, seed: int = 0, **config: object) -> tuple[Any, StepOutput]:
+def started(game: Any, num_envs: int = NUM_ENVS, seed: int = 0, **config: object) -> tuple[Any, StepOutput]:
     env = game(num_envs, config)
     return env, env.reset(np.arange(num_envs), np.arange(num_envs) + seed)
 
@@ -111,7 +111,7 @@ def test_the_speaker_and_the_listener_pay_the_squared_distance_to_the_goal() -> 
     assert frame.obs[1][0, 0, -3:].tolist() == [0, 0, 1]
 
 
-# -- lanes, seeds, state ---------------------------------------------------------------------------------------------------
+# -- copies, seeds, state ---------------------------------------------------------------------------------------------------
 
 
 def test_draws_are_uniform_and_unrelated_between_neighbouring_seeds() -> None:
@@ -129,8 +129,8 @@ def test_draws_are_uniform_and_unrelated_between_neighbouring_seeds() -> None:
 @pytest.mark.parametrize("game", GAMES)
 def test_an_episode_follows_from_its_seed_in_whatever_lane_and_company(game: Any) -> None:
     alone, first = started(game, 1, seed=42)
-    crowd = game(LANES, {})
-    crowd.reset(np.arange(LANES), np.arange(LANES) + 7)
+    crowd = game(NUM_ENVS, {})
+    crowd.reset(np.arange(NUM_ENVS), np.arange(NUM_ENVS) + 7)
     frame = crowd.reset(np.array([3]), np.array([42]))
     rng = np.random.default_rng(0)
     assert (frame.state[3] == first.state[0]).all()
@@ -163,8 +163,8 @@ def test_a_game_goes_on_bit_for_bit_from_its_saved_state(game: Any, stages: bool
     for _ in range(5):
         shown = env.step(random_actions(env, rng))
     saved = env.get_state()
-    assert all(len(array) == LANES for array in saved.values())
-    other = game(LANES, config)
+    assert all(len(array) == NUM_ENVS for array in saved.values())
+    other = game(NUM_ENVS, config)
     again = other.set_state(saved)
     assert (again.state == shown.state).all()
     assert not again.rewards.any()

@@ -20,29 +20,29 @@ ORIGINALS = {
     "simple_tag": "simple_tag_v3",
     "simple_speaker_listener": "simple_speaker_listener_v4",
 }
-LANES = 4
+NUM_ENVS = 4
 CLOSE = 1e-6
 Config = dict[str, Any]
 
 
 class Pair:
-    """``LANES`` copies of a fast env beside as many envs of mpe2, started from mpe2's layouts.
+    """``NUM_ENVS`` copies of a fast env beside as many envs of mpe2, started from mpe2's layouts.
 
     ``scale`` moves everybody towards the middle, so that more of them touch.
     """
 
     def __init__(self, game: str, config: Config, seed: int = 0, scale: float = 1.0) -> None:
         make = importlib.import_module(f"mpe2.{ORIGINALS[game]}").parallel_env
-        self.envs = [make(**config) for _ in range(LANES)]
-        self.fast: Any = make_batched_env(f"fast:{game}", LANES, config)
-        self.fast.reset(np.arange(LANES), np.arange(LANES))
+        self.envs = [make(**config) for _ in range(NUM_ENVS)]
+        self.fast: Any = make_batched_env(f"fast:{game}", NUM_ENVS, config)
+        self.fast.reset(np.arange(NUM_ENVS), np.arange(NUM_ENVS))
         self.rng = np.random.default_rng(seed)
         self.seed, self.scale = seed, scale
         self.start()
 
     def start(self) -> None:
-        """New episodes in all lanes."""
-        self.running = list(range(LANES))
+        """New episodes in all copies."""
+        self.running = list(range(NUM_ENVS))
         for env_id, env in enumerate(self.envs):
             env.reset(seed=100 * self.seed + env_id)
             physics = env.unwrapped.world
@@ -53,7 +53,7 @@ class Pair:
             agents, landmarks = ([b.state.p_pos for b in bodies] for bodies in (physics.agents, physics.landmarks))
             frame = self.fast.place(env_id, agents, landmarks, **extra)
         observe = [env.unwrapped.observe for env in self.envs]
-        self.compare_sights(frame, {env_id: {a: observe[env_id](a) for a in self.agents} for env_id in range(LANES)})
+        self.compare_sights(frame, {env_id: {a: observe[env_id](a) for a in self.agents} for env_id in range(NUM_ENVS)})
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ class Pair:
         """Random ones. Continuous actions leave their bounds now and then."""
         drawn = []
         for kind in self.fast.kinds:
-            shape = (LANES, kind.size, *kind.action_shape)
+            shape = (NUM_ENVS, kind.size, *kind.action_shape)
             if kind.action_shape:
                 drawn.append(self.rng.uniform(-0.2, 1.2, shape).astype(np.float32))
             else:
@@ -100,7 +100,7 @@ class Pair:
             np.testing.assert_allclose(frame.state[env_id], self.envs[env_id].state(), rtol=CLOSE, atol=CLOSE)
 
     def play(self) -> list[StepOutput]:
-        """Until the episodes of all lanes are over."""
+        """Until the episodes of all copies are over."""
         frames = []
         while self.running:
             frames.append(self.step())
@@ -133,7 +133,7 @@ def test_long_crowded_episodes_full_of_pushes_agree(game: str) -> None:
     for _ in range(60):
         pair.step()
         movers = bodies.num_movers
-        touches += int((bodies.distance[:, :movers] < bodies.touching_at[:, :movers, None]).sum()) - movers * LANES
+        touches += int((bodies.distance[:, :movers] < bodies.touching_at[:, :movers, None]).sum()) - movers * NUM_ENVS
     assert touches > 100
     assert not pair.running
 
@@ -191,7 +191,7 @@ def test_episodes_that_terminate_on_success_end_in_the_same_step(game: str, conf
 @pytest.mark.parametrize(("stage", "share"), [(0, 0.5), (1, 0.75), (2, 1.0)])
 def test_a_stage_of_tag_is_the_original_with_slower_agents_from_the_next_episode_on(stage: int, share: float) -> None:
     pair = Pair("simple_tag", {"curriculum": True}, seed=2, scale=0.3)  # plays stage 0 at first
-    for env_id in range(LANES):
+    for env_id in range(NUM_ENVS):
         pair.fast.sub_env(env_id).set_task(stage)
     pair.play()
     # mpe2 1.1.1 never leaves stage 0 (its set_curriculum_stage has no effect), so its agents are changed by hand.
@@ -204,8 +204,8 @@ def test_a_stage_of_tag_is_the_original_with_slower_agents_from_the_next_episode
 
 def test_stage_one_of_spread_is_the_original_without_a_curriculum() -> None:
     pair = Pair("simple_spread", {}, seed=2, scale=0.3)
-    pair.fast = make_batched_env("fast:simple_spread", LANES, {"curriculum": True})
-    for env_id in range(LANES):
+    pair.fast = make_batched_env("fast:simple_spread", NUM_ENVS, {"curriculum": True})
+    for env_id in range(NUM_ENVS):
         pair.fast.set_task(env_id, 1)
     pair.start()
     assert min(frame.rewards.min() for frame in pair.play()) < -1
@@ -213,7 +213,7 @@ def test_stage_one_of_spread_is_the_original_without_a_curriculum() -> None:
 
 def episode_starts(batched_env: BatchedEnv, count: int) -> Array:
     return np.concatenate(
-        [batched_env.reset(np.arange(LANES), LANES * i + np.arange(LANES)).state for i in range(count)]
+        [batched_env.reset(np.arange(NUM_ENVS), NUM_ENVS * i + np.arange(NUM_ENVS)).state for i in range(count)]
     )
 
 
@@ -225,7 +225,7 @@ def test_first_observations_have_the_means_spreads_and_limits_of_the_originals(g
     for i in range(count):
         env.reset(seed=i)
         theirs[i] = env.state()
-    ours = episode_starts(make_batched_env(f"fast:{game}", LANES, {}), count // LANES)
+    ours = episode_starts(make_batched_env(f"fast:{game}", NUM_ENVS, {}), count // NUM_ENVS)
     error = np.sqrt((ours.var(axis=0) + theirs.var(axis=0)) / count)
     assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) <= 4.5 * error + 1e-6).all()
     assert ours.std(axis=0) == pytest.approx(theirs.std(axis=0), abs=0.05)
