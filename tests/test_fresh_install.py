@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("pyproject.toml", "setup.py", "constraints.txt", "README.md", "LICENSE")  # and marl/, scenarios/
+SOURCES = ("pyproject.toml", "constraints.txt", "README.md", "LICENSE")  # and marl/, scenarios/
 NOT_ASKED_FOR = (
     "open_spiel",
     "pygambit",
@@ -89,10 +89,7 @@ def surroundings(desk: Path) -> dict[str, str]:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """``pip install -c constraints.txt .`` from a copy of the sources: building leaves files behind."""
     place = tmp_path_factory.mktemp("fresh")
-    shutil.copytree(ROOT / "marl", place / "source" / "marl", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "scenarios", place / "source" / "scenarios")
-    for name in SOURCES:
-        shutil.copy(ROOT / name, place / "source" / name)
+    copy_sources(place / "source")
     (place / "desk").mkdir()
     subprocess.run([sys.executable, "-m", "venv", str(place / "venv")], check=True, timeout=300)
     found = Installation(place / "venv", place / "desk")
@@ -107,6 +104,34 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation
     shutil.rmtree(place / "venv", ignore_errors=True)  # more than a gigabyte
 
 
+def copy_sources(target: Path) -> None:
+    """What an install needs of the repository."""
+    shutil.copytree(ROOT / "marl", target / "marl", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "scenarios", target / "scenarios")
+    for name in SOURCES:
+        shutil.copy(ROOT / name, target / name)
+
+
+def test_a_checkout_installed_in_place_is_found_from_the_folder_around_it(tmp_path: Path) -> None:
+    """There the folder of the checkout, which has the package's name, is found first: it must not hide the package."""
+    copy_sources(tmp_path / "marl")
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=300)
+    python = str(venv / "bin" / "python")
+    command = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "-e", str(tmp_path / "marl")]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=surroundings(tmp_path), capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    if done.returncode and no_registry(done.stdout + done.stderr):
+        pytest.skip("pip reaches no registry, so nothing can be installed")
+    assert done.returncode == 0, done.stdout + done.stderr
+    look = "import importlib.util; print(importlib.util.find_spec('marl').origin)"
+    found = subprocess.run(
+        [python, "-c", look], cwd=tmp_path, env=surroundings(tmp_path), capture_output=True, text=True
+    )
+    assert found.stdout.strip() == str(tmp_path / "marl" / "marl" / "__init__.py"), found.stderr
+
+
 def no_registry(said: str) -> bool:
     """Whether pip failed because nobody answered; not finding a package that nobody has is another failure."""
     broken = re.search(r"Retrying .* after connection broken by", said) is not None
@@ -116,7 +141,7 @@ def no_registry(said: str) -> bool:
 @pytest.mark.parametrize(
     ("said", "verdict"),
     [
-        ("Retrying (Retry(total=0)) after connection broken by 'NewConnectionError'\n setuptools>=77 (from versions: none)", True),
+        ("Retrying (Retry(total=0)) after connection broken by 'NewConnectionError'\n hatchling>=1.27 (from versions: none)", True),
         ("Retrying (Retry(total=0)) after connection broken by 'ProxyError'\nOSError: HTTPSConnectionPool: Max retries exceeded", True),
         ("Could not find a version that satisfies the requirement gymnasiun>=1.0 (from versions: none)", False),
         ("Could not find a version that satisfies the requirement numpy==99 (from versions: 1.26, 2.4.6)", False),

@@ -38,7 +38,7 @@ def workflow() -> dict[Any, Any]:
 
 def test_the_version_is_written_once_and_repeated_truly() -> None:
     assert "version" in PROJECT["project"]["dynamic"]
-    assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "marl.__version__"}
+    assert PROJECT["tool"]["hatch"]["version"] == {"path": "marl/__init__.py"}
     newest = re.search(r"^## (\S+)", text_of("CHANGELOG.md"), re.MULTILINE)
     assert newest is not None
     assert newest[1] == marl.__version__
