@@ -16,7 +16,7 @@ Actions that tie are played alike: differences that are rounding do not count (`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, isinf
 
 import numpy as np
 
@@ -116,7 +116,7 @@ def matched(form: PlayerForm, regrets: Reals) -> Behaviour:
 
 def _kept(t: float, exponent: float) -> float:
     """``t^e / (t^e + 1)``."""
-    if np.isinf(exponent):
+    if isinf(exponent):
         return float(exponent > 0)
     power: float = t**exponent
     return power / (power + 1.0)
