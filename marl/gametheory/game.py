@@ -56,8 +56,8 @@ class MatrixGame:
 
     def _set_names(self, counts: tuple[int, ...]) -> None:
         """Names as given, or numbers where none are."""
-        actions = [tuple(names) for names in self.actions]
-        if not self.actions:
+        actions: list[tuple[str, ...]] = list(map(tuple, self.actions))
+        if not actions:
             actions = [tuple(map(str, range(count))) for count in counts]
         players = tuple(self.players)
         if not players:

@@ -44,10 +44,11 @@ class PayoffTensor:
         object.__setattr__(self, "count", _counts(self.count))
         object.__setattr__(self, "names", tuple(map(tuple, self.names)))
         object.__setattr__(self, "players", tuple(self.players))
-        self._check_shapes(tuple(map(len, self.names)))
-        self._check_numbers()
+        self._check_shapes()
+        self._check_content()
 
-    def _check_shapes(self, shape: tuple[int, ...]) -> None:
+    def _check_shapes(self) -> None:
+        shape = tuple(map(len, self.names))
         if self.mean.shape != (len(self.players), *shape) or self.stderr.shape != self.mean.shape:
             raise ConfigError(
                 f"payoff tensor: mean {self.mean.shape} and stderr {self.stderr.shape} do not fit {len(self.players)} players "
@@ -55,12 +56,13 @@ class PayoffTensor:
             )
         if self.count.shape != shape:
             raise ConfigError(f"payoff tensor: count has shape {self.count.shape}; expected {shape}.")
+
+    def _check_content(self) -> None:
         if self.symmetric and len(set(self.names)) > 1:
             raise ConfigError("payoff tensor: a symmetric one has the same strategies for every player.")
-        if not shape or 0 in shape:
-            raise ConfigError(f"payoff tensor: {list(shape)} strategies; expected at least one for every player.")
-
-    def _check_numbers(self) -> None:
+        sizes = [len(names) for names in self.names]
+        if not sizes or 0 in sizes:
+            raise ConfigError(f"payoff tensor: {sizes} strategies; expected at least one for every player.")
         if np.isinf(self.mean).any():
             raise ConfigError("payoff tensor: a mean is infinite; expected numbers, or NaN for what nobody has played.")
         errors = self.stderr[np.isfinite(self.mean)]  # what nobody has played has no error

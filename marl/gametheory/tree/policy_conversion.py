@@ -189,8 +189,7 @@ def _reading(policy: Policy, inputs: Inputs, carry: Floats, explore: bool | None
         played = policy.act(inputs, carry, np.random.default_rng(0), explore=False).actions
         return Reading(np.eye(policy.kind.columns.options)[played], nothing)
     if isinstance(policy, StochasticPolicy) and isinstance(policy.distribution, Categorical):
-        greedily = explore is not None and not explore
-        return _reading_of_logits(policy, inputs, carry, greedily)
+        return _reading_of_logits(policy, inputs, carry, explore)
     if isinstance(policy, ValuePolicy):
         return _reading_of_values(policy, inputs, carry, bool(explore))
     if isinstance(policy, HasDistribution) and not policy.carry_size:
@@ -201,7 +200,7 @@ def _reading(policy: Policy, inputs: Inputs, carry: Floats, explore: bool | None
     return None
 
 
-def _reading_of_logits(policy: StochasticPolicy, inputs: Inputs, carry: Floats, greedily: bool) -> Reading:
+def _reading_of_logits(policy: StochasticPolicy, inputs: Inputs, carry: Floats, explore: bool | None) -> Reading:
     with torch.inference_mode():
         obs, index, legal = policy.tensors(inputs, policy.device)
         past = torch.from_numpy(carry).to(policy.device)
@@ -210,7 +209,7 @@ def _reading_of_logits(policy: StochasticPolicy, inputs: Inputs, carry: Floats, 
         memory = torch.zeros(len(inputs), 0)
         if policy.carry_size:
             memory = policy.model.step(obs, index, past)[1]
-    if greedily:
+    if explore is not None and not explore:
         chances = np.eye(chances.shape[1])[chances.argmax(1)]
     return Reading(chances, memory)
 
