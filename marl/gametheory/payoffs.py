@@ -45,7 +45,8 @@ class PayoffTensor:
         object.__setattr__(self, "names", tuple(map(tuple, self.names)))
         object.__setattr__(self, "players", tuple(self.players))
         self._check_shapes()
-        self._check_content()
+        self._check_names()
+        self._check_numbers()
 
     def _check_shapes(self) -> None:
         shape = tuple(map(len, self.names))
@@ -57,12 +58,14 @@ class PayoffTensor:
         if self.count.shape != shape:
             raise ConfigError(f"payoff tensor: count has shape {self.count.shape}; expected {shape}.")
 
-    def _check_content(self) -> None:
+    def _check_names(self) -> None:
         if self.symmetric and len(set(self.names)) > 1:
             raise ConfigError("payoff tensor: a symmetric one has the same strategies for every player.")
-        sizes = [len(names) for names in self.names]
+        sizes = list(map(len, self.names))
         if not sizes or 0 in sizes:
             raise ConfigError(f"payoff tensor: {sizes} strategies; expected at least one for every player.")
+
+    def _check_numbers(self) -> None:
         if np.isinf(self.mean).any():
             raise ConfigError("payoff tensor: a mean is infinite; expected numbers, or NaN for what nobody has played.")
         errors = self.stderr[np.isfinite(self.mean)]  # what nobody has played has no error

@@ -193,8 +193,7 @@ def _owners(seat: AgentID, players: Mapping[str, Sequence[AgentID]]) -> list[str
 
 def _fits(seat: AgentID, agent: AgentID) -> bool:
     """Whether the seat is meant by an agent id or pattern; the seats of ``car_*`` are called ``car_*[3]``."""
-    name = seat.split("[")[0]
-    return name == agent or fnmatchcase(name, agent)
+    return fnmatchcase(seat.split("[")[0], agent)
 
 
 def _kind(player: str, ids: Sequence[AgentID], kinds: Sequence[AgentType]) -> int:

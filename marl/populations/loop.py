@@ -48,7 +48,11 @@ class PopulationTrainer:
         specs: Mapping[PolicyID, PolicySpec],
         seed: int,
     ) -> None:
-        self.stage, self.config, self.policies, self.specs, self.seed = stage, stage.config, policies, specs, seed
+        self.stage = stage
+        self.config = stage.config
+        self.policies = policies
+        self.specs = specs
+        self.seed = seed
         self.kind = self.config.make_kind()
         self.round = 0
         self.steps_at_round = 0
@@ -58,7 +62,7 @@ class PopulationTrainer:
         self.members: dict[str, list[Lineage]] = {}
         self.numbers: dict[str, Any] = {}  # of the last round, for results
         for side in stage.sides:
-            first = Lineage(f"{side.name}_0", side.name, "first weights", 0, 0)
+            first = Lineage(f"{side.name}_0", side.name, learner="first weights", round=0, timesteps=0)
             self.members[side.name] = [first]
             # A mixture cannot be empty, so the main learner's first weights are its first member.
             if not self.config.begins_fresh:
@@ -157,7 +161,15 @@ class PopulationTrainer:
                 if chance > 1e-6:
                     against[one.name] = float(chance)
         name = f"{side.name}_{number}"
-        lineage = Lineage(name, side.name, learner, self.round, timesteps, self.parents[learner], against)
+        lineage = Lineage(
+            name=name,
+            side=side.name,
+            learner=learner,
+            round=self.round,
+            timesteps=timesteps,
+            parent=self.parents[learner],
+            against=against,
+        )
         self.members[side.name].append(lineage)
         self.parents[learner] = name
 
@@ -283,19 +295,27 @@ class PopulationTrainer:
     # -- state -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
+        members = {}
+        for side, lineages in self.members.items():
+            members[side] = [one.as_json() for one in lineages]
         return {
             "round": self.round,
             "steps_at_round": self.steps_at_round,
             "ages": self.ages,
             "parents": self.parents,
-            "members": {side: [one.as_json() for one in members] for side, members in self.members.items()},
+            "members": members,
             "table": self.table.state_dict(),
             "numbers": self.numbers,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.round, self.steps_at_round = state["round"], state["steps_at_round"]
-        self.ages, self.parents = dict(state["ages"]), dict(state["parents"])
-        self.members = {side: [Lineage(**one) for one in members] for side, members in state["members"].items()}
+        self.round = state["round"]
+        self.steps_at_round = state["steps_at_round"]
+        self.ages = dict(state["ages"])
+        self.parents = dict(state["parents"])
+        # The weights of members are not here: they are part of the mixtures, which are policies of the run.
+        self.members = {}
+        for side, members in state["members"].items():
+            self.members[side] = [Lineage(**one) for one in members]
         self.table.load_state_dict(state["table"])
         self.numbers = dict(state["numbers"])

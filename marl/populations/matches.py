@@ -101,7 +101,7 @@ class Arena:
         """A lane per episode, rounded up to a power of two: the number follows from the batch alone."""
         needed = 1 << (episodes - 1).bit_length()
         num_envs = min(needed, self._most_lanes)
-        if num_envs not in self._envs:
+        if num_envs not in self._envs:  # kept: making copies costs more than a short match
             self._envs[num_envs] = worker.make_copies(num_envs)
         return self._envs[num_envs]
 

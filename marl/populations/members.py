@@ -99,7 +99,8 @@ class Played(Policy):
         super().__init__(policy.kind)
         self.policy, self.explores = policy, explore
         self.env_units, self.carry_size = policy.env_units, policy.carry_size
-        self.remembers_reward, self.draws_lots = policy.remembers_reward, policy.draws_lots
+        self.remembers_reward = policy.remembers_reward
+        self.draws_lots = policy.draws_lots
 
     def draw(self, episode_uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.policy.draw(episode_uniform)

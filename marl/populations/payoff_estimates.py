@@ -58,6 +58,7 @@ def over_seatings(samples: Samples, cell: Cell) -> Returns:
 def standard_error(returns: Returns) -> Returns:
     """Of the mean over episodes, per player; exactly 0 where all episodes paid the same."""
     spread = returns.std(axis=0, ddof=1) / math.sqrt(len(returns))
+    # The mean of equal numbers is rounded, so that their spread would be some 1e-17 and count as noise.
     return np.where(np.ptp(returns, axis=0) == 0, 0.0, spread)
 
 
@@ -85,7 +86,14 @@ def payoff_tensor(
             mean[place] = means[columns]
             stderr[place] = errors[columns]
             count[cell] = len(returns) * len(cells)
-    return PayoffTensor(mean, stderr, count, tuple(map(tuple, names)), tuple(players), symmetric)
+    return PayoffTensor(
+        mean=mean,
+        stderr=stderr,
+        count=count,
+        names=tuple(map(tuple, names)),
+        players=tuple(players),
+        symmetric=symmetric,
+    )
 
 
 def _filled_in_by(pairing: Cell, samples: Samples, symmetric: bool) -> list[Cell]:

@@ -27,7 +27,9 @@ class PayoffTable:
     """Means and standard errors of every pairing, by players in the order of the stage."""
 
     def __init__(self, stage: PopulationLayout, matches: int, seed: int) -> None:
-        self.stage, self.matches, self.seed = stage, matches, seed
+        self.stage = stage
+        self.matches = matches
+        self.seed = seed
         self.played: dict[Pairing, Returns] = {}
         # All pairings play the same episodes: whoever is dealt better cards by luck, all are.
         drawn = np.random.default_rng([seed, 0x706179]).integers(0, 2**31 - 1, matches)
@@ -89,7 +91,14 @@ class PayoffTable:
             count[pairing] = self.matches
             if stage.config.symmetric:
                 count[pairing] *= len(seatings(pairing))
-        return PayoffTensor(mean, error, count, labels, players, stage.config.symmetric)
+        return PayoffTensor(
+            mean=mean,
+            stderr=error,
+            count=count,
+            names=labels,
+            players=players,
+            symmetric=stage.config.symmetric,
+        )
 
     # -- state -----------------------------------------------------------------------------------------------------
 

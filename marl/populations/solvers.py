@@ -59,6 +59,7 @@ def alpha_rank_mixtures(payoffs: PayoffTensor, config: PopulationConfig) -> Prof
 def without_rounding(game: MatrixGame) -> MatrixGame:
     """The same game; where payoffs add up to a constant but for rounding, they do so exactly."""
     total = game.payoffs.sum(axis=0)
+    # Else the general solver would be asked for what a linear program knows exactly.
     if not 0 < np.ptp(total) <= ROUNDING * game.scale:
         return game
     return MatrixGame(game.payoffs - (total - total.mean()) / game.num_players, game.actions, game.players, game.name)

@@ -54,7 +54,15 @@ def inspect_env(scenario: Scenario) -> EnvFacts:
     remark = ""
     if lifted and is_native(scenario.env):
         remark = "wrappers: with them the copies of this env are stepped one by one, much slower than without"
-    return EnvFacts(env.kinds, env.state_size, lifted, wrappers, groups, tuple(notes), remark)
+    return EnvFacts(
+        kinds=env.kinds,
+        state_size=env.state_size,
+        state_costs=lifted,  # the state of a copy that is stepped by itself is asked for in every step
+        wrappers=wrappers,
+        groups=groups,
+        notes=tuple(notes),
+        remark=remark,
+    )
 
 
 def _wrappers(scenario: Scenario, joint: Mapping[GroupID, Sequence[AgentID]]) -> tuple[Wrapping, ...]:

@@ -30,6 +30,7 @@ SHOWN = ("lr", "gamma", "train_batch_size")  # of the algorithm; the others are 
 
 def scenario_text(env: str, env_config: Mapping[str, Any], algo: str = "ppo") -> str:
     """The text of a scenario file. Raises a ``UserError`` where env and algorithm do not fit."""
+    # Resolved once, so that what is written is known to run, and who plays is known by name.
     keys: dict[str, Any] = {"env": env, "env_config": dict(env_config), "algo": algo}
     setup = resolve(compose(keys, f"marl init {env}"))
     preset, kinds = setup.scenario.preset, setup.task.kinds

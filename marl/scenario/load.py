@@ -100,7 +100,7 @@ def shipped_scenarios() -> dict[str, Path]:
 
 def parse_set(text: str) -> tuple[str, Any]:
     """``algo.lr=0.001`` to its key and value; the value is read as YAML."""
-    key, equals, value = text.partition("=")
+    key, equals, value = text.partition("=")  # the first: values may have more of them
     if not equals or not key.strip():
         raise ConfigError(f"--set {text!r}: expected key=value, for instance --set algo.lr=0.001.")
     return key.strip(), parse_yaml(value, f"--set {text!r}: the value")
@@ -191,7 +191,7 @@ def _add_section(raw: dict[str, Any], section: str, keys: Mapping[str, Any]) -> 
 def compose(raw: Mapping[str, Any], where: str = "config") -> Scenario:
     """A checked scenario from a (possibly flat) dict."""
     keys = sort_keys(raw)
-    refuse_marks(keys, where)
+    refuse_marks(keys, where)  # before the types are checked, which would call a search a wrong value
     known = [*TOP_KEYS, *ALL_ALGO_KEYS, *MODEL_KEYS, *MULTIAGENT_KEYS]
     _import_first(keys.get("imports"))
     try:

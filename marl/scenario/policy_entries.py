@@ -117,7 +117,7 @@ def _scripted(where: str, scripted: object, rest: Overrides) -> PolicyEntry:
         config = ScriptedConfig(**keys)
     except ValidationError as error:
         raise explain(error, f"{where}.scripted", ScriptedConfig.model_fields) from None
-    return PolicyEntry(None, {}, ModelConfig(), None, config)
+    return PolicyEntry(preset=None, algo_keys={}, model=ModelConfig(), exploration=None, scripted=config)
 
 
 def policy_spec(

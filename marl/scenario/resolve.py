@@ -71,7 +71,10 @@ class _Draft:
 
     def plays(self, policy: PolicyID) -> frozenset[int]:
         """The seats of a policy: in training, or in evaluation if it plays there alone."""
-        return self.seats[policy] or self.evaluated[policy]
+        in_training = self.seats[policy]
+        if in_training:
+            return in_training
+        return self.evaluated[policy]
 
 
 def resolve(scenario: Scenario) -> Setup:
@@ -114,7 +117,17 @@ def _who_plays(scenario: Scenario, look: EnvFacts) -> _Draft:
     if evaluation_mapper is not None:
         evaluated = possible_seats(evaluation_mapper, policies, look.kinds)
     seats = seats_of_policies(mapper, policies, look.kinds, evaluated)
-    return _Draft(scenario, look, groups, stage, policies, mapper, evaluation_mapper, evaluated, seats)
+    return _Draft(
+        scenario=scenario,
+        look=look,
+        groups=groups,
+        stage=stage,
+        policies=policies,
+        mapper=mapper,
+        evaluation_mapper=evaluation_mapper,
+        evaluated=evaluated,
+        seats=seats,
+    )
 
 
 def _who_learns(draft: _Draft) -> None:

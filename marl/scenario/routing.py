@@ -128,6 +128,7 @@ def _default(
     agents = {example_agent(name) for kind in kinds for name in kind.agents}
     if set(policies) == agents:
         return policies, build_mapper("per_agent", policies, groups)
+    # Guessing on would send agents to the wrong policies without a word.
     raise ConfigError(
         f"there are the policies {', '.join(policies)} but no policy_mapping_fn, so nobody knows who plays whom. Set "
         'policy_mapping_fn to per_agent, by_group, patterns such as {"agent_*": NAME}, or package.module:function.'

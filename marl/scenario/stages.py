@@ -135,7 +135,7 @@ def _try_task(where: str, env: BatchedEnv, task: object) -> None:
         sub_env.set_task(task)
     except UserError as error:
         raise type(error)(f"{where}: {error}") from error
-    except BaseException as error:
+    except BaseException as error:  # it is the user's code, which may raise anything
         let_through(error)
         raise ConfigError(
             f"{where}: set_task({task!r}) of env {env.name!r} failed: {type(error).__name__}: {error}."

@@ -28,7 +28,7 @@ def parse_yaml(text: str, what: str) -> Any:
     except BROKEN_VALUES as error:
         raise ConfigError(f"{what} is not readable YAML: {error}.") from error
     _measure(loaded, what)
-    return deepcopy(loaded)
+    return deepcopy(loaded)  # what several aliases name is one object so far: a change here would be a change there
 
 
 class _StrictLoader(yaml.SafeLoader):

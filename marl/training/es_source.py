@@ -45,7 +45,9 @@ class EvolutionSource:
     """Plays one population per round. ``learners`` are all of the run's, and all evolve."""
 
     def __init__(self, workers: WorkerPool, learners: Sequence[EsLearner], seed: int) -> None:
-        self.workers, self.learners, self.seed = workers, learners, seed
+        self.workers = workers
+        self.learners = learners
+        self.seed = seed
         self.configs: dict[PolicyID, EsConfig] = {}
         for learner in learners:
             self.configs |= learner.configs
@@ -64,8 +66,13 @@ class EvolutionSource:
             told = {}
             for name in learner.policies:
                 if name in seeds:  # frozen policies propose nothing
-                    seen = outcomes[0].seen.get(name)
-                    told[name] = Scores(seeds[name], self._scores(name, outcomes), env_steps, decisions, seen)
+                    told[name] = Scores(
+                        seeds=seeds[name],
+                        scores=self._scores(name, outcomes),
+                        env_steps=env_steps,
+                        agent_steps=decisions,
+                        seen=outcomes[0].seen.get(name),
+                    )
             learner.tell(told)
         return Population(self.workers.local_worker().grid.batch(), episodes, decisions=decisions)
 

@@ -172,7 +172,14 @@ class Examiner:
         parts = dict(zip(tree.players, found.gains.tolist(), strict=True))
         errors = dict(zip(tree.players, found.errors.tolist(), strict=True))
         bound = EXACT if tree.sample is None else SAMPLED
-        return Exploitability(found.nash_conv, found.total_error, parts, errors, bound, chance=tree.chance_json())
+        return Exploitability(
+            nash_conv=found.nash_conv,
+            stderr=found.total_error,
+            gains=parts,
+            errors=errors,
+            bound=bound,
+            chance=tree.chance_json(),
+        )
 
     # -- trained best responses ------------------------------------------------------------------------------------
 
@@ -263,15 +270,25 @@ class Examiner:
                     seating[_pattern(seat)] = name
             jobs.append(Job(tuple(seating.items()), seeds))
         as_usual, *responses = play_all(workers, members, jobs, self.players)
-        parts, errors, total = {}, {}, np.zeros(len(seeds))
+        parts = {}
+        errors = {}
+        total = np.zeros(len(seeds))
         for place, player in enumerate(self.players):
             more = responses[place][:, place] - as_usual[:, place]
-            parts[player] = max(0.0, float(more.mean()))
+            parts[player] = max(0.0, float(more.mean()))  # what was trained too little loses; nobody has to use it
             errors[player] = float(more.std(ddof=1) / len(more) ** 0.5)
             total += more
         # Of the sum, not the sum of errors: gains of one seed share its episode without best responses.
         error = float(total.std(ddof=1) / len(total) ** 0.5)
-        return Exploitability(sum(parts.values()), error, parts, errors, LOWER, trained, self.why_trained)
+        return Exploitability(
+            nash_conv=sum(parts.values()),
+            stderr=error,
+            gains=parts,
+            errors=errors,
+            bound=LOWER,
+            timesteps=trained,
+            why=self.why_trained,
+        )
 
     def _train(
         self, player: str, policies: Mapping[PolicyID, Policy], progress: Progress | None, before: int

@@ -51,7 +51,7 @@ def _chosen(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]) -> S
         _refuse_files(scenario, "es plays populations of its own")
     if scenario.input and scenario.output:
         _refuse_files(scenario, "input and output exclude each other: nothing is played")
-    refuse_idle(workers.local_worker().hooks, evolution, scenario.input)
+    refuse_idle(workers.local_worker().hooks, evolution, scenario.input)  # known only now that workers have made them
     if evolution:
         return EvolutionSource(workers, evolving(learners), scenario.seed)
     if scenario.input is not None:
@@ -76,7 +76,12 @@ def _recorder(setup: Setup, directory: Path) -> Recorder:
     if scenario.output_format == "json":
         files = text_files(directory, setup)
     return Recorder(
-        directory, setup.task, env_name(scenario.env), list(setup.policies), scenario.normalize_actions, files=files
+        directory=directory,
+        task=setup.task,
+        env=env_name(scenario.env),
+        policies=list(setup.policies),
+        normalized=scenario.normalize_actions,
+        files=files,
     )
 
 

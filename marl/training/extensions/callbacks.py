@@ -77,7 +77,7 @@ class UserCallbacks(Extension):
 
     def after_result(self, trainer: Trainer, result: Result) -> None:
         """``on_train_result``, after which a stop condition may be met by what it noted."""
-        if "on_train_result" in self.hooks:
+        if "on_train_result" in self.hooks:  # a hook that nobody has is not worth asking `should_stop` again
             self.hooks("on_train_result", trainer=trainer, result=result)
             result["done"] = bool(result.get("done")) or trainer.should_stop(result)
 

@@ -83,7 +83,7 @@ class Curriculum(Extension):
         """The stop conditions that a result can meet: before the last stage of a curriculum, budgets alone."""
         if self.in_last_stage(result):
             return dict(stop)
-        budgets = {*COUNT_FIELDS} - {"best_evaluation"}
+        budgets = {*COUNT_FIELDS} - {"best_evaluation"}  # the best so far is that of a stage, not of the run
         counting = {}
         for field, value in stop.items():
             if field in budgets or field.startswith("curriculum."):
@@ -96,7 +96,9 @@ class Curriculum(Extension):
         return {"stage": self.stage, "since": self.since, "episodes_cut": self.episodes_cut}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.stage, self.since, self.episodes_cut = state["stage"], state["since"], state["episodes_cut"]
+        self.stage = state["stage"]
+        self.since = state["since"]
+        self.episodes_cut = state["episodes_cut"]
 
 
 def check_stages(scenario: Scenario, policies: Sequence[PolicyID]) -> None:
