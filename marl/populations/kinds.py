@@ -51,6 +51,7 @@ class RoundEnd:
 
     def newest(self, population: Population) -> int:
         """The newest snapshot of the population's main learner."""
+        # Exploiters join as well, but it is the main learner that they are to beat.
         mains = (population.learners[0], "first weights")
         members = self.members[population.name]
         return max(number for number, one in enumerate(members) if one.learner in mains)

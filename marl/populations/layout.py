@@ -55,7 +55,11 @@ class PopulationLayout:
 
     @property
     def learners(self) -> dict[PolicyID, Population]:
-        return {learner: side for side in self.sides for learner in side.learners}
+        """All learners and the side that they join."""
+        found: dict[PolicyID, Population] = {}
+        for side in self.sides:
+            found |= dict.fromkeys(side.learners, side)
+        return found
 
     @property
     def opponents(self) -> dict[PolicyID, dict[str, PolicyID]]:

@@ -43,18 +43,20 @@ def to_plain(value: Any) -> Any:
     """Numbers, strings, lists and dicts only."""
     if hasattr(value, "model_fields"):
         # Not model_dump: it would hand Python objects through, and leave tuples as they are.
-        fields = type(value).model_fields
-        return {key: to_plain(getattr(value, key)) for key in fields}
-    match value:
-        case Mapping():
-            return {str(key): to_plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [to_plain(item) for item in value]
-        case np.ndarray() | np.generic():
-            return value.tolist()
-        case Callbacks():
-            # An instance has state of its own, which no name finds again.
-            return f"{CANNOT_REPLAY} {type(value).__name__}"
+        value = {key: getattr(value, key) for key in type(value).model_fields}
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    return _plain_leaf(value)
+
+
+def _plain_leaf(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Callbacks):
+        # An instance has state of its own, which no name finds again.
+        return f"{CANNOT_REPLAY} {type(value).__name__}"
     if callable(value):
         return _name(value)
     return value

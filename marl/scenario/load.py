@@ -226,8 +226,9 @@ def check_algo_keys(scenario: Scenario, where: str) -> None:
 
 def _check_owner(error: ValidationError, preset: Preset, where: str) -> None:
     """A key that other algorithms have is no typo."""
-    unknown = [problem for problem in error.errors() if problem["type"] == "extra_forbidden"]
-    for problem in unknown:
+    for problem in error.errors():
+        if problem["type"] != "extra_forbidden":
+            continue
         key = str(problem["loc"][-1])
         owners = [name for name in ALGOS if key in ALGO_KEYS[name]]
         if owners:

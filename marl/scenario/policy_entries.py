@@ -152,6 +152,7 @@ def _plays_teammates(role: Role, seats: frozenset[int], task: Task) -> bool:
     """Whether one network plays several agents of a team. They have to be told apart, or all would do the same."""
     if not role.config.looks_at_groups:
         return False
+    # A critic that sees everybody makes one team of them, whatever the groups are.
     if getattr(role.config, "critic_sees", "") == "all" and len(seats) > 1:
         return True
     return any(len(seats.intersection(members)) > 1 for members in task.groups.values())

@@ -49,6 +49,13 @@ class Setup:
     def policies(self) -> Mapping[PolicyID, PolicySpec]:
         return self.rollout.policies
 
+    @property
+    def proposed_mapper(self) -> Mapper:
+        """Who plays whom in what the run proposes to play: the answers of a population, else as in training."""
+        if self.stage is not None:
+            return self.stage.answers()
+        return self.rollout.mapper
+
 
 @dataclass
 class _Draft:
@@ -285,9 +292,7 @@ def _evaluation_mapper(
     mapping = scenario.evaluation.policy_mapping_fn
     if mapping is not None:
         return build_mapper(mapping, policies, teams)
-    if stage is not None:
-        return stage.answers()
-    return None
+    return None if stage is None else stage.answers()
 
 
 def _check_evaluation(

@@ -57,6 +57,7 @@ def build_mapper(mapping: Any, policies: Sequence[PolicyID], groups: AgentGroups
         case "shared":
             return Shared(policies)
         case "per_agent":
+            # A table, not a lambda: mappers travel to workers.
             own_policy = {policy: policy for policy in policies}
             return ByTable("per_agent", own_policy.get, "Add a policy of the agent's name.")
         case "by_group":

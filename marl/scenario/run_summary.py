@@ -20,8 +20,13 @@ def describe_run(
         _policies(task, mapper, seats),
         *_groups(task, look),
         _learners(scenario, plans),
-        *_learning_otherwise(scenario, roles),
     ]
+    frozen = _frozen(scenario, roles)
+    if frozen:
+        lines.append(f"frozen: {', '.join(frozen)}")
+    imitating = [name for name, role in roles.items() if role.preset.name in ("bc", "marwil")]
+    if imitating and not scenario.input:
+        lines.append(f"no input: {', '.join(imitating)} can only imitate its own play. Give recordings: input: DIR")
     if scenario.load:
         sources = [f"{name} from {path}" for name, path in scenario.load.items()]
         lines.append(f"loaded: {'; '.join(sources)}")
@@ -61,20 +66,11 @@ def _learners(scenario: Scenario, plans: tuple[LearnerPlan, ...]) -> str:
     return f"learners: {told}"
 
 
-def _learning_otherwise(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> list[str]:
-    """Policies that do not learn from their own play, as one would expect of them."""
-    lines = []
+def _frozen(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> list[PolicyID]:
     wanted = scenario.multiagent.policies_to_train
-    if isinstance(wanted, list):  # a function is asked in each round, so nobody knows in advance
-        frozen = [name for name in roles if name not in wanted]
-        if frozen:
-            lines.append(f"frozen: {', '.join(frozen)}")
-    if scenario.input:
-        return lines
-    imitating = [name for name, role in roles.items() if role.preset.name in ("bc", "marwil")]
-    if imitating:
-        lines.append(f"no input: {', '.join(imitating)} can only imitate its own play. Give recordings: input: DIR")
-    return lines
+    if not isinstance(wanted, list):  # a function is asked in each round, so nobody knows in advance
+        return []
+    return [name for name in roles if name not in wanted]
 
 
 def _env(scenario: Scenario, task: Task, roles: Mapping[PolicyID, Role]) -> str:

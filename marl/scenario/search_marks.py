@@ -27,7 +27,7 @@ class Mark(NamedTuple):
 def find_marks(tree: Any, path: Path = ()) -> Iterator[Mark]:
     """All marks in a tree of dicts and lists, in the order in which they stand there."""
     if isinstance(tree, Mapping):
-        if len(tree) == 1:
+        if len(tree) == 1:  # a mark stands alone; among others it is a key that happens to be called so
             kind, values = next(iter(tree.items()))
             if kind in KINDS:
                 yield Mark(path, kind, values)

@@ -109,7 +109,7 @@ class EvolutionSource:
 
     def _scores(self, name: PolicyID, outcomes: Sequence[Outcome]) -> Floats:
         """Mean returns ``[pairs, signs]``; NaN where the policy did not play."""
-        index = list(self.workers.policies).index(name)
+        index = list(self.workers.policies).index(name)  # episodes name policies by their numbers
         scores = []
         for outcome in outcomes:
             returns = outcome.episodes.policy_returns(index)

@@ -24,7 +24,6 @@ from marl.gametheory.tree.policy_conversion import strategy_of
 from marl.gametheory.tree.sampled import gains_with_errors
 from marl.gametheory.tree.size import walks_in
 from marl.gametheory.tree.tree import Tree
-from marl.mappers.mapper import Mapper
 from marl.mappers.matchmaking import Seating
 from marl.policies.config import PolicySpec
 from marl.policies.mixture import Mixture, weights_as_mixture
@@ -325,7 +324,7 @@ def _pattern(agent: AgentID) -> AgentID:
 
 def _seating(setup: Setup) -> dict[AgentID, PolicyID]:
     """Who plays whom: the answers of a population, else the mapping of the run."""
-    mapper: Mapper = setup.stage.answers() if setup.stage is not None else setup.rollout.mapper
+    mapper = setup.proposed_mapper
     found = {}
     for seat in setup.task.seat_names:
         agent = _pattern(seat).replace("*", "0")

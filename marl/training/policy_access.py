@@ -92,10 +92,11 @@ class PolicyAccess:
 
         ``policy_mapping_fn`` says who decides, unless ``policy_id`` does; where it draws, the same ``episode`` keeps the draw.
         """
-        setup = self.setup
-        mapper = setup.rollout.mapper if setup.stage is None else setup.stage.answers()
-        names = dict.fromkeys(obs, policy_id) if policy_id else policies_of(obs, mapper, list(self.policies), episode)
-        actors = {agent: self._actor(str(name)) for agent, name in names.items()}
+        if policy_id:
+            names = dict.fromkeys(obs, policy_id)
+        else:
+            names = policies_of(obs, self.setup.proposed_mapper, list(self.policies), episode)
+        actors = {agent: self._actor(name) for agent, name in names.items()}
         return ask_all(actors, obs, explore, state, prev_action, prev_reward, info, full_fetch)
 
     def _actor(self, policy_id: PolicyID) -> Actor:

@@ -57,7 +57,7 @@ class PopulationRounds(Extension):
             return
         self.population.load_state_dict(state)
         if self.population.round:
-            self.population.as_json()  # all of it can be told, lineage and payoffs too
+            self.population.as_json()  # fails here, and not hours later, where lineage and payoffs do not fit
 
 
 def begin_anew(trainer: Trainer, population: PopulationTrainer, names: Collection[PolicyID]) -> None:
