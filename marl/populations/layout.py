@@ -102,7 +102,9 @@ def set_stage(
     config: PopulationConfig, groups: Mapping[str, Sequence[AgentID]], kinds: Sequence[AgentType]
 ) -> PopulationLayout:
     """Players, sides and policies; refuses what cannot be a population."""
-    seats = [name for kind in kinds for name in kind.agents]
+    seats: list[AgentID] = []
+    for kind in kinds:
+        seats += kind.agents
     players = find_players(config.players, groups, seats)
     kind_of = {player: _kind(player, ids, kinds) for player, ids in players.items()}
     if len(players) < 2:

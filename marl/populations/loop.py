@@ -106,7 +106,10 @@ class PopulationTrainer:
 
     def _joins(self, learner: PolicyID, pool: WorkerPool) -> bool:
         """Main learners join after every round; exploiters when they have won, or have tried long enough."""
-        if learner in self._mains or self.ages[learner] + 1 >= self.config.exploiter_rounds:
+        if learner in self._mains:
+            return True
+        rounds = self.ages[learner] + 1
+        if rounds >= self.config.exploiter_rounds:  # asked first, because a match costs time
             return True
         return self._earned_share(learner, pool) >= self.config.win_share
 

@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle
+from itertools import chain, cycle
 from typing import TypeAlias
 from weakref import WeakKeyDictionary, finalize
 
@@ -73,12 +73,12 @@ def seats_of_players(players: Players, kinds: Sequence[AgentType]) -> dict[Playe
                 f"player {player!r} has {agents!r}; expected a list of agent ids or patterns: [red_0, red_1]."
             )
     found = AgentGroups(players).seats(kinds)
-    names = [name for kind in kinds for name in kind.agents]
-    idle = set(range(len(names)))
-    for seats in found.values():
-        idle -= set(seats)
-    if idle:
-        left_out = {names[seat].split("[")[0] for seat in idle}
+    names: list[AgentID] = []
+    for kind in kinds:
+        names += kind.agents
+    taken = set(chain(*found.values()))
+    left_out = {name.split("[")[0] for seat, name in enumerate(names) if seat not in taken}
+    if left_out:
         raise ConfigError(
             f"no player has the agent(s) {', '.join(sorted(left_out))}, so nobody would act for them. "
             f"Players: {dict(players)}. Put every agent into one."
@@ -230,10 +230,12 @@ def _generator(jobs: Sequence[Job]) -> np.random.Generator:
 
 def _teams(players: Players, kinds: Sequence[AgentType]) -> list[int]:
     """The number of each seat's player."""
-    team: dict[int, int] = {}
-    for number, seats in enumerate(seats_of_players(players, kinds).values()):
-        team |= dict.fromkeys(seats, number)
-    return [team[seat] for seat in range(len(team))]
+    seats_of = seats_of_players(players, kinds)
+    teams = [0] * sum(map(len, seats_of.values()))
+    for number, seats in enumerate(seats_of.values()):
+        for seat in seats:
+            teams[seat] = number
+    return teams
 
 
 class _Seating(Mapper):

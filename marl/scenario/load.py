@@ -240,11 +240,12 @@ def _check_owner(error: ValidationError, preset: Preset, where: str) -> None:
 def _known_at(error: ValidationError, top: list[str]) -> list[str]:
     """Names of the place where the first unknown key stands."""
     for problem in error.errors():
+        # A number is a place in a list of sections, which are all alike.
+        sections = [part for part in problem["loc"][:-1] if isinstance(part, str)]
         place: Any = Scenario
-        for part in problem["loc"][:-1]:
-            if not isinstance(part, int):  # a number is a place in a list of sections, which are all alike
-                place = _section_below(place, part)
-        if place is not Scenario and hasattr(place, "model_fields"):
+        for name in sections:
+            place = _section_below(place, name)
+        if sections and hasattr(place, "model_fields"):
             return list(place.model_fields)
     return top
 

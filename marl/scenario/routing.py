@@ -36,14 +36,21 @@ def example_agent(seat_name: str) -> AgentID:
     return pattern.replace("*", "0")
 
 
+def _example_agents(kinds: Sequence[AgentType]) -> list[AgentID]:
+    """One for every seat, in the order of the seats."""
+    agents: list[AgentID] = []
+    for kind in kinds:
+        agents += map(example_agent, kind.agents)
+    return agents
+
+
 def choose(config: MultiAgentConfig, groups: AgentGroups, kinds: Sequence[AgentType]) -> tuple[list[PolicyID], Mapper]:
     """Policy ids and the mapper, filled in where the scenario leaves one or both out."""
     policies = list(config.policies)
     if config.policy_mapping_fn is None:
         return _default(policies, kinds, groups)
     if not policies:
-        agents = [example_agent(name) for kind in kinds for name in kind.agents]
-        policies = _implied(config.policy_mapping_fn, agents, groups)
+        policies = _implied(config.policy_mapping_fn, _example_agents(kinds), groups)
     return policies, build_mapper(config.policy_mapping_fn, policies, groups)
 
 
@@ -126,8 +133,7 @@ def _default(
         return by_kind, _by_equal_spaces(by_kind, kinds)
     if set(policies) == set(groups.members):
         return policies, by_group(groups.group_of)
-    agents = {example_agent(name) for kind in kinds for name in kind.agents}
-    if set(policies) == agents:
+    if set(policies) == set(_example_agents(kinds)):
         return policies, build_mapper("per_agent", policies, groups)
     # Guessing on would send agents to the wrong policies without a word.
     raise ConfigError(
@@ -175,8 +181,8 @@ def possible_seats(
     """The seats to which the mapper may send each policy; every policy that it names has to exist."""
     found: dict[PolicyID, set[int]] = {policy: set() for policy in policies}
     for kind in kinds:
-        for offset, name in enumerate(kind.agents):
-            seat = kind.seats.start + offset
+        seats = range(kind.first_seat, kind.first_seat + kind.size)
+        for seat, name in zip(seats, kind.agents, strict=True):
             for policy in candidates(mapper, example_agent(name)):
                 check_known(mapper, name, policy, policies)
                 found[policy].add(seat)
@@ -185,7 +191,7 @@ def possible_seats(
         # to do, because a policy that could play every kind would be refused.
         everybody = frozenset(range(kinds[0].size))
         return dict.fromkeys(policies, everybody)
-    return {policy: frozenset(seats) for policy, seats in found.items()}
+    return {policy: frozenset(own_seats) for policy, own_seats in found.items()}
 
 
 def candidates(mapper: Mapper, agent: AgentID) -> Sequence[PolicyID]:

@@ -76,9 +76,10 @@ def _frozen(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> list[PolicyID
 def _env(scenario: Scenario, task: Task, roles: Mapping[PolicyID, Role]) -> str:
     parts = []
     for kind in task.kinds:
-        # Agents that come and go have more seats than there may ever be agents at once.
-        come_and_go = any("*" in name for name in kind.agents)
-        count = f"up to {kind.size}" if come_and_go else str(kind.size)
+        count = str(kind.size)
+        if any("*" in name for name in kind.agents):
+            # Agents that come and go have more seats than there may ever be agents at once.
+            count = f"up to {count}"
         parts.append(f"{kind.name} x {count}")
     told = ", ".join(parts)
     if any(role.config.needs_state for role in roles.values()):
