@@ -47,7 +47,8 @@ def game_of(env_config: Mapping[str, Any]) -> MatrixGame:
         env = MatrixGames(1, env_config)
     except ValidationError as error:
         raise explain(error, "env_config of matrix_game", MatrixConfig.model_fields) from None
-    return MatrixGame(env.payoffs, env.actions, name=env.config.game if not env.config.payoffs else "own table")
+    name = "own table" if env.config.payoffs else env.config.game
+    return MatrixGame(env.payoffs, env.actions, name=name)
 
 
 def random_game(
@@ -69,7 +70,7 @@ def random_game(
     if zero_sum and len(counts) < 2:
         raise ConfigError("random_game: a zero-sum game needs two players or more.")
     payoffs = _exchangeable(counts, rng) if symmetric else rng.standard_normal((len(counts), *counts))
-    if zero_sum:
+    if zero_sum:  # by taking the same from everybody, which keeps a symmetric game symmetric
         payoffs = payoffs - payoffs.mean(axis=0)
     return MatrixGame(payoffs, name="random game")
 
@@ -80,6 +81,7 @@ def _exchangeable(counts: tuple[int, ...], rng: np.random.Generator) -> Payoffs:
     joint = np.indices(counts)
     seats = []
     for player in range(len(counts)):
+        # In order of their actions, so that who of them plays which does not matter.
         others = np.sort(np.delete(joint, player, axis=0), axis=0)
         seats.append(table[(joint[player], *others)])
     return np.stack(seats)

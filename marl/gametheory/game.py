@@ -50,18 +50,26 @@ class MatrixGame:
             raise ConfigError(
                 f"game {self.name!r}: payoffs hold numbers that are not finite. Every entry needs a payoff."
             )
+        # The class is frozen; only here, before anybody has seen the game, its parts are brought into their form.
         object.__setattr__(self, "payoffs", table)
-        counts = table.shape[1:]
-        actions = self.actions or tuple(tuple(map(str, range(count))) for count in counts)
-        players = self.players or tuple(f"player_{i}" for i in range(len(counts)))
+        self._set_names(table.shape[1:])
+
+    def _set_names(self, counts: tuple[int, ...]) -> None:
+        """Names as given, or numbers where none are."""
+        actions: list[tuple[str, ...]] = list(map(tuple, self.actions))
+        if not actions:
+            actions = [tuple(map(str, range(count))) for count in counts]
+        players = tuple(self.players)
+        if not players:
+            players = tuple(f"player_{i}" for i in range(len(counts)))
         sizes = [len(names) for names in actions]
         if sizes != list(counts) or len(players) != len(counts):
             raise ConfigError(
                 f"game {self.name!r}: names of {len(players)} players with {sizes} actions do not fit "
                 f"payoffs of {len(counts)} players with {list(counts)} actions."
             )
-        object.__setattr__(self, "actions", tuple(map(tuple, actions)))
-        object.__setattr__(self, "players", tuple(players))
+        object.__setattr__(self, "actions", tuple(actions))
+        object.__setattr__(self, "players", players)
 
     # -- what kind of game -----------------------------------------------------------------------------------------
 
@@ -96,7 +104,8 @@ class MatrixGame:
         for i in range(n - 1):  # swaps of neighbours give all permutations
             order = list(range(n))
             order[i], order[i + 1] = i + 1, i
-            moved = self.payoffs[order].transpose(0, *(1 + j for j in order))
+            axes = [1 + player for player in order]
+            moved = self.payoffs[order].transpose(0, *axes)
             if np.abs(moved - self.payoffs).max() > self._rounding:
                 return False
         return True
@@ -119,8 +128,11 @@ class MatrixGame:
     @cached_property
     def _rounding(self) -> float:
         """What tables of different players may differ by and still count as equal; the finest of them decides."""
-        moving = self.spreads[self.spreads > 0]
-        return EXACT * float(moving.min(initial=np.inf) if moving.size else 0.0) + float(self.noise.sum())
+        finest = 0.0
+        moving = self.spreads[self.spreads > 0]  # a table of one number all over has no scale of its own
+        if moving.size:
+            finest = float(moving.min())
+        return EXACT * finest + float(self.noise.sum())
 
     @cached_property
     def normalised(self) -> MatrixGame:
@@ -134,7 +146,7 @@ class MatrixGame:
 
     def profile(self, strategies: Sequence[ArrayLike]) -> Profile:
         """The strategies as arrays; refuses what is not one distribution per player."""
-        found = tuple(numbers(s, f"game {self.name!r}: a strategy") for s in strategies)
+        found = tuple(numbers(strategy, f"game {self.name!r}: a strategy") for strategy in strategies)
         shapes = [strategy.shape for strategy in found]
         expected = [(count,) for count in self.shape]
         if shapes != expected:
@@ -143,16 +155,16 @@ class MatrixGame:
                 f"over {list(self.shape)} actions."
             )
         for player, strategy in zip(self.players, found, strict=True):
-            sums_to_one = abs(strategy.sum() - 1) <= 1e-6
-            if not (strategy.min() >= -1e-6 and sums_to_one):  # NaN is refused too
+            # Written so that NaN, which compares as false, is refused as well.
+            is_distribution = strategy.min() >= -1e-6 and abs(strategy.sum() - 1) <= 1e-6
+            if not is_distribution:
                 raise ConfigError(f"game {self.name!r}: {player}'s strategy {strategy} is not a distribution (sum 1).")
         return found
 
     def pure(self, actions: Sequence[int]) -> Profile:
         """Everybody plays one action."""
-        if len(actions) != self.num_players or not all(
-            isinstance(a, int | np.integer) and 0 <= a < count for a, count in zip(actions, self.shape, strict=True)
-        ):
+        fits = len(actions) == self.num_players and all(map(_is_action, actions, self.shape))
+        if not fits:
             raise ConfigError(
                 f"game {self.name!r}: actions {list(actions)}; expected one number per player, from 0 up to "
                 f"{[count - 1 for count in self.shape]}."
@@ -173,22 +185,32 @@ class MatrixGame:
     def values(self, profile: Profile) -> Payoffs:
         """What each player earns."""
         found = self.profile(profile)
-        return np.array([found[i] @ self.deviations(found, i) for i in range(self.num_players)])
+        return np.array([strategy @ self.deviations(found, i) for i, strategy in enumerate(found)])
 
     def gains(self, profile: Profile) -> Payoffs:
         """What each player could gain by its best deviation; never below 0 but for rounding."""
         found = self.profile(profile)
-        earned = [self.deviations(found, i) for i in range(self.num_players)]
-        return np.array([row.max() - strategy @ row for row, strategy in zip(earned, found, strict=True)])
+        gains = []
+        for player, strategy in enumerate(found):
+            earned = self.deviations(found, player)
+            gains.append(earned.max() - strategy @ earned)
+        return np.array(gains)
 
     def nash_conv(self, profile: Profile) -> float:
         return float(self.gains(profile).sum())
 
 
+def _is_action(action: object, count: int) -> bool:
+    """Negative numbers would count from the end, and fractions fail without a word on whose they are."""
+    return isinstance(action, int | np.integer) and 0 <= int(action) < count
+
+
 def bimatrix(row: ArrayLike, column: ArrayLike | None = None, name: str = "game") -> MatrixGame:
     """A two-player game from the row player's table and the column player's; zero-sum without the latter."""
     first = numbers(row, "bimatrix: the row player's table")
-    second = -first if column is None else numbers(column, "bimatrix: the column player's table")
+    second = -first
+    if column is not None:
+        second = numbers(column, "bimatrix: the column player's table")
     if first.ndim != 2 or first.shape != second.shape:
         raise ConfigError(f"bimatrix needs two tables of the same shape, got {first.shape} and {second.shape}.")
     return MatrixGame(np.stack([first, second]), name=name)

@@ -38,11 +38,17 @@ class PayoffTensor:
     symmetric: bool = False
 
     def __post_init__(self) -> None:
-        for part in ("mean", "stderr"):
-            object.__setattr__(self, part, numbers(getattr(self, part), f"payoff tensor: {part}"))
+        # The class is frozen; only here, before anybody has seen the table, its parts are brought into their form.
+        object.__setattr__(self, "mean", numbers(self.mean, "payoff tensor: mean"))
+        object.__setattr__(self, "stderr", numbers(self.stderr, "payoff tensor: stderr"))
         object.__setattr__(self, "count", _counts(self.count))
         object.__setattr__(self, "names", tuple(map(tuple, self.names)))
         object.__setattr__(self, "players", tuple(self.players))
+        self._check_shapes()
+        self._check_names()
+        self._check_numbers()
+
+    def _check_shapes(self) -> None:
         shape = tuple(map(len, self.names))
         if self.mean.shape != (len(self.players), *shape) or self.stderr.shape != self.mean.shape:
             raise ConfigError(
@@ -51,14 +57,19 @@ class PayoffTensor:
             )
         if self.count.shape != shape:
             raise ConfigError(f"payoff tensor: count has shape {self.count.shape}; expected {shape}.")
+
+    def _check_names(self) -> None:
         if self.symmetric and len(set(self.names)) > 1:
             raise ConfigError("payoff tensor: a symmetric one has the same strategies for every player.")
-        if not shape or 0 in shape:
-            raise ConfigError(f"payoff tensor: {list(shape)} strategies; expected at least one for every player.")
+        sizes = list(map(len, self.names))
+        if not sizes or 0 in sizes:
+            raise ConfigError(f"payoff tensor: {sizes} strategies; expected at least one for every player.")
+
+    def _check_numbers(self) -> None:
         if np.isinf(self.mean).any():
             raise ConfigError("payoff tensor: a mean is infinite; expected numbers, or NaN for what nobody has played.")
-        played = np.isfinite(self.mean)
-        if not (np.isfinite(self.stderr[played]).all() and (self.stderr[played] >= 0).all()):
+        errors = self.stderr[np.isfinite(self.mean)]  # what nobody has played has no error
+        if not (np.isfinite(errors).all() and (errors >= 0).all()):
             raise ConfigError(
                 "payoff tensor: a standard error is negative or not finite; expected 0 or more wherever there is a mean."
             )

@@ -51,18 +51,24 @@ class RoundEnd:
 
     def newest(self, population: Population) -> int:
         """The newest snapshot of the population's main learner."""
+        # Exploiters join as well, but it is the main learner that they are to beat.
         mains = (population.learners[0], "first weights")
-        return max(i for i, one in enumerate(self.members[population.name]) if one.learner in mains)
+        members = self.members[population.name]
+        return max(number for number, one in enumerate(members) if one.learner in mains)
 
     def snapshots_of(self, learner: PolicyID) -> list[int]:
         """The members that came from this learner, the newest last."""
         population = self.layout.learners[learner]
-        return [i for i, one in enumerate(self.members[population.name]) if one.learner == learner]
+        members = self.members[population.name]
+        return [number for number, one in enumerate(members) if one.learner == learner]
 
     def even(self) -> Profile:
         """All members alike, per player."""
-        sizes = [self.size(self.layout.side_of(player)) for player in self.layout.players]
-        return tuple(np.full(size, 1 / size) for size in sizes)
+        mixtures = []
+        for player in self.layout.players:
+            size = self.size(self.layout.side_of(player))
+            mixtures.append(np.full(size, 1 / size))
+        return tuple(mixtures)
 
 
 class PopulationKind:
@@ -113,8 +119,11 @@ class SelfPlay(PopulationKind):
     keys = ("window",)
 
     def answer(self, round_end: RoundEnd) -> Profile:
-        sides = [round_end.layout.side_of(player) for player in round_end.layout.players]
-        return tuple(np.eye(round_end.size(side))[-1] for side in sides)
+        newest = []
+        for player in round_end.layout.players:
+            size = round_end.size(round_end.layout.side_of(player))
+            newest.append(np.eye(size)[-1])
+        return tuple(newest)
 
     def opponents(self, round_end: RoundEnd, learner: PolicyID, foe: Population, answer: Profile) -> Strategy:
         del learner, answer
@@ -149,8 +158,10 @@ class Prioritised(PopulationKind):
         if not own:  # nothing is known of it yet
             return np.full(round_end.size(foe), 1 / round_end.size(foe))
         me = round_end.place(round_end.layout.learners[learner].players[0])
+        # The last player of a symmetric population is not the first, so nobody is asked what it earns against itself.
         other = round_end.place(foe.players[-1])
-        return priorities(self.config, shares(payoffs, me, facing(payoffs, me, own[-1], other)))
+        earned = facing(payoffs, me, own[-1], other)
+        return priorities(self.config, shares(payoffs, me, earned))
 
 
 class League(Prioritised):
@@ -194,11 +205,9 @@ POPULATIONS.register("psro", Psro)
 
 def register_population(name: str, kind: type[PopulationKind]) -> None:
     """Let ``population: {kind: name}`` find this class, which is derived from ``marl.PopulationKind``."""
-    from marl.populations.config import SHARED_KEYS, PopulationConfig
-
     if not (isinstance(kind, type) and issubclass(kind, PopulationKind)):
         raise ConfigError(f"population kind {name!r} is {kind!r}; expected a class derived from marl.PopulationKind.")
-    special = [key for key in PopulationConfig.model_fields if key not in SHARED_KEYS]
+    special = special_keys()
     for key in kind.keys:
         if key not in special:
             raise ConfigError(
@@ -207,7 +216,17 @@ def register_population(name: str, kind: type[PopulationKind]) -> None:
     POPULATIONS.add(name, kind)
 
 
+def special_keys() -> list[str]:
+    """Keys of ``population:`` that only some kinds take."""
+    from marl.populations.config import SHARED_KEYS, PopulationConfig  # which knows the kinds
+
+    return [key for key in PopulationConfig.model_fields if key not in SHARED_KEYS]
+
+
 def kinds_in_words() -> str:
     """Every kind with whom a learner meets in it."""
-    told = [f"{name}: {POPULATIONS[name].description or POPULATIONS[name].__name__}." for name in POPULATIONS.names]
-    return " ".join(["Against whom a learner plays.", *told])
+    sentences = ["Against whom a learner plays."]
+    for name in POPULATIONS.names:
+        kind = POPULATIONS[name]
+        sentences.append(f"{name}: {kind.description or kind.__name__}.")
+    return " ".join(sentences)

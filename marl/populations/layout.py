@@ -44,44 +44,54 @@ class PopulationLayout:
     @property
     def groups(self) -> dict[str, tuple[int, ...]]:
         """The seats of each player: a critic or mixer that looks at a group looks at one player's agents."""
-        return {
-            player: tuple(seat for seat, team in enumerate(self.teams) if team == i)
-            for i, player in enumerate(self.players)
-        }
+        players = list(self.players)
+        seats: dict[str, list[int]] = {player: [] for player in players}
+        for seat, team in enumerate(self.teams):
+            seats[players[team]].append(seat)
+        return {player: tuple(own) for player, own in seats.items()}
 
     def side_of(self, player: str) -> Population:
         return next(side for side in self.sides if player in side.players)
 
     @property
     def learners(self) -> dict[PolicyID, Population]:
-        return {learner: side for side in self.sides for learner in side.learners}
+        """All learners and the side that they join."""
+        found: dict[PolicyID, Population] = {}
+        for side in self.sides:
+            found |= dict.fromkeys(side.learners, side)
+        return found
 
     @property
     def opponents(self) -> dict[PolicyID, dict[str, PolicyID]]:
         """For each learner: the policy that plays each player which it may meet."""
-        return {
-            learner: {
-                player: crowd_id(self.side_of(player), learner)
-                for player in self.players
-                if player not in side.players or len(side.players) > 1
-            }
-            for learner, side in self.learners.items()
-        }
+        return {learner: self._faced_by(learner, side) for learner, side in self.learners.items()}
+
+    def _faced_by(self, learner: PolicyID, own: Population) -> dict[str, PolicyID]:
+        faced = {}
+        for player in self.players:
+            # Where one population plays several players, its learners meet their own kind.
+            if player not in own.players or len(own.players) > 1:
+                faced[player] = crowd_id(self.side_of(player), learner)
+        return faced
 
     @property
     def mixtures(self) -> dict[PolicyID, Population]:
         """All mixtures and the side whose members they hold."""
-        opponents = {
-            policy: self.side_of(player) for faced in self.opponents.values() for player, policy in faced.items()
-        }
-        return {**opponents, **{side.answer: side for side in self.sides}}
+        found: dict[PolicyID, Population] = {}
+        for faced in self.opponents.values():
+            for player, policy in faced.items():
+                found[policy] = self.side_of(player)
+        for side in self.sides:
+            found[side.answer] = side
+        return found
 
     def matchmaking(self) -> Matchmaking:
         learners = {player: self.side_of(player).learners for player in self.players}
         return Matchmaking(self.players, learners, self.opponents, self.config.self_share)
 
     def answers(self) -> Seating:
-        return Seating(self.players, {player: self.side_of(player).answer for player in self.players})
+        policies = {player: self.side_of(player).answer for player in self.players}
+        return Seating(self.players, policies)
 
 
 def crowd_id(side: Population, learner: PolicyID) -> PolicyID:
@@ -92,29 +102,44 @@ def set_stage(
     config: PopulationConfig, groups: Mapping[str, Sequence[AgentID]], kinds: Sequence[AgentType]
 ) -> PopulationLayout:
     """Players, sides and policies; refuses what cannot be a population."""
-    names = [name for kind in kinds for name in kind.agents]
-    players = find_players(config.players, groups, names)
+    seats: list[AgentID] = []
+    for kind in kinds:
+        seats += kind.agents
+    players = find_players(config.players, groups, seats)
     kind_of = {player: _kind(player, ids, kinds) for player, ids in players.items()}
     if len(players) < 2:
         raise ConfigError(
             f"population: {config.kind} needs two players or more, but the env has only {', '.join(players)}. Split its "
             "agents by population.players or multiagent.groups."
         )
-    if config.symmetric and len(set(kind_of.values())) > 1:
-        raise SpaceMismatchError(
-            "population.symmetric: the players' spaces differ ("
-            f"{', '.join(f'{p}: {kinds[k].observation_space}, {kinds[k].action_space}' for p, k in kind_of.items())}), so one "
-            "population cannot play them all. Set symmetric: false."
-        )
-    shares = {SYMMETRIC: tuple(players)} if config.symmetric else {player: (player,) for player in players}
-    more = config.make_kind().extra_learners
-    sides = tuple(
-        Population(name, members, kind_of[members[0]], (name, *(f"{name}.{one}" for one in more)))
-        for name, members in shares.items()
+    if config.symmetric:
+        _check_alike(kind_of, kinds)
+        sides = [_population(config, SYMMETRIC, tuple(players), kind_of)]
+    else:
+        sides = [_population(config, player, (player,), kind_of) for player in players]
+    order = list(players)
+    teams = [order.index(_owners(seat, players)[0]) for seat in seats]
+    return PopulationLayout(config, players, tuple(sides), tuple(teams))
+
+
+def _check_alike(kind_of: Mapping[str, int], kinds: Sequence[AgentType]) -> None:
+    """One population plays all players, so their agents have to be of one kind."""
+    if len(set(kind_of.values())) == 1:
+        return
+    spaces = []
+    for player, kind in kind_of.items():
+        spaces.append(f"{player}: {kinds[kind].observation_space}, {kinds[kind].action_space}")
+    raise SpaceMismatchError(
+        f"population.symmetric: the players' spaces differ ({', '.join(spaces)}), so one "
+        "population cannot play them all. Set symmetric: false."
     )
-    numbers = {player: i for i, player in enumerate(players)}
-    teams = tuple(numbers[_owner(name, players)] for name in names)
-    return PopulationLayout(config, players, sides, teams)
+
+
+def _population(
+    config: PopulationConfig, name: str, players: tuple[str, ...], kind_of: Mapping[str, int]
+) -> Population:
+    exploiters = [f"{name}.{extra}" for extra in config.make_kind().extra_learners]
+    return Population(name, players, kind_of[players[0]], (name, *exploiters))
 
 
 def find_players(
@@ -122,48 +147,67 @@ def find_players(
 ) -> dict[str, tuple[AgentID, ...]]:
     """Players and their agents: as ``given``, else every group and every agent outside of them. ``names`` are the seats."""
     players = {name: tuple(ids) for name, ids in (given or groups).items()}
-    for name, ids in players.items():
-        for agent in ids:
-            if not any(_fits(seat, agent) for seat in names):
-                known = sorted({seat.split("[")[0] for seat in names})
-                raise ConfigError(
-                    f"population: player {name!r} has the agent {agent!r}, which the env does not have. Agents: "
-                    f"{', '.join(known)}."
-                )
+    _check_agents_exist(players, names)
     for seat in names:
-        owners = [name for name, ids in players.items() if any(_fits(seat, agent) for agent in ids)]
+        owners = _owners(seat, players)
         if len(owners) > 1:
             raise ConfigError(
                 f"population: agent {seat!r} belongs to the players {' and '.join(owners)}; one is right."
             )
-        if not owners and given:
+        if owners:
+            continue
+        if given:
             raise ConfigError(
                 f"population.players: agent {seat!r} belongs to no player. Add it to one of {', '.join(players)}."
             )
-        if not owners:
-            pattern = seat.split("[")[0]
-            name = pattern.rstrip("_*") if "*" in pattern else pattern
-            if players.get(name, (pattern,)) != (pattern,):
-                raise ConfigError(
-                    f"players: {name!r} is the name of a group, and also of the agents {pattern!r}, which are in none. Rename "
-                    "the group, or put the agents into one."
-                )
-            players[name] = (pattern,)
+        _add_player(players, seat)
     return players
 
 
-def _owner(seat: AgentID, players: Mapping[str, Sequence[AgentID]]) -> str:
-    return next(name for name, ids in players.items() if any(_fits(seat, agent) for agent in ids))
+def _check_agents_exist(players: Mapping[str, Sequence[AgentID]], seats: Sequence[AgentID]) -> None:
+    for name, ids in players.items():
+        for agent in ids:
+            if any(_fits(seat, agent) for seat in seats):
+                continue
+            known = sorted({seat.split("[")[0] for seat in seats})
+            raise ConfigError(
+                f"population: player {name!r} has the agent {agent!r}, which the env does not have. Agents: "
+                f"{', '.join(known)}."
+            )
+
+
+def _add_player(players: dict[str, tuple[AgentID, ...]], seat: AgentID) -> None:
+    """An agent outside of all groups is a player of its own; agents that come and go, ``car_*``, are one together."""
+    pattern = seat.split("[")[0]
+    name = pattern.rstrip("_*") if "*" in pattern else pattern
+    if players.get(name, (pattern,)) != (pattern,):
+        raise ConfigError(
+            f"players: {name!r} is the name of a group, and also of the agents {pattern!r}, which are in none. Rename "
+            "the group, or put the agents into one."
+        )
+    players[name] = (pattern,)
+
+
+def _owners(seat: AgentID, players: Mapping[str, Sequence[AgentID]]) -> list[str]:
+    """Players whose agents or patterns mean this seat; one of them, where everything is right."""
+    found = []
+    for name, ids in players.items():
+        if any(_fits(seat, agent) for agent in ids):
+            found.append(name)
+    return found
 
 
 def _fits(seat: AgentID, agent: AgentID) -> bool:
     """Whether the seat is meant by an agent id or pattern; the seats of ``car_*`` are called ``car_*[3]``."""
-    name = seat.split("[")[0]
-    return name == agent or fnmatchcase(name, agent)
+    return fnmatchcase(seat.split("[")[0], agent)
 
 
 def _kind(player: str, ids: Sequence[AgentID], kinds: Sequence[AgentType]) -> int:
-    found = [k for k, kind in enumerate(kinds) if any(_fits(seat, i) for seat in kind.agents for i in ids)]
+    """The number of the kind of a player's agents."""
+    found = []
+    for number, kind in enumerate(kinds):
+        if any(_fits(seat, agent) for seat in kind.agents for agent in ids):
+            found.append(number)
     if len(found) > 1:
         raise SpaceMismatchError(
             f"population: the agents of player {player!r} have different spaces ({kinds[found[0]].agents[0]!r} and "

@@ -31,7 +31,7 @@ class Lineage:
 
 def lineage_graph(members: Mapping[str, Lineage]) -> nx.MultiDiGraph:
     """All members and their relations."""
-    graph = nx.MultiDiGraph()
+    graph = nx.MultiDiGraph()  # multi: a child may go on from a parent that it also met
     for name, one in members.items():
         graph.add_node(name, side=one.side, learner=one.learner, round=one.round, timesteps=one.timesteps)
     for name, one in members.items():

@@ -48,19 +48,25 @@ class PopulationTrainer:
         specs: Mapping[PolicyID, PolicySpec],
         seed: int,
     ) -> None:
-        self.stage, self.config, self.policies, self.specs, self.seed = stage, stage.config, policies, specs, seed
+        self.stage = stage
+        self.config = stage.config
+        self.policies = policies
+        self.specs = specs
+        self.seed = seed
         self.kind = self.config.make_kind()
         self.round = 0
         self.steps_at_round = 0
         self.table = PayoffTable(stage, self.config.matches, seed)
         self.ages = dict.fromkeys(stage.learners, 0)
         self.parents: dict[PolicyID, str | None] = dict.fromkeys(stage.learners)
-        self.members: dict[str, list[Lineage]] = {
-            side.name: [Lineage(f"{side.name}_0", side.name, "first weights", 0, 0)] for side in stage.sides
-        }
+        self.members: dict[str, list[Lineage]] = {}
         self.numbers: dict[str, Any] = {}  # of the last round, for results
-        if not self.config.begins_fresh:
-            self.parents |= {side.learners[0]: f"{side.name}_0" for side in stage.sides}
+        for side in stage.sides:
+            first = Lineage(f"{side.name}_0", side.name, learner="first weights", round=0, timesteps=0)
+            self.members[side.name] = [first]
+            # A mixture cannot be empty, so the main learner's first weights are its first member.
+            if not self.config.begins_fresh:
+                self.parents[side.learners[0]] = first.name
 
     # -- rounds ----------------------------------------------------------------------------------------------------
 
@@ -71,16 +77,20 @@ class PopulationTrainer:
         """Steps 1 to 3; gives the learners that have to begin anew."""
         self.round += 1
         self.steps_at_round = timesteps
+        # All are judged before any joins: whoever comes later must not meet those who join now.
         joining = [learner for learner in self.stage.learners if self._joins(learner, pool)]
         for learner in joining:
             self._add(learner, timesteps)
-        before = self.numbers.get("meta_strategy")
-        payoffs = self._meet(pool) if self.config.needs_payoffs else None
-        self._choose(payoffs, before)
-        fresh = [learner for learner in joining if self.config.begins_fresh or learner not in self._mains]
+        payoffs = None
+        if self.config.needs_payoffs:
+            self.table.grow(pool, self._members())
+            payoffs = self.tensor()
+        self._choose(payoffs, before=self.numbers.get("meta_strategy"))
         for learner in self.stage.learners:
-            self.ages[learner] = 0 if learner in fresh else self.ages[learner] + 1
+            self.ages[learner] += 1
+        fresh = [learner for learner in joining if self.config.begins_fresh or learner not in self._mains]
         for learner in fresh:
+            self.ages[learner] = 0
             self.parents[learner] = None
         return fresh
 
@@ -96,7 +106,10 @@ class PopulationTrainer:
 
     def _joins(self, learner: PolicyID, pool: WorkerPool) -> bool:
         """Main learners join after every round; exploiters when they have won, or have tried long enough."""
-        if learner in self._mains or self.ages[learner] + 1 >= self.config.exploiter_rounds:
+        if learner in self._mains:
+            return True
+        rounds = self.ages[learner] + 1
+        if rounds >= self.config.exploiter_rounds:  # asked first, because a match costs time
             return True
         return self._earned_share(learner, pool) >= self.config.win_share
 
@@ -106,57 +119,64 @@ class PopulationTrainer:
         if not self.table.played:
             return 0.0
         trial = PayoffTable(self.stage, self.config.matches, self.seed + self.round)
-        members = {one.name: [self._as_member(one, i) for i in range(self.size(one))] for one in self.stage.sides}
+        members = self._members()
         number = len(members[side.name])
         members[side.name].append(Member("trial", self.specs[learner], self.policies[learner].get_weights()))
         payoffs, found = self.tensor(), []
-        for place in (list(self.stage.players).index(player) for player in side.players):
+        players = list(self.stage.players)
+        for player in side.players:
+            place = players.index(player)
             met = self._met(learner, place, number)
-            played = trial.play(pool, members, [pairing for pairing, _ in met])
             chances = np.array([chance for _, chance in met])
-            mean, error = (np.array([summary[i][place] for summary in played]) for i in (0, 1))
-            total = chances.sum()
+            played = trial.play(pool, members, [pairing for pairing, _ in met])
+            mean = np.array([means[place] for means, _ in played])
+            error = np.array([errors[place] for _, errors in played])
             # A win has to be larger than its standard error.
-            surely = (chances @ mean - np.sqrt(chances**2 @ error**2)) / total
+            surely = (chances @ mean - np.sqrt(chances**2 @ error**2)) / chances.sum()
             found.append(float(shares(payoffs, place, np.array([surely]))[0]))
         return float(np.mean(found))
 
     def _met(self, learner: PolicyID, place: int, number: int) -> list[tuple[tuple[int, ...], float]]:
         """The likeliest pairings that the learner, as member ``number`` of player ``place``, meets."""
-        players = list(self.stage.players)
-        opponents, round_end = self.stage.opponents[learner], self._round_end()
+        round_end = self._round_end()
+        # Of players who are not the one that is looked at, the newest snapshots play.
+        usual = [round_end.newest(self.stage.side_of(player)) for player in self.stage.players]
+        usual[place] = number
         found: list[tuple[tuple[int, ...], float]] = []
-        for foe in (p for i, p in enumerate(players) if i != place):
-            chances = self.mixture(opponents[foe]).chances.cpu().numpy()
+        for other, player in enumerate(self.stage.players):
+            if other == place:
+                continue
+            chances = self.mixture(self.stage.opponents[learner][player]).chances.cpu().numpy()
             for member in np.flatnonzero(chances > 1e-3):
-                pairing = [round_end.newest(self.stage.side_of(p)) for p in players]
-                pairing[place], pairing[players.index(foe)] = number, int(member)
+                pairing = usual.copy()
+                pairing[other] = int(member)
                 found.append((tuple(pairing), float(chances[member])))
         return found
 
     def _add(self, learner: PolicyID, timesteps: int) -> None:
         side = self.stage.learners[learner]
         number = self.mixture(side.answer).add(self.policies[learner].get_weights())
-        against = {
-            one.name: float(chance)
-            for player, crowd in self.stage.opponents[learner].items()
-            for one, chance in zip(
-                self.members[self.stage.side_of(player).name], self.mixture(crowd).chances, strict=False
-            )
-            if chance > 1e-6
-        }
+        against: dict[str, float] = {}
+        for player, crowd in self.stage.opponents[learner].items():
+            members = self.members[self.stage.side_of(player).name]
+            # Not strict: of learners that join in the same round, the first are members already, without a chance so far.
+            for one, chance in zip(members, self.mixture(crowd).chances, strict=False):
+                if chance > 1e-6:
+                    against[one.name] = float(chance)
         name = f"{side.name}_{number}"
-        self.members[side.name].append(
-            Lineage(name, side.name, learner, self.round, timesteps, self.parents[learner], against)
+        lineage = Lineage(
+            name=name,
+            side=side.name,
+            learner=learner,
+            round=self.round,
+            timesteps=timesteps,
+            parent=self.parents[learner],
+            against=against,
         )
+        self.members[side.name].append(lineage)
         self.parents[learner] = name
 
     # -- who meets whom --------------------------------------------------------------------------------------------
-
-    def _meet(self, pool: WorkerPool) -> PayoffTensor:
-        members = {side.name: [self._as_member(side, i) for i in range(self.size(side))] for side in self.stage.sides}
-        self.table.grow(pool, members)
-        return self.tensor()
 
     def _choose(self, payoffs: PayoffTensor | None, before: Mapping[str, list[float]] | None) -> None:
         """Mixtures and answers of the next round, as the kind decides."""
@@ -182,14 +202,18 @@ class PopulationTrainer:
                 f"{self._name}: answer has {len(answer)} mixtures; expected one for each of the players "
                 f"{', '.join(self.stage.players)}."
             )
-        pairs = zip(self.stage.players, answer, strict=True)
-        return tuple(self._checked(mixture, self.stage.side_of(player), "answer") for player, mixture in pairs)
+        checked = []
+        for player, mixture in zip(self.stage.players, answer, strict=True):
+            checked.append(self._checked(mixture, self.stage.side_of(player), "answer"))
+        return tuple(checked)
 
     def _checked(self, chances: Any, population: Population, asked: str) -> Strategy:
         """Chances as numbers; they may come from a kind or a meta-solver of the user's own."""
         found: Strategy = np.asarray(chances, np.float64)
         size = self.size(population)
-        if found.shape != (size,) or not found.min() >= -1e-9 or not abs(found.sum() - 1) <= 1e-6:
+        # Written so that NaN, which compares as false, is refused as well.
+        fits = found.shape == (size,) and found.min() >= -1e-9 and abs(found.sum() - 1) <= 1e-6
+        if not fits:
             solver = f" with meta_solver {self.config.meta_solver!r}" if self.config.needs_payoffs else ""
             raise ConfigError(
                 f"{self._name}{solver}: {asked} says {found} for the population {population.name!r}; expected {size} chances "
@@ -211,13 +235,23 @@ class PopulationTrainer:
     def size(self, side: Population) -> int:
         return len(self.mixture(side.answer))
 
-    def _as_member(self, side: Population, number: int) -> Member:
-        spec = self.specs[side.learners[0]]
-        return Member(f"{side.name}_{number}", spec, self.mixture(side.answer).weights_of_member(number))
+    def _members(self) -> dict[str, list[Member]]:
+        """The members of each side, with their weights, as they travel to matches."""
+        found: dict[str, list[Member]] = {}
+        for side in self.stage.sides:
+            spec, mixture = self.specs[side.learners[0]], self.mixture(side.answer)
+            found[side.name] = []
+            for number in range(len(mixture)):
+                member = Member(f"{side.name}_{number}", spec, mixture.weights_of_member(number))
+                found[side.name].append(member)
+        return found
 
     def tensor(self) -> PayoffTensor:
         """Who earned what against whom."""
-        return self.table.tensor({name: [one.name for one in members] for name, members in self.members.items()})
+        names = {}
+        for side, members in self.members.items():
+            names[side] = [one.name for one in members]
+        return self.table.tensor(names)
 
     def as_json(self) -> dict[str, Any]:
         """Members, lineage and payoffs, for readers of a run directory."""
@@ -226,52 +260,65 @@ class PopulationTrainer:
             **self.numbers,
             "lineage": nx.node_link_data(self.lineage, edges="edges"),
         }
-        return {**found, "payoffs": self.tensor().as_json()} if self.config.needs_payoffs else found
+        if self.config.needs_payoffs:
+            found["payoffs"] = self.tensor().as_json()
+        return found
 
     @property
     def lineage(self) -> nx.MultiDiGraph:
-        return lineage_graph({one.name: one for members in self.members.values() for one in members})
+        everybody: dict[str, Lineage] = {}
+        for members in self.members.values():
+            everybody |= {one.name: one for one in members}
+        return lineage_graph(everybody)
 
     def _told(
         self, payoffs: PayoffTensor | None, answer: Profile, before: Mapping[str, list[float]] | None
     ) -> dict[str, Any]:
         """Numbers of the result's ``population`` block."""
+        by_player = dict(zip(self.stage.players, answer, strict=True))
         told: dict[str, Any] = {
             "round": self.round,
             "members": {side.name: self.size(side) for side in self.stage.sides},
-            "meta_strategy": {
-                player: strategy.tolist() for player, strategy in zip(self.stage.players, answer, strict=True)
-            },
+            "meta_strategy": {player: strategy.tolist() for player, strategy in by_player.items()},
         }
-        if payoffs is not None:
-            game = without_rounding(payoffs.game)
-            told["empirical_nash_conv"] = max(0.0, game.nash_conv(answer))
-            told["values"] = dict(zip(self.stage.players, game.values(answer).tolist(), strict=True))
-            if before is not None:
-                padded = tuple(
-                    np.pad(np.array(before[player]), (0, len(strategy) - len(before[player])))
-                    for player, strategy in zip(self.stage.players, answer, strict=True)
-                )
-                # What the best new member earns more than the mixture that it was trained against.
-                told["gain_of_round"] = float(game.gains(padded).sum())
+        if payoffs is None:
+            return told
+        game = without_rounding(payoffs.game)
+        told["empirical_nash_conv"] = max(0.0, game.nash_conv(answer))
+        told["values"] = dict(zip(self.stage.players, game.values(answer).tolist(), strict=True))
+        if before is not None:
+            padded = []
+            for player, strategy in by_player.items():
+                old = np.array(before[player])
+                padded.append(np.pad(old, (0, len(strategy) - len(old))))
+            # What the best new member earns more than the mixture that it was trained against.
+            told["gain_of_round"] = float(game.gains(tuple(padded)).sum())
         return told
 
     # -- state -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
+        members = {}
+        for side, lineages in self.members.items():
+            members[side] = [one.as_json() for one in lineages]
         return {
             "round": self.round,
             "steps_at_round": self.steps_at_round,
             "ages": self.ages,
             "parents": self.parents,
-            "members": {side: [one.as_json() for one in members] for side, members in self.members.items()},
+            "members": members,
             "table": self.table.state_dict(),
             "numbers": self.numbers,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.round, self.steps_at_round = state["round"], state["steps_at_round"]
-        self.ages, self.parents = dict(state["ages"]), dict(state["parents"])
-        self.members = {side: [Lineage(**one) for one in members] for side, members in state["members"].items()}
+        self.round = state["round"]
+        self.steps_at_round = state["steps_at_round"]
+        self.ages = dict(state["ages"])
+        self.parents = dict(state["parents"])
+        # The weights of members are not here: they are part of the mixtures, which are policies of the run.
+        self.members = {}
+        for side, members in state["members"].items():
+            self.members[side] = [Lineage(**one) for one in members]
         self.table.load_state_dict(state["table"])
         self.numbers = dict(state["numbers"])

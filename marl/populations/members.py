@@ -43,7 +43,8 @@ class Member:
     @cached_property
     def key(self) -> str:
         """A hash of the recipe and of every weight; the seed of first weights and the name do not count."""
-        recipe = {entry.name: getattr(self.spec, entry.name) for entry in fields(self.spec) if entry.name != "seed"}
+        recipe = {entry.name: getattr(self.spec, entry.name) for entry in fields(self.spec)}
+        del recipe["seed"]
         digest = hashlib.sha256(json.dumps(recipe, sort_keys=True, default=self._plain).encode())
         for name in sorted(self.weights):
             array = np.ascontiguousarray(self.weights[name])
@@ -60,7 +61,10 @@ class Member:
         name = getattr(value, "__qualname__", None)
         if name is None:
             return str(value)
-        return f"{value.__module__}:{name}" + (f" of {self.name}" if "<" in name else "")
+        found = f"{value.__module__}:{name}"
+        if "<" in name:  # <lambda>, <locals>: another function may have the same name
+            found += f" of {self.name}"
+        return found
 
     @property
     def draws_actions(self) -> bool:
@@ -74,6 +78,7 @@ def build(member: Member, kinds: Sequence[AgentType]) -> Policy:
     policy = build_policy(member.spec, kind)
     weights = {name: np.asarray(array) for name, array in member.weights.items()}
     policy.fit(weights)
+    # Compared here rather than by torch, whose message names neither the policy nor the agent.
     mine = {name: tuple(tensor.shape) for name, tensor in policy.state_dict().items()}
     theirs = {name: array.shape for name, array in weights.items()}
     if mine != theirs:
@@ -94,7 +99,8 @@ class Played(Policy):
         super().__init__(policy.kind)
         self.policy, self.explores = policy, explore
         self.env_units, self.carry_size = policy.env_units, policy.carry_size
-        self.remembers_reward, self.draws_lots = policy.remembers_reward, policy.draws_lots
+        self.remembers_reward = policy.remembers_reward
+        self.draws_lots = policy.draws_lots
 
     def draw(self, episode_uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.policy.draw(episode_uniform)

@@ -30,7 +30,7 @@ class MetaSolver:
     keys: tuple[str, ...] = ()
 
     def load(self) -> Solve:
-        if not isinstance(self.solve, str):
+        if not isinstance(self.solve, str):  # a user's own, which is loaded already
             return self.solve
         module, _, name = self.solve.partition(":")
         found: Solve = getattr(import_module(module), name)

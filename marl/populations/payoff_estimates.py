@@ -27,7 +27,7 @@ Samples: TypeAlias = Mapping[Cell, Returns]
 
 def all_cells(shape: Sequence[int]) -> list[Cell]:
     """Every way in which the players can choose."""
-    return list(product(*(range(size) for size in shape)))
+    return list(product(*map(range, shape)))
 
 
 def seatings(cell: Cell) -> list[Cell]:
@@ -45,16 +45,20 @@ def over_seatings(samples: Samples, cell: Cell) -> Returns:
     """What the strategies of the cell earned, seed by seed, averaged over all ways to seat them."""
     cells = seatings(cell)
     rows = min(len(samples[seated]) for seated in cells)
-    earned: dict[int, Returns] = {}
-    for strategy in set(cell):
-        seats = [(seated, seat) for seated in cells for seat in range(len(cell)) if seated[seat] == strategy]
-        earned[strategy] = np.mean([samples[seated][:rows, seat] for seated, seat in seats], axis=0)
+    # Each strategy's columns, one per seat on which it sat in some seating.
+    columns: dict[int, list[Returns]] = {strategy: [] for strategy in cell}
+    for seated in cells:
+        returns = samples[seated][:rows]
+        for seat, strategy in enumerate(seated):
+            columns[strategy].append(returns[:, seat])
+    earned = {strategy: np.mean(own, axis=0) for strategy, own in columns.items()}
     return np.stack([earned[strategy] for strategy in cell], axis=1)
 
 
 def standard_error(returns: Returns) -> Returns:
     """Of the mean over episodes, per player; exactly 0 where all episodes paid the same."""
     spread = returns.std(axis=0, ddof=1) / math.sqrt(len(returns))
+    # The mean of equal numbers is rounded, so that their spread would be some 1e-17 and count as noise.
     return np.where(np.ptp(returns, axis=0) == 0, 0.0, spread)
 
 
@@ -66,17 +70,39 @@ def payoff_tensor(
     mean = np.full((len(players), *shape), np.nan)
     stderr, count = mean.copy(), np.zeros(shape, np.int64)
     for pairing in all_cells(shape):
-        if symmetric and pairing != tuple(sorted(pairing)):
-            continue  # filled in with the sorted one
-        cells = seatings(pairing) if symmetric else [pairing]
-        if any(cell not in samples for cell in cells):
+        cells = _filled_in_by(pairing, samples, symmetric)
+        if not cells:
             continue
         returns = over_seatings(samples, pairing) if symmetric else samples[pairing]
         if len(returns) < 2:
             continue
         means, errors = returns.mean(axis=0), standard_error(returns)
         for cell in cells:
+            columns = list(range(len(cell)))
+            if symmetric:
+                # What the strategy on each seat of this cell earned stands at its seat in the sorted pairing.
+                columns = [pairing.index(strategy) for strategy in cell]
             place: tuple[Any, ...] = (slice(None), *cell)
-            columns = [pairing.index(strategy) for strategy in cell] if symmetric else slice(None)
-            mean[place], stderr[place], count[cell] = means[columns], errors[columns], len(returns) * len(cells)
-    return PayoffTensor(mean, stderr, count, tuple(map(tuple, names)), tuple(players), symmetric)
+            mean[place] = means[columns]
+            stderr[place] = errors[columns]
+            count[cell] = len(returns) * len(cells)
+    return PayoffTensor(
+        mean=mean,
+        stderr=stderr,
+        count=count,
+        names=tuple(map(tuple, names)),
+        players=tuple(players),
+        symmetric=symmetric,
+    )
+
+
+def _filled_in_by(pairing: Cell, samples: Samples, symmetric: bool) -> list[Cell]:
+    """The cells whose payoffs follow from this pairing; none if one of them has not been played."""
+    cells = [pairing]
+    if symmetric:
+        if list(pairing) != sorted(pairing):
+            return []  # filled in with the sorted one
+        cells = seatings(pairing)
+    if not all(cell in samples for cell in cells):
+        return []
+    return cells

@@ -27,7 +27,9 @@ class PayoffTable:
     """Means and standard errors of every pairing, by players in the order of the stage."""
 
     def __init__(self, stage: PopulationLayout, matches: int, seed: int) -> None:
-        self.stage, self.matches, self.seed = stage, matches, seed
+        self.stage = stage
+        self.matches = matches
+        self.seed = seed
         self.played: dict[Pairing, Returns] = {}
         # All pairings play the same episodes: whoever is dealt better cards by luck, all are.
         drawn = np.random.default_rng([seed, 0x706179]).integers(0, 2**31 - 1, matches)
@@ -35,19 +37,24 @@ class PayoffTable:
 
     def grow(self, pool: WorkerPool, members: Mapping[str, Sequence[Member]]) -> int:
         """Play what has not met yet; ``members`` are those of each side. Gives the number of episodes."""
-        players = list(self.stage.players)
-        numbers = [range(len(members[self.stage.side_of(player).name])) for player in players]
+        numbers = []
+        for player in self.stage.players:
+            side = self.stage.side_of(player)
+            numbers.append(range(len(members[side.name])))
+        # Counted before they are listed: with many players there may be more than memory holds.
         missing = prod(map(len, numbers)) - len(self.played)
         if missing > MOST_PAIRINGS:
             raise ConfigError(
-                f"population: {missing:,} new pairings of {len(players)} players would have to "
+                f"population: {missing:,} new pairings of {len(numbers)} players would have to "
                 f"be played (limit {MOST_PAIRINGS:,}). Use longer rounds (round_timesteps), or psro with meta_solver: uniform."
             )
         new = [pairing for pairing in product(*numbers) if pairing not in self.played]
         earned = dict(zip(new, self._returns(pool, members, new), strict=True))
-        if self.stage.config.symmetric:  # new pairings come with all their ways to be seated
-            earned = {pairing: over_seatings(earned, pairing) for pairing in new}
-        self.played |= {pairing: _summary(returns) for pairing, returns in earned.items()}
+        for pairing in new:
+            returns = earned[pairing]
+            if self.stage.config.symmetric:  # new pairings come with all their ways to be seated
+                returns = over_seatings(earned, pairing)
+            self.played[pairing] = _summary(returns)
         return len(new) * self.matches
 
     def play(
@@ -81,21 +88,33 @@ class PayoffTable:
         for pairing, (means, errors) in self.played.items():
             place: Any = (slice(None), *pairing)
             mean[place], error[place] = means, errors
-            count[pairing] = self.matches * (len(seatings(pairing)) if stage.config.symmetric else 1)
-        return PayoffTensor(mean, error, count, labels, players, stage.config.symmetric)
+            count[pairing] = self.matches
+            if stage.config.symmetric:
+                count[pairing] *= len(seatings(pairing))
+        return PayoffTensor(
+            mean=mean,
+            stderr=error,
+            count=count,
+            names=labels,
+            players=players,
+            symmetric=stage.config.symmetric,
+        )
 
     # -- state -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         pairings = sorted(self.played)
+        played = [self.played[pairing] for pairing in pairings]
+        # Shaped by hand, because an empty list has no columns.
+        rows, players = len(pairings), len(self.stage.players)
         return {
-            "pairings": np.array(pairings, np.int64).reshape(len(pairings), len(self.stage.players)),
-            "played": np.array([self.played[p] for p in pairings]).reshape(len(pairings), 2, len(self.stage.players)),
+            "pairings": np.array(pairings, np.int64).reshape(rows, players),
+            "played": np.array(played).reshape(rows, 2, players),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        pairs = zip(np.asarray(state["pairings"]).tolist(), np.asarray(state["played"]), strict=True)
-        self.played = {tuple(pairing): summary for pairing, summary in pairs}
+        pairings = map(tuple, np.asarray(state["pairings"]).tolist())
+        self.played = dict(zip(pairings, np.asarray(state["played"]), strict=True))
 
 
 def _summary(returns: Returns) -> Returns:

@@ -34,15 +34,22 @@ def nash_mixtures(payoffs: PayoffTensor, config: PopulationConfig) -> Profile:
     game = without_rounding(payoffs.game)
     if game.num_players == 2 and game.is_constant_sum:
         found = zero_sum(game).profile
-        return (found[0],) * 2 if payoffs.symmetric else found
-    return replicator_mixtures(payoffs, config) if payoffs.symmetric else nash(game).profile
+        # Both mixtures of a symmetric game are optimal for both players, but a program may find different ones.
+        return (found[0], found[0]) if payoffs.symmetric else found
+    if payoffs.symmetric:
+        # The general solver may end in an equilibrium in which alike players play differently.
+        return replicator_mixtures(payoffs, config)
+    return nash(game).profile
 
 
 def replicator_mixtures(payoffs: PayoffTensor, config: PopulationConfig) -> Profile:
     del config
     game = without_rounding(payoffs.game)
-    found = projected_replicator(game).profile  # from the uniform start a symmetric game keeps its players alike
-    return (found[0],) * game.num_players if payoffs.symmetric else found
+    found = projected_replicator(game).profile
+    if not payoffs.symmetric:
+        return found
+    # From the uniform start a symmetric game keeps its players alike, but for rounding.
+    return (found[0],) * game.num_players
 
 
 def alpha_rank_mixtures(payoffs: PayoffTensor, config: PopulationConfig) -> Profile:
@@ -52,6 +59,7 @@ def alpha_rank_mixtures(payoffs: PayoffTensor, config: PopulationConfig) -> Prof
 def without_rounding(game: MatrixGame) -> MatrixGame:
     """The same game; where payoffs add up to a constant but for rounding, they do so exactly."""
     total = game.payoffs.sum(axis=0)
+    # Else the general solver would be asked for what a linear program knows exactly.
     if not 0 < np.ptp(total) <= ROUNDING * game.scale:
         return game
     return MatrixGame(game.payoffs - (total - total.mean()) / game.num_players, game.actions, game.players, game.name)
@@ -63,8 +71,11 @@ def _marginals(mass: Payoffs, payoffs: PayoffTensor) -> Profile:
     if mass.size == shape[0] and payoffs.symmetric:
         return (mass.reshape(-1),) * len(shape)
     table = mass.reshape(shape)
-    axes = range(len(shape))
-    return tuple(table.sum(axis=tuple(a for a in axes if a != player)) for player in axes)
+    marginals = []
+    for player in range(len(shape)):
+        others = tuple(axis for axis in range(len(shape)) if axis != player)
+        marginals.append(table.sum(axis=others))
+    return tuple(marginals)
 
 
 def facing(payoffs: PayoffTensor, player: int, strategy: int, foe: int) -> Payoffs:
@@ -77,12 +88,20 @@ def facing(payoffs: PayoffTensor, player: int, strategy: int, foe: int) -> Payof
 def shares(payoffs: PayoffTensor, player: int, earned: Payoffs) -> Payoffs:
     """Payoffs as a share of the player's range over the whole table: 0 the worst, 1 the best, 0.5 where all are equal."""
     low, high = payoffs.mean[player].min(), payoffs.mean[player].max()
-    found: Payoffs = (earned - low) / (high - low) if high > low else np.full_like(earned, 0.5)
+    if not high > low:
+        return np.full_like(earned, 0.5)
+    found: Payoffs = (earned - low) / (high - low)
     return found
 
 
 def priorities(config: PopulationConfig, share: Payoffs) -> Strategy:
     """The chance to meet each member, by the share of the range that is earned against it."""
-    weights = (1 - share) ** config.power if config.weighting == "hard" else share * (1 - share)
+    if config.weighting == "hard":
+        weights = (1 - share) ** config.power
+    else:
+        weights = share * (1 - share)
     total = weights.sum()
-    return weights / total if total > 1e-12 else np.full(len(share), 1 / len(share))
+    if not total > 1e-12:  # nobody is left to learn from, so there is nothing to choose by
+        return np.full(len(share), 1 / len(share))
+    chances: Strategy = weights / total
+    return chances

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from marl.data.task import AgentID, AgentType, AnySpace, GroupID
 from marl.envs.batched import BatchedEnv
@@ -33,40 +34,74 @@ class EnvFacts:
 def inspect_env(scenario: Scenario) -> EnvFacts:
     """Build one copy and see. Groups of ``multiagent.joint`` are played as one agent."""
     joint = _joint_groups(scenario)
-    wrappers = read_wrappers(scenario.wrappers)
-    if scenario.preprocessor_pref == "deepmind":
-        wrappers = (*wrappers, Wrapping("grey_frames", {}))
-    if joint:
-        wrappers = (*wrappers, Wrapping("with_agent_groups", {"groups": joint}))
+    wrappers = _wrappers(scenario, joint)
     env = _built(scenario, wrappers)
-    groups: dict[GroupID, Sequence[AgentID]] = {
-        name: [name] if name in joint else members for name, members in scenario.multiagent.groups.items()
-    }  # fmt: skip
-    notes = tuple(f"{name} = {', '.join(members)}, played as one agent" for name, members in joint.items())
-    inner = env.envs[0] if isinstance(env, DictVector) else None
-    if isinstance(inner, GroupedEnv) and not joint and scenario.preset.configure(**scenario.algo_keys).looks_at_groups:
-        groups = dict(groups or inner.groups)
+    groups: dict[GroupID, Sequence[AgentID]] = dict(scenario.multiagent.groups)
+    notes = []
+    for name, members in joint.items():
+        groups[name] = [name]
+        notes.append(f"{name} = {', '.join(members)}, played as one agent")
+    grouped = _grouped_env(env)
+    # Algorithms that look at groups join the members by themselves (a mixer, a joint critic): show them the members.
+    if grouped is not None and not joint and scenario.preset.configure(**scenario.algo_keys).looks_at_groups:
+        groups = dict(groups or grouped.groups)
+        notes = [
+            f"members of {', '.join(grouped.groups)} play by themselves, because {scenario.preset.name} joins them"
+        ]
         wrappers = (*wrappers, Wrapping("show_members", {}))
-        notes = (f"members of {', '.join(inner.groups)} play by themselves, because {scenario.preset.name} joins them",)
         env = _built(scenario, wrappers)
     lifted = isinstance(env, DictVector)
     remark = ""
-    if lifted and isinstance(creator := resolve_env(scenario.env), type) and issubclass(creator, BatchedEnv):
+    if lifted and is_native(scenario.env):
         remark = "wrappers: with them the copies of this env are stepped one by one, much slower than without"
-    return EnvFacts(env.kinds, env.state_size, lifted, wrappers, groups, notes, remark)
+    return EnvFacts(
+        kinds=env.kinds,
+        state_size=env.state_size,
+        state_costs=lifted,  # the state of a copy that is stepped by itself is asked for in every step
+        wrappers=wrappers,
+        groups=groups,
+        notes=tuple(notes),
+        remark=remark,
+    )
+
+
+def _wrappers(scenario: Scenario, joint: Mapping[GroupID, Sequence[AgentID]]) -> tuple[Wrapping, ...]:
+    """The scenario's own, and outside of them what other keys ask for."""
+    wrappers = [*read_wrappers(scenario.wrappers)]
+    if scenario.preprocessor_pref == "deepmind":
+        wrappers.append(Wrapping("grey_frames", {}))
+    if joint:
+        wrappers.append(Wrapping("with_agent_groups", {"groups": joint}))
+    return tuple(wrappers)
+
+
+def _grouped_env(env: BatchedEnv) -> GroupedEnv | None:
+    """The env that plays groups as one agent, if it was the user who wrapped it so."""
+    if not isinstance(env, DictVector):
+        return None
+    inner = env.envs[0]
+    return inner if isinstance(inner, GroupedEnv) else None
+
+
+def is_native(env: Any) -> bool:
+    """Whether an env brings the stepping of many copies at once along."""
+    creator = resolve_env(env)
+    return isinstance(creator, type) and issubclass(creator, BatchedEnv)
 
 
 def evaluation_recipe(scenario: Scenario, look: EnvFacts) -> EnvRecipe:
     """What evaluations play on. Another env than that of training has to have the same agents with the same spaces."""
     own = scenario.evaluation
+    own_keys = own.env_config or {}
     if own.env is None:
-        return EnvRecipe(scenario.env, {**scenario.env_config, **(own.env_config or {})}, look.wrappers)
+        return EnvRecipe(scenario.env, {**scenario.env_config, **own_keys}, look.wrappers)
     # Its keys and wrappers are its own; who is played as one agent, or shown by itself, is not a matter of the env.
     wrappers = look.wrappers[len(scenario.wrappers) :]
-    recipe = EnvRecipe(own.env, own.env_config or {}, wrappers)
+    recipe = EnvRecipe(own.env, own_keys, wrappers)
     env = make_batched_env(recipe.env, 1, recipe.env_config, wrappers=wrappers, with_state=False)
     close_all([env], env.name)
-    trained, found = (who_plays(kinds) for kinds in (look.kinds, env.kinds))
+    trained = who_plays(look.kinds)
+    found = who_plays(env.kinds)
     if trained != found:
         raise SpaceMismatchError(
             f"evaluation.env {env_name(own.env)!r} is not played by the agents that are trained: it has "
@@ -85,15 +120,20 @@ def who_plays(kinds: Sequence[AgentType]) -> list[tuple[tuple[AgentID, ...], Any
 
 def describe_players(players: Sequence[tuple[tuple[AgentID, ...], AnySpace, AnySpace, bool]]) -> str:
     """Agents and their spaces, for messages."""
-    return "; ".join(
-        f"{', '.join(agents)} ({seen}, {moves}{', with an action mask' if masked else ''})"
-        for agents, seen, moves, masked in players
-    )
+    parts = []
+    for agents, seen, moves, masked in players:
+        spaces = f"{seen}, {moves}"
+        if masked:
+            spaces += ", with an action mask"
+        parts.append(f"{', '.join(agents)} ({spaces})")
+    return "; ".join(parts)
 
 
 def env_name(env: object) -> str:
     """What messages call an env that may be given as a class or function."""
-    return env if isinstance(env, str) else str(getattr(env, "__name__", "env"))
+    if isinstance(env, str):
+        return env
+    return str(getattr(env, "__name__", "env"))
 
 
 def _built(scenario: Scenario, wrappers: Sequence[Wrapping]) -> BatchedEnv:
@@ -103,11 +143,14 @@ def _built(scenario: Scenario, wrappers: Sequence[Wrapping]) -> BatchedEnv:
 
 
 def _joint_groups(scenario: Scenario) -> dict[GroupID, list[AgentID]]:
+    """The members of the groups that are played as one agent."""
     groups = scenario.multiagent.groups
+    found = {}
     for name in scenario.multiagent.joint:
         if name not in groups:
             raise ConfigError(
                 f"multiagent.joint names {name!r}, which is no group. Groups: {', '.join(groups) or 'none'}."
                 f"{did_you_mean(name, groups)} Give its members under multiagent.groups."
             )
-    return {name: groups[name] for name in scenario.multiagent.joint}
+        found[name] = groups[name]
+    return found

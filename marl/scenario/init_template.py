@@ -30,6 +30,7 @@ SHOWN = ("lr", "gamma", "train_batch_size")  # of the algorithm; the others are 
 
 def scenario_text(env: str, env_config: Mapping[str, Any], algo: str = "ppo") -> str:
     """The text of a scenario file. Raises a ``UserError`` where env and algorithm do not fit."""
+    # Resolved once, so that what is written is known to run, and who plays is known by name.
     keys: dict[str, Any] = {"env": env, "env_config": dict(env_config), "algo": algo}
     setup = resolve(compose(keys, f"marl init {env}"))
     preset, kinds = setup.scenario.preset, setup.task.kinds
@@ -57,21 +58,27 @@ def file_name(env: str) -> str:
 def _agents(kinds: Sequence[AgentType]) -> list[str]:
     lines = ["# Who plays:"]
     for kind in kinds:
-        names = ", ".join(kind.agents[:6]) + (f", ... ({kind.size})" if kind.size > 6 else "")
-        lines += _comment(
-            f"{names}: sees {kind.observation_space}, plays {kind.action_space}".replace("\n", " "), "#   "
-        )
+        names = ", ".join(kind.agents[:6])
+        if kind.size > 6:
+            names += f", ... ({kind.size})"
+        told = f"{names}: sees {kind.observation_space}, plays {kind.action_space}"
+        lines += _comment(told.replace("\n", " "), "#   ")  # large spaces are printed on several lines
     return lines
 
 
 def _algorithm(preset: Preset) -> list[str]:
-    values = {key: getattr(preset.configure(), key) for key in preset.family.config.model_fields}
-    rest = {key: value for key, value in values.items() if key not in SHOWN and key not in preset.fixed}
-    shown = _lines(preset.family.config, {key: values[key] for key in SHOWN})
+    config = preset.family.config
+    defaults = preset.configure()
+    shown: dict[str, Any] = {key: getattr(defaults, key) for key in SHOWN}
+    rest: dict[str, Any] = {}
+    for key in config.model_fields:
+        # Keys that make the preset what it is cannot be changed.
+        if key not in SHOWN and key not in preset.fixed:
+            rest[key] = getattr(defaults, key)
     return [
         "algo:",
-        *_indented([*_comment(preset.summary), f"name: {preset.name}", *shown]),
-        *_indented(_commented(_lines(preset.family.config, rest))),
+        *_indented([*_comment(preset.summary), f"name: {preset.name}", *_lines(config, shown)]),
+        *_indented(_commented(_lines(config, rest))),
     ]
 
 
@@ -88,14 +95,12 @@ def _lines(config: type[BaseModel], values: Mapping[str, Any]) -> list[str]:
     """Each key below its sentence."""
     found = []
     for key, value in values.items():
+        plain = value.model_dump() if isinstance(value, BaseModel) else value
+        # YAML ends a text that is nothing but a number or a word with a line of dots.
+        text = yaml.safe_dump(plain, default_flow_style=True, width=10_000).removesuffix("...\n").strip()
         found += _comment(config.model_fields[key].description or "")
-        found.append(f"{key}: {_yaml(value)}")
+        found.append(f"{key}: {text}")
     return found
-
-
-def _yaml(value: Any) -> str:
-    plain = value.model_dump() if isinstance(value, BaseModel) else value
-    return yaml.safe_dump(plain, default_flow_style=True, width=10_000).removesuffix("...\n").strip()
 
 
 def _comment(text: str, start: str = "# ") -> list[str]:

@@ -16,12 +16,18 @@ from marl.registry import import_module
 from marl.scenario.config import ALGO_KEYS, ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP_KEYS, Scenario
 from marl.scenario.rllib_keys import OLD_KEYS
 from marl.scenario.search_marks import refuse_marks
-from marl.scenario.shipped import shipped_scenarios
 from marl.scenario.yaml_text import parse_yaml
 
 LARGEST_FILE = 1_000_000  # bytes
 SECTIONS = ("algo", "model", "multiagent")
 MERGED = (*SECTIONS, "evaluation", "exploitability")  # a change of some of their keys leaves the others as they were
+# Of a name that several have, the one that comes last here is meant.
+SECTION_OF: dict[str, str | None] = {
+    **dict.fromkeys(MULTIAGENT_KEYS, "multiagent"),
+    **dict.fromkeys(MODEL_KEYS, "model"),
+    **dict.fromkeys(ALL_ALGO_KEYS, "algo"),
+    **dict.fromkeys(TOP_KEYS, None),
+}
 
 
 def load_scenario(path: Path | str, sets: Iterable[str] = (), changes: Mapping[str, Any] | None = None) -> Scenario:
@@ -30,9 +36,11 @@ def load_scenario(path: Path | str, sets: Iterable[str] = (), changes: Mapping[s
     raw = read_yaml(path)
     raw.setdefault("name", path.stem)
     for text in sets:
-        apply(raw, *parse_set(text))
-    for key, value in (changes or {}).items():
+        key, value = parse_set(text)
         apply(raw, key, value)
+    if changes is not None:
+        for key, value in changes.items():
+            apply(raw, key, value)
     return compose(raw, str(path))
 
 
@@ -42,10 +50,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; expected a scenario file, such as scenarios/two_step_game.yaml.")
     if not path.exists():
-        nearby = [str(p) for p in sorted(path.parent.glob("*.yaml"))] if path.parent.is_dir() else []
-        hint = did_you_mean(path, [*nearby, *shipped_scenarios()])
-        hint = hint or (f" There is: {', '.join(nearby[:8])}." if nearby else "")
-        raise ConfigError(f"no scenario file {path}.{hint}")
+        raise ConfigError(f"no scenario file {path}.{_nearest_file(path)}")
     try:
         text = read_text(path, largest=LARGEST_FILE)
     except (OSError, UnicodeDecodeError) as error:
@@ -58,17 +63,44 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return loaded
 
 
+def _nearest_file(path: Path) -> str:
+    """A sentence on what might have been meant by a file that does not exist."""
+    nearby: list[str] = []
+    if path.parent.is_dir():
+        nearby = [str(file) for file in sorted(path.parent.glob("*.yaml"))]
+    hint = did_you_mean(path, [*nearby, *shipped_scenarios()])
+    if hint:
+        return hint
+    if not nearby:
+        return ""
+    return f" There is: {', '.join(nearby[:8])}."
+
+
 def _file_or_shipped(path: Path) -> Path:
     """A file that is there comes first; a bare name that is not one may be that of a shipped scenario."""
-    bare = path.name == str(path) and not path.suffix
-    if not bare or path.is_file():
+    if path.is_file():
+        return path
+    # `./two_step_game` and `two_step_game.yaml` say where to look, so a file that is missing there is an error.
+    is_bare_name = path.name == str(path) and not path.suffix
+    if not is_bare_name:
         return path
     return shipped_scenarios().get(path.name, path)
 
 
+def shipped_scenarios() -> dict[str, Path]:
+    """Name to file of the scenarios that come with the package: ``marl run two_step_game`` works in any folder."""
+    package = Path(__file__).parents[1]
+    folder = package / "scenarios"
+    # A built wheel holds them as marl/scenarios; in a checkout they are the repository's scenarios/, one place, no copies.
+    in_checkout = (package.parent / "pyproject.toml").is_file()
+    if in_checkout and not folder.is_dir():
+        folder = package.parent / "scenarios"
+    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
+
+
 def parse_set(text: str) -> tuple[str, Any]:
     """``algo.lr=0.001`` to its key and value; the value is read as YAML."""
-    key, equals, value = text.partition("=")
+    key, equals, value = text.partition("=")  # the first: values may have more of them
     if not equals or not key.strip():
         raise ConfigError(f"--set {text!r}: expected key=value, for instance --set algo.lr=0.001.")
     return key.strip(), parse_yaml(value, f"--set {text!r}: the value")
@@ -76,38 +108,60 @@ def parse_set(text: str) -> tuple[str, Any]:
 
 def apply(raw: dict[str, Any], key: str, value: Any) -> None:
     """Put a value under a dotted key; a flat key is put into its section."""
-    *parents, last = key.split(".")
-    if parents and parents[0] in ("goal", "stop"):  # names of result fields have dots of their own
-        parents, last = parents[:1], key.partition(".")[2]
-    if not parents and section_of(last) is not None:
-        parents = [str(section_of(last))]
+    parents, last = _place_of(key)
     place = raw
     for parent in parents:
-        inner = place.get(parent)
-        if parent == "algo" and isinstance(inner, str):
-            inner = {"name": inner}
-        if inner is not None and not isinstance(inner, dict):
-            raise ConfigError(f"{key}: {parent!r} is {inner!r}, which has no keys of its own.")
-        place[parent] = dict(inner or {})
-        place = place[parent]
-    if not parents and last in MERGED and place.get(last):  # some keys: the rest of the section stays
-        before, now = (_as_section(last, part) for part in (place[last], value))
-        value = {**before, **now} if isinstance(before, dict) and isinstance(now, dict) else value
+        place = _open_section(place, parent, key)
+    if not parents and last in MERGED:
+        value = _merged(last, place.get(last), value)
     place[last] = value
 
 
+def _place_of(key: str) -> tuple[list[str], str]:
+    """The sections around a key, from the outside in, and its name in the innermost of them."""
+    *parents, last = key.split(".")
+    if not parents:
+        section = section_of(last)
+        if section is not None:
+            parents = [section]
+    elif parents[0] in ("goal", "stop"):
+        # Names of result fields have dots of their own: goal.evaluation.episode_reward_mean is one field of goal.
+        section, _, last = key.partition(".")
+        parents = [section]
+    return parents, last
+
+
+def _open_section(place: dict[str, Any], name: str, key: str) -> dict[str, Any]:
+    """The section below ``place``, as a copy that may be written to."""
+    inner = _as_section(name, place.get(name))
+    if inner is None:
+        inner = {}
+    if not isinstance(inner, dict):
+        raise ConfigError(f"{key}: {name!r} is {inner!r}, which has no keys of its own.")
+    place[name] = dict(inner)
+    section: dict[str, Any] = place[name]
+    return section
+
+
+def _merged(section: str, before: Any, now: Any) -> Any:
+    """A change of some keys of a section leaves the others as they were."""
+    old = _as_section(section, before)
+    new = _as_section(section, now)
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {**old, **new}
+    return now
+
+
 def _as_section(name: str, value: Any) -> Any:
-    return {"name": value} if name == "algo" and isinstance(value, str) else value
+    """``algo: qmix`` is short for ``algo: {name: qmix}``; everything else stays as it is."""
+    if name == "algo" and isinstance(value, str):
+        return {"name": value}
+    return value
 
 
 def section_of(key: str) -> str | None:
     """The section that a flat key belongs to; None for a top-level (or unknown) key."""
-    if key in TOP_KEYS:
-        return None
-    for section, keys in (("algo", ALL_ALGO_KEYS), ("model", MODEL_KEYS), ("multiagent", MULTIAGENT_KEYS)):
-        if key in keys:
-            return section
-    return None
+    return SECTION_OF.get(key)
 
 
 def sort_keys(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,20 +169,29 @@ def sort_keys(flat: Mapping[str, Any]) -> dict[str, Any]:
     raw: dict[str, Any] = {}
     for key, value in flat.items():
         if key in SECTIONS and isinstance(value, Mapping):
-            for inner, inner_value in value.items():
-                apply(raw, f"{key}.{inner}" if "." not in str(inner) else inner, inner_value)
-            raw.setdefault(key, {})
-        elif key in TOP_KEYS or section_of(str(key)) is None:
-            raw[key] = {**raw["algo"], "name": value} if key == "algo" and "algo" in raw else value
-        else:
+            _add_section(raw, key, value)
+        elif section_of(str(key)) is not None:
             apply(raw, str(key), value)
+        elif key == "algo" and "algo" in raw:
+            # Flat keys of the algorithm came first; its name joins them.
+            raw["algo"] = {**raw["algo"], "name": value}
+        else:
+            raw[key] = value
     return raw
+
+
+def _add_section(raw: dict[str, Any], section: str, keys: Mapping[str, Any]) -> None:
+    for key, value in keys.items():
+        # A dotted key says by itself where it belongs, whatever section it stands in.
+        dotted = key if "." in str(key) else f"{section}.{key}"
+        apply(raw, dotted, value)
+    raw.setdefault(section, {})
 
 
 def compose(raw: Mapping[str, Any], where: str = "config") -> Scenario:
     """A checked scenario from a (possibly flat) dict."""
     keys = sort_keys(raw)
-    refuse_marks(keys, where)
+    refuse_marks(keys, where)  # before the types are checked, which would call a search a wrong value
     known = [*TOP_KEYS, *ALL_ALGO_KEYS, *MODEL_KEYS, *MULTIAGENT_KEYS]
     _import_first(keys.get("imports"))
     try:
@@ -143,9 +206,11 @@ def compose(raw: Mapping[str, Any], where: str = "config") -> Scenario:
 
 def _import_first(modules: Any) -> None:
     """Modules under ``imports`` may register the names that other keys use; what is no list of names is told later."""
-    if isinstance(modules, list | tuple) and all(isinstance(module, str) for module in modules):
-        for module in modules:
-            import_module(module, "imports")
+    is_list_of_names = isinstance(modules, list | tuple) and all(isinstance(module, str) for module in modules)
+    if not is_list_of_names:
+        return
+    for module in modules:
+        import_module(module, "imports")
 
 
 def check_algo_keys(scenario: Scenario, where: str) -> None:
@@ -162,29 +227,35 @@ def check_algo_keys(scenario: Scenario, where: str) -> None:
 def _check_owner(error: ValidationError, preset: Preset, where: str) -> None:
     """A key that other algorithms have is no typo."""
     for problem in error.errors():
-        key = str(problem["loc"][-1]) if problem["loc"] else ""
+        if problem["type"] != "extra_forbidden":
+            continue
+        key = str(problem["loc"][-1])
         owners = [name for name in ALGOS if key in ALGO_KEYS[name]]
-        if problem["type"] == "extra_forbidden" and owners:
+        if owners:
             raise ConfigError(
                 f"{where}: {preset.name} has no key {key!r}; it belongs to {', '.join(owners)}. Drop it, or take one of these."
             ) from None
 
 
-def _section(annotation: Any) -> Any:
-    """The config class behind ``Section`` or ``Section | None``."""
-    choices = [annotation, *get_args(annotation)]
-    return next((choice for choice in choices if hasattr(choice, "model_fields")), annotation)
-
-
 def _known_at(error: ValidationError, top: list[str]) -> list[str]:
     """Names of the place where the first unknown key stands."""
     for problem in error.errors():
+        # A number is a place in a list of sections, which are all alike.
+        sections = [part for part in problem["loc"][:-1] if isinstance(part, str)]
         place: Any = Scenario
-        for part in problem["loc"][:-1]:
-            if isinstance(part, int):  # a place in a list of sections
-                continue
-            field = getattr(place, "model_fields", {}).get(part)
-            place = _section(field.annotation) if field is not None else None
-        if place is not Scenario and hasattr(place, "model_fields"):
+        for name in sections:
+            place = _section_below(place, name)
+        if sections and hasattr(place, "model_fields"):
             return list(place.model_fields)
     return top
+
+
+def _section_below(place: Any, name: str) -> Any:
+    """The config class of a key, behind ``Section`` or ``Section | None``; None where there is no such key."""
+    field = getattr(place, "model_fields", {}).get(name)
+    if field is None:
+        return None
+    for choice in (field.annotation, *get_args(field.annotation)):
+        if hasattr(choice, "model_fields"):
+            return choice
+    return field.annotation

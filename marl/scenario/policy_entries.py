@@ -34,32 +34,51 @@ def parse_entry(scenario: Scenario, name: PolicyID) -> PolicyEntry:
     """A policy's overrides on top of the scenario's keys; another algorithm starts from its own defaults."""
     given: Overrides = dict(scenario.multiagent.policies.get(name, {}))
     where = f"policies.{name}"
+    scripted = given.pop("scripted", None)
+    if scripted is not None:
+        return _scripted(where, scripted, given)
+    preset, algo_keys = _algorithm(scenario, given.pop("algo", None), f"{where}.algo")
     try:
-        scripted = given.pop("scripted", None)
-        if scripted is not None:
-            return _scripted(where, scripted, given)
-        preset, algo_keys = scenario.preset, scenario.algo_keys
-        other = given.pop("algo", None)
-        if other is not None:
-            other = _as_map(f"{where}.algo", {"name": other} if isinstance(other, str) else other)
-            preset = ALGOS[str(other.pop("name", preset.name))]
-            algo_keys = other if preset.name != scenario.preset.name else {**algo_keys, **other}
-        explore = given.pop("exploration_config", None)
-        model_keys = {key: given.pop(key) for key in list(given) if key in MODEL_KEYS}
-        model = ModelConfig(**{**scenario.model.model_dump(), **model_keys})
-        for key in ("lr", "entropy_coeff"):  # a constant of its own replaces an inherited schedule
-            if key in given and f"{key}_schedule" not in given:
-                algo_keys = {k: v for k, v in algo_keys.items() if k != f"{key}_schedule"}
-        algo_keys = {**algo_keys, **given}
-        preset.configure(**algo_keys)
-        exploration = _inherited(scenario, preset)
-        if explore is not None:
-            exploration = ExplorationConfig(**_as_map(f"{where}.exploration_config", explore))
-            _check_fits(exploration, preset, f"{where}.exploration_config")
-        return PolicyEntry(preset, algo_keys, model, exploration, None)
+        return _learning(scenario, preset, algo_keys, given, where)
     except ValidationError as error:
         known = {*preset.family.config.model_fields, *MODEL_KEYS, "algo", "scripted", "exploration_config"}
         raise explain(error, where, known, OLD_KEYS) from None
+
+
+def _algorithm(scenario: Scenario, own: object, where: str) -> tuple[Preset, dict[str, Any]]:
+    """The algorithm of a policy and the keys that it begins with; ``own`` is the policy's ``algo``, if it has one."""
+    if own is None:
+        return scenario.preset, scenario.algo_keys
+    if isinstance(own, str):
+        own = {"name": own}
+    keys = _as_map(where, own)
+    preset = ALGOS[str(keys.pop("name", scenario.preset.name))]
+    if preset.name != scenario.preset.name:
+        return preset, keys
+    return preset, {**scenario.algo_keys, **keys}
+
+
+def _learning(
+    scenario: Scenario, preset: Preset, algo_keys: dict[str, Any], given: Overrides, where: str
+) -> PolicyEntry:
+    """The entry of a policy that learns; ``given`` are its keys without ``algo``."""
+    explore = given.pop("exploration_config", None)
+    model_keys = scenario.model.model_dump()
+    algo_keys = dict(algo_keys)
+    for key in list(given):
+        if key in MODEL_KEYS:
+            model_keys[key] = given.pop(key)
+    model = ModelConfig(**model_keys)
+    for key in ("lr", "entropy_coeff"):  # a constant of its own replaces an inherited schedule
+        if key in given:
+            algo_keys.pop(f"{key}_schedule", None)
+    algo_keys |= given
+    preset.configure(**algo_keys)  # refuses what it does not know
+    exploration = _inherited(scenario, preset)
+    if explore is not None:
+        exploration = ExplorationConfig(**_as_map(f"{where}.exploration_config", explore))
+        _check_fits(exploration, preset, f"{where}.exploration_config")
+    return PolicyEntry(preset, algo_keys, model, exploration, None)
 
 
 def _as_map(where: str, value: object) -> dict[str, Any]:
@@ -91,28 +110,49 @@ def _scripted(where: str, scripted: object, rest: Overrides) -> PolicyEntry:
         raise ConfigError(
             f"{where} is scripted, so it cannot have {', '.join(rest)}. Put these under `scripted:` or drop them."
         )
-    keys = _as_map(f"{where}.scripted", scripted if isinstance(scripted, Mapping) else {"name": scripted})
+    if not isinstance(scripted, Mapping):  # `scripted: random` is short for `scripted: {name: random}`
+        scripted = {"name": scripted}
+    keys = _as_map(f"{where}.scripted", scripted)
     try:
         config = ScriptedConfig(**keys)
     except ValidationError as error:
         raise explain(error, f"{where}.scripted", ScriptedConfig.model_fields) from None
-    return PolicyEntry(None, {}, ModelConfig(), None, config)
+    return PolicyEntry(preset=None, algo_keys={}, model=ModelConfig(), exploration=None, scripted=config)
 
 
 def policy_spec(
     scenario: Scenario, name: PolicyID, parsed: PolicyEntry, role: Role | None, seats: frozenset[int], task: Task
 ) -> PolicySpec:
+    """What the policy is built from, by workers and learners alike."""
     kind = task.kind_of(min(seats))
+    # By its name, so that the first weights of a policy do not depend on which others there are. Python's own hash
+    # differs between processes.
     seed = zlib.crc32(f"{scenario.seed}/{name}".encode())
     if role is None:
         return PolicySpec("scripted", kind, scripted=parsed.scripted, seed=seed)
-    together = any(len(seats & set(members)) > 1 for members in task.groups.values())
-    auto = role.config.looks_at_groups and (
-        together or (getattr(role.config, "critic_sees", "") == "all" and len(seats) > 1)
-    )
-    agent_id = auto if parsed.model.agent_id == "auto" else bool(parsed.model.agent_id)
-    acts, options = role.preset.family.acts, role.config.acting
+    agent_id = parsed.model.agent_id
+    if agent_id == "auto":
+        agent_id = _plays_teammates(role, seats, task)
     exploration = parsed.exploration
     if exploration is None and role.preset.exploration:
         exploration = ExplorationConfig.model_validate({"type": role.preset.exploration})
-    return PolicySpec(acts, kind, parsed.model, exploration, None, agent_id, seed, options)
+    return PolicySpec(
+        acts=role.preset.family.acts,
+        kind=kind,
+        model=parsed.model,
+        exploration=exploration,
+        scripted=None,
+        agent_id=bool(agent_id),
+        seed=seed,
+        options=role.config.acting,
+    )
+
+
+def _plays_teammates(role: Role, seats: frozenset[int], task: Task) -> bool:
+    """Whether one network plays several agents of a team. They have to be told apart, or all would do the same."""
+    if not role.config.looks_at_groups:
+        return False
+    # A critic that sees everybody makes one team of them, whatever the groups are.
+    if getattr(role.config, "critic_sees", "") == "all" and len(seats) > 1:
+        return True
+    return any(len(seats.intersection(members)) > 1 for members in task.groups.values())

@@ -44,13 +44,13 @@ def casting(
     """All policies and who plays whom in training."""
     if stage is None:
         return choose(scenario.multiagent, teams, kinds)
-    for name in scenario.multiagent.policies:
+    for name, overrides in scenario.multiagent.policies.items():
         if name not in stage.learners:
             raise ConfigError(
                 f"multiagent.policies has {name!r}, but the learners of this population are {', '.join(stage.learners)}."
                 f"{did_you_mean(name, stage.learners)}"
             )
-        if "scripted" in scenario.multiagent.policies[name]:
+        if "scripted" in overrides:
             raise ConfigError(
                 f"multiagent.policies.{name} is scripted, but the learners of a population learn. Drop `scripted`."
             )
@@ -60,31 +60,39 @@ def casting(
 def mixtures_of(stage: PopulationLayout, specs: Mapping[PolicyID, PolicySpec]) -> dict[PolicyID, PolicySpec]:
     """Recipes of the mixtures: their members are policies like the side's learners, which therefore have to be alike."""
     for side in stage.sides:
-        recipes = [replace(specs[learner], seed=0) for learner in side.learners]
-        odd = [learner for learner, recipe in zip(side.learners, recipes, strict=True) if recipe != recipes[0]]
-        if odd:
+        main = side.learners[0]
+        for learner in side.learners:
+            # Their first weights may differ: it is the shapes that have to fit.
+            if replace(specs[learner], seed=0) == replace(specs[main], seed=0):
+                continue
             raise ConfigError(
-                f"population: the policies of {odd[0]!r} and {side.learners[0]!r} are built differently, but both join the "
+                f"population: the policies of {learner!r} and {main!r} are built differently, but both join the "
                 f"population of {side.name!r}. Give them the same model and the same kind of algorithm."
             )
-    return {name: replace(specs[side.learners[0]], population=side.name) for name, side in stage.mixtures.items()}
+    found = {}
+    for name, side in stage.mixtures.items():
+        found[name] = replace(specs[side.learners[0]], population=side.name)
+    return found
 
 
 def check_plans(stage: PopulationLayout, plans: Sequence[LearnerPlan]) -> None:
     """Exploiters begin anew while others go on, so nobody may share a learner with them."""
-    joined = [plan for plan in plans if len(plan.policies) > 1]
-    if stage.config.make_kind().extra_learners and joined:
-        raise ConfigError(
-            f"population: {stage.config.kind} cannot train {' and '.join(joined[0].policies[:2])} together ({joined[0]}): "
-            "exploiters begin anew while the others go on. Use an algorithm without a mixer or joint critic and no shared "
-            "layers, or psro."
-        )
+    if not stage.config.make_kind().extra_learners:
+        return
+    for plan in plans:
+        if len(plan.policies) > 1:
+            raise ConfigError(
+                f"population: {stage.config.kind} cannot train {' and '.join(plan.policies[:2])} together ({plan}): "
+                "exploiters begin anew while the others go on. Use an algorithm without a mixer or joint critic and no shared "
+                "layers, or psro."
+            )
 
 
 def players_of(scenario: Scenario, stage: PopulationLayout | None, task: Task) -> dict[str, tuple[AgentID, ...]]:
     """Who plays: the players of a population, else the scenario's groups and every agent outside of them."""
     if stage is not None:
         return dict(stage.players)
-    joint = scenario.multiagent.joint
-    groups = {name: [name] if name in joint else ids for name, ids in scenario.multiagent.groups.items()}
+    groups = dict(scenario.multiagent.groups)
+    for name in scenario.multiagent.joint:
+        groups[name] = [name]  # it is played as one agent, which has the group's name
     return find_players({}, groups, task.seat_names)

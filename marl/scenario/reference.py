@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import types
-from collections.abc import Mapping
+import typing
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -38,47 +40,66 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "optimizer": OptimizerConfig,
     "scripted": ScriptedConfig,
 }
+PLAIN_TYPES = {int: "integer", float: "number", str: "text", bool: "true/false", Any: "anything"}
 
 
 def algorithm_keys(name: str) -> str:
     """Keys of one algorithm, with the defaults of its preset."""
     preset = ALGOS[name]
-    head = (
-        f"{preset.name}: {preset.summary}\nkeys of `algo: {{name: {preset.name}, ...}}`, all overridable per policy\n"
-    )
-    fits = f"\n\nexploration_config.type: {', '.join(preset.family.explorations)} (their keys: marl config)"
-    section = "\n\nkeys of `optimizer:`\n" + "\n".join(_lines(OptimizerConfig))
-    return head + "\n".join(_lines(preset.family.config, preset.defaults)) + fits + section
+    parts = [
+        f"{preset.name}: {preset.summary}",
+        f"keys of `algo: {{name: {preset.name}, ...}}`, all overridable per policy",
+        *_lines(preset.family.config, preset.defaults),
+        "",
+        f"exploration_config.type: {', '.join(preset.family.explorations)} (their keys: marl config)",
+        "",
+        "keys of `optimizer:`",
+        *_lines(OptimizerConfig),
+    ]
+    return "\n".join(parts)
 
 
 def scenario_keys() -> str:
     """Top-level keys of a scenario, and those of its sections."""
-    parts = ["keys of a scenario\n" + "\n".join(_lines(Scenario))]
-    parts += [f"keys of `{name}:`\n" + "\n".join(_lines(section)) for name, section in SECTIONS.items()]
-    return "\n\n".join(parts)
+    lines = ["keys of a scenario", *_lines(Scenario)]
+    for name, section in SECTIONS.items():
+        lines += ["", f"keys of `{name}:`", *_lines(section)]
+    return "\n".join(lines)
 
 
 def everything() -> str:
-    return "\n\n".join([scenario_keys(), *(algorithm_keys(name) for name in ALGOS)])
+    parts = [scenario_keys()]
+    parts += [algorithm_keys(name) for name in ALGOS]
+    return "\n\n".join(parts)
 
 
 def overview(scenarios: Path) -> str:
     """Names that a scenario may use."""
-    lines = ["algorithms:", *(f"  {name:<10} {ALGOS[name].summary}" for name in ALGOS), "envs:"]
+    lines = ["algorithms:"]
+    lines += [f"  {name:<10} {ALGOS[name].summary}" for name in ALGOS]
+    lines.append("envs:")
     lines += [f"  {name}" for name in ENVS]
-    lines += [f"  {forms()}   (docs/optional_envs.md)"]
-    lines += ["  package.module:Class   any Gymnasium id (CartPole-v1, ...)"]
-    lines += ["wrappers:", f"  {', '.join(WRAPPERS)}, any of SuperSuit (frame_stack_v1, ...), package.module:function"]
-    lines += ["mappers:", f'  {", ".join(NAMED)}, patterns {{"car_*": [car1, car2]}}, package.module:function']
-    found = sorted(scenarios.glob("*.yaml")) if scenarios.is_dir() else []
-    lines += ["scenarios:", *(f"  {path}  {_first_comment(path)}" for path in found)] if found else []
+    lines += [
+        f"  {forms()}   (docs/optional_envs.md)",
+        "  package.module:Class   any Gymnasium id (CartPole-v1, ...)",
+        "wrappers:",
+        f"  {', '.join(WRAPPERS)}, any of SuperSuit (frame_stack_v1, ...), package.module:function",
+        "mappers:",
+        f'  {", ".join(NAMED)}, patterns {{"car_*": [car1, car2]}}, package.module:function',
+    ]
+    files = sorted(scenarios.glob("*.yaml"))  # none where there is no such folder
+    if files:
+        lines.append("scenarios:")
+        lines += [f"  {file}  {_first_comment(file)}" for file in files]
     return "\n".join(lines)
 
 
 def _first_comment(path: Path) -> str:
     read_yaml(path)  # a broken scenario is worth a clear error here as well
     first = read_text(path).partition("\n")[0]
-    return first.lstrip("# ") if first.startswith("#") else ""
+    if not first.startswith("#"):
+        return ""
+    return first.lstrip("# ")
 
 
 class Key(NamedTuple):
@@ -92,53 +113,72 @@ class Key(NamedTuple):
 
 def keys_of(model: type[BaseModel], defaults: Mapping[str, Any] | None = None) -> list[Key]:
     """All keys of a config class, with the defaults of a preset where they differ."""
-    own = {name: field.get_default(call_default_factory=True) for name, field in model.model_fields.items()}
-    values = {**own, **(defaults or {})}
-    return [_key(name, field, values[name]) for name, field in model.model_fields.items()]
+    found = []
+    for name, field in model.model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        if defaults is not None:
+            default = defaults.get(name, default)
+        found.append(_key(name, field, default))
+    return found
 
 
 def _key(name: str, field: FieldInfo, default: Any) -> Key:
     shown = "required" if default is PydanticUndefined else _value(default)
+    meaning = str(field.description)
     known = field.json_schema_extra
     if not isinstance(known, Named):
-        return Key(name, type_name(field.annotation), shown, str(field.description))
-    meaning = str(field.description) if known.meaning is None else known.meaning()
+        return Key(name, type_name(field.annotation), shown, meaning)
+    # Names that users may add to by registering: the list and its sentence are those of the moment.
+    if known.meaning is not None:
+        meaning = known.meaning()
     return Key(name, " | ".join(known.names()), shown, meaning)
 
 
 def _lines(model: type[BaseModel], defaults: Mapping[str, Any] | None = None) -> list[str]:
-    return [_line(key) for key in keys_of(model, defaults)]
-
-
-def _line(key: Key) -> str:
-    shown = key.default if key.default == "required" else f"default {key.default}"
-    return f"  {key.name} ({key.type}, {shown}): {key.meaning}"
+    lines = []
+    for key in keys_of(model, defaults):
+        shown = key.default
+        if shown != "required":
+            shown = f"default {shown}"
+        lines.append(f"  {key.name} ({key.type}, {shown}): {key.meaning}")
+    return lines
 
 
 def _value(value: Any) -> str:
+    """A default as it would be written in YAML; sections have a list of their own."""
     if isinstance(value, BaseModel):
         return "see below"
-    if value is None or isinstance(value, bool):
-        return {None: "none", True: "true", False: "false"}[value]
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
     return str(value)
 
 
 def type_name(annotation: Any) -> str:
     """A type as a reader of YAML would say it."""
-    origin, args = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return type_name(args[0])
-    if origin is Literal:
-        return " | ".join(map(str, args))
-    if origin in (Union, types.UnionType):
-        return " | ".join(dict.fromkeys(type_name(a) for a in args if a is not type(None)))
-    if origin is list:
-        return f"list of {type_name(args[0])}"
-    if origin is tuple:
-        return f"[{', '.join(type_name(a) for a in args)}]"
-    if origin is dict:
-        return "map"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "section"
-    names = {int: "integer", float: "number", str: "text", bool: "true/false", Any: "anything"}
-    return names.get(annotation, "Python function" if origin is not None else str(annotation))
+    arguments = get_args(annotation)
+    match get_origin(annotation):
+        case None:
+            return PLAIN_TYPES.get(annotation, str(annotation))
+        case typing.Annotated:
+            return type_name(arguments[0])
+        case typing.Literal:
+            return " | ".join(map(str, arguments))
+        case typing.Union | types.UnionType:
+            return _either(arguments)
+        case builtins.list:
+            return f"list of {type_name(arguments[0])}"
+        case builtins.tuple:
+            return f"[{', '.join(map(type_name, arguments))}]"
+        case builtins.dict:
+            return "map"
+    return "Python function"  # Callable[...]
+
+
+def _either(choices: Sequence[Any]) -> str:
+    """All names, each once. None is left out: a key that may be left out need not be set to nothing."""
+    names = [type_name(choice) for choice in choices if choice is not type(None)]
+    return " | ".join(dict.fromkeys(names))

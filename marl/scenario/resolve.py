@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -18,10 +19,9 @@ from marl.policies.custom import classes_used
 from marl.populations.layout import PopulationLayout
 from marl.registry import import_module
 from marl.rollout.config import RolloutConfig, RolloutSpec
-from marl.scenario.collection import collects_asynchronously, describe_collection
 from marl.scenario.config import Scenario
 from marl.scenario.env import EnvFacts, evaluation_recipe, inspect_env
-from marl.scenario.policy_entries import parse_entry, policy_spec
+from marl.scenario.policy_entries import PolicyEntry, parse_entry, policy_spec
 from marl.scenario.population import casting, check_plans, find_stage, mixtures_of
 from marl.scenario.routing import build_mapper, possible_seats, seats_of_policies
 from marl.scenario.run_summary import describe_run
@@ -49,6 +49,13 @@ class Setup:
     def policies(self) -> Mapping[PolicyID, PolicySpec]:
         return self.rollout.policies
 
+    @property
+    def proposed_mapper(self) -> Mapper:
+        """Who plays whom in what the run proposes to play: the answers of a population, else as in training."""
+        if self.stage is not None:
+            return self.stage.answers()
+        return self.rollout.mapper
+
 
 @dataclass
 class _Draft:
@@ -71,7 +78,10 @@ class _Draft:
 
     def plays(self, policy: PolicyID) -> frozenset[int]:
         """The seats of a policy: in training, or in evaluation if it plays there alone."""
-        return self.seats[policy] or self.evaluated[policy]
+        in_training = self.seats[policy]
+        if in_training:
+            return in_training
+        return self.evaluated[policy]
 
 
 def resolve(scenario: Scenario) -> Setup:
@@ -85,12 +95,22 @@ def resolve(scenario: Scenario) -> Setup:
     _who_learns(draft)
     plans = _checked_plans(draft)
     rollout = _rollout_spec(draft)
-    fragment, iteration = _lengths(scenario, draft.roles)
-    asynchronous = collects_asynchronously(scenario, draft.roles)
+    fragment, iteration_steps = _lengths(scenario, draft.roles)
+    asynchronous = _collects_asynchronously(scenario, draft.roles)
     header = describe_run(scenario, draft.task, draft.mapper.name, draft.seats, plans, draft.roles, draft.look)
-    header += describe_collection(scenario, draft.roles, asynchronous) + describe_stages(stages_of(scenario))
+    header += _describe_collection(scenario, draft.roles, asynchronous)
+    header += describe_stages(stages_of(scenario))
     return Setup(
-        scenario, draft.task, draft.roles, plans, rollout, fragment, iteration, header, asynchronous, draft.stage
+        scenario=scenario,
+        task=draft.task,
+        roles=draft.roles,
+        plans=plans,
+        rollout=rollout,
+        fragment=fragment,
+        iteration_steps=iteration_steps,
+        header=header,
+        asynchronous=asynchronous,
+        stage=draft.stage,
     )
 
 
@@ -104,29 +124,55 @@ def _who_plays(scenario: Scenario, look: EnvFacts) -> _Draft:
     if evaluation_mapper is not None:
         evaluated = possible_seats(evaluation_mapper, policies, look.kinds)
     seats = seats_of_policies(mapper, policies, look.kinds, evaluated)
-    return _Draft(scenario, look, groups, stage, policies, mapper, evaluation_mapper, evaluated, seats)
+    return _Draft(
+        scenario=scenario,
+        look=look,
+        groups=groups,
+        stage=stage,
+        policies=policies,
+        mapper=mapper,
+        evaluation_mapper=evaluation_mapper,
+        evaluated=evaluated,
+        seats=seats,
+    )
 
 
 def _who_learns(draft: _Draft) -> None:
     """Each policy's algorithm and model, the task as learners see it, and the recipes of all policies."""
-    scenario, look, stage = draft.scenario, draft.look, draft.stage
-    mixtures = stage.mixtures if stage is not None else {}
-    entries = {name: parse_entry(scenario, name) for name in draft.policies if name not in mixtures}
+    entries: dict[PolicyID, PolicyEntry] = {}
     actors: dict[PolicyID, Role] = {}
+    mixtures = {} if draft.stage is None else draft.stage.mixtures
+    for name in draft.policies:
+        if name in mixtures:  # whose members are like the learners of their population
+            continue
+        entry = parse_entry(draft.scenario, name)
+        entries[name] = entry
+        if entry.preset is None:  # scripted
+            continue
+        config = entry.preset.configure(**entry.algo_keys)
+        actors[name] = Role(entry.preset, config, entry.model, draft.plays(name))
+        if draft.seats[name]:  # who only plays in evaluation never learns
+            draft.roles[name] = actors[name]
+    draft.task = _task(draft)
     for name, entry in entries.items():
-        if entry.preset is not None:
-            config = entry.preset.configure(**entry.algo_keys)
-            actors[name] = Role(entry.preset, config, entry.model, draft.plays(name))
-    # Who only plays in evaluation never learns.
-    draft.roles = {name: role for name, role in actors.items() if draft.seats[name]}
+        draft.specs[name] = policy_spec(draft.scenario, name, entry, actors.get(name), draft.plays(name), draft.task)
+    if draft.stage is not None:
+        draft.specs |= mixtures_of(draft.stage, draft.specs)
+
+
+def _task(draft: _Draft) -> Task:
+    """What learners may know of the game."""
+    look = draft.look
     state_needed = any(role.config.needs_state for role in draft.roles.values())
-    state_size = look.state_size if state_needed or not look.state_costs else 0
-    default_groups = stage.groups if stage is not None else _default_groups(draft.roles)
-    draft.task = Task(look.kinds, state_size, draft.groups.seats(look.kinds) or default_groups)
-    for name, entry in entries.items():
-        draft.specs[name] = policy_spec(scenario, name, entry, actors.get(name), draft.plays(name), draft.task)
-    if stage is not None:
-        draft.specs |= mixtures_of(stage, draft.specs)
+    state_size = look.state_size
+    if look.state_costs and not state_needed:
+        state_size = 0
+    groups = draft.groups.seats(look.kinds)
+    if not groups and draft.stage is not None:
+        groups = draft.stage.groups
+    elif not groups:
+        groups = _default_groups(draft.roles)
+    return Task(look.kinds, state_size, groups)
 
 
 def _checked_plans(draft: _Draft) -> tuple[LearnerPlan, ...]:
@@ -147,7 +193,11 @@ def _rollout_spec(draft: _Draft) -> RolloutSpec:
     scenario, look = draft.scenario, draft.look
     complete_episodes = _complete_episodes(scenario, draft.roles)
     evaluated_on = evaluation_recipe(scenario, look)
+    # What was registered in this process is unknown to the processes of Ray, so it travels with the recipe.
     env_names = (scenario.env, scenario.evaluation.env)
+    envs = {name: ENVS[name] for name in map(str, env_names) if name in ENVS}
+    wrappers = {used.name: WRAPPERS[used.name] for used in look.wrappers if used.name in WRAPPERS}
+    rollout_keys = {key: getattr(scenario, key) for key in RolloutConfig.model_fields}
     return RolloutSpec(
         env=scenario.env,
         env_config=scenario.env_config,
@@ -156,15 +206,15 @@ def _rollout_spec(draft: _Draft) -> RolloutSpec:
         policies=draft.specs,
         mapper=draft.mapper,
         seed=scenario.seed,
-        config=RolloutConfig(**{key: getattr(scenario, key) for key in RolloutConfig.model_fields}),
+        config=RolloutConfig(**rollout_keys),
         complete_episodes=complete_episodes,
         evaluation_mapper=draft.evaluation_mapper,
         evaluation_recipe=evaluated_on,
         imports=tuple(scenario.imports),
         torch_threads=scenario.torch_threads,
-        registered={name: ENVS[name] for name in map(str, env_names) if name in ENVS},
+        registered=envs,
         registered_families=added_families(env_names),
-        registered_wrappers={w.name: WRAPPERS[w.name] for w in look.wrappers if w.name in WRAPPERS},
+        registered_wrappers=wrappers,
         registered_classes=classes_used(spec.model for spec in draft.specs.values()),
         teams=draft.stage.teams if draft.stage is not None else None,
         stages=stage_envs(scenario, look, draft.task, evaluated_on),
@@ -175,9 +225,11 @@ def _rollout_spec(draft: _Draft) -> RolloutSpec:
 
 def _check_units(scenario: Scenario, specs: Mapping[PolicyID, PolicySpec], task: Task) -> None:
     """Policies whose coordinates end in a tanh need them stretched to the bounds of the space."""
+    if scenario.normalize_actions:
+        return
     for name, spec in specs.items():
         kind = task.kinds[spec.kind]
-        if spec.acts in ("deterministic", "squashed") and kind.columns.bounded.any() and not scenario.normalize_actions:
+        if spec.acts in ("deterministic", "squashed") and kind.columns.bounded.any():
             raise ConfigError(
                 f"normalize_actions is false, but policy {name!r} gives every bounded coordinate of {kind.action_space} as a "
                 "number from -1 to 1, which has to be stretched to the bounds. Drop normalize_actions, or use ppo or a2c."
@@ -186,40 +238,51 @@ def _check_units(scenario: Scenario, specs: Mapping[PolicyID, PolicySpec], task:
 
 def _default_groups(roles: Mapping[PolicyID, Role]) -> dict[GroupID, tuple[int, ...]]:
     """Without groups, algorithms that look at one get the group of everybody that they play."""
-    seats = {seat for role in roles.values() if role.config.looks_at_groups for seat in role.seats}
-    return {"all": tuple(sorted(seats))} if seats else {}
+    seats: set[int] = set()
+    for role in roles.values():
+        if role.config.looks_at_groups:
+            seats |= role.seats
+    if not seats:
+        return {}
+    return {"all": tuple(sorted(seats))}
 
 
 def _check_trainable(scenario: Scenario, roles: Mapping[PolicyID, Role], policies: list[PolicyID]) -> None:
+    """Policies that are named have to be there; those of ``policies_to_train`` have to learn."""
     wanted = scenario.multiagent.policies_to_train
-    for name in wanted if isinstance(wanted, list) else ():
-        if name not in policies:
-            raise ConfigError(
-                f"policies_to_train names {name!r}, which does not exist. Policies: "
-                f"{', '.join(policies)}.{did_you_mean(name, policies)}"
-            )
-        if name not in roles:
-            raise ConfigError(
-                f"policies_to_train names {name!r}, which is scripted or plays in evaluation alone, so it cannot learn. "
-                "Take it out."
-            )
+    if isinstance(wanted, list):  # a function is asked in each round
+        for name in wanted:
+            _check_exists(name, policies, "policies_to_train")
+            if name not in roles:
+                raise ConfigError(
+                    f"policies_to_train names {name!r}, which is scripted or plays in evaluation alone, so it cannot learn. "
+                    "Take it out."
+                )
     for name in scenario.load:
-        if name not in policies:
-            raise ConfigError(
-                f"load names {name!r}, which does not exist. Policies: "
-                f"{', '.join(policies)}.{did_you_mean(name, policies)}"
-            )
+        _check_exists(name, policies, "load")
+
+
+def _check_exists(name: PolicyID, policies: list[PolicyID], where: str) -> None:
+    if name not in policies:
+        raise ConfigError(
+            f"{where} names {name!r}, which does not exist. Policies: "
+            f"{', '.join(policies)}.{did_you_mean(name, policies)}"
+        )
 
 
 def _complete_episodes(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> bool:
-    needy = [name for name, role in roles.items() if role.config.needs_whole_episodes]
-    if needy and scenario.batch_mode == "truncate_episodes":
-        raise ConfigError(
-            f"policy {needy[0]!r} learns by {roles[needy[0]].preset.name}, which needs whole episodes, but batch_mode is "
-            "truncate_episodes. "
-            "Drop batch_mode, or use a2c or ppo."
-        )
-    return bool(needy) or scenario.batch_mode == "complete_episodes"
+    """Whether rounds end with whole episodes, as a learner or the scenario asks for."""
+    for name, role in roles.items():
+        if not role.config.needs_whole_episodes:
+            continue
+        if scenario.batch_mode == "truncate_episodes":
+            raise ConfigError(
+                f"policy {name!r} learns by {role.preset.name}, which needs whole episodes, but batch_mode is "
+                "truncate_episodes. "
+                "Drop batch_mode, or use a2c or ppo."
+            )
+        return True
+    return scenario.batch_mode == "complete_episodes"
 
 
 def _evaluation_mapper(
@@ -227,9 +290,9 @@ def _evaluation_mapper(
 ) -> Mapper | None:
     """Who plays during evaluation; None: the same as in training. Populations play their answers."""
     mapping = scenario.evaluation.policy_mapping_fn
-    if mapping is None:
-        return stage.answers() if stage is not None else None
-    return build_mapper(mapping, policies, teams)
+    if mapping is not None:
+        return build_mapper(mapping, policies, teams)
+    return None if stage is None else stage.answers()
 
 
 def _check_evaluation(
@@ -247,8 +310,55 @@ def _check_evaluation(
 def _lengths(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> tuple[int, int]:
     """Steps of each copy per round, and env steps per iteration."""
     batches = [role.config.train_batch_size for role in roles.values() if role.preset.family.on_policy]
-    copies = max(1, scenario.num_workers) * scenario.num_envs_per_worker
+    iteration_steps = scenario.timesteps_per_iteration
+    if iteration_steps is None:
+        iteration_steps = max(batches, default=1_000)
     fragment = scenario.rollout_fragment_length
-    if fragment == "auto":
-        fragment = -(-min(batches) // copies) if batches else 4
-    return fragment, scenario.timesteps_per_iteration or max(batches, default=1_000)
+    if fragment != "auto":
+        return fragment, iteration_steps
+    if not batches:
+        return 4, iteration_steps
+    # The smallest batch is full after one round, so no on-policy learner trains on rows of older weights.
+    copies = max(1, scenario.num_workers) * scenario.num_envs_per_worker
+    return math.ceil(min(batches) / copies), iteration_steps
+
+
+def _collects_asynchronously(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> bool:
+    """Whether workers play on while learners learn: one answer for the whole run, whoever learns in it.
+
+    ``auto``: on Ray workers, where the preset of any learning policy is asynchronous.
+    """
+    if scenario.collection == "sync":
+        return False
+    if scenario.collection == "auto":
+        return scenario.on_ray and bool(_asynchronous_presets(roles))
+    if not scenario.on_ray:
+        raise ConfigError(
+            f"collection: async needs Ray workers, but num_workers is {scenario.num_workers} and pool is {scenario.pool}: "
+            "workers in this process play one after the other. Set num_workers to 1 or more (and pool to auto), or drop "
+            "collection."
+        )
+    if scenario.input is not None:
+        raise ConfigError("collection: async means nothing where a run reads recordings (input). Drop one of them.")
+    return True
+
+
+def _describe_collection(scenario: Scenario, roles: Mapping[PolicyID, Role], asynchronous: bool) -> tuple[str, ...]:
+    """A line for the header of runs in which it is not what one might expect."""
+    if asynchronous:
+        return (
+            f"collection: asynchronous, {scenario.num_workers} worker(s); info.policy_lag_mean tells how old their weights "
+            "were; runs do not repeat exactly",
+        )
+    eager = _asynchronous_presets(roles)
+    if not eager:
+        return ()
+    why = "workers in this process play one after the other"
+    if scenario.collection == "sync":
+        why = "collection is sync"
+    return (f"collection: synchronous although {', '.join(eager)} can do without waiting: {why}; policy lag 0",)
+
+
+def _asynchronous_presets(roles: Mapping[PolicyID, Role]) -> list[str]:
+    names = [role.preset.name for role in roles.values() if role.preset.asynchronous]
+    return list(dict.fromkeys(names))

@@ -30,7 +30,18 @@ PROBES = 16  # trial episodes for a user's function whose answers cannot be know
 
 def example_agent(seat_name: str) -> AgentID:
     """An agent id for a seat: itself, or ``car_0`` for the seat ``car_*[3]``."""
-    return seat_name.split("[")[0].replace("*", "0") if "*" in seat_name else seat_name
+    if "*" not in seat_name:
+        return seat_name
+    pattern = seat_name.split("[")[0]
+    return pattern.replace("*", "0")
+
+
+def _example_agents(kinds: Sequence[AgentType]) -> list[AgentID]:
+    """One for every seat, in the order of the seats."""
+    agents: list[AgentID] = []
+    for kind in kinds:
+        agents += map(example_agent, kind.agents)
+    return agents
 
 
 def choose(config: MultiAgentConfig, groups: AgentGroups, kinds: Sequence[AgentType]) -> tuple[list[PolicyID], Mapper]:
@@ -38,8 +49,8 @@ def choose(config: MultiAgentConfig, groups: AgentGroups, kinds: Sequence[AgentT
     policies = list(config.policies)
     if config.policy_mapping_fn is None:
         return _default(policies, kinds, groups)
-    agents = [example_agent(name) for kind in kinds for name in kind.agents]
-    policies = policies or _implied(config.policy_mapping_fn, agents, groups)
+    if not policies:
+        policies = _implied(config.policy_mapping_fn, _example_agents(kinds), groups)
     return policies, build_mapper(config.policy_mapping_fn, policies, groups)
 
 
@@ -47,45 +58,50 @@ def build_mapper(mapping: Any, policies: Sequence[PolicyID], groups: AgentGroups
     """The mapper behind ``policy_mapping_fn``."""
     if isinstance(mapping, Mapping):
         return Patterns(mapping)
-    if mapping == "shared":
-        return Shared(policies)
-    if mapping == "per_agent":
-        return ByTable(
-            "per_agent",
-            lambda agent: agent if agent in policies else None,
-            "Add a policy of the agent's name.",
+    if not isinstance(mapping, str):
+        return UserFunction(mapping, policies, getattr(mapping, "__name__", "function"))
+    match mapping:
+        case "shared":
+            return Shared(policies)
+        case "per_agent":
+            # A table, not a lambda: mappers travel to workers.
+            own_policy = {policy: policy for policy in policies}
+            return ByTable("per_agent", own_policy.get, "Add a policy of the agent's name.")
+        case "by_group":
+            return by_group(groups.group_of)
+        case "levels":
+            return ByTable("levels", level_of, "")
+    return _users_function(mapping, policies)
+
+
+def _users_function(name: str, policies: Sequence[PolicyID]) -> UserFunction:
+    """The function behind ``package.module:function``."""
+    if ":" not in name:
+        raise ConfigError(
+            f"unknown policy_mapping_fn {name!r}.{did_you_mean(name, NAMED)} Expected {', '.join(NAMED)}, "
+            "patterns such as "
+            '{"car_*": cars}, or package.module:function.'
         )
-    if mapping == "by_group":
-        return by_group(groups.group_of)
-    if mapping == "levels":
-        return ByTable("levels", level_of, "")
-    if isinstance(mapping, str):
-        if ":" not in mapping:
-            raise ConfigError(
-                f"unknown policy_mapping_fn {mapping!r}.{did_you_mean(mapping, NAMED)} Expected {', '.join(NAMED)}, "
-                "patterns such as "
-                '{"car_*": cars}, or package.module:function.'
-            )
-        found = load_object(mapping, MAPPING)
-        if not callable(found):
-            raise ConfigError(f"policy_mapping_fn {mapping!r} is a {type(found).__name__}; expected a function.")
-        return UserFunction(found, policies, mapping)
-    return UserFunction(mapping, policies, getattr(mapping, "__name__", "function"))
+    found = load_object(name, MAPPING)
+    if not callable(found):
+        raise ConfigError(f"policy_mapping_fn {name!r} is a {type(found).__name__}; expected a function.")
+    return UserFunction(found, policies, name)
 
 
 def _implied(mapping: Any, agents: Sequence[AgentID], groups: AgentGroups) -> list[PolicyID]:
     """Policies that a mapping names by itself."""
     if isinstance(mapping, Mapping):
-        named = [[v] if isinstance(v, str) else v for v in mapping.values()]
-        return list(dict.fromkeys(policy for group in named for policy in group))
-    if mapping == "shared":
-        return ["default_policy"]
-    if mapping == "per_agent":
-        return list(dict.fromkeys(agents))
-    if mapping == "by_group":
-        return list(groups.members)
-    if mapping == "levels":
-        return list(dict.fromkeys(level_of(agent) for agent in agents))
+        return _named_by_patterns(mapping)
+    match mapping:
+        case "shared":
+            return ["default_policy"]
+        case "per_agent":
+            return list(dict.fromkeys(agents))
+        case "by_group":
+            return list(groups.members)
+        case "levels":
+            levels = [level_of(agent) for agent in agents]
+            return list(dict.fromkeys(levels))
     if isinstance(mapping, str) and ":" not in mapping:
         build_mapper(mapping, [], groups)  # says that there is no such name
     raise ConfigError(
@@ -93,30 +109,52 @@ def _implied(mapping: Any, agents: Sequence[AgentID], groups: AgentGroups) -> li
     )
 
 
+def _named_by_patterns(patterns: Mapping[str, str | list[PolicyID]]) -> list[PolicyID]:
+    """All policies in the order in which they are first named; a pattern may have one, or several to draw from."""
+    found: dict[PolicyID, None] = {}
+    for named in patterns.values():
+        if isinstance(named, str):
+            found[named] = None
+        else:
+            found |= dict.fromkeys(named)
+    return list(found)
+
+
 def _default(
     policies: list[PolicyID], kinds: Sequence[AgentType], groups: AgentGroups
 ) -> tuple[list[PolicyID], Mapper]:
     """Without a mapping: agents with equal spaces share a policy."""
-    by_kind = ["default_policy"] if len(kinds) == 1 else [kind.name.rstrip("_*") for kind in kinds]
-    agents = {example_agent(name): i for i, kind in enumerate(kinds) for name in kind.agents}
-    if len(policies) == 1 and len(kinds) == 1:
-        return policies, Shared(policies)
+    by_kind = [kind.name.rstrip("_*") for kind in kinds]
+    if len(kinds) == 1:
+        by_kind = ["default_policy"]
+        if len(policies) == 1:
+            return policies, Shared(policies)
     if not policies or set(policies) == set(by_kind):
-        table = {agent: by_kind[i] for agent, i in agents.items()}
-        patterns = {
-            name.split("[")[0]: by_kind[i] for i, kind in enumerate(kinds) for name in kind.agents if "*" in name
-        }
-        if patterns:
-            return by_kind, Patterns(patterns)
-        return by_kind, ByTable("equal spaces", table.get, "")
-    if policies and set(policies) == set(groups.members):
+        return by_kind, _by_equal_spaces(by_kind, kinds)
+    if set(policies) == set(groups.members):
         return policies, by_group(groups.group_of)
-    if set(policies) == set(agents):
+    if set(policies) == set(_example_agents(kinds)):
         return policies, build_mapper("per_agent", policies, groups)
+    # Guessing on would send agents to the wrong policies without a word.
     raise ConfigError(
         f"there are the policies {', '.join(policies)} but no policy_mapping_fn, so nobody knows who plays whom. Set "
         'policy_mapping_fn to per_agent, by_group, patterns such as {"agent_*": NAME}, or package.module:function.'
     )
+
+
+def _by_equal_spaces(by_kind: Sequence[PolicyID], kinds: Sequence[AgentType]) -> Mapper:
+    """Sends the agents of each kind to the policy of that kind."""
+    table: dict[AgentID, PolicyID] = {}
+    patterns: dict[str, PolicyID] = {}
+    for policy, kind in zip(by_kind, kinds, strict=True):
+        for name in kind.agents:
+            table[example_agent(name)] = policy
+            if "*" in name:
+                patterns[name.split("[")[0]] = policy
+    # Agents that come and go have ids that a table cannot list.
+    if patterns:
+        return Patterns(patterns)
+    return ByTable("equal spaces", table.get, "")
 
 
 def seats_of_policies(
@@ -131,7 +169,8 @@ def seats_of_policies(
     """
     found = possible_seats(mapper, policies, kinds)
     for policy, seats in found.items():
-        if seats or not evaluated.get(policy):
+        only_evaluated = not seats and evaluated.get(policy)
+        if not only_evaluated:
             _check_spaces(policy, seats, kinds, mapper)
     return found
 
@@ -142,20 +181,25 @@ def possible_seats(
     """The seats to which the mapper may send each policy; every policy that it names has to exist."""
     found: dict[PolicyID, set[int]] = {policy: set() for policy in policies}
     for kind in kinds:
-        for seat, name in zip(range(kind.seats.start, kind.seats.stop), kind.agents, strict=True):
+        seats = range(kind.first_seat, kind.first_seat + kind.size)
+        for seat, name in zip(seats, kind.agents, strict=True):
             for policy in candidates(mapper, example_agent(name)):
                 check_known(mapper, name, policy, policies)
                 found[policy].add(seat)
-    if len(kinds) == 1 and isinstance(mapper, UserFunction):  # any policy may turn up for any agent
-        return {policy: frozenset(range(kinds[0].size)) for policy in policies}
-    return {policy: frozenset(seats) for policy, seats in found.items()}
+    if isinstance(mapper, UserFunction) and len(kinds) == 1:
+        # A few trial episodes prove nothing: any policy may turn up for any agent. With several kinds the trials have
+        # to do, because a policy that could play every kind would be refused.
+        everybody = frozenset(range(kinds[0].size))
+        return dict.fromkeys(policies, everybody)
+    return {policy: frozenset(own_seats) for policy, own_seats in found.items()}
 
 
 def candidates(mapper: Mapper, agent: AgentID) -> Sequence[PolicyID]:
     """Policies that the mapper may send the agent to; a user's function is tried out."""
     if not isinstance(mapper, UserFunction):
         return mapper.candidates(agent)
-    return list(dict.fromkeys(mapper(agent, Episode(probe, probe)) for probe in range(PROBES)))
+    answers = [mapper(agent, Episode(probe, probe)) for probe in range(PROBES)]
+    return list(dict.fromkeys(answers))
 
 
 def _check_spaces(policy: PolicyID, seats: frozenset[int], kinds: Sequence[AgentType], mapper: Mapper) -> None:
@@ -164,7 +208,11 @@ def _check_spaces(policy: PolicyID, seats: frozenset[int], kinds: Sequence[Agent
             f"policy {policy!r} plays nobody: {mapper.name!r} never chooses it. Take it out of policies, or map an "
             "agent to it, here or in evaluation.policy_mapping_fn."
         )
-    played = [kind for kind in kinds if any(kind.seats.start <= s < kind.seats.stop for s in seats)]
+    played = []
+    for kind in kinds:
+        own_seats = range(kind.seats.start, kind.seats.stop)
+        if not seats.isdisjoint(own_seats):
+            played.append(kind)
     if len(played) > 1:
         a, b = played[0], played[1]
         raise SpaceMismatchError(

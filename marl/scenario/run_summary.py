@@ -15,38 +15,82 @@ def describe_run(
     roles: Mapping[PolicyID, Role], look: EnvFacts,
 ) -> tuple[str, ...]:  # fmt: skip
     """The lines above the first iteration."""
-    played = "; ".join(f"{name} plays {_names(task, s) or 'in evaluation alone'}" for name, s in seats.items())
-    lines = [_env(scenario, task, roles), f"policies ({mapper}): {played}"]
-    if task.groups:
-        members = {name: _names(task, frozenset(seats)) for name, seats in task.groups.items()}
-        teams = [f"{name} = {names}" for name, names in members.items() if names != name]
-        if told := "; ".join([*teams, *look.notes]):
-            lines.append(f"groups{'' if look.groups else ' (none given)'}: {told}")
-    crew = f"; {scenario.num_learners} processes share every minibatch" if scenario.num_learners > 1 else ""
-    lines.append(f"learners: {'; '.join(map(str, plans)) or 'none'}{crew}")
-    wanted = scenario.multiagent.policies_to_train
-    frozen = [name for name in roles if isinstance(wanted, list) and name not in wanted]
+    lines = [
+        _env(scenario, task, roles),
+        _policies(task, mapper, seats),
+        *_groups(task, look),
+        _learners(scenario, plans),
+    ]
+    frozen = _frozen(scenario, roles)
     if frozen:
         lines.append(f"frozen: {', '.join(frozen)}")
     imitating = [name for name, role in roles.items() if role.preset.name in ("bc", "marwil")]
     if imitating and not scenario.input:
         lines.append(f"no input: {', '.join(imitating)} can only imitate its own play. Give recordings: input: DIR")
     if scenario.load:
-        lines.append(f"loaded: {'; '.join(f'{name} from {path}' for name, path in scenario.load.items())}")
+        sources = [f"{name} from {path}" for name, path in scenario.load.items()]
+        lines.append(f"loaded: {'; '.join(sources)}")
     if scenario.evaluation.env is not None:
         lines.append(f"evaluated on: {env_name(scenario.evaluation.env)}")
-    return (*lines, look.remark) if look.remark else tuple(lines)
+    if look.remark:
+        lines.append(look.remark)
+    return tuple(lines)
+
+
+def _policies(task: Task, mapper: str, seats: Mapping[PolicyID, frozenset[int]]) -> str:
+    parts = []
+    for name, own_seats in seats.items():
+        agents = _names(task, own_seats) or "in evaluation alone"
+        parts.append(f"{name} plays {agents}")
+    return f"policies ({mapper}): {'; '.join(parts)}"
+
+
+def _groups(task: Task, look: EnvFacts) -> list[str]:
+    teams = []
+    for name, seats in task.groups.items():
+        members = _names(task, frozenset(seats))
+        if members != name:  # a group that is played as one agent is a team of itself; the notes tell of it
+            teams.append(f"{name} = {members}")
+    told = "; ".join([*teams, *look.notes])
+    if not told:
+        return []
+    if not look.groups:  # the algorithm needs a group and was given none
+        return [f"groups (none given): {told}"]
+    return [f"groups: {told}"]
+
+
+def _learners(scenario: Scenario, plans: tuple[LearnerPlan, ...]) -> str:
+    told = "; ".join(map(str, plans)) or "none"
+    if scenario.num_learners > 1:
+        told += f"; {scenario.num_learners} processes share every minibatch"
+    return f"learners: {told}"
+
+
+def _frozen(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> list[PolicyID]:
+    wanted = scenario.multiagent.policies_to_train
+    if not isinstance(wanted, list):  # a function is asked in each round, so nobody knows in advance
+        return []
+    return [name for name in roles if name not in wanted]
 
 
 def _env(scenario: Scenario, task: Task, roles: Mapping[PolicyID, Role]) -> str:
-    kinds = []
+    parts = []
     for kind in task.kinds:
-        most = "up to " if any("*" in name for name in kind.agents) else ""  # seats of agents that come and go
-        kinds.append(f"{kind.name} x {most}{kind.size}")
-    state = f"; state of {task.state_size}" if any(role.config.needs_state for role in roles.values()) else ""
-    return f"env: {env_name(scenario.env)} ({', '.join(kinds)}{state})"
+        count = str(kind.size)
+        if any("*" in name for name in kind.agents):
+            # Agents that come and go have more seats than there may ever be agents at once.
+            count = f"up to {count}"
+        parts.append(f"{kind.name} x {count}")
+    told = ", ".join(parts)
+    if any(role.config.needs_state for role in roles.values()):
+        told += f"; state of {task.state_size}"
+    return f"env: {env_name(scenario.env)} ({told})"
 
 
 def _names(task: Task, seats: frozenset[int]) -> str:
-    names = list(dict.fromkeys(task.seat_names[seat].split("[")[0] for seat in sorted(seats)))
-    return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:5])}, ... ({len(names)})"
+    """The agents of the seats; of more than six the first five and how many there are."""
+    all_names = [task.seat_names[seat].split("[")[0] for seat in sorted(seats)]
+    names = list(dict.fromkeys(all_names))
+    if len(names) <= 6:
+        return ", ".join(names)
+    return f"{', '.join(names[:5])}, ... ({len(names)})"

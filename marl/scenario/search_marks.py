@@ -27,9 +27,11 @@ class Mark(NamedTuple):
 def find_marks(tree: Any, path: Path = ()) -> Iterator[Mark]:
     """All marks in a tree of dicts and lists, in the order in which they stand there."""
     if isinstance(tree, Mapping):
-        if len(tree) == 1 and next(iter(tree)) in KINDS:
-            yield Mark(path, *next(iter(tree.items())))
-            return
+        if len(tree) == 1:  # a mark stands alone; among others it is a key that happens to be called so
+            kind, values = next(iter(tree.items()))
+            if kind in KINDS:
+                yield Mark(path, kind, values)
+                return
         for key, value in tree.items():
             yield from find_marks(value, (*path, key))
     elif isinstance(tree, list | tuple):
@@ -45,8 +47,11 @@ def refuse_marks(keys: Mapping[str, Any], where: str) -> None:
             "`marl tune FILE`, or drop the section."
         )
     for path, kind, _ in find_marks(keys):
-        if kind == "grid_search" or not any(part in USERS_OWN or str(part).startswith("custom_") for part in path):
-            raise ConfigError(
-                f"{where}: {'.'.join(map(str, path))} is a search ({kind}), and a single run needs one value. Start the "
-                "search with `marl tune FILE` or marl.tune.run, or give one value."
-            )
+        users_own = [part for part in path if part in USERS_OWN or str(part).startswith("custom_")]
+        # No env calls a key of its own grid_search, so that one is always meant for us.
+        if users_own and kind != "grid_search":
+            continue
+        raise ConfigError(
+            f"{where}: {'.'.join(map(str, path))} is a search ({kind}), and a single run needs one value. Start the "
+            "search with `marl tune FILE` or marl.tune.run, or give one value."
+        )

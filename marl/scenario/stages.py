@@ -20,7 +20,9 @@ from marl.scenario.env import EnvFacts, describe_players, env_name, who_plays
 def stages_of(scenario: Scenario) -> tuple[StageConfig, ...]:
     """All stages of a curriculum. Where the last one given ends, the scenario's own env follows as one more."""
     given = tuple(scenario.curriculum)
-    return (*given, StageConfig()) if given and given[-1].until else given
+    if given and given[-1].until:
+        return (*given, StageConfig())
+    return given
 
 
 def stage_envs(scenario: Scenario, look: EnvFacts, task: Task, evaluated: EnvRecipe) -> tuple[StageEnv, ...]:
@@ -28,12 +30,13 @@ def stage_envs(scenario: Scenario, look: EnvFacts, task: Task, evaluated: EnvRec
     (``evaluated``) stays as it is; else evaluation plays the env of the stage."""
     _check_together(scenario)
     found = []
+    own = scenario.evaluation
     for number, stage in enumerate(stages_of(scenario)):
         keys = {**scenario.env_config, **stage.env_config}
         recipe = EnvRecipe(scenario.env, keys, look.wrappers)
-        own = scenario.evaluation
         if own.env is None:
-            evaluated = EnvRecipe(scenario.env, {**keys, **(own.env_config or {})}, look.wrappers)
+            evaluation_keys = {**keys, **(own.env_config or {})}
+            evaluated = EnvRecipe(scenario.env, evaluation_keys, look.wrappers)
         _try_out(scenario, number, stage, recipe, look, task)
         found.append(StageEnv(recipe, evaluated, stage.task))
     if scenario.env_task_fn is not None:
@@ -45,6 +48,15 @@ def stage_envs(scenario: Scenario, look: EnvFacts, task: Task, evaluated: EnvRec
 
 def _check_together(scenario: Scenario) -> None:
     """Refuse what does not go together with envs that change."""
+    if scenario.curriculum:
+        _check_curriculum(scenario)
+    if scenario.env_task_fn is not None and scenario.input:
+        raise ConfigError(
+            "env_task_fn chooses tasks of envs that are played, but input reads episodes. Drop one of them."
+        )
+
+
+def _check_curriculum(scenario: Scenario) -> None:
     given = scenario.curriculum
     for number, stage in enumerate(given[:-1]):
         if not stage.until:
@@ -52,7 +64,8 @@ def _check_together(scenario: Scenario) -> None:
                 f"curriculum[{number}] has no until, so the stages after it are never played. Say when it ends, for instance "
                 "until: {episode_reward_mean: 100}; only the last stage may go without."
             )
-    if given and scenario.env_task_fn is not None and any(stage.task is not None for stage in given):
+    gives_tasks = any(stage.task is not None for stage in given)
+    if gives_tasks and scenario.env_task_fn is not None:
         raise ConfigError("curriculum gives tasks, and env_task_fn is given too. Let one of them choose the tasks.")
     others: Mapping[str, Any] = {
         "population": scenario.population,
@@ -60,25 +73,22 @@ def _check_together(scenario: Scenario) -> None:
         "input": scenario.input,
     }
     for key, value in others.items():
-        if given and value:
+        if value:
             raise ConfigError(
                 f"curriculum and {key} cannot be used together: a {key.partition('.')[0]} is about one env that stays as it "
                 "is. Drop one of them."
             )
-    if scenario.env_task_fn is not None and scenario.input:
-        raise ConfigError(
-            "env_task_fn chooses tasks of envs that are played, but input reads episodes. Drop one of them."
-        )
 
 
 def _try_out(
     scenario: Scenario, number: int, stage: StageConfig, recipe: EnvRecipe, look: EnvFacts, task: Task
 ) -> None:  # fmt: skip
-    where = f"curriculum[{number}]" if number < len(scenario.curriculum) else "env_config, played after the curriculum"
+    where = f"curriculum[{number}]"
+    if number >= len(scenario.curriculum):
+        where = "env_config, played after the curriculum"
+    with_state = task.state_size > 0
     try:
-        env = make_batched_env(
-            recipe.env, 1, recipe.env_config, wrappers=recipe.wrappers, with_state=task.state_size > 0
-        )
+        env = make_batched_env(recipe.env, 1, recipe.env_config, wrappers=recipe.wrappers, with_state=with_state)
     except UserError as error:
         raise type(error)(f"{where}: {error}") from error
     try:
@@ -91,7 +101,8 @@ def _try_out(
 
 
 def _compare(where: str, scenario: Scenario, env: BatchedEnv, look: EnvFacts, task: Task) -> None:
-    wanted, found = (who_plays(kinds) for kinds in (look.kinds, env.kinds))
+    wanted = who_plays(look.kinds)
+    found = who_plays(env.kinds)
     if wanted != found:
         raise SpaceMismatchError(
             f"{where} is not played by the agents of the scenario: it has {describe_players(found)}; env "
@@ -107,6 +118,7 @@ def _compare(where: str, scenario: Scenario, env: BatchedEnv, look: EnvFacts, ta
 
 
 def _check_takes_tasks(env: BatchedEnv, why: str) -> None:
+    # Every batched env has the method, so it has to be asked of the env inside, or of the class that overrides it.
     if isinstance(env, DictVector):
         takes = "set_task" in verbs_of(env.sub_env(0))
     else:
@@ -123,7 +135,7 @@ def _try_task(where: str, env: BatchedEnv, task: object) -> None:
         sub_env.set_task(task)
     except UserError as error:
         raise type(error)(f"{where}: {error}") from error
-    except BaseException as error:
+    except BaseException as error:  # it is the user's code, which may raise anything
         let_through(error)
         raise ConfigError(
             f"{where}: set_task({task!r}) of env {env.name!r} failed: {type(error).__name__}: {error}."
@@ -136,12 +148,17 @@ def describe_stages(stages: Sequence[StageConfig]) -> tuple[str, ...]:
         return ()
     parts = []
     for number, stage in enumerate(stages):
-        ends = " and ".join(f"{field} {value:g}" for field, value in stage.until.items())
-        parts.append(f"{number}: {describe_stage(stage)}{f' until {ends}' if ends else ''}")
+        part = f"{number}: {describe_stage(stage)}"
+        if stage.until:
+            ends = [f"{field} {value:g}" for field, value in stage.until.items()]
+            part += f" until {' and '.join(ends)}"
+        parts.append(part)
     return (f"curriculum: {'; '.join(parts)}",)
 
 
 def describe_stage(stage: StageConfig) -> str:
     """What differs from the scenario's own env."""
-    keys = [f"{key}={value}" for key, value in stage.env_config.items()]
-    return ", ".join([*keys, *([f"task {stage.task}"] if stage.task is not None else [])]) or "the scenario's own env"
+    parts = [f"{key}={value}" for key, value in stage.env_config.items()]
+    if stage.task is not None:
+        parts.append(f"task {stage.task}")
+    return ", ".join(parts) or "the scenario's own env"

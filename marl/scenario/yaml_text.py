@@ -13,6 +13,8 @@ from marl.errors import ConfigError
 MOST_VALUES = 100_000  # after aliases are followed: a small file can unfold to billions
 DEEPEST = 50  # levels
 LONGEST_NUMBER = 300  # characters: the largest double has 309 digits, and no key takes more
+# What yaml's constructors let out instead of an error of their own: a date that does not exist, an int without digits, ...
+BROKEN_VALUES = (ValueError, TypeError, AttributeError, LookupError, OverflowError)
 
 
 def parse_yaml(text: str, what: str) -> Any:
@@ -23,16 +25,10 @@ def parse_yaml(text: str, what: str) -> Any:
         raise ConfigError(f"{what} is not readable YAML: {' '.join(str(error).split())}") from error
     except RecursionError:
         raise _too_deep(what) from None
-    except (
-        ValueError,
-        TypeError,
-        AttributeError,
-        LookupError,
-        OverflowError,
-    ) as error:  # a date that does not exist, ...
+    except BROKEN_VALUES as error:
         raise ConfigError(f"{what} is not readable YAML: {error}.") from error
     _measure(loaded, what)
-    return deepcopy(loaded)
+    return deepcopy(loaded)  # what several aliases name is one object so far: a change here would be a change there
 
 
 class _StrictLoader(yaml.SafeLoader):

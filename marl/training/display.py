@@ -25,10 +25,7 @@ NEWEST_ROWS = 12
 SECONDS_BETWEEN_LINES = 1.0
 LEADING_COLUMNS = ("iter", "env steps", "stage", "episodes", "reward mean")
 TRAILING_COLUMNS = ("eval reward", "nash conv", "len mean", "steps/s", "time")
-OPTIONAL_COLUMNS = (
-    "stage",
-    "nash conv",
-)  # of runs that have a curriculum, or measure how far they are from equilibrium
+OPTIONAL_COLUMNS = ("stage", "nash conv")  # of runs with a curriculum, or that measure how far equilibrium is
 POLICIES_FIRST_SHOWN = 4  # the columns of further policies leave a narrow table before the times do
 
 
@@ -58,9 +55,11 @@ class Display(Protocol):
 
 def make_display(stream: TextIO | None = None) -> Display:
     """The live table if the stream (default: standard output) is a terminal, plain lines otherwise."""
-    stream = stream or sys.stdout
+    if stream is None:
+        stream = sys.stdout  # looked up now: it may have been redirected since the import
     console = Console(file=stream)
-    if stream.isatty() and not console.is_dumb_terminal:
+    can_redraw = stream.isatty() and not console.is_dumb_terminal
+    if can_redraw:
         return LiveDisplay(console)
     return PlainDisplay(stream)
 
@@ -123,7 +122,8 @@ class PlainDisplay:
 
     def update(self, result: Result, progress: Progress) -> None:  # noqa: ARG002
         line, now = plain_line(result), self._clock()
-        if now < self._next_line and not (result.get("evaluation") or result.get("exploitability")):
+        measured = result.get("evaluation") or result.get("exploitability")
+        if now < self._next_line and not measured:
             self._held_back = [line]
             return
         self._held_back = []
@@ -138,21 +138,23 @@ class PlainDisplay:
         self._held_back = []
 
     def _print(self, lines: Sequence[str]) -> None:
-        self._stream.write("".join(f"{line}\n" for line in lines))
+        text = "".join(f"{line}\n" for line in lines)
+        self._stream.write(text)  # in one piece, so that lines of other processes do not come in between
         self._stream.flush()
 
 
 def plain_line(result: Result) -> str:
     """``iter 3  steps 3000  reward 7.50  team 7.50  eval 8.00  len 2.0  12000 steps/s  1.2s``."""
-    policies = [f"{policy} {_reward(reward)}" for policy, reward in _policy_rewards(result).items()]
-    words = [
-        f"iter {result['training_iteration']}",
-        f"steps {result['timesteps_total']}",
-        *([f"stage {result['curriculum']['stage']}"] if "curriculum" in result else []),
-        f"reward {_reward(result.get('episode_reward_mean'))}",
-        *policies,
-        f"eval {_reward(_evaluated(result))}",
-        *_nash_conv(result),
+    words = [f"iter {result['training_iteration']}", f"steps {result['timesteps_total']}"]
+    if "curriculum" in result:
+        words.append(f"stage {result['curriculum']['stage']}")
+    words.append(f"reward {_reward(result.get('episode_reward_mean'))}")
+    for policy, reward in _policy_rewards(result).items():
+        words.append(f"{policy} {_reward(reward)}")
+    words.append(f"eval {_reward(_evaluated(result))}")
+    if result.get("exploitability"):
+        words.append(f"nash_conv {_nash_conv(result['exploitability'])}")
+    words += [
         f"len {_number(result.get('episode_len_mean'), '.1f')}",
         f"{_number(_speed(result), '.0f')} steps/s",
         f"{_number(result.get('time_total_s'), '.1f')}s",
@@ -189,7 +191,8 @@ class LiveDisplay:
 
     def _screen(self) -> RenderableType:
         header = [Text(line, overflow="ellipsis", no_wrap=True) for line in self._header]
-        table = results_table(self._rows, self._console.width) if self._rows else Text("collecting ...")
+        rows = self._rows  # looked at once: the run may go on while this thread draws
+        table = results_table(rows, self._console.width) if rows else Text("collecting ...")
         fraction = min(max(self._progress.fraction, 0.0), 1.0)
         way = Table.grid(padding=(0, 1))
         way.add_row(
@@ -201,42 +204,52 @@ class LiveDisplay:
 
 def table_cells(result: Result) -> dict[str, str]:
     """The result as one row of the live table: column title -> text."""
-    policies = {f"reward {policy}": _reward(reward) for policy, reward in _policy_rewards(result).items()}
-    return {
-        "iter": str(result["training_iteration"]),
-        "env steps": str(result["timesteps_total"]),
-        **({"stage": str(result["curriculum"]["stage"])} if "curriculum" in result else {}),
-        "episodes": _number(result.get("episodes_total"), "d"),
-        "reward mean": _reward(result.get("episode_reward_mean")),
-        **policies,
-        "eval reward": _reward(_evaluated(result)),
-        **({"nash conv": _figure(result["exploitability"])} if "exploitability" in result else {}),
-        "len mean": _number(result.get("episode_len_mean"), ".1f"),
-        "steps/s": _number(_speed(result), ".0f"),
-        "time": _number(result.get("time_total_s"), ".0f") + "s",
-    }
+    cells = {"iter": str(result["training_iteration"]), "env steps": str(result["timesteps_total"])}
+    if "curriculum" in result:
+        cells["stage"] = str(result["curriculum"]["stage"])
+    cells["episodes"] = _number(result.get("episodes_total"), "d")
+    cells["reward mean"] = _reward(result.get("episode_reward_mean"))
+    for policy, reward in _policy_rewards(result).items():
+        cells[f"reward {policy}"] = _reward(reward)
+    cells["eval reward"] = _reward(_evaluated(result))
+    if "exploitability" in result:
+        cells["nash conv"] = _nash_conv(result["exploitability"])
+    cells["len mean"] = _number(result.get("episode_len_mean"), ".1f")
+    cells["steps/s"] = _number(_speed(result), ".0f")
+    cells["time"] = _number(result.get("time_total_s"), ".0f") + "s"
+    return cells
 
 
 def results_table(rows: Sequence[Mapping[str, str]], width: int) -> Table:
     """The rows as a table that fits into ``width`` characters, by leaving out the less important columns."""
-    fixed = {*LEADING_COLUMNS, *TRAILING_COLUMNS}
-    policies = list(dict.fromkeys(title for row in rows for title in row if title not in fixed))
-    there = {title for row in rows for title in row}
-    known = [t for t in (*LEADING_COLUMNS, *TRAILING_COLUMNS) if t in there or t not in OPTIONAL_COLUMNS]
-    titles = [*(t for t in LEADING_COLUMNS if t in known), *policies, *(t for t in TRAILING_COLUMNS if t in known)]
-    hidden = []
+    titles, policies = _columns(rows)
+    hidden = 0
     for title in _first_to_go(policies):
         if _table_width(titles, rows) <= width:
             break
         titles.remove(title)
-        hidden.append(title)
-    caption = Text(f"+{len(hidden)} hidden") if hidden else None
+        hidden += 1
+    caption = Text(f"+{hidden} hidden") if hidden else None
     table = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
     for title in titles:
         table.add_column(Text("\n".join(_header(title))), justify="right", vertical="bottom", no_wrap=True)
     for row in rows:
-        table.add_row(*(Text(row.get(title, "-")) for title in titles))
+        cells = [Text(row.get(title, "-")) for title in titles]
+        table.add_row(*cells)
     return table
+
+
+def _columns(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[str]]:
+    """Titles of all columns, from left to right; and those among them that are policies."""
+    there: dict[str, None] = {}
+    for row in rows:
+        there |= dict.fromkeys(row)
+    policies = [title for title in there if title not in (*LEADING_COLUMNS, *TRAILING_COLUMNS)]
+    titles = [*LEADING_COLUMNS, *policies, *TRAILING_COLUMNS]
+    for title in OPTIONAL_COLUMNS:
+        if title not in there:
+            titles.remove(title)
+    return titles, policies
 
 
 def _first_to_go(policies: Sequence[str]) -> list[str]:
@@ -252,17 +265,16 @@ def _header(title: str) -> list[str]:
 
 def _table_width(titles: Sequence[str], rows: Sequence[Mapping[str, str]]) -> int:
     padding = 2
-    texts = {title: [*_header(title), *(row.get(title, "-") for row in rows)] for title in titles}
-    return sum(padding + max(map(cell_len, column)) for column in texts.values())
+    width = 0
+    for title in titles:
+        texts = _header(title)
+        texts += [row.get(title, "-") for row in rows]
+        # In cells, not in characters: an ideogram or an emoji takes two.
+        width += padding + max(map(cell_len, texts))
+    return width
 
 
-def _nash_conv(result: Result) -> list[str]:
-    """How far from equilibrium, where it was measured."""
-    found = result.get("exploitability")
-    return [f"nash_conv {_figure(found)}"] if found else []
-
-
-def _figure(found: Mapping[str, Any]) -> str:
+def _nash_conv(found: Mapping[str, Any]) -> str:
     """NashConv: ``0.5600`` exact, ``~0.5600`` where chance was sampled, ``>= 0.5600`` a lower bound."""
     sign = {"lower bound": ">= ", "sampled chance": "~"}.get(found["bound"], "")
     return sign + _number(found["nash_conv"], ".4f")
@@ -270,25 +282,33 @@ def _figure(found: Mapping[str, Any]) -> str:
 
 def _policy_rewards(result: Result) -> Mapping[str, float | None]:
     """Of those who played; the mixtures that learners of a population meet are left out."""
-    rewards = result.get("policy_reward_mean") or {}
-    return {policy: reward for policy, reward in rewards.items() if not _is_mixture(policy, result)}
-
-
-def _is_mixture(policy: str, result: Result) -> bool:
-    return "population" in result and (".against." in policy or policy.endswith(".answer"))
+    rewards: Mapping[str, float | None] = result.get("policy_reward_mean") or {}
+    if "population" not in result:
+        return rewards
+    shown = {}
+    for policy, reward in rewards.items():
+        is_mixture = ".against." in policy or policy.endswith(".answer")
+        if not is_mixture:
+            shown[policy] = reward
+    return shown
 
 
 def _evaluated(result: Result) -> float | None:
     """What the run is measured by (``evaluation.metric``): the sum over all agents says nothing in a zero-sum game."""
+    if not result.get("evaluation"):
+        return None
     config = result.get("config") or {}
     metric = config.get("evaluation", {}).get("metric", "episode_reward_mean")
-    return look_up(result.get("evaluation") or {}, metric)
+    return look_up(result["evaluation"], metric)
 
 
 def _speed(result: Result) -> float | None:
     """Env steps per second of this iteration."""
     steps, seconds = result.get("timesteps_this_iter"), result.get("time_this_iter_s")
-    return steps / seconds if steps is not None and seconds else None
+    if steps is None or not seconds:
+        return None
+    speed: float = steps / seconds
+    return speed
 
 
 def _reward(value: float | None) -> str:
@@ -297,4 +317,6 @@ def _reward(value: float | None) -> str:
 
 def _number(value: float | None, pattern: str) -> str:
     """The number as text; '-' where there is none (None or NaN)."""
-    return "-" if value is None or value != value else format(value, pattern)
+    if value is None or value != value:
+        return "-"
+    return format(value, pattern)

@@ -103,7 +103,9 @@ class Sight:
             rows.append((view.obs[k][env_id, seat], seat))
 
     def seen(self) -> dict[PolicyID, tuple[Array, Ints]]:
-        return {
-            name: (np.concatenate([obs for obs, _ in rows]), np.concatenate([seat for _, seat in rows]))
-            for name, rows in self.rows.items()
-        }
+        found = {}
+        for name, rows in self.rows.items():
+            obs = np.concatenate([part for part, _ in rows])
+            seats = np.concatenate([part for _, part in rows])
+            found[name] = (obs, seats)
+        return found

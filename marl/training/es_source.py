@@ -45,72 +45,89 @@ class EvolutionSource:
     """Plays one population per round. ``learners`` are all of the run's, and all evolve."""
 
     def __init__(self, workers: WorkerPool, learners: Sequence[EsLearner], seed: int) -> None:
-        self.workers, self.learners, self.seed = workers, learners, seed
-        self.configs = {name: config for learner in learners for name, config in learner.configs.items()}
+        self.workers = workers
+        self.learners = learners
+        self.seed = seed
+        self.configs: dict[PolicyID, EsConfig] = {}
+        for learner in learners:
+            self.configs |= learner.configs
 
     def collect(self, steps: int) -> Population:
         """One population, whatever number of steps its episodes take."""
         del steps
-        seeds = {name: mine for learner in self.learners for name, mine in learner.propose().items()}
+        seeds: dict[PolicyID, Sequence[int]] = {}
+        for learner in self.learners:
+            seeds |= learner.propose()
         outcomes = self._play(self._trials(seeds))
-        scores = {name: self._scores(name, outcomes) for name in seeds}
         episodes = EpisodeStats.concat([outcome.episodes for outcome in outcomes])
         decisions = sum(outcome.decisions for outcome in outcomes)
+        env_steps = int(episodes.lengths.sum())
         for learner in self.learners:
-            learner.tell(
-                {
-                    name: Scores(
-                        seeds[name], scores[name], int(episodes.lengths.sum()), decisions, outcomes[0].seen.get(name)
+            told = {}
+            for name in learner.policies:
+                if name in seeds:  # frozen policies propose nothing
+                    told[name] = Scores(
+                        seeds=seeds[name],
+                        scores=self._scores(name, outcomes),
+                        env_steps=env_steps,
+                        agent_steps=decisions,
+                        seen=outcomes[0].seen.get(name),
                     )
-                    for name in learner.policies
-                    if name in seeds
-                }
-            )
+            learner.tell(told)
         return Population(self.workers.local_worker().grid.batch(), episodes, decisions=decisions)
 
     def _trials(self, seeds: Mapping[PolicyID, Sequence[int]]) -> list[Trial]:
         """``+`` and ``-`` of every pair, one after the other, on the same episodes."""
         config = next(iter(self.configs.values()))  # they agree on what is asked here
-        played = self.learners[0].rounds
-        drawn = np.random.SeedSequence([self.seed, played, 5]).generate_state(
-            config.num_perturbations * config.episodes_per_perturbation
-        )
-        episodes = (drawn >> 1).reshape(config.num_perturbations, config.episodes_per_perturbation).tolist()
+        pairs, length = config.num_perturbations, config.episodes_per_perturbation
+        drawn = np.random.SeedSequence([self.seed, self.learners[0].rounds, 5]).generate_state(pairs * length)
+        episodes = (drawn >> 1).reshape(pairs, length).tolist()
+        watched = self._watched(seeds)
         trials: list[Trial] = []
-        for i in range(config.num_perturbations):
+        for pair in range(pairs):
             for sign in SIGNS:
-                moves = {name: (mine[i], sign * self.configs[name].noise_stdev) for name, mine in seeds.items()}
-                trials.append(
-                    Trial(moves, tuple(episodes[i]), config.sample_actions, () if trials else self._watched(seeds))
-                )
+                moves = {}
+                for name, own_seeds in seeds.items():
+                    moves[name] = (own_seeds[pair], sign * self.configs[name].noise_stdev)
+                trials.append(Trial(moves, tuple(episodes[pair]), config.sample_actions, watched))
+                watched = ()  # observations are many: those of the first trial have to do
         return trials
 
     def _watched(self, trained: Mapping[PolicyID, Sequence[int]]) -> tuple[PolicyID, ...]:
         """Policies whose filters learn from the observations of one trial per round."""
-        return tuple(name for learner in self.learners for name in learner.filtered if name in trained)
+        found: list[PolicyID] = []
+        for learner in self.learners:
+            found += [name for name in learner.filtered if name in trained]
+        return tuple(found)
 
     def _play(self, trials: Sequence[Trial]) -> list[Outcome]:
-        answers = self.workers.foreach_worker(Play(trials, list(self.workers.indices)))
-        outcomes = {number: outcome for answer in answers for number, outcome in answer.items()}
+        """The outcomes in the order of the trials, whoever played them."""
+        outcomes: dict[int, Outcome] = {}
+        for answer in self.workers.foreach_worker(Play(trials, list(self.workers.indices))):
+            outcomes |= answer
         return [outcomes[number] for number in range(len(trials))]
 
     def _scores(self, name: PolicyID, outcomes: Sequence[Outcome]) -> Floats:
-        index = list(self.workers.policies).index(name)
-        scores = [_mean(outcome.episodes.policy_returns(index)) for outcome in outcomes]
+        """Mean returns ``[pairs, signs]``; NaN where the policy did not play."""
+        index = list(self.workers.policies).index(name)  # episodes name policies by their numbers
+        scores = []
+        for outcome in outcomes:
+            returns = outcome.episodes.policy_returns(index)
+            scores.append(float(returns.mean()) if returns.size else float("nan"))
         return np.array(scores, np.float32).reshape(-1, len(SIGNS))
-
-
-def _mean(returns: Floats) -> float:
-    return float(returns.mean()) if returns.size else float("nan")
 
 
 def evolves(setup: Setup) -> bool:
     """Whether this run's learners are evolution strategies; refuses what cannot be played that way."""
-    configs = {name: role.config for name, role in setup.roles.items()}
-    mine = {name: config for name, config in configs.items() if isinstance(config, EsConfig)}
+    mine: dict[PolicyID, EsConfig] = {}
+    others: list[PolicyID] = []
+    for name, role in setup.roles.items():
+        if isinstance(role.config, EsConfig):
+            mine[name] = role.config
+        else:
+            others.append(name)
     if not mine:
         return False
-    others = [name for name in configs if name not in mine]
     if others:
         raise ConfigError(
             f"policy {next(iter(mine))!r} learns by es and policy {others[0]!r} by {setup.roles[others[0]].preset.name}. "

@@ -24,8 +24,8 @@ from marl.gametheory.tree.policy_conversion import strategy_of
 from marl.gametheory.tree.sampled import gains_with_errors
 from marl.gametheory.tree.size import walks_in
 from marl.gametheory.tree.tree import Tree
-from marl.mappers.mapper import Mapper
 from marl.mappers.matchmaking import Seating
+from marl.policies.config import PolicySpec
 from marl.policies.mixture import Mixture, weights_as_mixture
 from marl.policies.policy import Policy
 from marl.populations.exploit_config import ExploitabilityConfig
@@ -39,6 +39,25 @@ from marl.scenario.resolve import Setup, resolve
 
 CHALLENGER = "best_response"
 EXACT, SAMPLED, LOWER = "exact", "sampled chance", "lower bound"
+# Keys of the run in which a best response is trained that are not those of the run itself.
+UNLIKE_THE_RUN: Mapping[str, Any] = {
+    "population": None,
+    "exploitability": {"interval": 0},
+    "load": {},
+    "input": None,
+    "output": None,
+    "output_format": "npz",  # json would ask for an output
+    "callbacks": None,  # they are about the run's own play
+    "loggers": [],
+    "goal": {},
+    "stop": {},
+    "evaluation": {"interval": 0},
+    "num_cpus_per_worker": 0,  # the run's own workers hold the CPUs, and rest meanwhile
+    "num_gpus_per_worker": 0,
+    "pool": "auto",
+    "collection": "auto",
+    "num_learners": 1,
+}
 
 Progress = Callable[[int, int], None]  # env steps of training: done, and in all
 
@@ -90,16 +109,8 @@ class Examiner:
         config, scenario = self.config, self.setup.scenario
         if config.method == "best_response":
             return None
-        teams = [player for player, agents in self.players.items() if len(agents) > 1 or "*" in agents[0]]
         try:
-            if teams:
-                raise ConfigError(
-                    f"player {teams[0]!r} is a group of agents, and the players of a tree are single agents."
-                )
-            if scenario.wrappers or scenario.multiagent.joint:
-                raise ConfigError("the tree of a wrapped env is not built.")
-            if scenario.horizon is not None:
-                raise ConfigError(f"horizon: {scenario.horizon} cuts episodes off, which the tree does not know.")
+            self._check_has_tree()
             if config.method == "auto":
                 self._check_size()
             return build_tree(
@@ -114,6 +125,19 @@ class Examiner:
                 ) from error
             self.why_trained = str(error)
             return None
+
+    def _check_has_tree(self) -> None:
+        """Whether what is played is the game that a tree of the env would hold."""
+        scenario = self.setup.scenario
+        for player, agents in self.players.items():
+            if len(agents) > 1 or "*" in agents[0]:
+                raise ConfigError(
+                    f"player {player!r} is a group of agents, and the players of a tree are single agents."
+                )
+        if scenario.wrappers or scenario.multiagent.joint:
+            raise ConfigError("the tree of a wrapped env is not built.")
+        if scenario.horizon is not None:
+            raise ConfigError(f"horizon: {scenario.horizon} cuts episodes off, which the tree does not know.")
 
     def _check_size(self) -> None:
         """Whether the tree is worth growing: an env that is replayed takes minutes to reach ``max_nodes``."""
@@ -147,7 +171,14 @@ class Examiner:
         parts = dict(zip(tree.players, found.gains.tolist(), strict=True))
         errors = dict(zip(tree.players, found.errors.tolist(), strict=True))
         bound = EXACT if tree.sample is None else SAMPLED
-        return Exploitability(found.nash_conv, found.total_error, parts, errors, bound, chance=tree.chance_json())
+        return Exploitability(
+            nash_conv=found.nash_conv,
+            stderr=found.total_error,
+            gains=parts,
+            errors=errors,
+            bound=bound,
+            chance=tree.chance_json(),
+        )
 
     # -- trained best responses ------------------------------------------------------------------------------------
 
@@ -160,57 +191,53 @@ class Examiner:
                 "response would wait for them for ever. Train it in this process: best_response_workers: 0, or `marl exploit "
                 "--workers 0`."
             )
-        keys = describe(scenario)
-        names = {agent: f"frozen {agent}" for agent in self.setup.task.seat_names if self._owner(agent) != player}
-        mapping: dict[str, Any] = {_pattern(agent): CHALLENGER for agent in self.players[player]}
-        mapping |= {_pattern(agent): name for agent, name in names.items()}
-        policies: dict[str, Any] = {name: {"scripted": "random"} for name in names.values()}
-        keys |= {
-            "population": None,
-            "exploitability": {"interval": 0},
-            "load": {},
-            "input": None,
-            "output": None,
-            "output_format": "npz",  # json would ask for an output
-            "callbacks": None,  # they are about the run's own play
-            "loggers": [],
-            "goal": {},
-            "stop": {},
-            "evaluation": {"interval": 0},
-            "num_workers": self.config.best_response_workers,
-            "num_cpus_per_worker": 0,  # the run's own workers hold the CPUs, and rest meanwhile
-            "num_gpus_per_worker": 0,
-            "pool": "auto",
-            "collection": "auto",
-            "num_learners": 1,
-            "multiagent": {
-                "joint": scenario.multiagent.joint,
-                "groups": {
-                    name: members
-                    for name, members in scenario.multiagent.groups.items()
-                    if name == player or name in scenario.multiagent.joint
-                },
-                "policies": {**policies, CHALLENGER: {}},
-                "policy_mapping_fn": mapping,
-            },
-        }
+        keys = {**describe(scenario), **UNLIKE_THE_RUN}
+        keys["num_workers"] = self.config.best_response_workers
+        keys["multiagent"] = self._casting(player)
         if algo is not None and algo.lower() != scenario.preset.name:
             keys |= {"algo": {"name": algo}, "exploration_config": None}
         try:
             bare = resolve(compose(keys, "exploitability"))
         except UserError as error:
             raise ConfigError(f"exploitability: no best response of {player!r} can be trained: {error}") from error
-        specs = {name: bare.policies[name] for name in bare.policies}
-        for agent, name in names.items():
-            spec = self.setup.policies[self.seating[agent]]
-            # A mixture of one plays its strategy also while others explore.
-            alone = spec.population is None and spec.scripted is None
-            specs[name] = replace(spec, population=name) if alone else spec
-        rollout = replace(bare.rollout, policies=specs, seed=self.setup.scenario.seed, teams=self._teams())
+        specs = dict(bare.policies)
+        for agent in self._others(player):
+            specs[_frozen(agent)] = self._frozen_spec(agent)
+        rollout = replace(bare.rollout, policies=specs, seed=scenario.seed, teams=self._teams())
         return replace(bare, rollout=rollout)
 
+    def _casting(self, player: str) -> dict[str, Any]:
+        """The section ``multiagent`` in which the challenger plays ``player``, and frozen policies everybody else."""
+        mapping: dict[str, Any] = {_pattern(agent): CHALLENGER for agent in self.players[player]}
+        policies: dict[str, Any] = {}
+        for agent in self._others(player):
+            mapping[_pattern(agent)] = _frozen(agent)
+            policies[_frozen(agent)] = {
+                "scripted": "random"
+            }  # stands in for the run's policy, whose recipe comes later
+        policies[CHALLENGER] = {}
+        given = self.setup.scenario.multiagent
+        groups = {}
+        for name, members in given.groups.items():
+            # Teams of others would ask for learners that are not there.
+            if name == player or name in given.joint:
+                groups[name] = members
+        return {"joint": given.joint, "groups": groups, "policies": policies, "policy_mapping_fn": mapping}
+
+    def _frozen_spec(self, agent: AgentID) -> PolicySpec:
+        spec = self.setup.policies[self.seating[agent]]
+        if spec.population is not None or spec.scripted is not None:
+            return spec
+        # A mixture of one plays its strategy also while others explore.
+        return replace(spec, population=_frozen(agent))
+
+    def _others(self, player: str) -> list[AgentID]:
+        """The seats that somebody else plays."""
+        return [seat for seat in self.setup.task.seat_names if self._owner(seat) != player]
+
     def _owner(self, seat: AgentID) -> str:
-        return Seating(self.players, {p: p for p in self.players}).candidates(seat.split("[")[0])[0]
+        own_names = {player: player for player in self.players}
+        return Seating(self.players, own_names).candidates(_pattern(seat))[0]
 
     def _teams(self) -> tuple[int, ...]:
         names = list(self.players)
@@ -223,51 +250,71 @@ class Examiner:
         number: int,
         progress: Progress | None,
     ) -> Exploitability:
-        usual = {_pattern(a): self.seating[a] for a in self.setup.task.seat_names}
-        members = {n: Member(n, self.setup.policies[n], policies[n].get_weights()) for n in set(usual.values())}
-        jobs, trained, order = [], 0, list(self.players)
+        usual = {_pattern(seat): self.seating[seat] for seat in self.setup.task.seat_names}
+        members: dict[str, Member] = {}
+        for name in set(usual.values()):
+            members[name] = Member(name, self.setup.policies[name], policies[name].get_weights())
         rng = np.random.default_rng([self.setup.scenario.seed, 0x6578, number])
         seeds = tuple(rng.integers(0, 2**31 - 1, self.config.best_response_episodes).tolist())
-        for player in order:
+        jobs = [Job(tuple(usual.items()), seeds)]
+        trained = 0
+        for player in self.players:
             weights, steps = self._train(player, policies, progress, trained)
             trained += steps
-            spec = self.challenges[player].policies[CHALLENGER]
-            members[f"{CHALLENGER} {player}"] = Member(f"{CHALLENGER} {player}", spec, weights)
-            seats = [seat for seat in self.setup.task.seat_names if self._owner(seat) == player]
-            mine = {_pattern(seat): f"{CHALLENGER} {player}" for seat in seats}
-            jobs.append(Job(tuple({**usual, **mine}.items()), seeds))
-        earned = play_all(workers, members, [Job(tuple(usual.items()), seeds), *jobs], self.players)
-        parts, errors, total = {}, {}, np.zeros(len(seeds))
-        for place, player in enumerate(order):
-            more = earned[1 + place][:, place] - earned[0][:, place]
-            parts[player] = max(0.0, float(more.mean()))
+            name = f"{CHALLENGER} {player}"
+            members[name] = Member(name, self.challenges[player].policies[CHALLENGER], weights)
+            seating = dict(usual)
+            for seat in self.setup.task.seat_names:
+                if self._owner(seat) == player:
+                    seating[_pattern(seat)] = name
+            jobs.append(Job(tuple(seating.items()), seeds))
+        as_usual, *responses = play_all(workers, members, jobs, self.players)
+        parts = {}
+        errors = {}
+        total = np.zeros(len(seeds))
+        for place, player in enumerate(self.players):
+            more = responses[place][:, place] - as_usual[:, place]
+            parts[player] = max(0.0, float(more.mean()))  # what was trained too little loses; nobody has to use it
             errors[player] = float(more.std(ddof=1) / len(more) ** 0.5)
             total += more
-        error = float(
-            total.std(ddof=1) / len(total) ** 0.5
-        )  # gains of one seed share its episode without best responses
-        return Exploitability(sum(parts.values()), error, parts, errors, LOWER, trained, self.why_trained)
+        # Of the sum, not the sum of errors: gains of one seed share its episode without best responses.
+        error = float(total.std(ddof=1) / len(total) ** 0.5)
+        return Exploitability(
+            nash_conv=sum(parts.values()),
+            stderr=error,
+            gains=parts,
+            errors=errors,
+            bound=LOWER,
+            timesteps=trained,
+            why=self.why_trained,
+        )
 
     def _train(
         self, player: str, policies: Mapping[PolicyID, Policy], progress: Progress | None, before: int
     ) -> tuple[dict[str, Any], int]:
         """Weights of a best response to the others as they are now, and the env steps that it took."""
-        from marl.training.trainer import Trainer
+        from marl.training.trainer import Trainer  # which itself measures
 
         setup = self.challenges[player]
         frozen = {}
-        for agent in self.setup.task.seat_names:
-            if self._owner(agent) != player:
-                policy = policies[self.seating[agent]]
-                alone = not isinstance(policy, Mixture) and setup.policies[f"frozen {agent}"].population is not None
-                frozen[f"frozen {agent}"] = weights_as_mixture(policy) if alone else policy.get_weights()
+        for agent in self._others(player):
+            policy, name = policies[self.seating[agent]], _frozen(agent)
+            frozen[name] = policy.get_weights()
+            if setup.policies[name].population is not None and not isinstance(policy, Mixture):
+                frozen[name] = weights_as_mixture(policy)
+        needed = self.config.best_response_timesteps
         with Trainer(setup=setup) as trainer:
             trainer.set_weights(frozen)
-            while trainer.timesteps_total < self.config.best_response_timesteps:
+            while trainer.timesteps_total < needed:
                 trainer.train()
                 if progress is not None:
-                    progress(before + trainer.timesteps_total, self.config.best_response_timesteps * len(self.players))
+                    progress(before + trainer.timesteps_total, needed * len(self.players))
             return trainer.get_policy(CHALLENGER).get_weights(), trainer.timesteps_total
+
+
+def _frozen(agent: AgentID) -> PolicyID:
+    """The policy of an agent that stays as it is while a best response is trained."""
+    return f"frozen {agent}"
 
 
 def _pattern(agent: AgentID) -> AgentID:
@@ -277,7 +324,7 @@ def _pattern(agent: AgentID) -> AgentID:
 
 def _seating(setup: Setup) -> dict[AgentID, PolicyID]:
     """Who plays whom: the answers of a population, else the mapping of the run."""
-    mapper: Mapper = setup.stage.answers() if setup.stage is not None else setup.rollout.mapper
+    mapper = setup.proposed_mapper
     found = {}
     for seat in setup.task.seat_names:
         agent = _pattern(seat).replace("*", "0")

@@ -53,7 +53,9 @@ def begin_result(trainer: Trainer, steps: int, agent_steps: int, episodes: int) 
 
 def to_keep(result: Result) -> Result:
     """What a checkpoint holds of the last result: no clocks, and nothing that is large or stands elsewhere."""
-    kept = {name: value for name, value in without_wall_clock(result).items() if name not in NOT_KEPT}
+    kept = without_wall_clock(result)  # a resumed run has to equal one that never stopped, to the last byte
+    for name in NOT_KEPT:
+        kept.pop(name, None)
     plain: Result = to_plain(kept)
     return plain
 

@@ -25,12 +25,11 @@ from marl.algos.config import ReplayConfig
 from marl.algos.nfsp.config import NfspConfig
 from marl.algos.plan import Role
 from marl.data.task import PolicyID, Task
-from marl.envs.batched import BatchedEnv
-from marl.envs.registry import resolve_env
 from marl.errors import ResourceError
 from marl.memory import free_memory, in_words
 from marl.policies.size import parameter_count
 from marl.rollout.rollout_buffer import RolloutBuffer
+from marl.scenario.env import is_native
 from marl.scenario.resolve import Setup
 
 COPY = 2_000  # bytes
@@ -56,9 +55,12 @@ def check_memory(setup: Setup) -> None:
     if total <= free:
         return
     largest = sorted(needs, key=lambda need: -need.size)
-    parts = "; ".join(f"{in_words(need.size)} for {need.what}" for need in largest[:3] if need.size > total / 100)
+    parts = []
+    for need in largest[:3]:
+        if need.size > total / 100:  # less explains nothing
+            parts.append(f"{in_words(need.size)} for {need.what}")
     raise ResourceError(
-        f"this run would take {in_words(total)} of memory or more, and {in_words(free)} are free: {parts}. Lower "
+        f"this run would take {in_words(total)} of memory or more, and {in_words(free)} are free: {'; '.join(parts)}. Lower "
         f"{' or '.join(largest[0].keys)}."
     )
 
@@ -67,17 +69,17 @@ def needs_of(setup: Setup) -> list[Need]:
     """All parts whose size is known before they are made."""
     scenario, config = setup.scenario, setup.rollout.config
     workers = max(1, config.num_workers)
-    copies, row = workers * config.num_envs_per_worker, row_bytes(setup)
+    copies = workers * config.num_envs_per_worker
+    env = setup.rollout.env_recipe
+    # A natively batched env keeps all copies in arrays; otherwise every one is an object of its own.
+    each = 0 if is_native(env.env) and not env.wrappers else COPY
     needs = [
-        Need(
-            COPY * copies if _steps_one_by_one(setup) else 0,
-            f"{copies:,} copies of the env",
-            ("num_envs_per_worker", "num_workers"),
-        ),
-        _rounds(setup, copies, row),
+        Need(each * copies, f"{copies:,} copies of the env", ("num_envs_per_worker", "num_workers")),
+        _rounds(setup, copies, row_bytes(setup)),
         Need(EPISODE * scenario.evaluation.episodes, "the episodes of an evaluation", ("evaluation.episodes",)),
-        *(_networks(setup, name) for name in setup.policies),
     ]
+    for name in setup.policies:
+        needs.append(_networks(setup, name))
     for name, role in setup.roles.items():
         needs += _memories(setup, name, role)
     if config.on_ray and config.address is None:
@@ -85,30 +87,24 @@ def needs_of(setup: Setup) -> list[Need]:
     return needs
 
 
-def _steps_one_by_one(setup: Setup) -> bool:
-    """Whether every copy is an object of its own; a natively batched env keeps all of them in arrays."""
-    env = setup.rollout.env_recipe
-    creator = resolve_env(env.env)
-    return bool(env.wrappers) or not (isinstance(creator, type) and issubclass(creator, BatchedEnv))
-
-
 def _rounds(setup: Setup, copies: int, row: int) -> Need:
     config = setup.rollout.config
     batches = [role.config.train_batch_size for role in setup.roles.values() if role.preset.family.on_policy]
     steps, gathered = setup.fragment * copies, max(batches, default=0)
-    length = "train_batch_size" if batches and config.rollout_fragment_length == "auto" else "rollout_fragment_length"
+    what = f"rounds of {setup.fragment:,} steps in {copies:,} copies"
+    if gathered > steps:
+        what += f", gathered to batches of {gathered:,}"
+        return Need((2 * steps + gathered) * row, what, ("train_batch_size",))
+    length = "rollout_fragment_length"
+    if batches and config.rollout_fragment_length == "auto":
+        length = "train_batch_size"  # from which the length follows
     factors = {
         length: setup.fragment,
         "num_envs_per_worker": config.num_envs_per_worker,
         "num_workers": config.num_workers,
     }
-    keys = tuple(sorted(factors, key=lambda key: -factors[key])[:2])
-    if gathered > steps:
-        keys = ("train_batch_size",)
-    what = f"rounds of {setup.fragment:,} steps in {copies:,} copies"
-    if gathered > steps:
-        what += f", gathered to batches of {gathered:,}"
-    return Need((2 * steps + (gathered if gathered > steps else 0)) * row, what, keys)
+    largest_first = sorted(factors, key=lambda key: -factors[key])
+    return Need(2 * steps * row, what, tuple(largest_first[:2]))
 
 
 def _networks(setup: Setup, name: PolicyID) -> Need:
@@ -156,12 +152,15 @@ def row_bytes(setup: Setup, seats: frozenset[int] | None = None, with_state: boo
     """Of one step of one copy in a grid, as the grid makes it; of some seats their share, without what they remember."""
     task: Task = setup.task
     columns = RolloutBuffer(task, list(setup.policies), 1, False, _carries(setup))._allocate(1)
-    state = columns["state"].nbytes + columns["new_state"].nbytes
-    carried = sum(array.nbytes for array in columns["carry"])
-    arrays = [part for column in columns.values() for part in (column if isinstance(column, list) else [column])]
-    total = sum(array.nbytes for array in arrays)
+    total = 0
+    for column in columns.values():
+        # Observations, actions and what policies remember have an array per kind of agents.
+        arrays = column if isinstance(column, list) else [column]
+        total += sum(array.nbytes for array in arrays)
     if seats is None:
         return int(total)
+    state = columns["state"].nbytes + columns["new_state"].nbytes
+    carried = sum(array.nbytes for array in columns["carry"])
     return int(state * with_state + (total - state - carried) * len(seats) / task.num_seats)
 
 
@@ -169,6 +168,9 @@ def _carries(setup: Setup) -> list[int]:
     """Numbers that the agents of each kind remember."""
     sizes = [0] * len(setup.task.kinds)
     for spec in setup.policies.values():
-        cells = spec.model.lstm_cell_size * (2 if spec.model.use_lstm else 1) if spec.model.recurrent else 0
-        sizes[spec.kind] = max(sizes[spec.kind], cells)
+        model = spec.model
+        if not model.recurrent:
+            continue
+        vectors = 2 if model.use_lstm else 1  # an LSTM has its cell beside the hidden state, a GRU has not
+        sizes[spec.kind] = max(sizes[spec.kind], vectors * model.lstm_cell_size)
     return sizes

@@ -41,7 +41,8 @@ class PolicyAccess:
         return find_policy(self.policies, policy_id)
 
     def get_weights(self, policies: Sequence[PolicyID] | None = None) -> dict[PolicyID, dict[str, Array]]:
-        return weights_of({name: self.get_policy(name) for name in policies or self.policies})
+        chosen = {name: self.get_policy(name) for name in policies or self.policies}
+        return weights_of(chosen)
 
     def set_weights(self, weights: Mapping[PolicyID, dict[str, Array]]) -> None:
         """Change policies and bring them to the workers."""
@@ -91,10 +92,11 @@ class PolicyAccess:
 
         ``policy_mapping_fn`` says who decides, unless ``policy_id`` does; where it draws, the same ``episode`` keeps the draw.
         """
-        setup = self.setup
-        mapper = setup.rollout.mapper if setup.stage is None else setup.stage.answers()
-        names = dict.fromkeys(obs, policy_id) if policy_id else policies_of(obs, mapper, list(self.policies), episode)
-        actors = {agent: self._actor(str(name)) for agent, name in names.items()}
+        if policy_id:
+            names = dict.fromkeys(obs, policy_id)
+        else:
+            names = policies_of(obs, self.setup.proposed_mapper, list(self.policies), episode)
+        actors = {agent: self._actor(name) for agent, name in names.items()}
         return ask_all(actors, obs, explore, state, prev_action, prev_reward, info, full_fetch)
 
     def _actor(self, policy_id: PolicyID) -> Actor:
@@ -108,12 +110,12 @@ class PolicyAccess:
         """Take weights from ``export_model`` (all that are there and here, or these); gives the policies that changed."""
         weights = read_weights_for(self.policies, Path(path), policies)
         self.set_weights(weights)
-        self.learning.align()
+        self.learning.align()  # learners on other processes have the weights as they were
         return list(weights)
 
     def value_function(self, policy_id: PolicyID, batch: MultiAgentBatch) -> Array:
         """The critic's values of the policy's decisions in a batch, in the order of ``batch.for_policy(policy_id)``."""
-        learner = next((one for one in self.learning.members if policy_id in one.policies), None)
-        if learner is None:
-            raise ConfigError(f"policy {policy_id!r} does not learn, so it has no critic.")
-        return learner.value_function(policy_id, batch)
+        for learner in self.learning.members:
+            if policy_id in learner.policies:
+                return learner.value_function(policy_id, batch)
+        raise ConfigError(f"policy {policy_id!r} does not learn, so it has no critic.")

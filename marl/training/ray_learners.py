@@ -119,10 +119,10 @@ class RayLearners(Learners):
 
     def _push_if_changed(self) -> None:
         """Whoever changed the policies since the last round (a user, ``load``, annealing anew): the others follow."""
-
-        if digest(self.policies) != self.known:
-            weights = put(weights_of(self.policies))
-            self._answers([actor.set_weights.remote(weights) for actor in self.actors])
+        if digest(self.policies) == self.known:
+            return
+        weights = put(weights_of(self.policies))
+        self._answers([actor.set_weights.remote(weights) for actor in self.actors])
 
     def _answers(self, references: Sequence[Any], timeout: float | None = None) -> list[Any]:
         """Answers of all actors; the first error that is not merely another one's absence is raised."""
@@ -143,11 +143,13 @@ class RayLearners(Learners):
         return answers
 
     def _check_drift(self, digests: Sequence[Digest]) -> None:
+        """Members that apply the same gradients stay equal but for rounding, unless something draws by itself."""
         for rank, other in enumerate(digests, start=1):
             for name, (mine, scale) in self.known.items():
-                if abs(other[name][0] - mine) > DRIFT * scale:
+                theirs, _ = other[name]
+                if abs(theirs - mine) > DRIFT * scale:
                     raise TrainingError(
-                        f"learner {rank} has other weights of policy {name!r} than learner 0 (sums {other[name][0]:.9g} and "
+                        f"learner {rank} has other weights of policy {name!r} than learner 0 (sums {theirs:.9g} and "
                         f"{mine:.9g}). A custom model or loss that draws random numbers by itself does this; use "
                         "num_learners: 1 with it."
                     )
@@ -167,9 +169,20 @@ class Syllabus:
 
 def syllabus(setup: Setup, policies: Mapping[PolicyID, Policy]) -> Syllabus:
     """What the learners of this process were built from."""
-    names = {str(role.config.custom_loss) for role in setup.roles.values()}
-    losses = {name: LOSSES.find(name) for name in sorted(names) if name in LOSSES.classes}
-    return Syllabus(setup.rollout, setup.plans, setup.roles, losses, setup.scenario.seed, weights_of(policies))
+    losses = {}
+    for role in setup.roles.values():
+        name = str(role.config.custom_loss)
+        # A module:Class is found by its name there as well; what was registered is known to this process alone.
+        if name in LOSSES.classes:
+            losses[name] = LOSSES.find(name)
+    return Syllabus(
+        rollout=setup.rollout,
+        plans=setup.plans,
+        roles=setup.roles,
+        losses=losses,
+        seed=setup.scenario.seed,
+        weights=weights_of(policies),
+    )
 
 
 class Helper:
@@ -229,8 +242,10 @@ def digest(policies: Mapping[PolicyID, Policy]) -> Digest:
     scale, the same sum over absolute weights."""
     found = {}
     for name, policy in policies.items():
-        parts = [tensor.reshape(-1).double() for tensor in policy.state_dict().values()]
-        flat = torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
+        parts = [torch.zeros(0, dtype=torch.float64)]  # scripted policies have no weights
+        for tensor in policy.state_dict().values():
+            parts.append(tensor.reshape(-1).double())
+        flat = torch.cat(parts)
         factors = torch.linspace(1.0, 2.0, len(flat), dtype=torch.float64)
         found[name] = (float(flat @ factors), float(flat.abs() @ factors))
     return found
@@ -255,15 +270,19 @@ def _start_ray(setup: Setup, helpers: int) -> bool:
     import ray
 
     config = setup.rollout.config
-    workers = config.num_workers * config.num_cpus_per_worker if config.on_ray else 0.0
-    ours = start_ray(config if config.on_ray else config.model_copy(update={"num_workers": 0}), helpers)
+    worker_cpus = 0.0
+    if config.on_ray:
+        worker_cpus = config.num_workers * config.num_cpus_per_worker
+    else:
+        config = config.model_copy(update={"num_workers": 0})  # workers of this process need nothing of Ray
+    ours = start_ray(config, helpers)
     there = ray.cluster_resources().get("CPU", 0)
-    if workers + helpers > there:
+    if worker_cpus + helpers > there:
         if ours:
             stop_ray()
         raise ResourceError(
             f"the run can never start: num_learners: {helpers + 1} takes {helpers} CPU beside this process and the workers "
-            f"take {workers:g}, but Ray has {there:g}. Ask for less, or join a larger cluster by `address`."
+            f"take {worker_cpus:g}, but Ray has {there:g}. Ask for less, or join a larger cluster by `address`."
         )
     return ours
 
@@ -284,7 +303,9 @@ def _address(node: str) -> str:
 
 def _original(error: Any, rank: int) -> Exception:
     """The error as the actor raised it; a user's mistake keeps its own text."""
-    cause = error.cause if isinstance(getattr(error, "cause", None), Exception) else error
+    cause = getattr(error, "cause", None)
+    if not isinstance(cause, Exception):
+        cause = error
     if isinstance(cause, UserError):
         return cause
     return TrainingError(f"learner {rank} failed: {type(cause).__name__}: {cause}")

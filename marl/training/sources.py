@@ -12,6 +12,7 @@ from marl.offline.json_traces import text_files
 from marl.offline.recording import RecordedPlay, Recorder
 from marl.offline.source import RecordedEpisodes, check_learners
 from marl.rollout.pool import Collected, WorkerPool
+from marl.scenario.config import Scenario
 from marl.scenario.env import env_name
 from marl.scenario.resolve import Setup
 from marl.training.es_source import EvolutionSource, evolves, evolving
@@ -46,29 +47,42 @@ def choose_source(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]
 
 def _chosen(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]) -> Source:
     scenario, evolution = setup.scenario, evolves(setup)
-    for key, value in (("input", scenario.input), ("output", scenario.output)):
-        if value is not None and (evolution or (scenario.input and scenario.output)):
-            why = (
-                "es plays populations of its own"
-                if evolution
-                else "input and output exclude each other: nothing is played"
-            )
-            raise ConfigError(f"{key}: {value} cannot be used here, because {why}. Drop {key}.")
-    refuse_idle(workers.local_worker().hooks, evolution, scenario.input)
+    if evolution:
+        _refuse_files(scenario, "es plays populations of its own")
+    if scenario.input and scenario.output:
+        _refuse_files(scenario, "input and output exclude each other: nothing is played")
+    refuse_idle(workers.local_worker().hooks, evolution, scenario.input)  # known only now that workers have made them
     if evolution:
         return EvolutionSource(workers, evolving(learners), scenario.seed)
     if scenario.input is not None:
         check_learners(setup, learners)
         return RecordedEpisodes(setup, scenario.input)
     if scenario.output is not None:
-        names, normalized = list(setup.policies), scenario.normalize_actions
-        directory = Path(scenario.output).expanduser()
-        files = text_files(directory, setup) if scenario.output_format == "json" else None
-        recorder = Recorder(directory, setup.task, env_name(scenario.env), names, normalized, files=files)
-        return RecordedPlay(workers, recorder)
+        return RecordedPlay(workers, _recorder(setup, Path(scenario.output).expanduser()))
     if scenario.output_format != "npz":
         raise ConfigError("output_format: json says how output is written, but there is no output. Add output: DIR.")
     return workers
+
+
+def _refuse_files(scenario: Scenario, why: str) -> None:
+    for key, value in (("input", scenario.input), ("output", scenario.output)):
+        if value is not None:
+            raise ConfigError(f"{key}: {value} cannot be used here, because {why}. Drop {key}.")
+
+
+def _recorder(setup: Setup, directory: Path) -> Recorder:
+    scenario = setup.scenario
+    files = None
+    if scenario.output_format == "json":
+        files = text_files(directory, setup)
+    return Recorder(
+        directory=directory,
+        task=setup.task,
+        env=env_name(scenario.env),
+        policies=list(setup.policies),
+        normalized=scenario.normalize_actions,
+        files=files,
+    )
 
 
 def source_state(source: Source, workers: WorkerPool) -> dict[str, Any]:

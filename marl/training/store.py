@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -29,6 +29,7 @@ from marl.runs.resume_check import check_same
 from marl.runs.saved import SavedRun, check_given_again
 from marl.runs.weights import set_weights
 from marl.scenario.describe import can_be_replayed, describe
+from marl.scenario.env import env_name
 from marl.storage import make_folder
 from marl.training.sources import load_source_state, source_state
 from marl.trust import words_of
@@ -124,7 +125,7 @@ class Store:
     def create(self, local_dir: Path, index: int = 0, params: Mapping[str, object] | None = None) -> Path:
         """Make and open a new run directory under ``local_dir``."""
         trainer, scenario = self.trainer, self.trainer.scenario
-        env = scenario.env if isinstance(scenario.env, str) else getattr(scenario.env, "__name__", "env")
+        env = env_name(scenario.env)
         name = run_name(
             scenario.preset.name,
             env,
@@ -210,7 +211,7 @@ class Store:
         self.check_own()
         folder = self.directory / "checkpoints"
         target = folder / checkpoint_name(self.trainer.iteration)
-        if equal is not None:
+        if equal is not None:  # the best was written in this iteration: a copy is cheaper than another checkpoint
             copy_checkpoint(equal, target)
         else:
             write_checkpoint(target, self._parts())
@@ -220,18 +221,19 @@ class Store:
 
     def _parts(self) -> dict[str, Any]:
         trainer = self.trainer
-        build: dict[str, Callable[[], Any]] = {
-            "run": lambda: {"version": VERSION, "scenario": describe(trainer.scenario), **trainer.state_dict()},
-            "policies": trainer.get_weights,
-            "learners": lambda: [learner.state_dict() for learner in trainer.learners],
-            "workers": trainer.workers.state_dict,
-            "replay": lambda: [learner.replay_state() for learner in trainer.learners],
+        parts: dict[str, Any] = {
+            "run": {"version": VERSION, "scenario": describe(trainer.scenario), **trainer.state_dict()},
+            "policies": trainer.get_weights(),
+            "learners": [learner.state_dict() for learner in trainer.learners],
+            "workers": trainer.workers.state_dict(),
+            "replay": [learner.replay_state() for learner in trainer.learners],
         }
-        parts = {name: make() for name, make in build.items()}
         if trainer.population is not None:
             parts["population"] = trainer.population.state_dict()
         source = source_state(trainer.source, trainer.workers)
-        return {**parts, "source": source} if source else parts
+        if source:
+            parts["source"] = source
+        return parts
 
     def restore(self, path: Path) -> None:
         """Load everything; the trainer must have been built from the same scenario."""

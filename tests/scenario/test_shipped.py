@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from marl.errors import ConfigError
-from marl.scenario.load import load_scenario, read_yaml
-from marl.scenario.shipped import shipped_scenarios
+from marl.scenario.load import load_scenario, read_yaml, shipped_scenarios
 
 ROOT = Path(__file__).parents[2]
 

@@ -83,6 +83,7 @@ class _Balance:
         self.incidence = game.incidence
         self.flows = np.zeros(len(self.incidence))
         empty = self._path_costs(np.zeros(len(game.edges)))
+        # Everybody on the path that is fastest while the roads are empty.
         for where, demand in zip(game.path_slices, game.demands, strict=True):
             self.flows[where.start + int(empty[where].argmin())] = demand
 
@@ -106,10 +107,12 @@ class _Balance:
     def _relative_gap(self) -> float:
         costs = self._path_costs(self.game.loads(self.flows))
         spent = float(self.flows @ costs)
-        least = sum(
-            demand * costs[where].min() for where, demand in zip(self.game.path_slices, self.game.demands, strict=True)
-        )
-        return max(0.0, float(spent - least) / spent) if spent > 0 else 0.0
+        if not spent > 0:
+            return 0.0
+        least = 0.0
+        for where, demand in zip(self.game.path_slices, self.game.demands, strict=True):
+            least += demand * costs[where].min()
+        return max(0.0, float(spent - least) / spent)
 
     def _relieve(self, path: int, where: slice) -> None:
         """Moves flow from a path to the cheapest one of the trip until both cost the same, or the path is empty."""

@@ -54,7 +54,8 @@ def graphical_nash_conv(game: GraphicalGame, profile: Sequence[ArrayLike]) -> fl
     """Distance from equilibrium of one distribution per node."""
     mixed = _mixed(game, profile)
     earned = _deviations(game, mixed)
-    return float((earned.max(axis=1) - (mixed * np.where(mixed > 0, earned, 0.0)).sum(axis=1)).sum())
+    played = np.where(mixed > 0, earned, 0.0)  # 0 times minus infinity, behind the last action, would be NaN
+    return float((earned.max(axis=1) - (mixed * played).sum(axis=1)).sum())
 
 
 def graphical_best_responses(

@@ -61,12 +61,12 @@ class AlphaRank:
 
     def top_profiles(self, count: int = 10) -> list[tuple[tuple[str, ...], float]]:
         """The profiles that evolution visits most, with their mass."""
-        best = np.argsort(-self.mass, axis=None, kind="stable")[:count]
-        places = zip(*np.unravel_index(best, self.mass.shape), strict=True)
-        return [
-            (tuple(names[i] for names, i in zip(self.profiles, place, strict=True)), float(self.mass[place]))
-            for place in places
-        ]
+        found = []
+        for place in np.argsort(-self.mass, axis=None, kind="stable")[:count]:
+            profile = np.unravel_index(place, self.mass.shape)
+            names = tuple(own[i] for own, i in zip(self.profiles, profile, strict=True))
+            found.append((names, float(self.mass[profile])))
+        return found
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -87,27 +87,51 @@ def alpha_rank(
 ) -> AlphaRank:
     """The stationary distribution of the evolutionary chain. It exists and is found for every ``alpha >= 0``."""
     _refuse_mistakes(payoffs, alpha, population_size, epsilon)
-    if not local_selection and (math.isinf(alpha) or not one_population(payoffs)):
-        raise ConfigError(
-            "alpha-Rank: local_selection=False is for one population and a finite alpha; got "
-            f"{'alpha = inf' if math.isinf(alpha) else 'one population per player'}. Leave it out, or give a finite alpha."
-        )
+    if not local_selection:
+        _refuse_global(payoffs, alpha)
     names = labels(payoffs)
-    single = one_population(payoffs)
-    steepest = STEEPEST / (population_size * _payoff_range(payoffs.mean))
-    chain = _Chain(min(alpha, steepest) if math.isfinite(alpha) else alpha, population_size, epsilon)
-    if single:
-        table = face_off(payoffs)[0]
-        chain = replace(chain, rounding=_rounding(table))
-        log_rates = chain.log_rates(table - table.T) if local_selection else chain.global_rates(table)
-        shape, hops = table.shape[:1], 1
+    finite = alpha
+    if math.isfinite(alpha):
+        # Beyond this the chain is as good as deterministic, and its logarithms would overflow.
+        finite = min(alpha, STEEPEST / (population_size * _payoff_range(payoffs.mean)))
+    chain = _Chain(finite, population_size, epsilon)
+    if one_population(payoffs):
+        mass = _single_population(payoffs, chain, local_selection)
+        profiles = payoffs.names[:1]
     else:
+        # A player at a time changes, so a profile is as many steps away as there are players.
         log_rates = _profile_rates(payoffs.mean, chain)
-        shape, hops = payoffs.mean.shape[1:], len(payoffs.players)
-    mass = stationary(log_rates, hops).reshape(shape)
-    scores = [mass.sum(axis=tuple(j for j in range(mass.ndim) if j != i)) for i in range(mass.ndim)]
-    profiles = payoffs.names[:1] if single else payoffs.names
+        mass = stationary(log_rates, len(payoffs.players)).reshape(payoffs.mean.shape[1:])
+        profiles = payoffs.names
+    scores = []
+    for player in range(mass.ndim):
+        others = tuple(axis for axis in range(mass.ndim) if axis != player)
+        scores.append(mass.sum(axis=others))
     return AlphaRank(names, np.concatenate(scores), populations(payoffs), mass, profiles, alpha, population_size)
+
+
+def _single_population(payoffs: PayoffTensor, chain: _Chain, local_selection: bool) -> Payoffs:
+    """The mass of every strategy, where all compete with each other."""
+    table, _ = face_off(payoffs)
+    chain = replace(chain, rounding=_rounding(table))
+    if local_selection:
+        log_rates = chain.log_rates(table - table.T)
+    else:
+        log_rates = chain.global_rates(table)
+    return stationary(log_rates, 1).reshape(table.shape[:1])
+
+
+def _refuse_global(payoffs: PayoffTensor, alpha: float) -> None:
+    if math.isinf(alpha):
+        got = "alpha = inf"
+    elif not one_population(payoffs):
+        got = "one population per player"
+    else:
+        return
+    raise ConfigError(
+        "alpha-Rank: local_selection=False is for one population and a finite alpha; got "
+        f"{got}. Leave it out, or give a finite alpha."
+    )
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,7 @@ def elo(
     expected = expit(ratings[matches.first] - ratings[matches.second])
     gap = matches.share - expected
     misfit = math.sqrt(float(np.average(gap**2, weights=matches.weight))) if len(gap) else 0.0
+    # The covariance takes weights for matches, and an exact payoff comes from none.
     exact = not payoffs.count.any()
     stderr = np.zeros(len(names)) if exact else POINTS * _spread(covariance)
     warning = _warning(payoffs, matches, len(names), significance)
@@ -113,28 +114,28 @@ def elo_from_results(wins: ArrayLike, draws: ArrayLike, names: Sequence[str], pr
 def payoffs_from_results(wins: ArrayLike, draws: ArrayLike, names: Sequence[str]) -> PayoffTensor:
     """Win shares with their standard errors, one population; a draw is half a win."""
     won, drawn = numbers(wins, "results: wins"), numbers(draws, "results: draws")
-    size = (len(names), len(names))
-    if (
-        won.shape != size
-        or drawn.shape != size
-        or not np.array_equal(drawn, drawn.T)
-        or not size[0]
-        or not (np.isfinite(won + drawn).all() and min(won.min(), drawn.min()) >= 0)
-    ):
-        raise ConfigError(
-            f"results of {len(names)} strategies: wins {won.shape} and draws {drawn.shape}; expected two tables of counts, 0 "
-            f"or more, of shape {size}, the draws the same on both sides of the diagonal."
-        )
+    _check_counts(won, drawn, len(names))
     matches = won + won.T + drawn
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # who has not met has NaN
         share = (won + drawn / 2) / matches
         square = (won + drawn / 4) / matches
         stderr = np.sqrt(np.maximum(square - share**2, 0.0) / np.maximum(matches - 1, 1))
-    np.fill_diagonal(share, 0.5)
+    np.fill_diagonal(share, 0.5)  # nobody meets itself, and would draw
     np.fill_diagonal(stderr, 0.0)
     same = (tuple(names), tuple(names))
     mean, error = np.stack([share, share.T]), np.stack([stderr, stderr.T])
     return PayoffTensor(mean, error, matches.astype(np.int64), same, ("player_0", "player_1"), symmetric=True)
+
+
+def _check_counts(won: Payoffs, drawn: Payoffs, strategies: int) -> None:
+    size = (strategies, strategies)
+    fits = strategies > 0 and won.shape == size and drawn.shape == size and np.array_equal(drawn, drawn.T)
+    counts = np.concatenate([won.reshape(-1), drawn.reshape(-1)])
+    if not fits or not np.isfinite(counts).all() or counts.min() < 0:
+        raise ConfigError(
+            f"results of {strategies} strategies: wins {won.shape} and draws {drawn.shape}; expected two tables of counts, 0 "
+            f"or more, of shape {size}, the draws the same on both sides of the diagonal."
+        )
 
 
 def _matches(payoffs: PayoffTensor, bounds: tuple[float, float] | None) -> _Matches:
@@ -222,6 +223,7 @@ def _slopes(ratings: Payoffs, matches: _Matches, prior: float) -> tuple[Payoffs,
     hessian = np.diag(prior * own * (1 - own))
     a, b = matches.first, matches.second
     for row, column, sign in ((a, a, 1), (b, b, 1), (a, b, -1), (b, a, -1)):
+        # Not `+=`, which counts a pair that stands there twice only once.
         np.add.at(hessian, (row, column), sign * curve)
     return gradient, hessian
 

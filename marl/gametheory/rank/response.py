@@ -95,7 +95,9 @@ class Responses:
 
 
 def node_name(node: Node) -> str:
-    return f"({', '.join(map(str, node))})" if isinstance(node, tuple) else str(node)
+    if not isinstance(node, tuple):
+        return str(node)
+    return f"({', '.join(map(str, node))})"
 
 
 def responses(payoffs: PayoffTensor, significance: float = SIGNIFICANCE) -> Responses:
@@ -108,7 +110,7 @@ def response_graph(payoffs: PayoffTensor, significance: float = SIGNIFICANCE) ->
     """Edges from each node to the better replies. Pairings that nobody has played have no edges."""
     if not significance >= 0:
         raise ConfigError(f"response graph: significance is {significance}; expected 0 or more standard errors.")
-    labels(payoffs)
+    labels(payoffs)  # refuses names that stand for two strategies: nodes would fall together
     graph = nx.DiGraph()
     if one_population(payoffs):
         graph.add_nodes_from(payoffs.names[0])
@@ -214,11 +216,15 @@ def _shortest_through(graph: nx.DiGraph, node: Node) -> tuple[Node, ...]:
     def smallest_margin(path: list[Node]) -> float:
         return min(float(back.edges[a, b]["weight"]) for a, b in pairwise([node, *path]))
 
+    # There may be exponentially many paths of one length, and any of them is a right answer.
     clearest = max(islice(paths(), MOST_PATHS), key=smallest_margin)
     return (node, *clearest[:-1])
 
 
 def _spelled_out(graph: nx.DiGraph, nodes: tuple[Node, ...], in_sink: bool) -> Cycle:
-    edges = [graph.edges[loser, winner] for winner, loser in pairwise((*nodes, nodes[0]))]
-    margins = tuple(edge["weight"] for edge in edges)
-    return Cycle(nodes, margins, tuple(edge["stderr"] for edge in edges), in_sink)
+    margins, stderrs = [], []
+    for winner, loser in pairwise((*nodes, nodes[0])):
+        edge = graph.edges[loser, winner]
+        margins.append(edge["weight"])
+        stderrs.append(edge["stderr"])
+    return Cycle(nodes, tuple(margins), tuple(stderrs), in_sink)

@@ -43,14 +43,17 @@ def labels(payoffs: PayoffTensor) -> tuple[str, ...]:
     _refuse_twins(payoffs)
     if one_population(payoffs):
         return payoffs.names[0]
-    return tuple(
-        f"{player}: {name}" for player, names in zip(payoffs.players, payoffs.names, strict=True) for name in names
-    )
+    found: list[str] = []
+    for player, names in zip(payoffs.players, payoffs.names, strict=True):
+        found += [f"{player}: {name}" for name in names]
+    return tuple(found)
 
 
 def populations(payoffs: PayoffTensor) -> NDArray[np.int64]:
     """The population of each label."""
-    counts = [len(payoffs.names[0])] if one_population(payoffs) else [len(names) for names in payoffs.names]
+    counts = [len(names) for names in payoffs.names]
+    if one_population(payoffs):
+        counts = counts[:1]  # both players draw from it
     return np.repeat(np.arange(len(counts)), counts)
 
 
@@ -66,9 +69,10 @@ def face_off(payoffs: PayoffTensor) -> tuple[Payoffs, Payoffs]:
 def refuse_incomplete(payoffs: PayoffTensor, method: str) -> None:
     missing = np.argwhere(np.isnan(payoffs.mean).any(axis=0))
     if len(missing):
-        first = " against ".join(names[i] for names, i in zip(payoffs.names, missing[0], strict=True))
+        first = [names[i] for names, i in zip(payoffs.names, missing[0], strict=True)]
         raise ConfigError(
-            f"{method}: {len(missing)} of {payoffs.count.size} pairings have no payoff yet, the first is {first}; expected a "
+            f"{method}: {len(missing)} of {payoffs.count.size} pairings have no payoff yet, the first is "
+            f"{' against '.join(first)}; expected a "
             "payoff for every pairing. Finish the cross-play first, or rank by Elo, which copes with gaps."
         )
 
@@ -83,7 +87,8 @@ def refuse_more_than_two(payoffs: PayoffTensor, method: str) -> None:
 
 def table_rows(names: Iterable[str], scores: Payoffs, low: Payoffs, high: Payoffs) -> list[Row]:
     """Rows, the best first; equal scores keep their order."""
-    rows = [Row(name, float(s), float(lo), float(hi)) for name, s, lo, hi in zip(names, scores, low, high, strict=True)]
+    cells = zip(names, scores.tolist(), low.tolist(), high.tolist(), strict=True)
+    rows = [Row(*row) for row in cells]
     return sorted(rows, key=lambda row: -row.score)
 
 

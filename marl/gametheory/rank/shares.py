@@ -57,19 +57,24 @@ def response_shares(
     rng = np.random.default_rng(seed)
     count = 1 if payoffs.is_exact else draws
     ends, edges = sinks(graph), list(graph.edges)
-    arrows = [[(loser, winner) for winner, loser in pairwise((*c.nodes, c.nodes[0]))] for c in found]
-    seen = np.zeros(len(edges)), np.zeros(len(ends)), np.zeros(len(found))
+    arrows = [_arrows(cycle) for cycle in found]
+    edges_seen, sinks_seen, cycles_seen = np.zeros(len(edges)), np.zeros(len(ends)), np.zeros(len(found))
     for _ in range(count):
         drawn = response_graph(replace(payoffs.redrawn(rng), stderr=payoffs.stderr), significance)
-        again = set(sinks(drawn))
-        seen[0][:] += [drawn.has_edge(*edge) for edge in edges]
-        seen[1][:] += [sink in again for sink in ends]
-        seen[2][:] += [all(drawn.has_edge(*edge) for edge in cycle) for cycle in arrows]
-    shares = [(part / count).tolist() for part in seen]
+        drawn_edges, drawn_sinks = set(drawn.edges), set(sinks(drawn))
+        edges_seen += [edge in drawn_edges for edge in edges]
+        sinks_seen += [sink in drawn_sinks for sink in ends]
+        cycles_seen += [drawn_edges.issuperset(cycle) for cycle in arrows]
     return ResponseShares(
-        tuple((a, b, share) for (a, b), share in zip(edges, shares[0], strict=True)),
-        tuple(zip(ends, shares[1], strict=True)),
-        tuple(zip(found, shares[2], strict=True)),
-        significance,
-        count,
+        edges=tuple((a, b, share) for (a, b), share in zip(edges, (edges_seen / count).tolist(), strict=True)),
+        sinks=tuple(zip(ends, (sinks_seen / count).tolist(), strict=True)),
+        cycles=tuple(zip(found, (cycles_seen / count).tolist(), strict=True)),
+        significance=significance,
+        draws=count,
     )
+
+
+def _arrows(cycle: Cycle) -> list[tuple[Node, Node]]:
+    """From the loser to the winner, as in the graph; the last node is beaten by the first."""
+    around = pairwise((*cycle.nodes, cycle.nodes[0]))
+    return [(loser, winner) for winner, loser in around]

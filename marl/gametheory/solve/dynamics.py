@@ -149,7 +149,7 @@ def _runge_kutta(game: MatrixGame, logits: list[Payoffs], dt: float) -> list[Pay
     k3 = slope(moved(k2, dt / 2))
     k4 = slope(moved(k3, dt))
     new = [x + dt / 6 * (a + 2 * b + 2 * c + d) for x, a, b, c, d in zip(logits, k1, k2, k3, k4, strict=True)]
-    return [x - x.max() for x in new]
+    return [x - x.max() for x in new]  # shares do not depend on the level, which would grow for ever
 
 
 def _shares(logits: Payoffs) -> Payoffs:
@@ -191,6 +191,7 @@ def project(point: Payoffs, floor: float = 0.0) -> Payoffs:
     free = point - floor
     descending = np.sort(free)[::-1]
     excess = (np.cumsum(descending) - room) / np.arange(1, len(point) + 1)
+    # The largest entries keep what is above a water line; the last that still reaches above it decides where it is.
     count = int(np.flatnonzero(descending > excess)[-1]) if room > 0 else 0
     return np.asarray(np.maximum(free - excess[count], 0.0) + floor)
 

@@ -27,6 +27,7 @@ def largest_entropy(constraints: sparse.csr_matrix, cells: int) -> tuple[Payoffs
     if not len(kept):
         p[possible] = 1.0 / possible.sum()
         return p, 0
+    # L-BFGS comes near from anywhere, Newton's method finds the last digits from there.
     rough, searched = _searched(kept)
     prices, steps = _newton(kept, rough)
     p[possible] = _primal(kept, prices)
@@ -69,7 +70,7 @@ def _possible(constraints: sparse.csr_matrix, cells: int) -> NDArray[np.bool_]:
 
 def _primal(gains: Payoffs, prices: Payoffs) -> Payoffs:
     logits = -(prices @ gains)
-    weights = np.exp(logits - logits.max())
+    weights = np.exp(logits - logits.max())  # the largest is 1: nothing overflows
     return np.asarray(weights / weights.sum())
 
 
@@ -94,6 +95,7 @@ def _newton(gains: Payoffs, prices: Payoffs) -> tuple[Payoffs, int]:
         for size in 0.5 ** np.arange(30):
             tried = (prices + size * move).clip(min=0)
             new_value, new_slope = _dual(gains, tried)
+            # Near the optimum the value no longer changes in its digits, so the slope has to get better too.
             if new_value <= value and _violation(new_slope, tried) < _violation(slope, prices):
                 break
         else:

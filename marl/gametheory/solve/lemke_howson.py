@@ -20,8 +20,8 @@ from marl.gametheory.game import MatrixGame, Payoffs
 from marl.gametheory.solve.polish import sharpened
 from marl.gametheory.solve.solution import Solution, clean, require_two_players, solution
 
-TIE = 1e-11
-MAX_PIVOTS = 20_000
+TIE = 1e-11  # relative to tableaus with entries between 1 and 2
+MAX_PIVOTS = 20_000  # paths may be exponentially long (Savani and von Stengel, 2006); those of random games are short
 
 
 def lemke_howson(game: MatrixGame, label: int = 0) -> Solution:
@@ -34,6 +34,7 @@ def lemke_howson(game: MatrixGame, label: int = 0) -> Solution:
     tableaus = _Tableau.of(columns, m), _Tableau.of(rows, 0)
     entering, side, pivots = label, (0 if label < m else 1), 0
     while pivots < MAX_PIVOTS:
+        # What left one polytope is doubled now, so it enters the other one.
         entering = tableaus[side].pivot(entering)
         side, pivots = 1 - side, pivots + 1
         if entering == label:
@@ -55,7 +56,9 @@ def above_zero(table: Payoffs) -> tuple[Payoffs, Payoffs]:
 
 
 def _is_scalable(row: Payoffs, column: Payoffs) -> bool:
-    return bool(np.isfinite(row).all() and np.isfinite(column).all() and row.max() > 1e-12 and column.max() > 1e-12)
+    """Whether both points are away from the origin, which is no strategy, and rounding has not run away."""
+    both = np.concatenate([row, column])
+    return bool(np.isfinite(both).all() and min(row.max(), column.max()) > 1e-12)
 
 
 class _Tableau:

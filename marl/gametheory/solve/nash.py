@@ -36,11 +36,16 @@ THRESHOLDS = (1e-2, 1e-3, 1e-5)
 def nash(game: MatrixGame) -> Solution:
     """An equilibrium; the same one at every call."""
     if game.num_players == 1:
-        return solution(game, game.pure([int(game.payoffs[0].argmax())]), "best action")
-    if game.num_players == 2:
-        found = zero_sum(game) if game.is_constant_sum else None
-        return found if found is not None and found.converged else _two_players(game, found)
-    return _many_players(game)
+        best = int(game.payoffs[0].argmax())
+        return solution(game, game.pure([best]), "best action")
+    if game.num_players > 2:
+        return _many_players(game)
+    known = None
+    if game.is_constant_sum:
+        known = zero_sum(game)
+        if known.converged:
+            return known
+    return _two_players(game, known)
 
 
 def _two_players(game: MatrixGame, known: Solution | None) -> Solution:
@@ -63,11 +68,12 @@ def _many_players(game: MatrixGame) -> Solution:
         return solution(game, game.pure(best_for_all), "pure equilibrium")
     rng = np.random.default_rng(0)
     best = solution(game, game.uniform(), "uniform play")
-    for start in range(STARTS):
-        bias = np.zeros(sum(game.shape)) if start == 0 else 2.0 * rng.standard_normal(sum(game.shape))
+    bias = np.zeros(sum(game.shape))  # the branch that begins in uniform play
+    for _ in range(STARTS):
         best = min(best, _along_branch(game, bias), key=_distance)
         if best.converged:
             break
+        bias = 2.0 * rng.standard_normal(sum(game.shape))
     return best
 
 
@@ -92,21 +98,23 @@ def _along_branch(game: MatrixGame, bias: Payoffs) -> Solution:
 
 
 def _guesses(game: MatrixGame, profile: Profile) -> list[Profile]:
-    return [profile, *(sharpened(game, profile, t) for t in THRESHOLDS if all((s > t).any() for s in profile))]
+    """The profile itself, and equilibria on the actions that it uses, by several ideas of what "uses" means."""
+    guesses = [profile]
+    for threshold in THRESHOLDS:
+        used = [bool((strategy > threshold).any()) for strategy in profile]
+        if all(used):  # else some player would have no action left
+            guesses.append(sharpened(game, profile, threshold))
+    return guesses
 
 
 def pure_equilibria(game: MatrixGame) -> list[tuple[int, ...]]:
     """Joint actions from which nobody gains by deviating alone."""
-    best = [
-        game.payoffs[i] >= _least_best(game.payoffs[i].max(axis=i, keepdims=True), game.noise[i])
-        for i in range(game.num_players)
-    ]
-    return [tuple(map(int, joint)) for joint in np.argwhere(np.logical_and.reduce(best))]
-
-
-def _least_best(best: Payoffs, noise: float) -> Payoffs:
-    """What is still as good as the best: less by its last digits only, or by rounding."""
-    return np.asarray(best - EXACT_DIGITS * np.abs(best) - noise)
+    stable = np.ones(game.shape, bool)
+    for player, payoffs in enumerate(game.payoffs):
+        best = payoffs.max(axis=player, keepdims=True)
+        # As good as the best is what is less by its last digits only, or by rounding.
+        stable &= payoffs >= best - EXACT_DIGITS * np.abs(best) - game.noise[player]
+    return [tuple(joint) for joint in np.argwhere(stable).tolist()]
 
 
 def _distance(found: Solution) -> float:

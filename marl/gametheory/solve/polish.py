@@ -53,7 +53,7 @@ def polish(game: MatrixGame, profile: Profile, supports: Sequence[NDArray[np.boo
     x = np.concatenate(profile)[used]
     units = np.where(game.spreads > 0, game.spreads, 1.0)
     best, best_conv = profile, float((game.gains(profile) / units).sum())
-    for _ in range(STEPS if game.num_players > 2 else 2):
+    for _ in range(STEPS if game.num_players > 2 else 2):  # linear with two players; the second step mends rounding
         x = x + _newton_step(within, x)
         if not np.isfinite(x).all() or x.min() < -0.1:
             break
@@ -64,7 +64,7 @@ def polish(game: MatrixGame, profile: Profile, supports: Sequence[NDArray[np.boo
         if conv >= best_conv:
             if best is not profile:
                 break
-            continue
+            continue  # the first steps of Newton's method may lead away before it converges
         best, best_conv = candidate, conv
     return best
 
@@ -81,6 +81,7 @@ def _newton_step(game: MatrixGame, x: Payoffs) -> Payoffs:
     system[:count, count:] = -owner
     system[count:, :count] = owner.T
     wanted = np.concatenate([owner @ values - earned, 1.0 - owner.T @ x])
+    # Least squares, because supports with more actions than an equilibrium needs make the system singular.
     return np.asarray(np.linalg.lstsq(system, wanted, rcond=1e-13)[0][:count])
 
 

@@ -93,7 +93,7 @@ def branch(game: MatrixGame, until: float, bias: Payoffs | None = None) -> Itera
         moved, newton = curve.follow(z, tangent, length)
         if newton and moved[-1] >= end:
             moved, newton = curve.land(z, moved, end)
-        if not newton:
+        if not newton:  # the step left the branch, or another branch was nearer
             length /= 2
             continue
         z, tangent = moved, curve.tangent(moved, tangent)

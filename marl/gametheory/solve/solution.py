@@ -49,14 +49,17 @@ def precise(game: MatrixGame, profile: Profile) -> bool:
 def stakes(game: MatrixGame, profile: Profile) -> Payoffs:
     """How far a player's payoffs and those of its best deviation are apart on average, whatever the sign."""
     apart = []
-    for i, strategy in enumerate(profile):
-        best = int(game.deviations(profile, i).argmax())
-        table = np.moveaxis(game.payoffs[i], i, 0)
-        others = np.ones(())
-        for j, other in enumerate(profile):
-            others = np.multiply.outer(others, other) if j != i else others
-        used = np.flatnonzero(strategy)
-        apart.append(sum(strategy[a] * float((np.abs(table[best] - table[a]) * others).sum()) for a in used))
+    for player, strategy in enumerate(profile):
+        best = int(game.deviations(profile, player).argmax())
+        table = np.moveaxis(game.payoffs[player], player, 0)
+        others = np.ones(())  # chance of every joint action of the others
+        for strategy_of_other in (*profile[:player], *profile[player + 1 :]):
+            others = np.multiply.outer(others, strategy_of_other)
+        total = 0.0
+        for action in np.flatnonzero(strategy):
+            difference = np.abs(table[best] - table[action])
+            total += strategy[action] * float((difference * others).sum())
+        apart.append(total)
     return np.array(apart)
 
 

@@ -32,7 +32,7 @@ def zero_sum(game: MatrixGame) -> Solution:
         )
     row, column, pivots = maximin(game.payoffs[0])
     found: Profile = (clean(row), clean(column))
-    if not precise(game, found):
+    if not precise(game, found):  # tolerances of the program show in the last digits
         found = sharpened(game, found)
     return solution(game, found, "linear program", pivots)
 
@@ -40,6 +40,7 @@ def zero_sum(game: MatrixGame) -> Solution:
 def maximin(table: Payoffs) -> tuple[Payoffs, Payoffs, int]:
     """Best guarantees of the row player, who wants the table's entries high, and of the column player; and pivots."""
     rows, columns = table.shape
+    # HiGHS has absolute tolerances, so that stakes of cents and of millions have to look alike to it.
     centre, size = table.mean(), max(np.ptp(table), 1e-300)
     scaled = (table - centre) / size
     answer = linprog(

@@ -54,10 +54,10 @@ def build_tree(
     batched_env = make(1)
     _check(batched_env.name, batched_env.kinds, batched_env.fixed_seats, chance_samples)
     labels = [_labels(kind, action_names) for kind in batched_env.kinds for _ in kind.agents]
-    if chance_samples is None and isinstance(batched_env, DictVector) and isinstance(batched_env.envs[0], OpenSpielEnv):
-        return tree_from_openspiel(
-            batched_env.envs[0].game, max_nodes=max_nodes, labels=labels if action_names else None
-        )
+    inner = batched_env.envs[0] if isinstance(batched_env, DictVector) else None
+    # OpenSpiel's states tell their chance moves with probabilities, which no reset seed does.
+    if chance_samples is None and isinstance(inner, OpenSpielEnv):
+        return tree_from_openspiel(inner.game, max_nodes=max_nodes, labels=labels if action_names else None)
     growth = Growth(batched_env.name, tuple(batched_env.seat_names), max_nodes)
     growth.add(np.array([-1]), np.zeros(1, np.int64))
     chance, sample = _grow(growth, make, batched_env, chance_samples)
@@ -72,12 +72,12 @@ def _grow(growth: Growth, make: MakeEnv, batched_env: BatchedEnv, chance_samples
         return grow_deals(growth, make, batched_env)
     if isinstance(batched_env, NativeEnv) and batched_env.deterministic:
         return grow_certain(growth, make, batched_env)
-    listed = listed_chance(batched_env.envs[0], batched_env.name) if isinstance(batched_env, DictVector) else None
-    return (
-        grow_seeds(growth, make, batched_env, None)
-        if listed is None
-        else grow_listed(growth, make, batched_env, listed)
-    )
+    listed = None
+    if isinstance(batched_env, DictVector):
+        listed = listed_chance(batched_env.envs[0], batched_env.name)
+    if listed is None:
+        return grow_seeds(growth, make, batched_env, None)
+    return grow_listed(growth, make, batched_env, listed)
 
 
 def _check(name: str, kinds: Sequence[AgentType], fixed_seats: bool, chance_samples: int | None) -> None:
@@ -105,4 +105,5 @@ def _labels(kind: AgentType, names: Sequence[str]) -> list[str]:
             f"action_names has {len(names)} name(s), {', '.join(map(repr, names))}, and {kind.agents[0]!r} has {count} "
             "actions; expected a name for every action. Leave action_names out to number them."
         )
+    # More names than actions are fine: players of one game may have different numbers of actions.
     return [*names[:count]] or [*map(str, range(count))]

@@ -223,27 +223,53 @@ class Growth:
     def _numbered(self, labels: Sequence[Sequence[str]]) -> tuple[Ints, InfoSets]:
         """Information sets by player, own level, and the choice that leads to them; and the new number of each."""
         player, parent = np.array(self.set_player, np.int64), np.array(self.set_parent, np.int64)
-        owner, first = np.array(self.choice_owner, np.int64), np.array(self.set_first, np.int64)
         counts = np.array([len(actions) for actions in self.set_actions], np.int64)
-        level = np.zeros(len(player), np.int64)
-        for i, before in enumerate(parent.tolist()):  # parents were found before their children
-            level[i] = 0 if before < 0 else level[owner[before]] + 1
-        new_choice, rank, total = np.full(len(owner), -1, np.int64), np.zeros_like(level), 0
+        level = self._own_levels()
+        order, new_choice = self._order(player, parent, level, counts)
+        index = np.array(order, np.int64)
+        rank = np.zeros_like(level)
+        rank[index] = np.arange(len(order))
+        counts = counts[index]
+        names: list[str] = []
+        actions = [np.zeros(0, np.int64)]  # a game may have no information set
+        for i in order:
+            own = labels[self.set_player[i]]
+            names += [own[action] for action in self.set_actions[i].tolist()]
+            actions.append(self.set_actions[i])
+        return rank, InfoSets(
+            player=player[index],
+            level=level[index],
+            parent_choice=_renumbered(parent[index], new_choice),
+            first_choice=np.cumsum(counts) - counts,
+            num_actions=counts,
+            obs=tuple(self.set_obs[i] for i in order),
+            action=np.concatenate(actions),
+            labels=tuple(names),
+        )
+
+    def _own_levels(self) -> Ints:
+        """How many decisions of the same player came before each information set."""
+        level = np.zeros(len(self.set_parent), np.int64)
+        for i, before in enumerate(self.set_parent):  # parents were found before their children
+            if before >= 0:
+                level[i] = level[self.choice_owner[before]] + 1
+        return level
+
+    def _order(self, player: Ints, parent: Ints, level: Ints, counts: Ints) -> tuple[list[int], Ints]:
+        """Information sets in their new order, and the new number of each choice."""
+        new_choice, total = np.full(len(self.choice_owner), -1, np.int64), 0
         order: list[int] = []
         for who, depth in sorted(set(zip(player.tolist(), level.tolist(), strict=True))):
             mine = np.flatnonzero((player == who) & (level == depth))
-            before = np.where(parent[mine] >= 0, new_choice[np.maximum(parent[mine], 0)], -1)
+            before = _renumbered(parent[mine], new_choice)  # of the level above, which has its numbers already
             for i in mine[np.argsort(before, kind="stable")].tolist():
-                rank[i] = len(order)
                 order.append(i)
-                new_choice[first[i] : first[i] + counts[i]] = np.arange(total, total + counts[i])
+                first = self.set_first[i]
+                new_choice[first : first + counts[i]] = np.arange(total, total + counts[i])
                 total += int(counts[i])
-        index = np.array(order, np.int64)
-        before = np.where(parent[index] >= 0, new_choice[np.maximum(parent[index], 0)], -1)
-        counts = counts[index]
-        names = tuple(labels[self.set_player[i]][a] for i in order for a in self.set_actions[i].tolist())
-        actions = np.concatenate([self.set_actions[i] for i in order]) if order else np.zeros(0, np.int64)
-        obs = tuple(self.set_obs[i] for i in order)
-        return rank, InfoSets(
-            player[index], level[index], before, np.cumsum(counts) - counts, counts, obs, actions, names
-        )
+        return order, new_choice
+
+
+def _renumbered(choices: Ints, new_choice: Ints) -> Ints:
+    """-1, which stands for no choice, stays."""
+    return np.where(choices >= 0, new_choice[np.maximum(choices, 0)], -1)

@@ -16,7 +16,7 @@ Actions that tie are played alike: differences that are rounding do not count (`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, isinf
 
 import numpy as np
 
@@ -76,6 +76,8 @@ class CFR:
         form, regrets, t = self.form.players[player], self.regrets[player], float(self.iterations)
         if not form.num_sets:
             return
+        # Plans, not behaviour: what is rarely reached weighs little, and the average of plans is a strategy that plays as the
+        # average of the strategies would.
         self.sums[player] += t**self.discount.gamma * self.plans[player]
         payoffs = self.form.counterfactual(player, self.plans)
         regrets += form.regrets(payoffs, self.strategies[player])
@@ -107,7 +109,7 @@ def matched(form: PlayerForm, regrets: Reals) -> Behaviour:
     positive = np.maximum(regrets, 0.0)
     total = np.add.reduceat(positive, form.first)
     empty = total <= 0.0
-    if empty.any():
+    if empty.any():  # equal weights, which the division below makes equal shares
         positive[empty[form.owner]] = 1.0
         total[empty] = form.counts[empty]
     positive /= total[form.owner]
@@ -116,14 +118,14 @@ def matched(form: PlayerForm, regrets: Reals) -> Behaviour:
 
 def _kept(t: float, exponent: float) -> float:
     """``t^e / (t^e + 1)``."""
-    if np.isinf(exponent):
+    if isinf(exponent):
         return float(exponent > 0)
     power: float = t**exponent
     return power / (power + 1.0)
 
 
 def _shrink(regrets: Reals, positive: float, negative: float) -> None:
-    if positive == 1.0 and negative == 0.0:
+    if positive == 1.0 and negative == 0.0:  # CFR+, without the temporary arrays of the general case
         np.maximum(regrets, 0.0, out=regrets)
     elif positive != 1.0 or negative != 1.0:
         regrets *= np.where(regrets > 0.0, positive, negative)

@@ -53,8 +53,14 @@ class Sight:
 
 
 def sight_of(frame: StepOutput) -> Sight:
-    obs, legal = [np.array(column) for column in frame.obs], [np.array(column) for column in frame.legal]
-    return Sight(obs, legal, np.array(frame.present), np.array(frame.rewards, np.float64), np.array(frame.over))
+    """Copies: the env writes its next step into the same arrays."""
+    return Sight(
+        obs=[np.array(column) for column in frame.obs],
+        legal=[np.array(column) for column in frame.legal],
+        present=np.array(frame.present),
+        rewards=np.array(frame.rewards, np.float64),
+        over=np.array(frame.over),
+    )
 
 
 def joined(sights: Sequence[Sight]) -> Sight:
@@ -137,6 +143,7 @@ class OneCopy:
                 )
             sight = sight_of(self.env.step([column[row : row + 1] for column in actions]))
             sights.append(sight)
+            # What is over is not played on, and a snapshot may be large.
             after.append(None if sight.over.all() else self.env.get_state())
         return after, joined(sights)
 
@@ -144,5 +151,10 @@ class OneCopy:
 def stage_for(make: MakeEnv) -> Stage:
     """Many lanes where the env's whole state is arrays, else one copy."""
     env = make(1)
-    plain = isinstance(env, NativeEnv) and type(env).get_state is NativeEnv.get_state
-    return ManyLanes(make) if plain and type(env).set_state is NativeEnv.set_state else OneCopy(make)
+    if not isinstance(env, NativeEnv):
+        return OneCopy(make)
+    # An env that overrides one of them keeps something beside its arrays.
+    own_get, own_set = type(env).get_state, type(env).set_state
+    if own_get is NativeEnv.get_state and own_set is NativeEnv.set_state:
+        return ManyLanes(make)
+    return OneCopy(make)

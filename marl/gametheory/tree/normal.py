@@ -15,6 +15,7 @@ MOST_CELLS = 4_096
 
 def one_shot(tree: Tree) -> MatrixGame | None:
     """The table of such a game, up to 4,096 cells; None for any other."""
+    # A player who never decides has no axis in a table, and one who decides twice needs plans instead of actions.
     if any(form.num_sets != 1 for form in tree.form.players):
         return None
     choices = [tree.choices(player) for player in range(tree.num_players)]

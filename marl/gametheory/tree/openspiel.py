@@ -40,8 +40,9 @@ def tree_from_openspiel(
     ``labels[player][action]`` name the actions; without them they are called as OpenSpiel calls them.
     """
     pyspiel = need("pyspiel", "openspiel")
-    loaded = _load(pyspiel, game) if isinstance(game, str) else game
-    return _Walk(pyspiel, loaded, max_nodes).grow(labels)
+    if isinstance(game, str):
+        game = _load(pyspiel, game)
+    return _Walk(pyspiel, game, max_nodes).grow(labels)
 
 
 def _load(pyspiel: Any, name: str) -> Any:
@@ -75,16 +76,21 @@ class _Walk:
         level = [Spot(self.game.new_initial_state(), int(first[0]), (-1,) * len(self.players))]
         while level:
             level = self._below(level)
-        actions = self.game.num_distinct_actions()
-        own = [[names.get(a, str(a)) for a in range(actions)] for names in self.names]
-        return self.growth.finish("exact" if self.has_chance else "none", self._kinds(), labels or own)
+        if not labels:
+            labels = [self._labels(names) for names in self.names]
+        return self.growth.finish("exact" if self.has_chance else "none", self._kinds(), labels)
+
+    def _labels(self, names: dict[int, str]) -> list[str]:
+        """Of all actions of a player; one that never was legal is called by its number."""
+        actions = range(self.game.num_distinct_actions())
+        return [names.get(action, str(action)) for action in actions]
 
     def _kinds(self) -> tuple[AgentType, ...]:
+        """All players are alike to OpenSpiel, which gives every game one shape of tensors and one number of actions."""
         width = self.game.information_state_tensor_size() if self.informed else self.game.observation_tensor_size()
         seen = spaces.Box(-np.inf, np.inf, (width,), np.float32)
-        return number_seats(
-            [AgentType("player", self.players, seen, spaces.Discrete(self.game.num_distinct_actions()), True)]
-        )
+        moves = spaces.Discrete(self.game.num_distinct_actions())
+        return number_seats([AgentType("player", self.players, seen, moves, True)])
 
     def _below(self, level: list[Spot]) -> list[Spot]:
         """The spots below a level: ends are closed, chance and players are asked."""
@@ -103,42 +109,55 @@ class _Walk:
         return found
 
     def _next_player(self, spot: Spot) -> int:
+        """Who is asked. Players of a simultaneous move are asked one after the other, and do not see what was chosen."""
         if not spot.state.is_simultaneous_node():
             return int(spot.state.current_player())
-        return next(p for p in range(len(self.players)) if p not in spot.moves and spot.state.legal_actions(p))
+        return self._still_to_move(spot.state, spot.moves)[0]
+
+    def _still_to_move(self, state: Any, moves: dict[int, int]) -> list[int]:
+        """Those who have not chosen yet; a player without a legal action is not asked."""
+        players = range(len(self.players))
+        return [player for player in players if player not in moves and state.legal_actions(player)]
 
     def _chance(self, spot: Spot) -> list[Spot]:
         self.has_chance = True
         outcomes = spot.state.chance_outcomes()
         parent = np.full(len(outcomes), spot.node)
-        nodes = self.growth.add(parent, np.arange(len(outcomes)), np.array([chance for _, chance in outcomes]))
-        return [
-            Spot(spot.state.child(outcome), int(node), spot.last)
-            for node, (outcome, _) in zip(nodes, outcomes, strict=True)
-        ]
+        chances = np.array([chance for _, chance in outcomes])
+        nodes = self.growth.add(parent, np.arange(len(outcomes)), chances)
+        found = []
+        for node, (outcome, _) in zip(nodes.tolist(), outcomes, strict=True):
+            found.append(Spot(spot.state.child(outcome), node, spot.last))
+        return found
 
     def _decisions(self, player: int, spots: list[Spot]) -> list[Spot]:
         legal = np.zeros((len(spots), self.game.num_distinct_actions()), bool)
         for row, spot in enumerate(spots):
             actions = spot.state.legal_actions(player)
             legal[row, actions] = True
+            # Names are asked for once: OpenSpiel makes them anew at every call.
             for action in set(actions) - self.names[player].keys():
                 self.names[player][action] = spot.state.action_to_string(player, action)
-        obs = np.stack([self._tensor(spot.state, player) for spot in spots])
+        nodes = np.array([spot.node for spot in spots])
         last = np.array([spot.last[player] for spot in spots])
-        offer = self.growth.decide(Asked(np.array([spot.node for spot in spots]), player, last, obs, legal))
-        rows = zip(offer.nodes.tolist(), offer.rows.tolist(), offer.action.tolist(), offer.choice.tolist(), strict=True)
-        return [self._after(spots[row], player, node, action, choice) for node, row, action, choice in rows]
+        obs = np.stack([self._tensor(spot.state, player) for spot in spots])
+        offer = self.growth.decide(Asked(nodes, player, last, obs, legal))
+        found = []
+        columns = (offer.nodes, offer.rows, offer.action, offer.choice)
+        for node, row, action, choice in zip(*(column.tolist() for column in columns), strict=True):
+            found.append(self._after(spots[row], player, node, action, choice))
+        return found
 
     def _after(self, spot: Spot, player: int, node: int, action: int, choice: int) -> Spot:
         last = (*spot.last[:player], choice, *spot.last[player + 1 :])
         if not spot.state.is_simultaneous_node():
             return Spot(spot.state.child(action), node, last)
         moves = {**spot.moves, player: action}
-        if any(p not in moves and spot.state.legal_actions(p) for p in range(len(self.players))):
+        if self._still_to_move(spot.state, moves):
             return Spot(spot.state, node, last, moves)
         state = spot.state.clone()
-        state.apply_actions([moves.get(p, 0) for p in range(len(self.players))])
+        # A player without a legal action chose nothing, but needs a number in the list.
+        state.apply_actions([moves.get(each, 0) for each in range(len(self.players))])
         return Spot(state, node, last)
 
     def _tensor(self, state: Any, player: int) -> Array:

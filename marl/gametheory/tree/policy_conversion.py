@@ -183,31 +183,46 @@ def _reading(policy: Policy, inputs: Inputs, carry: Floats, explore: bool | None
     nothing = torch.zeros(len(inputs), 0)
     if isinstance(policy, HasProbabilities):
         return Reading(np.asarray(policy.probabilities(inputs, carry), np.float64), nothing)
-    even = _even(inputs, policy.kind.columns.options)
     if isinstance(policy, RandomPolicy):
-        return Reading(even, nothing)
+        return Reading(_even(inputs, policy.kind.columns.options), nothing)
     if isinstance(policy, FixedPolicy):
         played = policy.act(inputs, carry, np.random.default_rng(0), explore=False).actions
-        return Reading(np.eye(even.shape[1])[played], nothing)
-    with torch.inference_mode():
-        obs, index, legal = policy.tensors(inputs, policy.device)
-        past = torch.from_numpy(carry).to(policy.device)
-        if isinstance(policy, StochasticPolicy) and isinstance(policy.distribution, Categorical):
-            chances = policy.params(obs, index, legal, past).double().softmax(1).cpu().numpy()
-            memory = policy.model.step(obs, index, past)[1] if policy.carry_size else nothing
-            greedily = explore is not None and not explore
-            return Reading(np.eye(chances.shape[1])[chances.argmax(1)] if greedily else chances, memory)
-        if isinstance(policy, ValuePolicy):
-            values, memory = policy.step(obs, index, past)
-            best = np.where(even > 0, values.cpu().numpy(), -np.inf).argmax(axis=1)
-            epsilon = policy.exploration.now() if explore else 0.0
-            return Reading((1 - epsilon) * np.eye(even.shape[1])[best] + epsilon * even, memory)
+        return Reading(np.eye(policy.kind.columns.options)[played], nothing)
+    if isinstance(policy, StochasticPolicy) and isinstance(policy.distribution, Categorical):
+        return _reading_of_logits(policy, inputs, carry, explore)
+    if isinstance(policy, ValuePolicy):
+        return _reading_of_values(policy, inputs, carry, bool(explore))
     if isinstance(policy, HasDistribution) and not policy.carry_size:
         rows = {"obs": inputs.obs, "agent_index": inputs.agent_index, "legal": inputs.legal}
         found = policy.action_distribution(SampleBatch(rows))
         if isinstance(found.family, Categorical):
             return Reading(found.params.double().softmax(1).cpu().numpy(), nothing)
     return None
+
+
+def _reading_of_logits(policy: StochasticPolicy, inputs: Inputs, carry: Floats, explore: bool | None) -> Reading:
+    with torch.inference_mode():
+        obs, index, legal = policy.tensors(inputs, policy.device)
+        past = torch.from_numpy(carry).to(policy.device)
+        # In double, so that chances sum to 1 as precisely as the tree computes with them.
+        chances = policy.params(obs, index, legal, past).double().softmax(1).cpu().numpy()
+        memory = torch.zeros(len(inputs), 0)
+        if policy.carry_size:
+            memory = policy.model.step(obs, index, past)[1]
+    if explore is not None and not explore:
+        chances = np.eye(chances.shape[1])[chances.argmax(1)]
+    return Reading(chances, memory)
+
+
+def _reading_of_values(policy: ValuePolicy, inputs: Inputs, carry: Floats, explore: bool) -> Reading:
+    """The best legal action, and with the chance epsilon any of them."""
+    with torch.inference_mode():
+        obs, index, _ = policy.tensors(inputs, policy.device)
+        values, memory = policy.step(obs, index, torch.from_numpy(carry).to(policy.device))
+    even = _even(inputs, policy.kind.columns.options)
+    best = np.where(even > 0, values.cpu().numpy(), -np.inf).argmax(axis=1)
+    epsilon = policy.exploration.now() if explore else 0.0
+    return Reading((1 - epsilon) * np.eye(even.shape[1])[best] + epsilon * even, memory)
 
 
 def _even(inputs: Inputs, actions: int) -> Array:

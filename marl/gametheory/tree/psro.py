@@ -46,23 +46,18 @@ def exact_psro(
     ``unreached``: what a best response does where the other's mixture never leads: the best reply to ``uniform`` play, or the
     ``first`` legal action.
     """
-    if tree.num_players != 2 or not tree.is_zero_sum:
-        raise ConfigError(
-            f"game {tree.name!r} is no two-player zero-sum game, for which the Nash equilibrium between the lists can be "
-            "computed by linear programming. Use cfr(tree, iterations), or trained PSRO with another meta-solver."
-        )
-    require_whole("exact_psro: iterations", iterations)
-    if unreached not in ("uniform", "first"):
-        raise ConfigError(f"unreached is {unreached!r}; expected 'uniform' or 'first'.")
+    _check(tree, iterations, unreached)
     form = tree.form
-    lists = [[plan] for plan in form.plans(tree.checked(tree.first_action() if start is None else start))]
+    if start is None:
+        start = tree.first_action()
+    lists = [[plan] for plan in form.plans(tree.checked(start))]
     history: list[float] = []
     mixtures: list[tuple[Reals, Reals]] = []
     for iteration in range(iterations + 1):
         stacked = [np.stack(plans) for plans in lists]
         row, column, _ = maximin(stacked[0] @ (form.matrices[0] @ stacked[1].T))
         weights = (_distribution(row), _distribution(column))
-        mixed = [w @ plans for w, plans in zip(weights, stacked, strict=True)]
+        mixed = [own @ plans for own, plans in zip(weights, stacked, strict=True)]
         history.append(float(plan_gains(tree, mixed).sum()))
         mixtures.append(weights)
         if history[-1] <= tolerance * tree.scale or iteration == iterations:
@@ -72,10 +67,23 @@ def exact_psro(
     return ExactPSRO(tuple(history), tuple(mixtures), solved(tree, form.behaviour(mixed), len(history) - 1))
 
 
+def _check(tree: Tree, iterations: int, unreached: str) -> None:
+    if tree.num_players != 2 or not tree.is_zero_sum:
+        raise ConfigError(
+            f"game {tree.name!r} is no two-player zero-sum game, for which the Nash equilibrium between the lists can be "
+            "computed by linear programming. Use cfr(tree, iterations), or trained PSRO with another meta-solver."
+        )
+    require_whole("exact_psro: iterations", iterations)
+    if unreached not in ("uniform", "first"):
+        raise ConfigError(f"unreached is {unreached!r}; expected 'uniform' or 'first'.")
+
+
 def _reply(tree: Tree, player: int, mixed: list[Reals], unreached: str) -> Reals:
     """The plan of a best response to the other's mixture."""
     form = tree.form
-    instead = form.plans(tree.uniform()) if unreached == "uniform" else [np.zeros_like(plan) for plan in mixed]
+    instead = [np.zeros_like(plan) for plan in mixed]  # all actions alike, so that the first is taken
+    if unreached == "uniform":
+        instead = form.plans(tree.uniform())
     aside = Aside(form.leads(player, mixed), form.counterfactual(player, instead))
     _, reply = form.players[player].best_response(form.counterfactual(player, mixed), aside)
     return form.players[player].plan(reply)

@@ -50,7 +50,7 @@ def parts_at(env: BatchedEnv, start: Start, course: Course, *, take_back: bool =
     rng = np.random.default_rng(0)
     taken_back = _some_steps(len(course.actions), rng) if take_back else frozenset[int]()
     for step, actions in enumerate(course.actions):
-        if step in taken_back:
+        if step in taken_back:  # other actions, because a step that draws nothing shows no difference
             state = env.get_state()
             env.step(_random_actions(env.kinds, course.sights[step], rng))
             env.set_state(state)
@@ -76,10 +76,12 @@ def courses(env: BatchedEnv, starts: Sequence[Start]) -> list[Course]:
 
 def _random_actions(kinds: Sequence[AgentType], sight: Sight, rng: np.random.Generator) -> list[Array]:
     found = []
-    for k, kind in enumerate(kinds):
+    for kind, masks in zip(kinds, sight.legal, strict=True):
         column = np.zeros((1, kind.size), kind.action_dtype)
         for i in np.flatnonzero(sight.present[0, kind.seats]).tolist():
-            legal = np.flatnonzero(sight.legal[k][0, i]) if kind.masked else np.arange(kind.columns.options)
+            legal = np.arange(kind.columns.options)
+            if kind.masked:
+                legal = np.flatnonzero(masks[0, i])
             column[0, i] = rng.choice(legal)
         found.append(column)
     return found

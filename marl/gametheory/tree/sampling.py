@@ -64,8 +64,14 @@ class SampledCFR:
 
     def average(self) -> Behaviour:
         """The average strategy of all players; uniform at information sets that were never seen."""
-        parts = [[w / sum(row) for w in row] if sum(row) > 0 else [1 / len(row)] * len(row) for row in self.sums]
-        return np.array([weight for row in parts for weight in row])
+        strategy: Weights = []
+        for row in self.sums:
+            total = sum(row)
+            if total > 0:
+                strategy += [weight / total for weight in row]
+            else:
+                strategy += [1 / len(row)] * len(row)
+        return np.array(strategy)
 
     def solved(self) -> Solved:
         return solved(self.tree, self.average(), self.iterations)
@@ -114,6 +120,7 @@ class SampledCFR:
         reach = (own * chance, others) if mine else (own, others * chance)
         guess = self._outcome(first + branch, learner, *reach, sample * seen) / seen
         if mine:
+            # Divided by the chance of having been seen, as everything here is, so that it is right on average.
             _add(self.sums[infoset], chances, own / sample)
             regret = [(guess if b == branch else 0.0) - chance * guess for b in range(len(chances))]
             self._regret(infoset, regret, others / sample)
@@ -134,6 +141,7 @@ class SampledCFR:
             point -= chance
             if point < 0.0:
                 return branch
+        # Rounding may leave a rest of the point: the last action that can be drawn at all.
         return max(branch for branch, chance in enumerate(chances) if chance > 0.0)
 
     def _drawn_chance(self, node: int) -> int:

@@ -39,6 +39,7 @@ def equilibrium(tree: Tree) -> Solved:
             f"the linear program of game {tree.name!r} was not solved: {result.message} Payoffs range from "
             f"{tree.payoffs.min():g} to {tree.payoffs.max():g}; bring them nearer to 1, or use cfr(tree, iterations)."
         )
+    # HiGHS gives the marginals of a minimisation, hence the sign.
     plans: list[Reals] = [result.x[: form.players[0].num_sequences], -result.ineqlin.marginals]
     return solved(tree, form.behaviour([np.maximum(plan, 0.0) for plan in plans]), int(result.nit))
 

@@ -38,7 +38,10 @@ class BatchListener:
         """Metrics of one round with the hook's numbers among them; of several updates the last ones."""
         results, self.results = self.results, {}
         for policy, noted in results.items():
-            metrics[policy] = {**metrics.get(policy, {}), **{str(k): self._number(k, v) for k, v in noted.items()}}
+            numbers = dict(metrics.get(policy, {}))
+            for name, value in noted.items():
+                numbers[str(name)] = self._number(name, value)
+            metrics[policy] = numbers
         return metrics
 
     def _number(self, name: object, value: Any) -> float:
@@ -66,22 +69,29 @@ class UserCallbacks(Extension):
 
     def __init__(self, trainer: Trainer) -> None:
         local = trainer.workers.local_worker()
-        self.hooks: Hooks = local.hooks if local.index == 0 else make_hooks(trainer.scenario.callbacks, own=False)
+        self.hooks: Hooks = local.hooks
+        if local.index != 0:  # a worker that collects, with an object of its own
+            self.hooks = make_hooks(trainer.scenario.callbacks, own=False)
         if "on_learn_on_batch" in self.hooks:
             trainer.learning.listen(BatchListener(self.hooks, trainer.policies))
 
     def after_result(self, trainer: Trainer, result: Result) -> None:
         """``on_train_result``, after which a stop condition may be met by what it noted."""
-        if "on_train_result" in self.hooks:
+        if "on_train_result" in self.hooks:  # a hook that nobody has is not worth asking `should_stop` again
             self.hooks("on_train_result", trainer=trainer, result=result)
             result["done"] = bool(result.get("done")) or trainer.should_stop(result)
 
 
 def refuse_idle(hooks: Hooks, evolution: bool, recorded: str | None) -> None:
     """A hook that can never be called is a misunderstanding."""
-    idle = ["on_postprocess_trajectory", "on_sample_end"] if evolution or recorded is not None else []
-    idle += ["on_learn_on_batch"] if evolution else []
+    if evolution:
+        idle = ["on_postprocess_trajectory", "on_sample_end", "on_learn_on_batch"]
+        why = "es learns from returns alone, without batches"
+    elif recorded is not None:
+        idle = ["on_postprocess_trajectory", "on_sample_end"]
+        why = f"input: {recorded} is not played"
+    else:
+        return
     for hook in idle:
         if hook in hooks:
-            why = "es learns from returns alone, without batches" if evolution else f"input: {recorded} is not played"
             raise ConfigError(f"callback {hooks.name}.{hook} would never be called, because {why}. Leave it out.")

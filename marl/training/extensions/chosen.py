@@ -35,4 +35,9 @@ class Extensions:
         self.rounds = PopulationRounds(trainer)
 
     def __iter__(self) -> Iterator[Extension]:
-        yield from (self.rounds, self.evaluation, self.exploitability, self.video, self.callbacks, self.curriculum)
+        yield self.rounds  # first, because what is measured is the population after its round
+        yield self.evaluation
+        yield self.exploitability
+        yield self.video
+        yield self.callbacks
+        yield self.curriculum  # last: a user's hook may still change the result that ends a stage

@@ -62,9 +62,10 @@ class Curriculum(Extension):
 
     def after_result(self, trainer: Trainer, result: Result) -> None:
         """Begin the next stage if it is due, and ask ``env_task_fn``."""
-        if self.due(result) and not result["done"]:
+        if self.due(result) and not result["done"]:  # a run that is over does not begin a stage that nobody plays
             self._begin_next_stage(trainer)
         if self.choose_task is not None:
+            # Asked where the envs are, because it is given each of them.
             trainer.workers.foreach_worker(ChooseTasks(self.choose_task, result))
 
     def _begin_next_stage(self, trainer: Trainer) -> None:
@@ -72,7 +73,7 @@ class Curriculum(Extension):
         self.since = trainer.timesteps_total
         cut = trainer.workers.enter_stage(self.stage)
         self.episodes_cut += cut
-        trainer.forget_episodes()
+        trainer.forget_episodes()  # or the rewards of this stage might end the next one at once
         trainer.notes.append(
             f"curriculum: stage {self.stage} (the last is {len(self.stages) - 1}) begins after {trainer.timesteps_total} "
             f"env steps: {describe_stage(self.stages[self.stage])}; {cut} running episodes were broken off"
@@ -82,8 +83,12 @@ class Curriculum(Extension):
         """The stop conditions that a result can meet: before the last stage of a curriculum, budgets alone."""
         if self.in_last_stage(result):
             return dict(stop)
-        budgets = {*COUNT_FIELDS} - {"best_evaluation"}
-        return {field: value for field, value in stop.items() if field in budgets or field.startswith("curriculum.")}
+        budgets = {*COUNT_FIELDS} - {"best_evaluation"}  # the best so far is that of a stage, not of the run
+        counting = {}
+        for field, value in stop.items():
+            if field in budgets or field.startswith("curriculum."):
+                counting[field] = value
+        return counting
 
     def state_dict(self) -> dict[str, Any]:
         if not self.stages:
@@ -91,7 +96,9 @@ class Curriculum(Extension):
         return {"stage": self.stage, "since": self.since, "episodes_cut": self.episodes_cut}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.stage, self.since, self.episodes_cut = state["stage"], state["since"], state["episodes_cut"]
+        self.stage = state["stage"]
+        self.since = state["since"]
+        self.episodes_cut = state["episodes_cut"]
 
 
 def check_stages(scenario: Scenario, policies: Sequence[PolicyID]) -> None:
@@ -99,22 +106,27 @@ def check_stages(scenario: Scenario, policies: Sequence[PolicyID]) -> None:
     for number, stage in enumerate(scenario.curriculum):
         for field in stage.until:
             check_field(field, policies, f"curriculum[{number}].until")
-            if field.startswith("evaluation.") and not scenario.evaluation.interval:
-                raise ConfigError(
-                    f"curriculum[{number}].until: {field} needs evaluations, but evaluation.interval is 0. Set it to 1 or "
-                    "more."
-                )
-            if field.startswith(("exploitability.", "population.")):
-                raise ConfigError(f"curriculum[{number}].until: {field} is not measured in runs with a curriculum.")
-    fields = [field for field in (*scenario.goal, *scenario.stop) if field.startswith("curriculum.")]
-    if fields and not scenario.curriculum:
-        raise ConfigError(f"{fields[0]} needs a curriculum, but the scenario has none. Add `curriculum:`.")
+            _check_measured(field, f"curriculum[{number}].until: {field}", scenario)
+    if scenario.curriculum:
+        return
+    for field in (*scenario.goal, *scenario.stop):
+        if field.startswith("curriculum."):
+            raise ConfigError(f"{field} needs a curriculum, but the scenario has none. Add `curriculum:`.")
+
+
+def _check_measured(field: str, where: str, scenario: Scenario) -> None:
+    if field.startswith("evaluation.") and not scenario.evaluation.interval:
+        raise ConfigError(f"{where} needs evaluations, but evaluation.interval is 0. Set it to 1 or more.")
+    if field.startswith(("exploitability.", "population.")):
+        raise ConfigError(f"{where} is not measured in runs with a curriculum.")
 
 
 def _task_function(given: object) -> Callable[..., Any] | None:
-    found = load_object(given, TASKS) if isinstance(given, str) else given
-    if found is not None and not callable(found):
-        raise ConfigError(
-            f"env_task_fn {given!r} is a {type(found).__name__}; expected a function (result, env, ctx) -> task."
-        )
-    return found
+    found = given
+    if isinstance(given, str):
+        found = load_object(given, TASKS)
+    if found is None or callable(found):
+        return found
+    raise ConfigError(
+        f"env_task_fn {given!r} is a {type(found).__name__}; expected a function (result, env, ctx) -> task."
+    )

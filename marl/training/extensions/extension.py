@@ -17,10 +17,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from marl.runs.result import Result
 
 if TYPE_CHECKING:
     from marl.training.trainer import Trainer
+
+
+def episode_seed(*numbers: int) -> int:
+    """The seed of an episode that is played beside the training: it follows from these numbers alone."""
+    return int(np.random.SeedSequence(list(numbers)).generate_state(1)[0] >> 1)
 
 
 class Extension:

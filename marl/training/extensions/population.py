@@ -43,17 +43,21 @@ class PopulationRounds(Extension):
 
     def numbers(self, trainer: Trainer) -> Result:
         del trainer
-        return {} if self.population is None else {"population": dict(self.population.numbers)}
+        if self.population is None:
+            return {}
+        return {"population": dict(self.population.numbers)}
 
     def state_dict(self) -> dict[str, Any]:
-        return {} if self.population is None else self.population.state_dict()
+        if self.population is None:
+            return {}
+        return self.population.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if self.population is None:
             return
         self.population.load_state_dict(state)
         if self.population.round:
-            self.population.as_json()  # all of it can be told, lineage and payoffs too
+            self.population.as_json()  # fails here, and not hours later, where lineage and payoffs do not fit
 
 
 def begin_anew(trainer: Trainer, population: PopulationTrainer, names: Collection[PolicyID]) -> None:
@@ -65,17 +69,19 @@ def begin_anew(trainer: Trainer, population: PopulationTrainer, names: Collectio
     setup = trainer.setup
     spare = build_policies(setup.policies, setup.task.kinds)
     for name in setup.roles:
-        weights = (population.new_weights(name) if name in names else trainer.policies[name]).get_weights()
-        spare[name].set_weights(weights)
+        weights = trainer.policies[name].get_weights()
         if name in names:
+            weights = population.new_weights(name).get_weights()
             trainer.policies[name].set_weights(weights)
+        spare[name].set_weights(weights)
+    # Another seed in every round, or new learners would draw what the first ones drew.
     seed = setup.scenario.seed + 104_729 * population.round
-    for learner, new in zip(
-        trainer.learners, build_learners(setup.plans, setup.roles, spare, setup.task, seed), strict=True
-    ):
-        if set(learner.policies) & set(names):
-            counters = dict(learner.counters)
-            learner.load_state_dict(new.state_dict())
-            learner.load_replay_state(new.replay_state())
-            learner.counters.update(counters)
+    new_learners = build_learners(setup.plans, setup.roles, spare, setup.task, seed)
+    for learner, new in zip(trainer.learners, new_learners, strict=True):
+        if set(learner.policies).isdisjoint(names):
+            continue
+        counters = dict(learner.counters)  # what was done counts for the whole run
+        learner.load_state_dict(new.state_dict())
+        learner.load_replay_state(new.replay_state())
+        learner.counters.update(counters)
     trainer.learning.align()

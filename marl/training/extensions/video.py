@@ -31,7 +31,7 @@ from marl.rollout.worker import RolloutWorker
 from marl.runs.result import Result
 from marl.scenario.resolve import Setup
 from marl.storage import make_folder, storing, write_atomically
-from marl.training.extensions.extension import Extension
+from marl.training.extensions.extension import Extension, episode_seed
 
 if TYPE_CHECKING:
     from marl.training.trainer import Trainer
@@ -54,7 +54,7 @@ class Film:
 def make_camera(setup: Setup) -> Camera:
     """One that never looks where nothing is to be seen. An env that cannot be drawn is refused before the run starts."""
     config = setup.rollout.config
-    film, show = (EVERY if wish is True else int(wish) for wish in (config.record_env, config.render_env))
+    film, show = _iterations(config.record_env), _iterations(config.render_env)
     if not film and not show:
         return Camera(0, 0)
     recipe = setup.rollout.stage(0).env_recipe
@@ -70,6 +70,13 @@ def make_camera(setup: Setup) -> Camera:
     if show:
         check_screen(drawn, env.name)
     return Camera(film, show)
+
+
+def _iterations(wish: bool | int) -> int:
+    """Between two looks; 0: never. True is an int as well, but means no number."""
+    if wish is True:
+        return EVERY
+    return int(wish)
 
 
 class Camera(Extension):
@@ -95,14 +102,9 @@ class Camera(Extension):
     def _film(self, trainer: Trainer) -> None:
         directory = trainer.store.directory
         if directory is None:
-            if not self._told:
-                trainer.notes.append(
-                    "record_env: this run has no directory, so nothing is filmed. Use run() or directory=..."
-                )
-            self._told = True
+            self._tell_once(trainer)
             return
-        numbers = (trainer.scenario.seed, trainer.iteration)
-        films = trainer.workers.foreach_worker(Cameraman(*numbers))
+        films = trainer.workers.foreach_worker(Cameraman(trainer.scenario.seed, trainer.iteration))
         folder = directory / "videos"
         make_folder(folder)
         about = {"iteration": trainer.iteration, "timesteps_total": trainer.timesteps_total}
@@ -110,6 +112,13 @@ class Camera(Extension):
             if film is not None:
                 _keep(folder, film, about)
                 trainer.timers.add_sampler({"env_render": film.drawing_s, "pictures": film.meta["frames"]})
+
+    def _tell_once(self, trainer: Trainer) -> None:
+        if not self._told:
+            trainer.notes.append(
+                "record_env: this run has no directory, so nothing is filmed. Use run() or directory=..."
+            )
+        self._told = True
 
     def _show(self, trainer: Trainer) -> None:
         worker = trainer.workers.local_worker()
@@ -185,17 +194,14 @@ def _drawn(player: EnvRunner) -> Array | str | None:
 def _meta(player: EnvRunner, seed: int) -> dict[str, Any]:
     """What is known of the episode that was just played."""
     ended: EpisodeStats = player.ledger.pop()
-    meta = {"env": player.env.name, "seed": seed, "env_steps": int(player.t[0]), "complete": len(ended) > 0}
-    if not len(ended):
+    complete = len(ended) > 0
+    meta = {"env": player.env.name, "seed": seed, "env_steps": int(player.t[0]), "complete": complete}
+    if not complete:
         return {**meta, "episode_reward": None, "policies": {}, "agents": {}}
-    earned = {name: ended.policy_returns(i) for i, name in enumerate(player.policy_ids)}
-    return {
-        **meta,
-        "episode_reward": float(ended.rewards[0]),
-        "policies": {name: float(returns[0]) for name, returns in earned.items() if len(returns)},
-        "agents": {name: float(returns[0]) for name, returns in returns_by_agent(ended).items()},
-    }
-
-
-def episode_seed(*numbers: int) -> int:
-    return int(np.random.SeedSequence(list(numbers)).generate_state(1)[0] >> 1)
+    policies = {}
+    for index, name in enumerate(player.policy_ids):
+        returns = ended.policy_returns(index)
+        if len(returns):
+            policies[name] = float(returns[0])
+    agents = {name: float(returns[0]) for name, returns in returns_by_agent(ended).items()}
+    return {**meta, "episode_reward": float(ended.rewards[0]), "policies": policies, "agents": agents}
