@@ -56,7 +56,9 @@ def _one_commander_per_level(levels: Sequence[str], agents: Sequence[AgentID]) -
 def _post(name: str, last_level: str, agents: Sequence[AgentID]) -> str:
     if name not in agents:
         return name
-    return last_level if len(agents) == 1 else f"{last_level}_{name}"
+    if len(agents) == 1:
+        return last_level
+    return f"{last_level}_{name}"
 
 
 def _check_names(levels: Sequence[str], agents: Sequence[AgentID]) -> None:
@@ -68,7 +70,7 @@ def _check_names(levels: Sequence[str], agents: Sequence[AgentID]) -> None:
             "them. Give the base env possible_agents."
         )
     for a, b in itertools.permutations(levels, 2):
-        if f"{b}_".startswith(f"{a}_"):
+        if f"{b}_".startswith(f"{a}_"):  # mappers find the level of an agent by the beginning of its id
             raise ConfigError(f"levels {a!r} and {b!r} cannot be told apart by prefix. Rename one.")
     for name in (*levels, *agents):
         if not name or set(name) & set(KEPT):
@@ -112,25 +114,37 @@ def _check_subordinates(boss: str, names: Sequence[str], agents: Sequence[AgentI
 def _check_levels(
     given: nx.DiGraph[str], depth: Mapping[str, int], levels: Sequence[str], agents: Sequence[AgentID]
 ) -> None:
-    last = len(levels) - 1
     for name in given:
-        if name in agents and depth[name] != last:
-            wrong = "skips a level" if depth[name] < last else "has too many levels above it"
-            raise ConfigError(
-                f"command: base agent {name!r} {wrong}: {depth[name]} commanders stand above it, expected {last} "
-                f"({', '.join(levels[:-1])})."
-            )
-        if name not in agents and depth[name] >= last:
-            raise ConfigError(
-                f"command: commander {name!r} stands on level {depth[name]}, but only the levels 0 to {last - 1} "
-                f"({', '.join(levels[:-1])}) command. Add a level, or take it out."
-            )
-        level = levels[depth[name]]
-        if name not in agents and name != level and not name.startswith(f"{level}_"):
-            raise ConfigError(
-                f"command: commander {name!r} stands on the level {level!r}, but its name does not begin with it. Call it "
-                f"{level}_{name}, or check who commands it."
-            )
+        if name in agents:
+            _check_agents_level(name, depth[name], levels)
+        else:
+            _check_commanders_level(name, depth[name], levels)
+
+
+def _check_agents_level(name: AgentID, depth: int, levels: Sequence[str]) -> None:
+    last = len(levels) - 1
+    if depth == last:
+        return
+    wrong = "skips a level" if depth < last else "has too many levels above it"
+    raise ConfigError(
+        f"command: base agent {name!r} {wrong}: {depth} commanders stand above it, expected {last} "
+        f"({', '.join(levels[:-1])})."
+    )
+
+
+def _check_commanders_level(name: str, depth: int, levels: Sequence[str]) -> None:
+    last = len(levels) - 1
+    if depth >= last:
+        raise ConfigError(
+            f"command: commander {name!r} stands on level {depth}, but only the levels 0 to {last - 1} "
+            f"({', '.join(levels[:-1])}) command. Add a level, or take it out."
+        )
+    level = levels[depth]
+    if name != level and not name.startswith(f"{level}_"):
+        raise ConfigError(
+            f"command: commander {name!r} stands on the level {level!r}, but its name does not begin with it. Call it "
+            f"{level}_{name}, or check who commands it."
+        )
 
 
 def draw_graph(graph: nx.DiGraph[str], levels: Sequence[str], path: str | Path) -> Path:
@@ -168,8 +182,11 @@ def _columns(graph: nx.DiGraph[str]) -> dict[str, float]:
 
     def put(name: str) -> float:
         below = [put(subordinate) for subordinate in graph.successors(name)]
-        taken = sum(graph.out_degree(done) == 0 for done in column)
-        column[name] = sum(below) / len(below) if below else float(taken)
+        if below:
+            column[name] = sum(below) / len(below)
+        else:
+            workers = [done for done in column if graph.out_degree(done) == 0]
+            column[name] = float(len(workers))
         return column[name]
 
     for name in graph:
