@@ -73,18 +73,15 @@ SIZES = ("n", "m", "d", "k", "n1", "n2")  # keys that count nodes or edges
 
 def read_graph(source: object, key: str) -> RawGraph:
     """The graph that a value of ``env_config`` describes; ``key`` names it in errors."""
-    match source:
-        case nx.Graph():
-            return _from_networkx(source, key)
-        case {"generator": _}:
+    if isinstance(source, nx.Graph):
+        return _from_networkx(source, key)
+    if isinstance(source, Mapping):
+        if "generator" in source:
             graph = _generated(dict(source), key)
             return _from_networkx(graph, key)
-        case Mapping():
-            return _from_node_link(source, key)
-        case str():
-            pass  # a Sequence for Python, but no list of edges
-        case Sequence():
-            return _from_edge_list(source, key)
+        return _from_node_link(source, key)
+    if isinstance(source, Sequence) and not isinstance(source, str):
+        return _from_edge_list(source, key)
     raise ConfigError(
         f"{key} is {source!r} ({type(source).__name__}). Expected a list of edges, node-link JSON (nodes, links) or, in "
         "Python, a networkx graph."
@@ -143,7 +140,8 @@ def _from_edge_list(rows: Sequence[Any], key: str) -> RawGraph:
 
 def _edge(row: Any, where: str) -> RawEdge:
     match row:
-        case {"from": start, "to": end, **keys}:
+        case {"from": start, "to": end}:
+            keys = {k: value for k, value in row.items() if k not in ("from", "to")}
             return RawEdge(named(start), named(end), keys)
         case [start, end]:  # a text of two letters is no pair here
             return RawEdge(named(start), named(end), {})
