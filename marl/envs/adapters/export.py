@@ -60,13 +60,17 @@ def to_pettingzoo(
         )
     batched_env, name = _env(env, env_config)
     stage = Stage(batched_env, name, turns, lives)
-    return TurnBasedExport(stage, render_mode) if turns else ParallelExport(stage, render_mode)
+    if turns:
+        return TurnBasedExport(stage, render_mode)
+    return ParallelExport(stage, render_mode)
 
 
 def _env(env: object, env_config: Mapping[str, Any] | None) -> tuple[MultiAgentEnv, str]:
-    if isinstance(env, str) or (callable(env) and not isinstance(env, MultiAgentEnv)):
-        return make_env(env, env_config), env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
+    if isinstance(env, str):
+        return make_env(env, env_config), env
     name = type(env).__name__
+    if callable(env) and not isinstance(env, MultiAgentEnv):
+        return make_env(env, env_config), getattr(env, "__name__", name)
     if not isinstance(env, MultiAgentEnv | gym.Env) and not is_pettingzoo(env):
         raise ConfigError(
             f"to_pettingzoo got an object of type {name}: {env!r:.80}. Expected the name of an env, a marl.MultiAgentEnv, or "

@@ -2,8 +2,8 @@
 
 One ``vmas.make_env(num_envs=E)`` plays all copies; its tensors become the arrays of a frame, agent by agent, with no loop over
 copies in a step. VMAS (Bettini et al., 2022) draws from generators that all its envs in a process share. Here every env has
-generators of its own, and a reset seeds them with the lane's seed, so the start of an episode follows from its seed alone,
-whatever the lane and the number of copies.
+generators of its own, and a reset seeds them with the env's seed, so the start of an episode follows from its seed alone,
+whatever the env_id and the number of copies.
 
 What a scenario draws *during* an episode (noise, new places after a catch) it draws for all copies at once: with one copy that
 follows from the seed as well, with several it follows from all their seeds together. What VMAS keeps once for all copies (the

@@ -212,7 +212,7 @@ class TrafficGames(NativeEnv):
             self.born[env_ids, seats] = True
 
     def _draw_names(self, env_ids: Ints, luck: Array) -> Ints:
-        """One car number per lane, uniformly among those that are not on the roads (nor left just now)."""
+        """One car number per env, uniformly among those that are not on the roads (nor left just now)."""
         free = np.ones((len(env_ids), self.cars + self.config.spare_names), bool)
         rows, seats = np.nonzero(self.status[env_ids, : self.cars] != EMPTY)
         free[rows, self.name_at[env_ids[rows], seats]] = False

@@ -64,12 +64,14 @@ class HierarchyConfig(Config):
     def _levels_fit(self) -> HierarchyConfig:
         *commanders, last = self.levels
         for level in commanders:
-            if level.horizon is None or level.goals is None:
+            if None in (level.horizon, level.goals):
                 raise ValueError(f"level {level.name!r} commands, so it needs horizon and goals")
-        if last.horizon is not None or last.goals is not None:
+        commands = last.horizon is not None or last.goals is not None
+        if commands:
             raise ValueError(f"level {last.name!r} is the last one: it commands nobody and has no horizon and no goals")
-        if self.levels[0].extrinsic:
-            raise ValueError(f"level {self.levels[0].name!r} is the first one: it is always paid the base env's reward")
+        first = commanders[0]
+        if first.extrinsic:
+            raise ValueError(f"level {first.name!r} is the first one: it is always paid the base env's reward")
         return self
 
 
@@ -286,13 +288,16 @@ class HierarchicalEnv(MultiAgentEnv):
     def _pay(self, paid: Rewards, intrinsic: Mapping[Post, float]) -> Rewards:
         rewards: Rewards = {}
         for post in self.posts:
-            extrinsic = sum(float(paid[agent]) for agent in post.members if agent in paid)
+            shares = [float(paid[agent]) for agent in post.members if agent in paid]
+            extrinsic = sum(shares)
             if post in intrinsic:
                 rewards[post.agent] = intrinsic[post] + post.extrinsic * extrinsic
-            elif post.commander is None:
-                is_paid = post.lives or extrinsic  # what comes after its end is not lost
-                if is_paid:
-                    rewards[post.agent] = extrinsic
+                continue
+            if post.commander is not None:
+                continue
+            is_paid = post.lives or extrinsic  # what comes after its end is not lost
+            if is_paid:
+                rewards[post.agent] = extrinsic
         return rewards
 
     def _end_goals(

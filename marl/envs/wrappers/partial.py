@@ -42,13 +42,16 @@ class KeepEntries(MultiAgentEnv):
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
             raise ConfigError(f"keep_entries needs Box observations with one axis, but agent {agent!r} has {space}.")
         (width,) = space.shape
-        fitting = [entry for entry in self.entries if isinstance(entry, int) and 0 <= entry < width]
-        if not fitting or len(fitting) < len(self.entries):
+        places = range(width)
+        fitting = [entry for entry in self.entries if isinstance(entry, int) and entry in places]
+        if not fitting or fitting != self.entries:
             raise ConfigError(
                 f"keep_entries: entries {self.entries} do not fit observations of {width} numbers (agent "
                 f"{agent!r}). Expected places from 0 to {width - 1}."
             )
-        return spaces.Box(space.low[self.entries], space.high[self.entries], dtype=space.dtype.type)
+        low = space.low[self.entries]
+        high = space.high[self.entries]
+        return spaces.Box(low, high, dtype=space.dtype.type)
 
     def action_space(self, agent: AgentID) -> AnySpace:
         return self.env.action_space(agent)

@@ -151,14 +151,15 @@ def _edge(row: Any, where: str) -> RawEdge:
 def _checked(graph: RawGraph, key: str) -> RawGraph:
     if not graph.edges:
         raise ConfigError(f"{key} has no edges. A game on a network needs one or more.")
-    for node, times in Counter(graph.nodes).items():
-        if times > 1:
+    count = Counter(graph.nodes)
+    for node in graph.nodes:
+        if count[node] > 1:  # 1 and "1", for instance, are one text
             raise ConfigError(f"{key}: two nodes are called {node!r}. Names are compared as text; give each its own.")
-    known = set(graph.nodes)
     for edge in graph.edges:
+        where = f"{key}: the edge from {edge.start!r} to {edge.end!r}"
         for node in (edge.start, edge.end):
-            if node not in known:
-                raise unknown_node(f"{key}: the edge from {edge.start!r} to {edge.end!r}", node, graph.nodes)
+            if node not in count:
+                raise unknown_node(where, node, graph.nodes)
     return graph
 
 
@@ -190,22 +191,25 @@ def _generated(keys: dict[str, Any], key: str) -> Any:
 
 def _check_keys(keys: Mapping[str, Any], generator: Generator, where: str) -> None:
     known = (*generator.needs, *generator.takes)
-    missing = [k for k in generator.needs if k not in keys]
-    unknown = [k for k in keys if k not in known]
-    if missing or unknown:
-        missing_keys = ", ".join(missing) or "none"
-        unknown_keys = ", ".join(unknown) or "none"
-        raise ConfigError(
-            f"{where} needs the keys {generator.expected}; missing: {missing_keys}, unknown: {unknown_keys}."
-        )
+    missing = ", ".join(k for k in generator.needs if k not in keys)
+    unknown = ", ".join(k for k in keys if k not in known)
+    if not missing and not unknown:
+        return
+    raise ConfigError(
+        f"{where} needs the keys {generator.expected}; missing: {missing or 'none'}, unknown: {unknown or 'none'}."
+    )
 
 
 def _check_size(keys: Mapping[str, Any], where: str) -> None:
-    sizes = {k: keys[k] for k in SIZES if k in keys}
-    for k, size in sizes.items():
-        is_whole = isinstance(size, int) and not isinstance(size, bool)
-        if not is_whole or size < 1:
+    sizes: dict[str, int] = {}
+    for k in SIZES:
+        if k not in keys:
+            continue
+        size = keys[k]
+        is_count = type(size) is int and size >= 1  # True is an int, too, but counts nothing
+        if not is_count:
             raise ConfigError(f"{where}: {k} = {size!r}. Expected a whole number of 1 or more.")
+        sizes[k] = size
     # Before networkx builds it: a graph of a million nodes would take all memory.
     nodes = sum(sizes.values())
     if where.endswith("grid_2d_graph"):
