@@ -38,7 +38,7 @@ ENV = Sort("env", (MultiAgentEnv, BatchedEnv, gym.Env), creators=True, rooms=("m
 def register_env(name: str, creator: EnvCreator | str) -> None:
     """Make ``env: name`` work. ``creator`` may also be ``package.module:name``, which Ray workers load by themselves."""
     if isinstance(creator, str):
-        creator = _ByName(creator)
+        creator = _ByName(creator)  # not loaded yet: networkx, for instance, takes long to import
     _check_creator(name, creator)
     ENVS.register(name, creator)
 
@@ -131,6 +131,7 @@ def _by_path(env: str) -> EnvCreator:
     try:
         return _callable(env)
     except ConfigError as error:
+        # Two ways of being near: a name of ours with a colon, such as fast:simple_tag, or the prefix of a family.
         prefix, _, rest = env.partition(":")
         with_colon = [name for name in ENVS if ":" in name]
         ours = [name for name in with_colon if name.startswith(f"{prefix}:")]
@@ -141,7 +142,8 @@ def _by_path(env: str) -> EnvCreator:
         hint = did_you_mean(env, with_colon)
         near = did_you_mean(prefix, ENV_FAMILIES.names)
         if not hint and near:
-            hint = f"{near.rstrip('?').rstrip(chr(39))}:{rest}'?"
+            said = near.rstrip("?").rstrip("'")
+            hint = f"{said}:{rest}'?"  # " Did you mean 'pettingzoo'?" becomes one about the whole name
         raise ConfigError(f"{error}{hint}") from error
 
 
@@ -179,7 +181,8 @@ def make_batched_env(
 
     envs = [create(env_id) for env_id in range(num_envs)]
     fresh = create if fresh_env_per_episode else None
-    found: DictVector = _guard(name, lambda: DictVector(envs, name, fresh, worker_index, with_state))  # asks for spaces
+    # Guarded as well: it asks the user's env for its spaces.
+    found: DictVector = _guard(name, lambda: DictVector(envs, name, fresh, worker_index, with_state))
     return found
 
 
@@ -259,7 +262,7 @@ def _guard(name: object, build: Callable[[], Any]) -> Any:
         return build()
     except UserError:
         raise
-    except ValidationError as error:
+    except ValidationError as error:  # before TypeError: pydantic's tells which key is wrong
         raise explain(error, f"env {name!r}: env_config", _keys_of(error)) from None
     except TypeError as error:  # keys that the creator does not take
         raise ConfigError(f"env {name!r} could not be built: TypeError: {error}. Check env_config.") from error

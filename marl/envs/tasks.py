@@ -125,14 +125,15 @@ def same_task(a: Any, b: Any) -> bool:
     """Whether two tasks are equal, arrays included."""
     match a, b:
         case (np.ndarray(), _) | (_, np.ndarray()):
-            return np.array_equal(a, b)
+            return np.array_equal(a, b)  # == of arrays has no truth value, also deep inside of a dict
         case Mapping(), Mapping():
             if a.keys() != b.keys():
                 return False
             return all(same_task(a[key], b[key]) for key in a)
         case (list() | tuple(), list() | tuple()):
-            alike = type(a) is type(b) and len(a) == len(b)
-            return alike and all(map(same_task, a, b))
+            if type(a) is not type(b) or len(a) != len(b):
+                return False
+            return all(map(same_task, a, b))
         case _:
             return bool(a == b)
 

@@ -251,7 +251,8 @@ class Stage:
             if ends or cut:
                 del self._id_of[agent]
                 self._seen.discard(agent)
-        if ALL in result.terminated or ALL in result.truncated:
+        env_says = ALL in result.terminated or ALL in result.truncated
+        if env_says:
             self.over = any(ending(ALL, result.terminated, result.truncated))
         else:
             self.over = not self._seen

@@ -40,7 +40,8 @@ class Memory:
         now = self._read()
         changed: dict[Path, State] = {}
         for path, value in now.items():
-            if not _same(value, self.first.get(path, MISSING)):
+            before = self.first.get(path, MISSING)
+            if not _same(value, before):
                 changed[path] = value
         gone = [path for path in self.first if path not in now]
         return {"changed": changed, "gone": gone}
@@ -159,20 +160,24 @@ def _encode(value: Any, path: Path, names: dict[int, Path], tensors: dict[int, P
     if value is None or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, torch.Tensor):
-        if id(value) in tensors:
+        if id(value) in tensors:  # VMAS writes in place: what two attributes share has to stay shared
             return {"same": tensors[id(value)]}
         tensors[id(value)] = path
-        return {"array": value.detach().cpu().numpy().copy()}
+        array = value.detach().cpu().numpy()
+        return {"array": array.copy()}
     if id(value) in names:
         return {"object": names[id(value)]}
     if isinstance(value, dict):
         keys = [_encode(key, f"{path}/{i}k", names, tensors) for i, key in enumerate(value)]
-        return {"keys": keys, "items": _encode_items(value.values(), path, names, tensors)}
-    if type(value) in (list, tuple):
-        return {"items": _encode_items(value, path, names, tensors), "tuple": type(value) is tuple}
+        items = _encode_items(value.values(), path, names, tensors)
+        return {"keys": keys, "items": items}
+    if type(value) in (list, tuple):  # no subclasses: a named tuple could not be made again from a list
+        items = _encode_items(value, path, names, tensors)
+        return {"items": items, "tuple": type(value) is tuple}
     if _is_distribution(value):
         fields = vars(value)
-        return {"fields": list(fields), "items": _encode_items(fields.values(), path, names, tensors)}
+        items = _encode_items(fields.values(), path, names, tensors)
+        return {"fields": list(fields), "items": items}
     return FIXED
 
 
@@ -221,7 +226,9 @@ def _aliased(value: State) -> bool:
     """Whether a tensor that another attribute holds as well is in it."""
     if not isinstance(value, dict):
         return False
-    return "same" in value or any(_aliased(item) for item in value.get("items", ()))
+    if "same" in value:
+        return True
+    return any(_aliased(item) for item in value.get("items", ()))
 
 
 def _is_distribution(value: Any) -> bool:

@@ -85,8 +85,9 @@ class DictRules:
             seen_before = any(space is one for one in known)
             if space is again and seen_before:
                 continue
-            if space != again or space != known[0]:
-                self.findings.add("space-changed", f"{name}({agent!r}) changes: {known[0]}, later {again}.")
+            first = known[0]
+            if space != again or space != first:
+                self.findings.add("space-changed", f"{name}({agent!r}) changes: {first}, later {again}.")
             elif space is not again:
                 self.findings.add("space-new", f"{name}({agent!r}) gives a new object each time.")
             else:
@@ -175,11 +176,12 @@ class DictRules:
         self._flags_of_one_sort("truncated", result.truncated, step)
         all_end = truth(result.terminated.get(ALL, False))
         for agent, flag in result.truncated.items():
-            cut = truth(flag)
             ends = all_end or truth(result.terminated.get(agent, False))
-            if cut and ends:
-                who = "the episode" if agent == ALL else f"agent {agent!r}"
-                self.findings.add("both-flags", f"step {step}: {who} is terminated and truncated at once.")
+            both = ends and truth(flag)
+            if not both:
+                continue
+            who = "the episode" if agent == ALL else f"agent {agent!r}"
+            self.findings.add("both-flags", f"step {step}: {who} is terminated and truncated at once.")
 
     def _flags_of_one_sort(self, name: str, flags: Mapping[AgentID, Any], step: int) -> None:
         for agent, flag in flags.items():
@@ -197,4 +199,4 @@ class DictRules:
 
 def truth(flag: Any) -> bool:
     """A flag as a bool, also where it is not one."""
-    return bool(np.any(flag))
+    return bool(np.any(flag))  # an array of several has no truth value of its own

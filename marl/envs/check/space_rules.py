@@ -105,6 +105,7 @@ def _in_array(space: AnySpace, value: Obs, at: str) -> Iterator[tuple[str, str]]
 def _out_of_bounds(space: AnySpace, array: Array, at: str) -> Iterator[tuple[str, str]]:
     """The first number that is too small or too large by more than rounding."""
     low, high = bounds_of(space)
+    # Rounding: float32 arithmetic at a bound ends a hair beyond it, and that breaks nothing.
     too_small = array < low - ROUNDING * np.abs(low)
     too_large = array > high + ROUNDING * np.abs(high)
     outside = np.argwhere(too_small | too_large)
@@ -123,8 +124,10 @@ def bounds_of(space: AnySpace) -> tuple[Array, Array]:
     if isinstance(space, spaces.Box):
         return space.low.astype(np.float64), space.high.astype(np.float64)
     if isinstance(space, spaces.MultiDiscrete):
-        return np.asarray(space.start, np.float64), np.asarray(space.start + space.nvec - 1, np.float64)
-    return np.zeros(space.shape or ()), np.ones(space.shape or ())
+        largest = space.start + space.nvec - 1
+        return np.asarray(space.start, np.float64), np.asarray(largest, np.float64)
+    shape = space.shape or ()
+    return np.zeros(shape), np.ones(shape)
 
 
 def not_finite(value: Any) -> bool:

@@ -30,14 +30,15 @@ def command_graph(levels: Sequence[str], agents: Sequence[AgentID], command: Com
     command = command or _one_commander_per_level(levels, agents)
     given: nx.DiGraph[str] = nx.DiGraph()
     for boss, names in command.items():
-        given.add_edges_from((boss, name) for name in names)
+        for name in names:
+            given.add_edge(boss, name)
     _check_structure(given, command, agents)
     depth = {name: len(nx.ancestors(given, name)) for name in given}  # one commander each: a path leads up
     _check_levels(given, depth, levels, agents)
 
     graph: nx.DiGraph[str] = nx.DiGraph()
     posts = {name: _post(name, levels[-1], agents) for name in given}
-    for name in sorted(given, key=lambda n: depth[n]):
+    for name in sorted(given, key=lambda n: depth[n]):  # from the top: posts are built in the order of the nodes
         holds = {"agent": name} if name in agents else {}
         graph.add_node(posts[name], level=depth[name], **holds)
     for boss, name in given.edges:
@@ -91,7 +92,8 @@ def _check_structure(given: nx.DiGraph[str], command: Command, agents: Sequence[
             raise ConfigError(
                 f"command: {name!r} has the commanders {' and '.join(map(repr, bosses))}; expected one. Take it out of one."
             )
-        if given.out_degree(name) == 0 and name not in agents:
+        is_worker = given.out_degree(name) == 0
+        if is_worker and name not in agents:
             raise ConfigError(
                 f"command: {name!r} commands nobody and is no agent of the base env ({', '.join(agents)})."
                 f"{did_you_mean(name, agents)}"

@@ -128,12 +128,13 @@ class GroupedEnv(MultiAgentEnv):
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
         obs, rewards, terminated, truncated, infos = self.env.step(self._split(actions))
-        self._alive.update(set(obs).intersection(self.group_of))
+        self._alive.update(set(obs).intersection(self.group_of))  # also those who appear only now
         ended, cut = self._leaving(terminated, truncated)
         self._alive -= ended
         self._asked = self._alive.intersection(obs)
         group_ended, group_cut = self._join_flags(ended, cut)
         gone = {group for group in self.groups if group_ended[group] or group_cut[group]}
+        # Bootstrapping needs what all see after a truncation; with a part missing it would be a wrong value.
         blind = {self.group_of[agent] for agent in cut.difference(obs)}
         # A group is shown when it is asked, and a last time when it ends (unless the env itself shows no last observation).
         groups_shown = gone - blind
@@ -280,10 +281,13 @@ def _known(env: MultiAgentEnv) -> list[AgentID]:
 
 def _expanded(env: MultiAgentEnv, members: Sequence[AgentID]) -> tuple[AgentID, ...]:
     """Patterns such as ``agent_*`` replaced by the agents that they match."""
+    known = _known(env)
     found: list[AgentID] = []
     for member in members:
-        matching = [agent for agent in _known(env) if fnmatchcase(agent, member)]
-        found += matching or [member]  # one that nobody answers to is refused with the others' names later
+        matching = [agent for agent in known if fnmatchcase(agent, member)]
+        if not matching:  # refused later, with the names that there are
+            matching = [member]
+        found += matching
     return tuple(found)
 
 

@@ -45,11 +45,14 @@ class DealtEnv(NativeEnv):
 
     def reset_to(self, env_ids: Ints, deals: Ints) -> StepOutput:
         """Start new episodes in these envs with these deals; the answer shows all envs."""
-        deals, count = np.asarray(deals), len(self.deal_probabilities)
-        if deals.size and (deals.min() < 0 or deals.max() >= count):
+        deals = np.asarray(deals)
+        count = len(self.deal_probabilities)
+        too_small = deals[deals < 0]
+        too_large = deals[deals >= count]
+        if too_small.size or too_large.size:
+            wrong = too_large.max() if too_large.size else too_small.min()
             raise EnvError(
-                f"{self.name}: there is no deal {deals.max() if deals.max() >= count else deals.min()}. Deals are numbered "
-                f"from 0 to {count - 1}, as in deal_probabilities."
+                f"{self.name}: there is no deal {wrong}. Deals are numbered from 0 to {count - 1}, as in deal_probabilities."
             )
         self.deal[env_ids] = deals
         self._begin(np.asarray(env_ids))
@@ -63,7 +66,7 @@ class DealtEnv(NativeEnv):
         """The action ``[E]`` of each env's mover; envs that are over are not looked at."""
         env_ids = np.arange(self.num_envs)
         moves = actions[0][env_ids, mover].astype(np.int64, copy=False)
-        known = (moves >= 0) & (moves < legal.shape[1])
+        known = (moves >= 0) & (moves < legal.shape[1])  # -1 would pass as the last column
         wrong = ~over & ~(known & legal[env_ids, np.where(known, moves, 0)])
         if wrong.any():
             env_id = int(np.flatnonzero(wrong)[0])

@@ -48,8 +48,11 @@ class LiarsDiceGames(DealtEnv):
     state_arrays = ("deal", "bids", "called")
 
     def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
-        self.num_envs, self.config = num_envs, LiarsDiceConfig(**env_config)
-        dice, self.sides = self.config.dice, self.config.sides
+        self.num_envs = num_envs
+        self.config = LiarsDiceConfig(**env_config)
+        dice = self.config.dice
+        self.sides = self.config.sides
+        # A deal is a pair of hands. Hands are counts of faces: in which order the dice lie tells nobody anything.
         self.hands, chances = all_hands(dice, self.sides)
         self.deal_probabilities = np.outer(chances, chances).ravel()
         self.num_bids = 2 * dice * self.sides
