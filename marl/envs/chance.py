@@ -105,7 +105,7 @@ def read_outcomes(given: object, where: str) -> Outcomes:
     """Outcomes with probabilities; refuses what is not a distribution. ``where`` names the env."""
     pairs = _pairs(given, where)
     probabilities = [_probability(outcome, probability, where) for outcome, probability in pairs]
-    total = math.fsum(probabilities)
+    total = math.fsum(probabilities)  # exact: a pack of cards has thousands of equal parts
     if abs(total - 1.0) > ROUNDING:
         raise ChanceError(
             f"{where}: the {len(pairs)} probabilities of chance_outcomes() sum to {total:.9g}; expected 1. List every "

@@ -44,7 +44,7 @@ class AgentGroups:
             matching: list[int] = []
             for seat, name in enumerate(names):
                 named = member in (name, patterns[seat])
-                if (named or pattern_of(name, [member])) and seat not in seats:
+                if (named or pattern_of(name, [member])) and seat not in seats:  # patterns may overlap
                     matching.append(seat)
             if not matching:
                 known = sorted(set(patterns))

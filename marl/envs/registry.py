@@ -231,8 +231,7 @@ def _call(creator: EnvCreator, context: EnvContext) -> Any:
     Keywords: Gymnasium classes, and creators whose parameters all have defaults, such as PettingZoo's
     ``env(render_mode=None, num_good=1)`` and ``parallel_env(**kwargs)``, unless the first one is a config by its looks.
     """
-    is_gymnasium = isinstance(creator, type) and issubclass(creator, gym.Env)
-    if is_gymnasium:
+    if _is_gymnasium(creator):
         return build_drawing(creator, context)
     try:
         parameters = list(inspect.signature(creator).parameters.values())
@@ -243,6 +242,10 @@ def _call(creator: EnvCreator, context: EnvContext) -> Any:
     if parameters and _takes_config(parameters[0]):
         return creator(context)
     return build_drawing(creator, context)
+
+
+def _is_gymnasium(creator: object) -> bool:
+    return isinstance(creator, type) and issubclass(creator, gym.Env)
 
 
 def _takes_config(first: inspect.Parameter) -> bool:

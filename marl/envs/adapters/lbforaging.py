@@ -72,7 +72,7 @@ class ForagingEnv(MultiAgentEnv):
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
-        for player in self.env.players:
+        for player in self.env.players:  # the bare env takes the old places for occupied
             player.position = None
         given = dict(options) if options else None
         seen, _ = self.env.reset(seed=seed, options=given)

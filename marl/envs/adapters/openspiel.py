@@ -116,7 +116,7 @@ class OpenSpielEnv(MultiAgentEnv):
                 "it is."
             )
         chosen = {player: self._legal(player, agent, actions[agent]) for player, agent in asked.items()}
-        if self._state.is_simultaneous_node():
+        if self._state.is_simultaneous_node():  # OpenSpiel wants an action of all players, also of those without one
             self._state.apply_actions([chosen.get(player, 0) for player in range(self.game.num_players())])
         else:
             self._state.apply_action(*chosen.values())

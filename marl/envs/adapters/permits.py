@@ -122,8 +122,7 @@ def places_given(env: object, keys: Mapping[str, Any], where: str = "env_config"
 def _places_in(value: object, option: str) -> Iterator[tuple[str, object]]:
     """Options whose values hold a file or a host, each with all of its value: a list, or values that are searched over."""
     if not isinstance(value, Mapping):
-        places = [place for place in _texts(value, option) if _PLACE.search(place.key)]
-        if places:
+        if any(_PLACE.search(place.key) for place in _texts(value, option)):
             yield option, value
         return
     for key, item in value.items():
@@ -144,7 +143,8 @@ def _texts(value: object, option: str) -> Iterator[_Place]:
         for item in value:
             for place in _texts(item, option):
                 # The whole list has to be given again, not one of its entries.
-                yield replace(place, option=option, inside=value)
+                in_list = replace(place, option=option, inside=value)
+                yield in_list
     elif isinstance(value, str):
         own_key = option.rpartition(".")[2]
         yield _Place(own_key, value, option, value)

@@ -88,7 +88,7 @@ class PettingZooEnv(MultiAgentEnv):
 
     def _first_state(self) -> Array | None:
         """The global state after the first reset; None where the env has none."""
-        if getattr(self.env, "state_space", None) is None:
+        if getattr(self.env, "state_space", None) is None:  # state() itself may be inherited and only raise
             return None
         try:
             return np.asarray(self.env.state(), np.float32)
@@ -148,7 +148,7 @@ class PettingZooParallelEnv(PettingZooEnv):
         return self._asked(obs, infos), infos
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
-        if len(actions) < len(self.env.agents):
+        if len(actions) < len(self.env.agents):  # seldom: only where some agents are not asked
             actions = self._completed(actions)
         try:
             obs, rewards, terminated, truncated, infos = self.env.step(actions)
@@ -273,7 +273,8 @@ class PettingZooTurnBasedEnv(PettingZooEnv):
         for agent in self.env.agents:
             reward = self.env.rewards.get(agent, 0.0)
             added = self.env._cumulative_rewards.get(agent, 0.0) - owed.get(agent, 0.0)
-            if added or reward != shown.get(agent, 0.0):
+            is_new = added or reward != shown.get(agent, 0.0)
+            if is_new:
                 paid[agent] = added or reward
         return paid
 
@@ -320,7 +321,7 @@ def make_pettingzoo(path: str, env_config: Mapping[str, Any]) -> MultiAgentEnv:
 
 def pettingzoo_creator(module: object, name: str) -> Callable[..., Any]:
     """``parallel_env`` of a module, or, where everybody takes turns, its ``env``."""
-    for attribute in ("parallel_env", "env"):
+    for attribute in ("parallel_env", "env"):  # one step for all agents, where there is such a form, is faster
         found = getattr(module, attribute, None)
         if callable(found):
             creator: Callable[..., Any] = found

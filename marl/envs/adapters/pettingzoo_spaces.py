@@ -19,7 +19,7 @@ ARRAYS = spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete
 
 def shown_space(space: AnySpace) -> AnySpace:
     """A copy of the space with a generator of its own; beside a mask or state the observation is ``observation``."""
-    if obs_key(space) == "obs":
+    if obs_key(space) == "obs":  # PettingZoo's wrappers look for the key `observation`
         assert isinstance(space, spaces.Dict)
         named: dict[str, AnySpace] = {}
         for key, part in space.spaces.items():

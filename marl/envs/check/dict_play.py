@@ -173,7 +173,7 @@ class DictPlay:
         else:
             self.trace.over = nobody_left
         if nobody_left and not self.trace.over:
-            self.empty_steps += 1
+            self.empty_steps += 1  # others may still come, but an env that stays empty never ends
         else:
             self.empty_steps = 0
 

@@ -78,7 +78,9 @@ def examine(
 
 def _creator(env: str | EnvCreator | MultiAgentEnv) -> tuple[str | EnvCreator, bool]:
     """How to make copies, and whether there is only the one object that was given."""
-    if isinstance(env, str) or (callable(env) and not isinstance(env, MultiAgentEnv)):
+    if isinstance(env, str):
+        return env, False
+    if callable(env) and not isinstance(env, MultiAgentEnv):
         return env, False
     try:
         copy.deepcopy(env)

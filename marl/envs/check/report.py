@@ -50,7 +50,7 @@ class Report:
             "passed": self.passed,
             "problems": [_problem(problem) for problem in self.problems],
             "notes": self.notes,
-            "world": {
+            "world": {  # an old name, which readers of the JSON know
                 "api": self.api,
                 "kinds": [_kind(kind) for kind in self.kinds],
                 "max_agents": self.max_agents,

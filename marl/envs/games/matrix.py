@@ -188,7 +188,7 @@ class MatrixGames(NativeEnv):
         self.players = list(players_with.values())
         self.kinds = number_seats([self._kind(players) for players in self.players])
         self.player_at = np.concatenate(self.players)  # seats go by kind, tables by player
-        self.first_column = np.cumsum((0, *counts[:-1]))  # of each player's one-hot
+        self.first_column = np.cumsum((0, *counts[:-1]))  # of each player's one-hot in what all see
         self.rounds = np.zeros(num_envs, np.int64)
         self.last = np.zeros((num_envs, len(counts)), np.int64)
 
@@ -225,7 +225,7 @@ class MatrixGames(NativeEnv):
             return np.ones((self.num_envs, 1), np.float32)
         state = np.zeros((self.num_envs, self.state_size), np.float32)
         if self.shows_last:
-            played = np.flatnonzero(self.rounds > 0)
+            played = np.flatnonzero(self.rounds > 0)  # before the first round there is no last action: zeros
             state[played[:, None], self.first_column + self.last[played]] = 1.0
         if self.shows_round:
             state[:, -1] = self.rounds / self.config.repetitions

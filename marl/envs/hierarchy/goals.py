@@ -85,7 +85,7 @@ class Changes(Goals):
         self.config = config = self.Keys(**keys)
         smallest = min(sizes)
         for feature in config.features:
-            if feature >= smallest:
+            if feature >= smallest:  # all base agents below have to show it
                 raise ConfigError(
                     f"goals: feature {feature} does not exist: the flat base observation has {smallest} entries. Use 0 to "
                     f"{smallest - 1}."

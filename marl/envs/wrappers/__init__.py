@@ -115,7 +115,7 @@ def show_members(env: MultiAgentEnv) -> MultiAgentEnv:
 
 def hierarchy(env: MultiAgentEnv, **keys: Any) -> MultiAgentEnv:
     """Levels that set goals for each other."""
-    from marl.envs.hierarchy.env import HierarchicalEnv
+    from marl.envs.hierarchy.env import HierarchicalEnv  # needs networkx: only where it is used
 
     return HierarchicalEnv(env, **keys)
 

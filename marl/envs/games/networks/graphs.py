@@ -191,13 +191,16 @@ def _generated(keys: dict[str, Any], key: str) -> Any:
 
 def _check_keys(keys: Mapping[str, Any], generator: Generator, where: str) -> None:
     known = (*generator.needs, *generator.takes)
-    missing = ", ".join(k for k in generator.needs if k not in keys)
-    unknown = ", ".join(k for k in keys if k not in known)
-    if not missing and not unknown:
-        return
-    raise ConfigError(
-        f"{where} needs the keys {generator.expected}; missing: {missing or 'none'}, unknown: {unknown or 'none'}."
-    )
+    missing = [k for k in generator.needs if k not in keys]
+    unknown = [k for k in keys if k not in known]
+    if missing or unknown:
+        raise ConfigError(
+            f"{where} needs the keys {generator.expected}; missing: {_listed(missing)}, unknown: {_listed(unknown)}."
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
 
 
 def _check_size(keys: Mapping[str, Any], where: str) -> None:

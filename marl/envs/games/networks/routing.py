@@ -258,6 +258,7 @@ def _delay_terms(keys: EdgeKeys, where: str) -> dict[float, float]:
     if "delay" in given or not has_formula:
         listed = ", ".join(sorted(given)) or "none"
         raise ConfigError(f"{where} has the keys {listed}. Expected delay, or free_flow_time and capacity.")
+    # t0 * (1 + b * (x / c) ** p) = t0 * x**0 + (t0 * b / c**p) * x**p: the formula as two terms of a polynomial.
     grown = keys.free_flow_time * keys.bpr_factor / keys.capacity**keys.bpr_power
     return {0.0: keys.free_flow_time, float(keys.bpr_power): grown}
 
@@ -313,4 +314,5 @@ def _simple_paths(graph: Any, origin: Node, destination: Node, max_paths: int, w
         raise ConfigError(
             f"{trip} there are more than max_paths = {max_paths} simple paths. Raise max_paths, or cut the network."
         )
+    # Sorted: the number of an action must not depend on the order in which a search finds paths.
     return tuple(sorted(paths, key=lambda path: (len(path), path)))
