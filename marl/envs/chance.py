@@ -55,15 +55,19 @@ def is_no_luck(often: int, total: int, probability: float, starts: int) -> bool:
     By Chernoff's bound on the tails, P <= 2 exp(-total * KL(share, probability)), for all ``starts`` together below ``LUCK``.
     It holds for rare starts too, where counts of a few are far from normal.
     """
-    share, rest = often / total, max(0.0, 1.0 - probability)
+    share = often / total
+    rest = max(0.0, 1.0 - probability)  # rounding may leave it a little below 0
     apart = _times_log(share, probability) + _times_log(1.0 - share, rest)
     return total * apart > math.log(2 * starts / LUCK)
 
 
 def _times_log(share: float, expected: float) -> float:
+    """``share * log(share / expected)``, with the limits of the formula at 0."""
     if share == 0.0:
         return 0.0
-    return share * math.log(share / expected) if expected > 0.0 else math.inf
+    if expected <= 0.0:
+        return math.inf
+    return share * math.log(share / expected)
 
 
 def lists_chance(env: object) -> bool:
@@ -86,7 +90,8 @@ def listed_chance(env: object, name: str) -> Outcomes | None:
     """What an env lists, checked; None where it lists nothing."""
     if not lists_chance(env):
         return None
-    where, method = f"env {name!r}", getattr(env, METHOD)
+    where = f"env {name!r}"
+    method = getattr(env, METHOD)
     try:
         given = method()
     except Exception as error:
@@ -100,17 +105,20 @@ def read_outcomes(given: object, where: str) -> Outcomes:
     """Outcomes with probabilities; refuses what is not a distribution. ``where`` names the env."""
     pairs = _pairs(given, where)
     probabilities = [_probability(outcome, probability, where) for outcome, probability in pairs]
-    total = math.fsum(probabilities)
+    total = math.fsum(probabilities)  # exact: a pack of cards has thousands of equal parts
     if abs(total - 1.0) > ROUNDING:
         raise ChanceError(
             f"{where}: the {len(pairs)} probabilities of chance_outcomes() sum to {total:.9g}; expected 1. List every "
             "outcome, and divide each weight by their sum."
         )
-    return Outcomes(tuple(outcome for outcome, _ in pairs), tuple(p / total for p in probabilities))
+    outcomes = tuple(outcome for outcome, _ in pairs)
+    return Outcomes(outcomes, tuple(p / total for p in probabilities))
 
 
 def _pairs(given: object, where: str) -> list[tuple[Outcome, object]]:
-    rows = list(given.items()) if isinstance(given, Mapping) else given
+    rows = given
+    if isinstance(given, Mapping):
+        rows = list(given.items())
     if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
         raise ChanceError(
             f"{where}: chance_outcomes() gave {_short(given)}, a {type(given).__name__}. Expected pairs (outcome, "
@@ -118,12 +126,17 @@ def _pairs(given: object, where: str) -> list[tuple[Outcome, object]]:
         )
     pairs: list[tuple[Outcome, object]] = []
     for row in rows:
-        if isinstance(row, str | bytes | Mapping) or not isinstance(row, Iterable) or len(pair := tuple(row)) != 2:
+        parts: tuple[Any, ...] = ()
+        # Texts and dicts can be walked over, too, and one of two letters or keys would pass for a pair.
+        if isinstance(row, Iterable) and not isinstance(row, str | bytes | Mapping):
+            parts = tuple(row)
+        if len(parts) != 2:
             raise ChanceError(
                 f"{where}: chance_outcomes() holds {_short(row)}. Expected pairs (outcome, probability), for "
                 f"instance {EXAMPLE}."
             )
-        pairs.append((pair[0], pair[1]))
+        outcome, probability = parts
+        pairs.append((outcome, probability))
     if not pairs:
         raise ChanceError(
             f"{where}: chance_outcomes() is empty. Expected at least one pair (outcome, probability); an env in which "
@@ -149,4 +162,6 @@ def _probability(outcome: Outcome, given: object, where: str) -> float:
 
 def _short(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    if len(text) <= 60:
+        return text
+    return f"{text[:57]}..."

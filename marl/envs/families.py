@@ -32,11 +32,12 @@ class EnvFamily:
 
     def creator(self, name: str) -> Callable[..., Any]:
         """What builds the env called ``prefix:name``."""
+        # A factory is code from outside: what it raises is reported with the family's name and the line.
         found = call_own(f"the env family {self.prefix!r}, asked for {name!r},", self.factory, name)
         if not callable(found):
+            env = f"{self.prefix}:{name}"
             raise ConfigError(
-                f"env {f'{self.prefix}:{name}'!r}: its family gave a {type(found).__name__}; expected a class or a function "
-                "that makes the env."
+                f"env {env!r}: its family gave a {type(found).__name__}; expected a class or a function that makes the env."
             )
         return found
 
@@ -62,23 +63,30 @@ def register_env_family(prefix: str, factory: Factory, form: str = "NAME") -> No
 def family_of(env: str) -> tuple[EnvFamily, str] | None:
     """The family of an env and its name there; None where the word before the colon is none, or there is no colon."""
     prefix, colon, name = env.partition(":")
-    return (ENV_FAMILIES[prefix], name) if colon and prefix in ENV_FAMILIES else None
+    if not colon or prefix not in ENV_FAMILIES:
+        return None
+    return ENV_FAMILIES[prefix], name
 
 
 def added_families(envs: Iterable[object]) -> dict[str, EnvFamily]:
     """The families from outside that these envs belong to: what workers of other processes have to be told."""
     used: set[str] = set()
     for env in envs:
-        found = family_of(env) if isinstance(env, str) else None
+        if not isinstance(env, str):
+            continue  # a class is pickled with all that it needs
+        found = family_of(env)
         if found is not None:
             family, _ = found
             used.add(family.prefix.lower())
+    # Workers know the built-in families from their own imports.
     return {prefix: family for prefix, family in ENV_FAMILIES.added.items() if prefix in used}
 
 
 def check_family_places(env: object, env_config: Mapping[str, Any]) -> None:
     """Places that a stranger's file names are not followed, by no family; see ``permits``."""
-    if isinstance(env, str) and family_of(env) is not None:
+    if not isinstance(env, str):
+        return
+    if family_of(env) is not None:
         check_places(env, env_config)
 
 

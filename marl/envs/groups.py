@@ -18,11 +18,16 @@ class AgentGroups:
 
     def seats(self, kinds: Sequence[AgentType]) -> dict[GroupID, tuple[int, ...]]:
         """The seats of each group, in the order of its members. No agent may be in two groups."""
-        names = [name for kind in kinds for name in kind.agents]
-        found = {group: self._seats_of(group, members, names) for group, members in self.members.items()}
+        names: list[AgentID] = []
+        for kind in kinds:
+            names.extend(kind.agents)
+        found: dict[GroupID, tuple[int, ...]] = {}
+        for group, members in self.members.items():
+            found[group] = self._seats_of(group, members, names)
         taken: dict[int, GroupID] = {}
         for group, seats in found.items():
             for seat in seats:
+                # A mixer adds up values group by group: an agent in two groups would be counted twice.
                 if seat in taken:
                     raise ConfigError(
                         f"agent {names[seat]!r} is in the groups {taken[seat]!r} and {group!r}; an agent belongs to "
@@ -33,15 +38,16 @@ class AgentGroups:
 
     def _seats_of(self, group: GroupID, members: Sequence[AgentID], names: Sequence[AgentID]) -> tuple[int, ...]:
         seats: list[int] = []
+        # The seats of car_* are called car_*[0], car_*[1], ...
+        patterns = [name.split("[")[0] for name in names]
         for member in members:
-            matching = []
+            matching: list[int] = []
             for seat, name in enumerate(names):
-                pattern = name.split("[")[0]  # the seats of car_* are called car_*[0], car_*[1], ...
-                meant = member in (name, pattern) or pattern_of(name, [member])
-                if meant and seat not in seats:
+                named = member in (name, patterns[seat])
+                if (named or pattern_of(name, [member])) and seat not in seats:  # patterns may overlap
                     matching.append(seat)
             if not matching:
-                known = sorted({name.split("[")[0] for name in names})
+                known = sorted(set(patterns))
                 raise ConfigError(
                     f"group {group!r} names {member!r}, but the env has no such agent. Agents: {', '.join(known)}."
                     f"{did_you_mean(member, known)}"
@@ -51,4 +57,7 @@ class AgentGroups:
 
     def group_of(self, agent: AgentID) -> GroupID | None:
         """The group that an agent id belongs to."""
-        return next((group for group, members in self.members.items() if pattern_of(agent, members)), None)
+        for group, members in self.members.items():
+            if pattern_of(agent, members):
+                return group
+        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -37,7 +37,10 @@ ENV = Sort("env", (MultiAgentEnv, BatchedEnv, gym.Env), creators=True, rooms=("m
 
 def register_env(name: str, creator: EnvCreator | str) -> None:
     """Make ``env: name`` work. ``creator`` may also be ``package.module:name``, which Ray workers load by themselves."""
-    ENVS.register(name, _ByName(creator) if isinstance(creator, str) else _checked(name, creator))
+    if isinstance(creator, str):
+        creator = _ByName(creator)  # not loaded yet: networkx, for instance, takes long to import
+    _check_creator(name, creator)
+    ENVS.register(name, creator)
 
 
 def register_pettingzoo(name: str, creator: EnvCreator | ModuleType | str) -> None:
@@ -48,16 +51,17 @@ def register_pettingzoo(name: str, creator: EnvCreator | ModuleType | str) -> No
     """
     if isinstance(creator, ModuleType):
         creator = pettingzoo_creator(creator, creator.__name__)
-    ENVS.register(name, _PettingZoo(creator if isinstance(creator, str) else _checked(name, creator)))
+    if not isinstance(creator, str):
+        _check_creator(name, creator)
+    ENVS.register(name, _PettingZoo(creator))
 
 
-def _checked(name: str, creator: object) -> EnvCreator:
+def _check_creator(name: str, creator: object) -> None:
     if not callable(creator):
         raise ConfigError(
             f"env {name!r} is registered with an object of type {type(creator).__name__}. Expected a class or a function that "
             "makes the env, so that every copy is a new one."
         )
-    return creator
 
 
 class _PettingZoo:
@@ -69,9 +73,11 @@ class _PettingZoo:
     def __call__(self, config: EnvContext) -> MultiAgentEnv:
         creator = self.creator
         if isinstance(creator, str):
-            creator = (
-                _callable(creator) if ":" in creator else pettingzoo_creator(import_module(creator, "env"), creator)
-            )
+            if ":" in creator:
+                creator = _callable(creator)
+            else:
+                module = import_module(creator, "env")
+                creator = pettingzoo_creator(module, creator)
         return from_pettingzoo(build_drawing(creator, config))
 
 
@@ -93,8 +99,12 @@ def resolve_env(env: str | EnvCreator) -> EnvCreator:
 
     if env in ENVS:
         found = ENVS[env]
-        return _callable(found.path) if isinstance(found, _ByName) else found
-    if (found_family := family_of(env)) is not None:
+        if isinstance(found, _ByName):
+            # The class itself: only so is a natively batched env seen to be one.
+            return _callable(found.path)
+        return found
+    found_family = family_of(env)
+    if found_family is not None:
         family, name = found_family
         return family.creator(name)
     if ":" in env:
@@ -121,6 +131,7 @@ def _by_path(env: str) -> EnvCreator:
     try:
         return _callable(env)
     except ConfigError as error:
+        # Two ways of being near: a name of ours with a colon, such as fast:simple_tag, or the prefix of a family.
         prefix, _, rest = env.partition(":")
         with_colon = [name for name in ENVS if ":" in name]
         ours = [name for name in with_colon if name.startswith(f"{prefix}:")]
@@ -131,7 +142,8 @@ def _by_path(env: str) -> EnvCreator:
         hint = did_you_mean(env, with_colon)
         near = did_you_mean(prefix, ENV_FAMILIES.names)
         if not hint and near:
-            hint = f"{near.rstrip('?').rstrip(chr(39))}:{rest}'?"
+            said = near.rstrip("?").rstrip("'")
+            hint = f"{said}:{rest}'?"  # " Did you mean 'pettingzoo'?" becomes one about the whole name
         raise ConfigError(f"{error}{hint}") from error
 
 
@@ -155,9 +167,9 @@ def make_batched_env(
     """
     creator = resolve_env(env)
     check_family_places(env, env_config)
-    name = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
-    if isinstance(creator, type) and issubclass(creator, BatchedEnv) and not wrappers:
-        native: Callable[..., BatchedEnv] = creator
+    name = _name_of(env, type(env).__name__)
+    native = _native(creator)
+    if native is not None and not wrappers:
         context = EnvContext(env_config, worker_index, 0, num_workers, render_mode, seed, remote)
         batched_env: BatchedEnv = _guard(name, lambda: native(num_envs, context))
         batched_env.kinds = number_seats(batched_env.kinds)
@@ -169,7 +181,8 @@ def make_batched_env(
 
     envs = [create(env_id) for env_id in range(num_envs)]
     fresh = create if fresh_env_per_episode else None
-    found: DictVector = _guard(name, lambda: DictVector(envs, name, fresh, worker_index, with_state))  # asks for spaces
+    # Guarded as well: it asks the user's env for its spaces.
+    found: DictVector = _guard(name, lambda: DictVector(envs, name, fresh, worker_index, with_state))
     return found
 
 
@@ -177,15 +190,30 @@ def make_env(
     env: str | EnvCreator, env_config: Mapping[str, Any] | None = None, wrappers: Sequence[object] = ()
 ) -> MultiAgentEnv:
     """One env with the dict API, to play by hand; also for natively batched ones."""
-    name = env if isinstance(env, str) else getattr(env, "__name__", "env")
+    name = _name_of(env, "env")
     check_family_places(env, env_config or {})
-    return wrap(_build(resolve_env(env), name, EnvContext(env_config)), read_wrappers(wrappers), name)
+    built = _build(resolve_env(env), name, EnvContext(env_config))
+    return wrap(built, read_wrappers(wrappers), name)
+
+
+def _name_of(env: str | EnvCreator, otherwise: str) -> str:
+    """What messages call the env; not every callable has a name of its own."""
+    if isinstance(env, str):
+        return env
+    return str(getattr(env, "__name__", otherwise))
+
+
+def _native(creator: EnvCreator) -> Callable[..., BatchedEnv] | None:
+    """The class of a natively batched env, which takes the number of copies first; None for creators of dict envs."""
+    if isinstance(creator, type) and issubclass(creator, BatchedEnv):
+        return creator
+    return None
 
 
 def _build(creator: EnvCreator, name: str, context: EnvContext) -> Any:
-    """One env as its creator gives it; a natively batched env as one lane of it."""
-    if isinstance(creator, type) and issubclass(creator, BatchedEnv):
-        native: Callable[..., BatchedEnv] = creator
+    """One env as its creator gives it; of a natively batched env a single copy."""
+    native = _native(creator)
+    if native is not None:
         return _guard(name, lambda: SingleLane(native, context))
     return _guard(name, lambda: _call(creator, context))
 
@@ -207,11 +235,17 @@ def _call(creator: EnvCreator, context: EnvContext) -> Any:
         return build_drawing(creator, context)
     try:
         parameters = list(inspect.signature(creator).parameters.values())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # classes written in C have no signature
         return creator(context)
     if not parameters and not context:
         return creator()
-    return creator(context) if parameters and _takes_config(parameters[0]) else build_drawing(creator, context)
+    if parameters and _takes_config(parameters[0]):
+        return creator(context)
+    return build_drawing(creator, context)
+
+
+def _is_gymnasium(creator: object) -> bool:
+    return isinstance(creator, type) and issubclass(creator, gym.Env)
 
 
 def _takes_config(first: inspect.Parameter) -> bool:
@@ -220,12 +254,10 @@ def _takes_config(first: inspect.Parameter) -> bool:
         return False
     if first.default is first.empty or isinstance(first.default, Mapping):
         return True
-    named = first.name.strip("_") in ("config", "env_config", "cfg", "context")
-    return named or any(word in str(first.annotation) for word in ("dict", "Dict", "Mapping", "EnvContext"))
-
-
-def _is_gymnasium(creator: object) -> bool:
-    return isinstance(creator, type) and issubclass(creator, gym.Env)
+    if first.name.strip("_") in ("config", "env_config", "cfg", "context"):
+        return True
+    annotation = str(first.annotation)  # a text already where its module postpones annotations
+    return any(word in annotation for word in ("dict", "Dict", "Mapping", "EnvContext"))
 
 
 def _guard(name: object, build: Callable[[], Any]) -> Any:
@@ -233,7 +265,7 @@ def _guard(name: object, build: Callable[[], Any]) -> Any:
         return build()
     except UserError:
         raise
-    except ValidationError as error:
+    except ValidationError as error:  # before TypeError: pydantic's tells which key is wrong
         raise explain(error, f"env {name!r}: env_config", _keys_of(error)) from None
     except TypeError as error:  # keys that the creator does not take
         raise ConfigError(f"env {name!r} could not be built: TypeError: {error}. Check env_config.") from error
@@ -247,10 +279,14 @@ def _guard(name: object, build: Callable[[], Any]) -> Any:
 
 def _keys_of(error: ValidationError) -> list[str]:
     """Keys of the config class that complained."""
-    found = [cls for cls in _below(Config) if cls.__name__ == error.title]
-    return list(found[0].model_fields) if found else []
+    for config in _below(Config):
+        if config.__name__ == error.title:
+            return list(config.model_fields)
+    return []
 
 
-def _below(config: type[Config]) -> list[type[Config]]:
+def _below(config: type[Config]) -> Iterator[type[Config]]:
     """All classes that inherit from a config class, at any distance."""
-    return [found for cls in config.__subclasses__() for found in (cls, *_below(cls))]
+    for child in config.__subclasses__():
+        yield child
+        yield from _below(child)

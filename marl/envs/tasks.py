@@ -27,28 +27,33 @@ class TaskLane:
     methods are those of ``env``, the env with its adapter and wrappers.
     """
 
-    __slots__ = ("_env", "_note", "_world")
+    __slots__ = ("_env", "_note", "_wrapped")
 
+    # Everything below goes past this class's own __setattr__ and __class__, which speak for the user's object.
     def __init__(self, env: object, note: Callable[[str, Any], None]) -> None:
-        object.__setattr__(self, "_world", env)
+        object.__setattr__(self, "_wrapped", env)
         object.__setattr__(self, "_env", users_env(env))
         object.__setattr__(self, "_note", note)
 
     def __getattr__(self, name: str) -> Any:
         if name in VERBS:
-            return partial(self._tell, name, getattr(object.__getattribute__(self, "_world"), name))
+            wrapped = object.__getattribute__(self, "_wrapped")
+            return partial(self._tell, name, getattr(wrapped, name))
         return getattr(object.__getattribute__(self, "_env"), name)
 
     def _tell(self, verb: str, method: Callable[[Any], Any], task: Any) -> Any:
         answer = method(task)
-        object.__getattribute__(self, "_note")(verb, deepcopy(task))
+        note = object.__getattribute__(self, "_note")
+        # A copy, and only after the call: the caller may go on writing into its task, and one that the env refused
+        # must not be told again after a restart.
+        note(verb, deepcopy(task))
         return answer
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(object.__getattribute__(self, "_env"), name, value)
 
     @property  # type: ignore[misc]
-    def __class__(self) -> type:  # isinstance asks it
+    def __class__(self) -> type:  # isinstance asks it: a callback may look for the class of its own env
         return type(object.__getattribute__(self, "_env"))
 
     def __repr__(self) -> str:
@@ -66,8 +71,10 @@ def _as_it_is(env: Any) -> Any:
 def users_env(env: object) -> Any:
     """The env object that the user wrote: an adapter of a Gymnasium or PettingZoo env tells what it holds, unless it is a
     class of the user's that was made from one."""
-    ours = type(env).__module__.partition(".")[0] == "marl"
-    return getattr(env, "users_env", env) if ours else env
+    package, _, _ = type(env).__module__.partition(".")
+    if package != "marl":
+        return env
+    return getattr(env, "users_env", env)
 
 
 def verbs_of(env: object) -> list[str]:
@@ -90,31 +97,35 @@ def _hand_on(outer: object, attribute: str, verb: str, task: Any) -> Any:
 
 def method_behind(env: Any, verb: str) -> Callable[..., Any] | None:
     """An env's own method, or that of the env behind its Gymnasium or PettingZoo wrappers."""
-    if callable(look := getattr(env, "get_wrapper_attr", None)):
+    look = getattr(env, "get_wrapper_attr", None)
+    if callable(look):
         try:
             return look(verb)  # type: ignore[no-any-return]
         except AttributeError:
             return None
     inside = getattr(env, "unwrapped", None)
-    for place in (env, inside, getattr(inside, "exported", None)):  # the last: an env of ours as PettingZoo's
+    exported = getattr(inside, "exported", None)  # an env of ours that was made PettingZoo's
+    for place in (env, inside, exported):
         found = getattr(place, verb, None)
         if callable(found):
             return found  # type: ignore[no-any-return]
     return None
 
 
-def tell(env_id: Any, tasks: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+def tell(env: Any, tasks: Mapping[str, Any], before: Mapping[str, Any]) -> None:
     """Tell a copy everything that it was not told ``before``."""
-    for verb, task in dict(tasks).items():
-        if verb not in before or not same_task(before[verb], task):
-            getattr(env_id, verb)(deepcopy(task))
+    for verb, task in dict(tasks).items():  # a copy: telling may note the task in this very mapping
+        known = verb in before and same_task(before[verb], task)
+        if not known:
+            method = getattr(env, verb)
+            method(deepcopy(task))
 
 
 def same_task(a: Any, b: Any) -> bool:
     """Whether two tasks are equal, arrays included."""
     match a, b:
         case (np.ndarray(), _) | (_, np.ndarray()):
-            return np.array_equal(a, b)
+            return np.array_equal(a, b)  # == of arrays has no truth value, also deep inside of a dict
         case Mapping(), Mapping():
             if a.keys() != b.keys():
                 return False

@@ -232,11 +232,11 @@ def test_a_lane_can_be_rendered_as_text() -> None:
 @pytest.mark.parametrize(
     ("game", "moves", "text"),
     [
-        (LeducGames, [0], "'player_0' played action 0 in lane 0, which is not legal now. Legal: 1, 2"),
+        (LeducGames, [0], "'player_0' played action 0 in env 0, which is not legal now. Legal: 1, 2"),
         (LeducGames, [2, 2, 2], "'player_0' played action 2"),
         (LiarsDiceGames, [12], "'player_0' played action 12"),
         (LiarsDiceGames, [5, 5], "'player_1' played action 5"),
-        (KuhnGames, [0, 2], "'player_1' played action 2 in lane 0, which is not legal now. Legal: 0, 1"),
+        (KuhnGames, [0, 2], "'player_1' played action 2 in env 0, which is not legal now. Legal: 0, 1"),
     ],
 )
 def test_an_illegal_move_is_refused_with_the_legal_ones(game: type[DealtEnv], moves: list[int], text: str) -> None:

@@ -80,11 +80,11 @@ def test_every_rule_but_the_free_texts_comes_with_a_remedy() -> None:
     assert {code for code, rule in CATALOG.items() if not rule.remedy} == {"unusable", "wrong-answer"}
 
 
-def test_a_finding_names_the_lane_and_the_step() -> None:
+def test_a_finding_names_the_env_and_the_step() -> None:
     (problem,) = marl.check_env(bad.NaNArrays)
     assert problem.text == "step 3: the observation of agent 'a_1' holds NaN or infinity."
     (problem,) = marl.check_env(bad.OneGenerator)
-    assert "an episode in lane 1 of 3 differs from the same episode in an env of one lane" in problem.text
+    assert "an episode of env_id 1 of 3 differs from the same episode in an env of one copy" in problem.text
 
 
 def test_the_report_of_a_native_env_counts_seats_and_decisions() -> None:

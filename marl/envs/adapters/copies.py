@@ -34,15 +34,18 @@ class GymnasiumCopies(MultiAgentEnv):
         check_gymnasium(keys.env)
         check_places(keys.env, keys.env_config, "env_config.env_config")
         inner = EnvContext(keys.env_config, render_mode=getattr(config, RENDER_MODE, None))
-        self.envs: dict[AgentID, gym.Env[Any, Any]] = {
-            f"agent_{i}": build(partial(gym.make, keys.env), inner) for i in range(keys.num_agents)
-        }
+        make = partial(gym.make, keys.env)
+        self.envs: dict[AgentID, gym.Env[Any, Any]] = {}
+        for i in range(keys.num_agents):
+            self.envs[f"agent_{i}"] = build(make, inner)
         self.possible_agents = tuple(self.envs)
         self.mask_size = mask_size(self.envs[self.possible_agents[0]])
 
     def observation_space(self, agent: AgentID) -> AnySpace:
         space = self.envs[agent].observation_space
-        return with_mask(space, self.mask_size) if self.mask_size else space
+        if not self.mask_size:
+            return space
+        return with_mask(space, self.mask_size)
 
     def action_space(self, agent: AgentID) -> AnySpace:
         return self.envs[agent].action_space
@@ -51,7 +54,7 @@ class GymnasiumCopies(MultiAgentEnv):
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
         seeds: list[int | None] = [None] * len(self.envs)
-        if seed is not None:
+        if seed is not None:  # one for each: with the same one, all agents would play the same episode
             seeds = np.random.SeedSequence(seed).generate_state(len(self.envs)).tolist()
         given = dict(options) if options else None
         obs: dict[AgentID, Obs] = {}
@@ -70,13 +73,18 @@ class GymnasiumCopies(MultiAgentEnv):
     def _seen(self, obs: dict[AgentID, Obs], infos: Mapping[AgentID, Info]) -> dict[AgentID, Obs]:
         if not self.mask_size:
             return obs
-        return {agent: beside_mask(o, infos[agent], self.mask_size) for agent, o in obs.items()}
+        seen: dict[AgentID, Obs] = {}
+        for agent, value in obs.items():
+            seen[agent] = beside_mask(value, infos[agent], self.mask_size)
+        return seen
 
     def render(self) -> Array | None:
         """The copies side by side; None where the env draws no pictures."""
         pictures = [env.render() for env in self.envs.values()]
         arrays = [picture for picture in pictures if isinstance(picture, np.ndarray)]
-        return np.concatenate(arrays, axis=1) if len(arrays) == len(pictures) else None
+        if len(arrays) < len(pictures):
+            return None
+        return np.concatenate(arrays, axis=1)
 
     def close(self) -> None:
         for env in self.envs.values():

@@ -9,16 +9,17 @@ RENDER_MODE = "render_mode"
 
 
 def build(creator: Callable[..., Any], config: Mapping[str, Any]) -> Any:
-    """``creator(**config)``, with the ``render_mode`` of an ``EnvContext`` where somebody wants pictures.
+    """``creator(**config)``, with the ``render_mode`` of an ``EnvContext`` where pictures are wanted.
 
     What ``env_config`` itself says goes first; a creator that does not know the keyword is called without it.
     """
     mode = getattr(config, RENDER_MODE, None)
-    if mode is None or RENDER_MODE in config:
+    asks_for_pictures = mode is not None and RENDER_MODE not in config
+    if not asks_for_pictures:
         return creator(**config)
     try:
         return creator(**{RENDER_MODE: mode, **config})
     except TypeError as error:
-        if RENDER_MODE not in str(error):
+        if RENDER_MODE not in str(error):  # it complains about something else
             raise
         return creator(**config)

@@ -60,13 +60,17 @@ def to_pettingzoo(
         )
     batched_env, name = _env(env, env_config)
     stage = Stage(batched_env, name, turns, lives)
-    return TurnBasedExport(stage, render_mode) if turns else ParallelExport(stage, render_mode)
+    if turns:
+        return TurnBasedExport(stage, render_mode)
+    return ParallelExport(stage, render_mode)
 
 
 def _env(env: object, env_config: Mapping[str, Any] | None) -> tuple[MultiAgentEnv, str]:
-    if isinstance(env, str) or (callable(env) and not isinstance(env, MultiAgentEnv)):
-        return make_env(env, env_config), env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
+    if isinstance(env, str):
+        return make_env(env, env_config), env
     name = type(env).__name__
+    if callable(env) and not isinstance(env, MultiAgentEnv):
+        return make_env(env, env_config), getattr(env, "__name__", name)
     if not isinstance(env, MultiAgentEnv | gym.Env) and not is_pettingzoo(env):
         raise ConfigError(
             f"to_pettingzoo got an object of type {name}: {env!r:.80}. Expected the name of an env, a marl.MultiAgentEnv, or "
@@ -113,7 +117,9 @@ class Export:
         if state is None:
             self.stage.start(0, None)
             state = self.exported.state()
-        return None if state is None else np.asarray(state)
+        if state is None:
+            return None
+        return np.asarray(state)
 
     def observation_space(self, agent: AgentID) -> AnySpace:
         return self.stage.observation_spaces[agent]
@@ -130,10 +136,13 @@ class Export:
 
     def render(self) -> Array | str | None:
         picture = self.exported.render()
-        if self.render_mode is not None and not isinstance(picture, RENDER_MODES[self.render_mode]):
+        if self.render_mode is None:
+            return picture
+        if not isinstance(picture, RENDER_MODES[self.render_mode]):
+            drawn = "nothing" if picture is None else f"a {type(picture).__name__}"
             raise EnvError(
-                f"env {self.stage.name!r} was exported with render_mode {self.render_mode!r}, but it draws "
-                f"{'nothing' if picture is None else f'a {type(picture).__name__}'}. Leave render_mode out."
+                f"env {self.stage.name!r} was exported with render_mode {self.render_mode!r}, but it draws {drawn}. Leave "
+                "render_mode out."
             )
         return picture
 
@@ -144,9 +153,11 @@ class Export:
         """Begin an episode; without a seed the last one given decides this episode as well."""
         self._started = True
         if seed is None:
-            return self.stage.start(int(self.np_random.integers(2**31)), options)
+            drawn = int(self.np_random.integers(2**31))
+            return self.stage.start(drawn, options)
         self.np_random = np.random.default_rng(seed)
         outcome = self.stage.start(seed, options)
+        # PettingZoo's tools seed the spaces of env.agents, and sample from those of agents that come later as well.
         self.stage.seed_spaces_of_latecomers(seed)
         return outcome
 
@@ -226,7 +237,9 @@ class TurnBasedExport(Export, AECEnv):  # type: ignore[misc]
         self._chosen: dict[AgentID, Action] = {}
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        self.late_rewards, self._cumulative_rewards, self._chosen = {}, {}, {}
+        self.late_rewards = {}
+        self._cumulative_rewards = {}
+        self._chosen = {}
         self._take(self._start(seed, options))
         self.agent_selection = self._turns[0]
 
@@ -245,7 +258,7 @@ class TurnBasedExport(Export, AECEnv):  # type: ignore[misc]
             self._cumulative_rewards[agent] = 0.0
             self.rewards = dict.fromkeys(self.agents, 0.0)
             self._turns.remove(agent)
-            if not self._turns:
+            if not self._turns:  # the last of those whom the env asks has chosen
                 chosen, self._chosen = self._chosen, {}
                 self._take(self.stage.play(chosen))
         if self._turns:
@@ -263,8 +276,12 @@ class TurnBasedExport(Export, AECEnv):  # type: ignore[misc]
     def _take(self, outcome: Outcome) -> None:
         self.agents = list(outcome.rewards)
         self.rewards = dict(outcome.rewards)
+        # PettingZoo pays an agent in its next turn all that it has earned since its last one.
         earned_before = self._cumulative_rewards
-        self._cumulative_rewards, self.terminations, self.truncations, self.infos = {}, {}, {}, {}
+        self._cumulative_rewards = {}
+        self.terminations = {}
+        self.truncations = {}
+        self.infos = {}
         self._turns = []
         for agent, reward in self.rewards.items():
             self._cumulative_rewards[agent] = earned_before.get(agent, 0.0) + reward

@@ -35,7 +35,9 @@ class GymnasiumEnv(MultiAgentEnv):
     def observation_space(self, agent: AgentID) -> AnySpace:
         del agent
         space = self.env.observation_space
-        return with_mask(space, self.mask_size) if self.mask_size else space
+        if not self.mask_size:
+            return space
+        return with_mask(space, self.mask_size)
 
     def action_space(self, agent: AgentID) -> AnySpace:
         del agent
@@ -44,7 +46,8 @@ class GymnasiumEnv(MultiAgentEnv):
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
-        obs, info = self.env.reset(seed=seed, options=dict(options) if options else None)
+        given = dict(options) if options else None
+        obs, info = self.env.reset(seed=seed, options=given)
         return {AGENT: self._seen(obs, info)}, {AGENT: info}
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
@@ -53,7 +56,9 @@ class GymnasiumEnv(MultiAgentEnv):
         return StepResult(seen, {AGENT: float(reward)}, {AGENT: terminated}, {AGENT: truncated}, {AGENT: info})
 
     def _seen(self, obs: Obs, info: Info) -> Obs:
-        return beside_mask(obs, info, self.mask_size) if self.mask_size else obs
+        if not self.mask_size:
+            return obs
+        return beside_mask(obs, info, self.mask_size)
 
     def render(self) -> Array | str | None:
         return self.env.render()  # type: ignore[return-value]

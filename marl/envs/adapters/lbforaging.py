@@ -72,21 +72,26 @@ class ForagingEnv(MultiAgentEnv):
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
-        for player in self.env.players:
+        for player in self.env.players:  # the bare env takes the old places for occupied
             player.position = None
-        seen, _ = self.env.reset(seed=seed, options=dict(options) if options else None)
-        return self._by_agent(seen), {agent: {} for agent in self.possible_agents}
+        given = dict(options) if options else None
+        seen, _ = self.env.reset(seed=seed, options=given)
+        return self._by_agent(seen), self._no_infos()
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
-        seen, rewards, over, _, _ = self.env.step([int(actions[agent]) for agent in self.possible_agents])
+        moves = [int(actions[agent]) for agent in self.possible_agents]
+        seen, rewards, over, _, _ = self.env.step(moves)
         all_eaten = not self.env.field.any()
         return StepResult(
             self._by_agent(seen),
-            {agent: float(reward) for agent, reward in zip(self.possible_agents, rewards, strict=True)},
+            self._by_agent(map(float, rewards)),
             {ALL: bool(over and all_eaten)},
             {ALL: bool(over and not all_eaten)},
-            {agent: {} for agent in self.possible_agents},
+            self._no_infos(),
         )
+
+    def _no_infos(self) -> dict[AgentID, Info]:
+        return {agent: {} for agent in self.possible_agents}
 
     def _by_agent(self, values: Any) -> dict[AgentID, Any]:
         return dict(zip(self.possible_agents, values, strict=True))

@@ -22,7 +22,9 @@ def with_mask(space: AnySpace, size: int) -> spaces.Dict:
 def beside_mask(obs: Obs, info: Info, size: int) -> Obs:
     """The observation and the mask of its info; without one everything is legal."""
     mask = info.get(MASK)
-    return {"observation": obs, MASK: np.ones(size, np.int8) if mask is None else np.asarray(mask, np.int8)}
+    if mask is None:
+        mask = np.ones(size)
+    return {"observation": obs, MASK: np.asarray(mask, np.int8)}
 
 
 def mask_size(env: gym.Env[Any, Any]) -> int:
@@ -32,15 +34,23 @@ def mask_size(env: gym.Env[Any, Any]) -> int:
     it leaves no seed behind.
     """
     acts = env.action_space
-    if not isinstance(acts, spaces.Discrete | spaces.MultiDiscrete) or inner_space(env.observation_space)[1]:
+    if isinstance(acts, spaces.Discrete):
+        size = int(acts.n)
+    elif isinstance(acts, spaces.MultiDiscrete):
+        size = int(acts.nvec.sum())
+    else:
+        return 0
+    _, has_mask_already = inner_space(env.observation_space)
+    if has_mask_already:
         return 0
     try:
-        mask: Any = env.reset(seed=0)[1].get(MASK)
-        env.np_random = seeding.np_random()[0]
+        _, info = env.reset(seed=0)
+        mask: Any = info.get(MASK)
+        env.np_random, _ = seeding.np_random()
     except Exception:  # the caller's own reset fails likewise, and is told where
         return 0
-    size = int(acts.n) if isinstance(acts, spaces.Discrete) else int(acts.nvec.sum())
     try:
-        return size if np.shape(mask) == (size,) else 0
+        shape = np.shape(mask)
     except ValueError:  # parts of different lengths
         return 0
+    return size if shape == (size,) else 0

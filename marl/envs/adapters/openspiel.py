@@ -45,7 +45,10 @@ class OpenSpielEnv(MultiAgentEnv):
         self.game = self._load(name, dict(parameters))
         self.possible_agents = tuple(f"player_{i}" for i in range(self.game.num_players()))
         self.informed = self._check_type()
-        width = self.game.information_state_tensor_size() if self.informed else self.game.observation_tensor_size()
+        if self.informed:
+            width = self.game.information_state_tensor_size()
+        else:
+            width = self.game.observation_tensor_size()
         seen = spaces.Box(-np.inf, np.inf, (width,), np.float32)
         self._actions = spaces.Discrete(self.game.num_distinct_actions())
         self._sight = spaces.Dict({"observation": seen, MASK: spaces.MultiBinary(int(self._actions.n))})
@@ -55,7 +58,9 @@ class OpenSpielEnv(MultiAgentEnv):
     def _load(self, name: str, parameters: dict[str, Any]) -> Any:
         pyspiel = need("pyspiel", "openspiel")
         try:
-            return pyspiel.load_game(name, parameters) if parameters else pyspiel.load_game(name)
+            if not parameters:  # they may stand in the name: repeated_game(stage_game=...)
+                return pyspiel.load_game(name)
+            return pyspiel.load_game(name, parameters)
         except (pyspiel.SpielError, TypeError) as error:
             raise ConfigError(
                 f"env {self.name!r} cannot be loaded with env_config {parameters}. OpenSpiel says: {error} Give parameters of "
@@ -111,13 +116,15 @@ class OpenSpielEnv(MultiAgentEnv):
                 "it is."
             )
         chosen = {player: self._legal(player, agent, actions[agent]) for player, agent in asked.items()}
-        if self._state.is_simultaneous_node():
+        if self._state.is_simultaneous_node():  # OpenSpiel wants an action of all players, also of those without one
             self._state.apply_actions([chosen.get(player, 0) for player in range(self.game.num_players())])
         else:
             self._state.apply_action(*chosen.values())
         self._play_chance()
         over = bool(self._state.is_terminal())
-        seen = enumerate(self.possible_agents) if over else self._asked()
+        seen = self._asked()
+        if over:  # all of them see how it ended
+            seen = list(enumerate(self.possible_agents))
         obs = {agent: self._observe(player) for player, agent in seen}
         rewards = dict(zip(self.possible_agents, map(float, self._state.rewards()), strict=True))
         return StepResult(obs, rewards, {ALL: over}, {ALL: False}, {agent: {} for agent in obs})
@@ -153,8 +160,10 @@ class OpenSpielEnv(MultiAgentEnv):
         return {"observation": self._tensor(player), MASK: mask}
 
     def _tensor(self, player: int) -> Array:
-        state = self._state
-        numbers = state.information_state_tensor(player) if self.informed else state.observation_tensor(player)
+        if self.informed:
+            numbers = self._state.information_state_tensor(player)
+        else:
+            numbers = self._state.observation_tensor(player)
         return np.array(numbers, np.float32)
 
     def _legal(self, player: int, agent: AgentID, action: Action) -> int:

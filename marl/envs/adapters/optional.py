@@ -37,7 +37,7 @@ def need(package: str, prefix: str) -> Any:
     """The imported package of an optional env; a ``ConfigError`` with the pip command where it is missing."""
     try:
         return importlib.import_module(package)
-    except ImportError as error:
+    except ImportError as error:  # also of a package that is there but lacks one of its own
         raise ConfigError(
             f"env {prefix}:... needs the package {package!r}, which cannot be imported ({error}). Install it: "
             f"pip install {EXTRAS[prefix]}"

@@ -39,11 +39,15 @@ def check_gymnasium(env_id: str) -> None:
     spec = gym.registry.get(_meant(env_id))
     if spec is None:
         return  # Gymnasium says that there is no such id
+    # Both of them: whoever registered the id chose what either imports.
     for entry in (spec.entry_point, spec.vector_entry_point):
         home: str | None = getattr(entry, "__module__", None)  # of a class or a function
         if isinstance(entry, str):
             home = entry.partition(":")[0]
-        if home is not None and home.partition(".")[0] not in KNOWN:
+        if home is None:
+            continue
+        package = home.partition(".")[0]
+        if package not in KNOWN:
             check_module(str(home), f"env {env_id!r}")
 
 
@@ -53,13 +57,18 @@ def _meant(env_id: str) -> str:
         namespace, name, version = parse_env_id(env_id)
     except gym.error.Error:
         return env_id
-    newest = find_highest_version(namespace, name) if version is None else None
-    return env_id if newest is None else get_env_id(namespace, name, newest)
+    if version is not None:
+        return env_id
+    newest = find_highest_version(namespace, name)
+    if newest is None:
+        return env_id
+    return get_env_id(namespace, name, newest)
 
 
 def check_pettingzoo(path: str) -> None:
     """Refuse anything but ``FAMILY/NAME_vN`` behind ``pettingzoo:`` in a file: other modules are no envs."""
-    if current() is not None and not _PETTINGZOO.fullmatch(path):
+    from_a_file = current() is not None
+    if from_a_file and not _PETTINGZOO.fullmatch(path):
         raise ConfigError(f"env 'pettingzoo:{printable(path)}' comes from a file; expected pettingzoo:FAMILY/NAME_vN.")
 
 
@@ -82,12 +91,17 @@ def check_places(env: str, keys: Mapping[str, Any], where: str = "env_config") -
     trust = current()
     if trust is None:
         return
-    name = where.removesuffix("_config")
-    inner = [_Place(key, value, name, env) for key, value in _INNER.findall(env)]
-    if env.partition(":")[2] in trust.words:  # envs are also told without their prefix
-        inner = []
-    for place in [*inner, *_texts(keys, where)]:
-        if _PLACE.search(place.key) and not {place.value, place.text} & trust.words:
+    texts = list(_texts(keys, where))
+    _, _, name = env.partition(":")
+    if name not in trust.words:  # envs are also told without their prefix
+        option = where.removesuffix("_config")
+        inner = [_Place(key, value, option, env) for key, value in _INNER.findall(env)]
+        texts = inner + texts
+    for place in texts:
+        if not _PLACE.search(place.key):
+            continue
+        given_again = {place.value, place.text} & trust.words
+        if not given_again:
             raise ConfigError(
                 f"env {printable(env)!r}: the file sets {place.key} to {place.value!r}. A place that stands in a file is not "
                 f"followed unless you give it again: {printable(_again(place, trust))}"
@@ -96,10 +110,13 @@ def check_places(env: str, keys: Mapping[str, Any], where: str = "env_config") -
 
 def places_given(env: object, keys: Mapping[str, Any], where: str = "env_config") -> list[str]:
     """``key=value`` of everything that ``check_places`` would ask for, as it is typed behind ``--set``."""
-    name = where.removesuffix("_config")
-    in_name = isinstance(env, str) and any(_PLACE.search(key) for key, _ in _INNER.findall(env))
-    found = {name: env} if in_name else {}
-    return [shlex.quote(f"{option}={_typed(value)}") for option, value in [*found.items(), *_places_in(keys, where)]]
+    found: list[tuple[str, object]] = []
+    if isinstance(env, str):
+        in_name = any(_PLACE.search(key) for key, _ in _INNER.findall(env))
+        if in_name:
+            found.append((where.removesuffix("_config"), env))
+    found.extend(_places_in(keys, where))
+    return [shlex.quote(f"{option}={_typed(value)}") for option, value in found]
 
 
 def _places_in(value: object, option: str) -> Iterator[tuple[str, object]]:
@@ -110,7 +127,8 @@ def _places_in(value: object, option: str) -> Iterator[tuple[str, object]]:
         return
     for key, item in value.items():
         below = f"{option}.{key}"
-        if _PLACE.search(str(key)) and any(_texts(item, below)):
+        names_a_place = _PLACE.search(str(key)) is not None
+        if names_a_place and any(_texts(item, below)):
             yield below, item
         else:
             yield from _places_in(item, below)
@@ -138,10 +156,14 @@ def _again(place: _Place, trust: Trust) -> str:
     """The option with which the owner of a file gives a place again."""
     if trust.options is not None:
         return trust.options
-    typed = _typed(place.text if place.inside is None else place.inside)
-    return f"--set {shlex.quote(f'{place.option}={typed}')} (in Python: give {place.option.partition('.')[0]} again)"
+    whole = place.text if place.inside is None else place.inside
+    setting = f"{place.option}={_typed(whole)}"
+    top_key, _, _ = place.option.partition(".")
+    return f"--set {shlex.quote(setting)} (in Python: give {top_key} again)"
 
 
 def _typed(value: object) -> str:
     """As YAML, and so ``--set``, reads it."""
-    return value if isinstance(value, str) and _PLAIN.fullmatch(value) else json.dumps(value)
+    if isinstance(value, str) and _PLAIN.fullmatch(value):
+        return value
+    return json.dumps(value)  # with quotes: YAML would read a bare `1e3` or `no` as something else

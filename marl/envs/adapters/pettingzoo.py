@@ -39,8 +39,11 @@ class PettingZooEnv(MultiAgentEnv):
     def __init__(self, env: Any) -> None:
         self.env = env
         self.possible_agents = tuple(env.possible_agents)
-        self._action_spaces: dict[AgentID, AnySpace] = {a: env.action_space(a) for a in self.possible_agents}
-        self._observation_spaces: dict[AgentID, AnySpace] = {a: env.observation_space(a) for a in self.possible_agents}
+        self._action_spaces: dict[AgentID, AnySpace] = {}
+        self._observation_spaces: dict[AgentID, AnySpace] = {}
+        for agent in self.possible_agents:
+            self._action_spaces[agent] = env.action_space(agent)
+            self._observation_spaces[agent] = env.observation_space(agent)
         self.mask_sizes = self._masks_in_infos(self._first_infos())
         for agent, size in self.mask_sizes.items():
             self._observation_spaces[agent] = with_mask(self._observation_spaces[agent], size)
@@ -48,7 +51,9 @@ class PettingZooEnv(MultiAgentEnv):
         self._state: Array | None = self._first_state()
         hand_on_tasks(self, "env")
         hand_on_chance(self, "env")
-        if not lists_chance(self) and type(env.unwrapped).__module__.startswith(NOT_RANDOM):
+        home = type(env.unwrapped).__module__
+        if not lists_chance(self) and home.startswith(NOT_RANDOM):
+            # Else solvers would take every seed for another outcome of chance, and grow the same tree over and over.
             self.chance_outcomes = nothing_random
 
     @property
@@ -62,26 +67,28 @@ class PettingZooEnv(MultiAgentEnv):
 
     def _masks_in_infos(self, infos: Mapping[AgentID, Info]) -> dict[AgentID, int]:
         """Size of the mask of each agent whose mask comes in the infos, and not in the observation already."""
-        found: list[tuple[AnySpace, AnySpace, int]] = []
+        both_spaces: dict[AgentID, tuple[AnySpace, AnySpace]] = {}
         for agent in self.possible_agents:
+            both_spaces[agent] = (self._observation_spaces[agent], self._action_spaces[agent])
+        found: list[tuple[tuple[AnySpace, AnySpace], int]] = []
+        for agent, own in both_spaces.items():
             info = infos.get(agent) or {}
             mask = info.get(MASK)
             if mask is None:
                 continue
             _, in_observation = inner_space(self._observation_spaces[agent])
             if not in_observation:
-                found.append((self._observation_spaces[agent], self._action_spaces[agent], int(np.size(mask))))
+                found.append((own, int(np.size(mask))))
         sizes: dict[AgentID, int] = {}
-        for agent in self.possible_agents:
-            own = (self._observation_spaces[agent], self._action_spaces[agent])
-            for seen, acts, size in found:
-                if own == (seen, acts):
+        for agent, own in both_spaces.items():
+            for theirs, size in found:
+                if own == theirs:
                     sizes[agent] = size
         return sizes
 
     def _first_state(self) -> Array | None:
         """The global state after the first reset; None where the env has none."""
-        if getattr(self.env, "state_space", None) is None:
+        if getattr(self.env, "state_space", None) is None:  # state() itself may be inherited and only raise
             return None
         try:
             return np.asarray(self.env.state(), np.float32)
@@ -89,11 +96,14 @@ class PettingZooEnv(MultiAgentEnv):
             return None
 
     def _all_terminated(self, truncated: Mapping[AgentID, bool]) -> bool:
-        return not getattr(self.env, "agents", True) and not any(truncated.values())
+        some_are_left = getattr(self.env, "agents", True)
+        return not some_are_left and not any(truncated.values())
 
-    def _seen(self, agent: AgentID, obs: Obs, info: Info) -> Obs:
+    def _seen(self, agent: AgentID, obs: Obs, info: Info | None) -> Obs:
         size = self.mask_sizes.get(agent)
-        return obs if size is None else beside_mask(obs, info, size)
+        if size is None:
+            return obs
+        return beside_mask(obs, info or {}, size)
 
     def observation_space(self, agent: AgentID) -> AnySpace:
         return self._observation_spaces[agent]
@@ -135,11 +145,10 @@ class PettingZooParallelEnv(PettingZooEnv):
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
         obs, infos = self.env.reset(seed=seed, options=options)
         self._finished = False
-        seen = {a: self._seen(a, o, infos.get(a) or {}) for a, o in obs.items()}
-        return _asked(seen, infos), infos
+        return self._asked(obs, infos), infos
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
-        if len(actions) < len(self.env.agents):
+        if len(actions) < len(self.env.agents):  # seldom: only where some agents are not asked
             actions = self._completed(actions)
         try:
             obs, rewards, terminated, truncated, infos = self.env.step(actions)
@@ -147,32 +156,38 @@ class PettingZooParallelEnv(PettingZooEnv):
             self._explain_latecomer(error, actions)
             raise
         self._finished = self._all_terminated(truncated)
-        seen = {a: self._seen(a, o, infos.get(a) or {}) for a, o in obs.items()} if self.mask_sizes else obs
-        seen = _asked(seen, infos)
-        return StepResult(seen, rewards, terminated, truncated, infos)
+        return StepResult(self._asked(obs, infos), rewards, terminated, truncated, infos)
+
+    def _asked(self, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Info]) -> dict[AgentID, Obs]:
+        """Without those who are not asked and only see their latest observation again, as exported envs of ours do."""
+        asked: dict[AgentID, Obs] = {}
+        for agent, value in obs.items():
+            info = infos.get(agent)
+            is_stale = info and info.get(STALE) is True
+            if not is_stale:
+                asked[agent] = self._seen(agent, value, info)
+        return asked
 
     def _explain_latecomer(self, error: KeyError, actions: Mapping[AgentID, Action]) -> None:
         """Some wrappers, such as ``black_death_v3``, want actions of agents that they never let anybody see."""
-        late = next((agent for agent in self.possible_agents if error.args == (agent,)), None)
-        if late is not None and late not in actions:
-            raise EnvError(
-                f"{type(self.env).__name__} wants an action of agent {late!r}, who is not in its agents "
-                f"({', '.join(map(str, actions))}). It takes the agents of the reset for all there are, and does not fit an "
-                "env in which others appear later. Leave this wrapper out."
-            ) from error
+        for agent in self.possible_agents:
+            is_missing = error.args == (agent,) and agent not in actions
+            if is_missing:
+                raise EnvError(
+                    f"{type(self.env).__name__} wants an action of agent {agent!r}, who is not in its agents "
+                    f"({', '.join(map(str, actions))}). It takes the agents of the reset for all there are, and does not fit "
+                    "an env in which others appear later. Leave this wrapper out."
+                ) from error
 
     def _completed(self, actions: dict[AgentID, Action]) -> dict[AgentID, Action]:
-        """With blank actions for those who were not asked: wrappers want one of everybody, our export ignores these."""
-        return {a: actions[a] if a in actions else blank(self._action_spaces[a]) for a in self.env.agents}
-
-
-def _asked(obs: dict[AgentID, Obs], infos: Mapping[AgentID, Info]) -> dict[AgentID, Obs]:
-    """Without those who are not asked and only see their latest observation again, as exported envs of ours do."""
-    asked = dict(obs)
-    for agent, info in infos.items():
-        if info and info.get(STALE) is True:
-            asked.pop(agent, None)
-    return asked
+        """With blank actions for those who were not asked: wrappers want one of all agents, our export ignores these."""
+        completed: dict[AgentID, Action] = {}
+        for agent in self.env.agents:
+            if agent in actions:
+                completed[agent] = actions[agent]
+            else:
+                completed[agent] = blank(self._action_spaces[agent])
+        return completed
 
 
 class PettingZooTurnBasedEnv(PettingZooEnv):
@@ -235,10 +250,14 @@ class PettingZooTurnBasedEnv(PettingZooEnv):
         self, obs: dict[AgentID, Obs], terminated: dict[AgentID, bool], truncated: dict[AgentID, bool]
     ) -> None:
         for agent in self.env.agents:
-            if agent not in self._ended and (self.env.terminations[agent] or self.env.truncations[agent]):
+            if agent in self._ended:
+                continue
+            is_terminated = bool(self.env.terminations[agent])
+            is_truncated = bool(self.env.truncations[agent])
+            if is_terminated or is_truncated:
                 obs[agent] = self._seen(agent, self.env.observe(agent), self._info(agent))
-                terminated[agent] = bool(self.env.terminations[agent])
-                truncated[agent] = bool(self.env.truncations[agent])
+                terminated[agent] = is_terminated
+                truncated[agent] = is_truncated
                 self._ended.add(agent)
 
     def _empty_turn(self) -> dict[AgentID, float]:
@@ -247,13 +266,15 @@ class PettingZooTurnBasedEnv(PettingZooEnv):
         Some envs leave the rewards of the step before in ``rewards``. These are not new: they neither differ from what was
         there nor add to what PettingZoo will hand over.
         """
-        shown, owed = dict(self.env.rewards), dict(self.env._cumulative_rewards)
-        self.env.step(None)
+        shown = dict(self.env.rewards)
+        owed = dict(self.env._cumulative_rewards)
+        self.env.step(None)  # what PettingZoo wants as the action of an agent that has ended
         paid: dict[AgentID, float] = {}
         for agent in self.env.agents:
             reward = self.env.rewards.get(agent, 0.0)
             added = self.env._cumulative_rewards.get(agent, 0.0) - owed.get(agent, 0.0)
-            if added or reward != shown.get(agent, 0.0):
+            is_new = added or reward != shown.get(agent, 0.0)
+            if is_new:
                 paid[agent] = added or reward
         return paid
 
@@ -264,7 +285,9 @@ class PettingZooTurnBasedEnv(PettingZooEnv):
 def from_pettingzoo(env: Any) -> MultiAgentEnv:
     """The env around a PettingZoo env of either kind."""
     bare = _without_guards(env)
-    return PettingZooTurnBasedEnv(bare) if hasattr(bare, "agent_iter") else PettingZooParallelEnv(bare)
+    if hasattr(bare, "agent_iter"):
+        return PettingZooTurnBasedEnv(bare)
+    return PettingZooParallelEnv(bare)
 
 
 def _without_guards(env: Any) -> Any:
@@ -276,11 +299,12 @@ def _without_guards(env: Any) -> Any:
     from pettingzoo.utils import wrappers
     from pettingzoo.utils.conversions import aec_to_parallel, aec_to_parallel_wrapper
 
-    parallel = type(env) is aec_to_parallel_wrapper
-    inner = env.aec_env if parallel else env
-    while type(inner) in (wrappers.OrderEnforcingWrapper, wrappers.AssertOutOfBoundsWrapper):
-        inner = inner.env
-    return aec_to_parallel(inner) if parallel else inner
+    if type(env) is aec_to_parallel_wrapper:  # the guards stand inside of the conversion
+        return aec_to_parallel(_without_guards(env.aec_env))
+    # The very types: a class that inherits from a guard may change something.
+    while type(env) in (wrappers.OrderEnforcingWrapper, wrappers.AssertOutOfBoundsWrapper):
+        env = env.env
+    return env
 
 
 def is_pettingzoo(env: object) -> bool:
@@ -291,12 +315,13 @@ def make_pettingzoo(path: str, env_config: Mapping[str, Any]) -> MultiAgentEnv:
     """The env behind ``pettingzoo:family/name_vN``; MPE games live in the package ``mpe2``."""
     check_pettingzoo(path)
     check_places(f"pettingzoo:{path}", env_config)
-    return from_pettingzoo(build(pettingzoo_creator(_module(path), f"pettingzoo:{path}"), env_config))
+    creator = pettingzoo_creator(_module(path), f"pettingzoo:{path}")
+    return from_pettingzoo(build(creator, env_config))
 
 
 def pettingzoo_creator(module: object, name: str) -> Callable[..., Any]:
     """``parallel_env`` of a module, or, where everybody takes turns, its ``env``."""
-    for attribute in ("parallel_env", "env"):
+    for attribute in ("parallel_env", "env"):  # one step for all agents, where there is such a form, is faster
         found = getattr(module, attribute, None)
         if callable(found):
             creator: Callable[..., Any] = found
@@ -309,7 +334,7 @@ def _module(path: str) -> ModuleType:
     package = family if family in APART else f"pettingzoo.{family}"
     try:
         return importlib.import_module(f"{package}.{name}")
-    except BaseException as error:
+    except BaseException as error:  # modules of games fail in many ways: pygame, roms or a licence may be missing
         let_through(error)
         raise ConfigError(
             f"pettingzoo:{path} cannot be loaded ({type(error).__name__}: {error}).{_hint(package, name)} Expected "
@@ -322,4 +347,6 @@ def _hint(package: str, name: str) -> str:
     """A name of the family that is near the wrong one, for instance a newer version."""
     folder = getattr(sys.modules.get(package), "__path__", [])
     known = [module.name for module in pkgutil.iter_modules(folder) if "_v" in module.name]
-    return "" if name in known else did_you_mean(name, known)
+    if name in known:
+        return ""
+    return did_you_mean(name, known)

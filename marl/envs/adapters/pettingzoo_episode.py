@@ -64,17 +64,20 @@ class Lives:
 
     def begin(self, agent: AgentID, where: str) -> AgentID:
         """The id of a new life."""
-        key = agent if self.fixed and agent in self.ids else pattern_of(agent, list(self.ids))
+        key: str | None = agent
+        if not self.fixed or agent not in self.ids:
+            key = pattern_of(agent, list(self.ids))
         if key is None:
             listed = "possible_agents" if self.fixed else "the patterns of max_agents"
             raise EnvError(f"{where}: agent {agent!r} is not in {listed} ({', '.join(self.ids)}). Add it there.")
-        if self.taken[key] == len(self.ids[key]):
+        ids = self.ids[key]
+        if self.taken[key] == len(ids):
             raise EnvError(
-                f"{where}: agent {agent!r} appeared after all {len(self.ids[key])} ids of {key!r} had been used in this "
+                f"{where}: agent {agent!r} appeared after all {len(ids)} ids of {key!r} had been used in this "
                 "episode, and in PettingZoo an agent that has ended cannot come back. Raise lives in to_pettingzoo. A "
                 "SuperSuit wrapper cannot be put over an env whose agents come back this often: leave it out of wrappers."
             )
-        self.latest[agent] = self.ids[key][self.taken[key]]
+        self.latest[agent] = ids[self.taken[key]]
         self.taken[key] += 1
         return self.latest[agent]
 
@@ -99,13 +102,22 @@ class Stage:
         kinds_of(env)  # an env that names no agents is told off here
         if lives is not None and lives < 1:
             raise ConfigError(f"lives is {lives}. Expected 1 or more: the ids for each agent or pattern.")
-        self.env, self.name, self.turns = env, name, turns
-        self.lives = Lives(env, lives or (1 if env.possible_agents else LIVES))
-        examples = {key: key.replace("*", "0") for key in self.lives.ids}
-        seen = {key: shown_space(env.observation_space(agent)) for key, agent in examples.items()}
-        self._played = {key: deepcopy(env.action_space(agent)) for key, agent in examples.items()}
-        self.observation_spaces: dict[AgentID, AnySpace] = {a: seen[key] for a, key in self.lives.key_of.items()}
-        self.action_spaces: dict[AgentID, AnySpace] = {a: self._played[key] for a, key in self.lives.key_of.items()}
+        if lives is None:
+            lives = 1 if env.possible_agents else LIVES
+        self.env = env
+        self.name = name
+        self.turns = turns
+        self.lives = Lives(env, lives)
+        self._played: dict[str, AnySpace] = {}
+        self.observation_spaces: dict[AgentID, AnySpace] = {}
+        self.action_spaces: dict[AgentID, AnySpace] = {}
+        for key, ids in self.lives.ids.items():
+            example = key.replace("*", "0")
+            seen = shown_space(env.observation_space(example))
+            self._played[key] = deepcopy(env.action_space(example))
+            for agent in ids:
+                self.observation_spaces[agent] = seen
+                self.action_spaces[agent] = self._played[key]
         self.obs: dict[AgentID, Obs] = {}  # the latest one of everybody who has played in this episode
         self.infos: dict[AgentID, Info] = {}
         self.asked: list[AgentID] = []
@@ -122,7 +134,12 @@ class Stage:
     def start(self, seed: int, options: Mapping[str, Any] | None) -> Outcome:
         """Begin an episode. Agents known in advance are there at once, others when they are first shown something."""
         self.lives.clear()
-        self.steps, self.over, self._id_of, self._seen, self.obs, self.infos = 0, False, {}, set(), {}, {}
+        self.steps = 0
+        self.over = False
+        self._id_of = {}
+        self._seen = set()
+        self.obs = {}
+        self.infos = {}
         answer = guarded(lambda: self.env.reset(seed=seed, options=options), "reset", self._where)
         obs, infos = reset_pair(answer, self._where)
         outcome = Outcome()
@@ -149,18 +166,21 @@ class Stage:
     def play(self, actions: Mapping[AgentID, Action]) -> Outcome:
         """Play the actions of all who are asked, and the steps after it that nobody takes part in."""
         outcome = Outcome(rewards=dict.fromkeys(self.agents, 0.0))
-        self._step({agent: actions[i] for agent, i in self._id_of.items() if i in self.asked}, outcome)
+        played = {agent: actions[name] for agent, name in self._id_of.items() if name in self.asked}
+        self._step(played, outcome)
         self._pass_time(outcome)
         return outcome
 
     def _pass_time(self, outcome: Outcome) -> None:
         for _ in range(LONGEST_EMPTY):
-            if self.over or (self.asked if self.turns else self._id_of):
+            wanted = self.asked if self.turns else self.agents
+            if self.over or wanted:
                 return
             self._step({}, outcome)
+        missing = "asked to act" if self.turns else "alive"
         raise EnvError(
-            f"{self._where()}: nobody has been {'asked to act' if self.turns else 'alive'} for {LONGEST_EMPTY} steps. End the "
-            "episode with '__all__', or ask somebody."
+            f"{self._where()}: nobody has been {missing} for {LONGEST_EMPTY} steps. End the episode with '__all__', or ask "
+            "somebody."
         )
 
     def _step(self, actions: dict[AgentID, Action], outcome: Outcome) -> None:
@@ -168,17 +188,19 @@ class Stage:
         answer = guarded(lambda: self.env.step(actions), "step", self._where)
         result = step_result(answer, self._where)
         for agent in result.obs:
-            # The observation of an agent that ended before and is flagged again is an echo, not a new life.
-            if agent not in self._id_of and not (
-                agent in self.lives.latest and any(ending(agent, result.terminated, result.truncated))
-            ):
-                self._join(agent, outcome)
+            if agent in self._id_of:
+                continue
+            played_before = agent in self.lives.latest
+            if played_before and any(ending(agent, result.terminated, result.truncated)):
+                continue  # an agent that ended before and is flagged again: an echo, not a new life
+            self._join(agent, outcome)
         self._show(result.obs, result.infos)
         self._pay(result.rewards, outcome)
         self._end(result, outcome)
 
     def _join(self, agent: AgentID, outcome: Outcome) -> None:
-        new = self._id_of[agent] = self.lives.begin(agent, self._where())
+        new = self.lives.begin(agent, self._where())
+        self._id_of[agent] = new
         self.obs[new] = blank(self.observation_spaces[new])
         outcome.rewards[new] = 0.0
 
@@ -210,9 +232,11 @@ class Stage:
             name = self.lives.latest.get(agent)
             if name in outcome.rewards:
                 outcome.rewards[name] += float(reward)
-            elif name is not None and reward:
+            elif not reward:
+                continue
+            elif name is not None:
                 outcome.late[name] = outcome.late.get(name, 0.0) + float(reward)
-            elif reward:
+            else:
                 raise EnvError(
                     f"{self._where()}: agent {agent!r} was paid {reward} without having appeared in this episode. Show it an "
                     "observation first, or pay nothing."
@@ -227,7 +251,8 @@ class Stage:
             if ends or cut:
                 del self._id_of[agent]
                 self._seen.discard(agent)
-        if ALL in result.terminated or ALL in result.truncated:
+        env_says = ALL in result.terminated or ALL in result.truncated
+        if env_says:
             self.over = any(ending(ALL, result.terminated, result.truncated))
         else:
             self.over = not self._seen

@@ -19,10 +19,15 @@ ARRAYS = spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete
 
 def shown_space(space: AnySpace) -> AnySpace:
     """A copy of the space with a generator of its own; beside a mask or state the observation is ``observation``."""
-    if obs_key(space) == "obs":
+    if obs_key(space) == "obs":  # PettingZoo's wrappers look for the key `observation`
         assert isinstance(space, spaces.Dict)
-        space = spaces.Dict({OBSERVATION if key == "obs" else key: part for key, part in space.spaces.items()})
-    return deepcopy(space)
+        named: dict[str, AnySpace] = {}
+        for key, part in space.spaces.items():
+            if key == "obs":
+                key = OBSERVATION
+            named[key] = part
+        space = spaces.Dict(named)
+    return deepcopy(space)  # two tools that sample from one space would change each other's draws
 
 
 def as_shown(space: AnySpace, value: Obs) -> Obs:
@@ -96,7 +101,8 @@ def as_played(space: AnySpace, action: Action, agent: AgentID) -> Action:
 def _converted(space: AnySpace, action: Any) -> Action:
     if isinstance(space, spaces.Discrete):
         number = int(action)
-        return number if number == action else action  # 1.5 is no action, np.int32(1) is one
+        is_whole = number == action  # 1.5 is no action, np.int32(1) is one
+        return number if is_whole else action
     if isinstance(space, spaces.Tuple):
         pairs = zip(space.spaces, action, strict=True)
         return tuple(_converted(inner, part) for inner, part in pairs)
@@ -110,4 +116,6 @@ def _converted(space: AnySpace, action: Any) -> Action:
     if not isinstance(space, ARRAYS):
         return action
     whole = np.asarray(action).astype(space.dtype)
-    return whole if np.array_equal(whole, action) else action
+    if np.array_equal(whole, action):
+        return whole
+    return action

@@ -2,8 +2,8 @@
 
 One ``vmas.make_env(num_envs=E)`` plays all copies; its tensors become the arrays of a frame, agent by agent, with no loop over
 copies in a step. VMAS (Bettini et al., 2022) draws from generators that all its envs in a process share. Here every env has
-generators of its own, and a reset seeds them with the lane's seed, so the start of an episode follows from its seed alone,
-whatever the lane and the number of copies.
+generators of its own, and a reset seeds them with the env's seed, so the start of an episode follows from its seed alone,
+whatever the env_id and the number of copies.
 
 What a scenario draws *during* an episode (noise, new places after a catch) it draws for all copies at once: with one copy that
 follows from the seed as well, with several it follows from all their seeds together. What VMAS keeps once for all copies (the
@@ -98,7 +98,9 @@ class VmasEnv(BatchedEnv):
             self.env = self._make(scenario_keys)
         self.kinds = self._find_kinds()
         order = {agent.name: i for i, agent in enumerate(self.env.agents)}
-        self._agent_of = [[order[name] for name in kind.agents] for kind in self.kinds]  # kind, column -> VMAS's number
+        self._agent_of: list[list[int]] = []  # kind, column -> VMAS's number
+        for kind in self.kinds:
+            self._agent_of.append([order[name] for name in kind.agents])
         self._by_seat = list(chain.from_iterable(self._agent_of))
         self._obs = [np.zeros((num_envs, kind.size, kind.obs_width), np.float32) for kind in self.kinds]
         self._memory = Memory(self.env.scenario, self.env.device)
@@ -109,6 +111,7 @@ class VmasEnv(BatchedEnv):
             if key in OURS:
                 raise ConfigError(f"env {self.name!r}: env_config may not set {key!r}, which marl sets. Leave it out.")
         with warnings.catch_warnings():
+            # VMAS only warns about a key that it does not know; a typo would train another game.
             warnings.filterwarnings("error", message=".*not used by the scenario.*")
             try:
                 return need("vmas", "vmas").make_env(
@@ -133,13 +136,14 @@ class VmasEnv(BatchedEnv):
         found: dict[tuple[int, str], tuple[AnySpace, AnySpace]] = {}
         for agent, sight, action in zip(self.env.agents, seen, self.env.action_space, strict=True):
             width = _flat(sight, self.num_envs).shape[1]
-            key = (width, repr(action))
+            key = (width, repr(action))  # spaces of the old gym package cannot be hashed
             teams.setdefault(key, []).append(agent.name)
             found[key] = (spaces.Box(-np.inf, np.inf, (width,), np.float32), _action_space(action))
         names = kind_names(list(teams.values()))
-        return number_seats(
-            [AgentType(name, tuple(teams[key]), *found[key]) for name, key in zip(names, teams, strict=True)]
-        )
+        kinds: list[AgentType] = []
+        for name, key in zip(names, teams, strict=True):
+            kinds.append(AgentType(name, tuple(teams[key]), *found[key]))
+        return number_seats(kinds)
 
     # -- the array API ---------------------------------------------------------------------------------------------
 
@@ -172,14 +176,20 @@ class VmasEnv(BatchedEnv):
         return self._frame(_numpy(paid).astype(np.float32, copy=False), _numpy(terminated), _numpy(truncated))
 
     def _columns(self, seen: Sequence[Any]) -> list[Array]:
-        return [
-            _numpy(torch.stack([_flat(seen[i], self.num_envs) for i in numbers], dim=1)) for numbers in self._agent_of
-        ]
+        columns: list[Array] = []
+        for numbers in self._agent_of:
+            views = [_flat(seen[i], self.num_envs) for i in numbers]
+            columns.append(_numpy(torch.stack(views, dim=1)))
+        return columns
 
     def _frame(self, rewards: Floats, terminated: Bools | None = None, truncated: Bools | None = None) -> StepOutput:
         nobody = np.zeros((self.num_envs, len(self._by_seat)), bool)
-        ends = nobody if terminated is None else nobody | terminated[:, None]
-        cut = nobody if truncated is None else (nobody | truncated[:, None]) & ~ends
+        ends = nobody
+        if terminated is not None:  # VMAS ends all agents of a copy at once
+            ends = nobody | terminated[:, None]
+        cut = nobody
+        if truncated is not None:
+            cut = (nobody | truncated[:, None]) & ~ends  # both at once: terminated wins, nothing is bootstrapped
         over: Bools = np.any(ends | cut, axis=1)
         legal = [np.ones((self.num_envs, kind.size, 0), bool) for kind in self.kinds]
         state = np.zeros((self.num_envs, 0), np.float32)

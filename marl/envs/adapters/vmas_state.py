@@ -29,7 +29,8 @@ class Memory:
     """Saves and restores the attributes of all VMAS objects that can be reached from ``root``."""
 
     def __init__(self, root: object, device: object) -> None:
-        self.root, self.device = root, device
+        self.root = root
+        self.device = device
         self.objects: dict[Path, Any] = {}  # what there was at the beginning; kept, so that ids stay theirs
         self.objects = dict(self._walk())
         self.first = self._read()
@@ -39,7 +40,8 @@ class Memory:
         now = self._read()
         changed: dict[Path, State] = {}
         for path, value in now.items():
-            if not _same(value, self.first.get(path, MISSING)):
+            before = self.first.get(path, MISSING)
+            if not _same(value, before):
                 changed[path] = value
         gone = [path for path in self.first if path not in now]
         return {"changed": changed, "gone": gone}
@@ -53,15 +55,18 @@ class Memory:
         for path in now.keys() - wanted.keys():
             owner, attribute = self._place(path)
             del vars(owner)[attribute]
+        # All tensors first: an attribute may share the tensor of another one that comes later.
         tensors: dict[Path, torch.Tensor] = {}
         for path, value in wanted.items():
             owner, attribute = self._place(path)
             tensors |= self._tensors(path, value, now.get(path), vars(owner).get(attribute))
         for path, value in wanted.items():
+            is_right = _same(value, now.get(path, MISSING)) and not _aliased(value)
+            if is_right:
+                continue
             owner, attribute = self._place(path)
-            if _aliased(value) or not _same(value, now.get(path, MISSING)):
-                # Past the setters of VMAS, which check shapes and tell observers.
-                vars(owner)[attribute] = self._decode(path, value, vars(owner).get(attribute), tensors)
+            # Past the setters of VMAS, which check shapes and tell observers.
+            vars(owner)[attribute] = self._decode(path, value, vars(owner).get(attribute), tensors)
 
     def _place(self, path: Path) -> tuple[Any, str]:
         owner, attribute = path.rsplit("/", 1)
@@ -74,6 +79,7 @@ class Memory:
 
     def _walk(self) -> Iterator[tuple[Path, Any]]:
         """Every object once, under its name of the beginning or else the first path that leads to it."""
+        # By identity: objects of VMAS may compare as equal, or not at all.
         names = {id(found): path for path, found in self.objects.items()}
         seen = {id(self.root)}
         waiting: list[tuple[Path, Any]] = [("", self.root)]
@@ -82,28 +88,32 @@ class Memory:
             yield path, found
             for attribute, value in vars(found).items():
                 for child_path, child in _members(f"{path}/{attribute}", value):
-                    if id(child) not in seen:
-                        seen.add(id(child))
-                        waiting.append((names.get(id(child), child_path), child))
+                    if id(child) in seen:
+                        continue
+                    seen.add(id(child))
+                    name = names.get(id(child), child_path)
+                    waiting.append((name, child))
 
     def _read(self) -> dict[Path, State]:
         objects = list(self._walk())
         names = {id(found): path for path, found in objects}
-        tensors: dict[int, Path] = {}
-        return {
-            f"{path}/{attribute}": _encode(value, f"{path}/{attribute}", names, tensors)
-            for path, found in objects
-            for attribute, value in vars(found).items()
-        }
+        tensors: dict[int, Path] = {}  # where each was met first; other places say `same`
+        read: dict[Path, State] = {}
+        for path, found in objects:
+            for attribute, value in vars(found).items():
+                place = f"{path}/{attribute}"
+                read[place] = _encode(value, place, names, tensors)
+        return read
 
     def _tensors(self, path: Path, value: State, now: State, held: Any) -> dict[Path, torch.Tensor]:
         """The tensors of one attribute by their paths: those that are right already, and new ones."""
         if _same(value, now) and not _aliased(value):
             return dict(_held_tensors(path, held))
-        return {
-            place: torch.from_numpy(np.array(array)).to(self.device)  # type: ignore[call-overload]
-            for place, array in _arrays(path, value)
-        }
+        new: dict[Path, torch.Tensor] = {}
+        for place, array in _arrays(path, value):
+            copied = torch.from_numpy(np.array(array))  # a copy: the checkpoint must not change with the env
+            new[place] = copied.to(self.device)  # type: ignore[call-overload]
+        return new
 
     def _decode(self, path: Path, value: State, held: Any, tensors: Mapping[Path, torch.Tensor]) -> Any:
         if not isinstance(value, dict):
@@ -114,24 +124,23 @@ class Memory:
             return tensors[value["same"]]
         if "object" in value:
             return self._place(value["object"] + "/")[0]
+        if "items" in value:
+            return self._decode_container(path, value, held, tensors)
+        return held  # taken as fixed
+
+    def _decode_container(self, path: Path, value: State, held: Any, tensors: Mapping[Path, torch.Tensor]) -> Any:
+        """A dict, a distribution, a list or a tuple."""
+        old = _held_items(value, held)
+        old += [None] * len(value["items"])  # there may be more of them than are held now
+        items = [self._decode(f"{path}/{i}", item, old[i], tensors) for i, item in enumerate(value["items"])]
         if "keys" in value:
-            keys = [self._decode(f"{path}/{i}k", k, None, tensors) for i, k in enumerate(value["keys"])]
-            items = self._decode_items(path, value, held, tensors)
+            keys = [self._decode(f"{path}/{i}k", key, None, tensors) for i, key in enumerate(value["keys"])]
             return dict(zip(keys, items, strict=True))
         if "fields" in value:
             again = copy(held)
-            items = self._decode_items(path, value, held, tensors)
             vars(again).update(zip(value["fields"], items, strict=True))
             return again
-        if "items" in value:
-            items = self._decode_items(path, value, held, tensors)
-            return tuple(items) if value["tuple"] else items
-        return held  # taken as fixed
-
-    def _decode_items(self, path: Path, value: State, held: Any, tensors: Mapping[Path, torch.Tensor]) -> list[Any]:
-        old = _held_items(value, held)
-        old += [None] * len(value["items"])  # there may be more of them than are held now
-        return [self._decode(f"{path}/{i}", item, old[i], tensors) for i, item in enumerate(value["items"])]
+        return tuple(items) if value["tuple"] else items
 
 
 def _held_items(value: State, held: Any) -> list[Any]:
@@ -139,28 +148,36 @@ def _held_items(value: State, held: Any) -> list[Any]:
     if "fields" in value:
         return [vars(held)[name] for name in value["fields"]]
     if "keys" in value:
-        return list(held.values()) if isinstance(held, dict) else []
-    return list(held) if isinstance(held, list | tuple) else []
+        if not isinstance(held, dict):
+            return []
+        return list(held.values())
+    if not isinstance(held, list | tuple):
+        return []
+    return list(held)
 
 
 def _encode(value: Any, path: Path, names: dict[int, Path], tensors: dict[int, Path]) -> State:
     if value is None or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, torch.Tensor):
-        if id(value) in tensors:
+        if id(value) in tensors:  # VMAS writes in place: what two attributes share has to stay shared
             return {"same": tensors[id(value)]}
         tensors[id(value)] = path
-        return {"array": value.detach().cpu().numpy().copy()}
+        array = value.detach().cpu().numpy()
+        return {"array": array.copy()}
     if id(value) in names:
         return {"object": names[id(value)]}
     if isinstance(value, dict):
         keys = [_encode(key, f"{path}/{i}k", names, tensors) for i, key in enumerate(value)]
-        return {"keys": keys, "items": _encode_items(value.values(), path, names, tensors)}
-    if type(value) in (list, tuple):
-        return {"items": _encode_items(value, path, names, tensors), "tuple": type(value) is tuple}
+        items = _encode_items(value.values(), path, names, tensors)
+        return {"keys": keys, "items": items}
+    if type(value) in (list, tuple):  # no subclasses: a named tuple could not be made again from a list
+        items = _encode_items(value, path, names, tensors)
+        return {"items": items, "tuple": type(value) is tuple}
     if _is_distribution(value):
         fields = vars(value)
-        return {"fields": list(fields), "items": _encode_items(fields.values(), path, names, tensors)}
+        items = _encode_items(fields.values(), path, names, tensors)
+        return {"fields": list(fields), "items": items}
     return FIXED
 
 
@@ -182,30 +199,36 @@ def _members(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def _held_tensors(path: Path, value: Any) -> Iterator[tuple[Path, torch.Tensor]]:
+    """Tensors in a value, by the paths that ``_arrays`` gives to their encoded ones."""
     if isinstance(value, torch.Tensor):
         yield path, value
         return
     if _is_distribution(value):
         value = vars(value)
-    if isinstance(value, dict) or type(value) in (list, tuple):
-        for i, item in enumerate(value.values() if isinstance(value, dict) else value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    if type(value) in (list, tuple):
+        for i, item in enumerate(value):
             yield from _held_tensors(f"{path}/{i}", item)
 
 
 def _arrays(path: Path, value: State) -> Iterator[tuple[Path, Array]]:
     """Arrays in an encoded value, by their paths."""
-    if isinstance(value, dict) and "array" in value:
+    if not isinstance(value, dict):
+        return
+    if "array" in value:
         yield path, value["array"]
-    elif isinstance(value, dict) and "items" in value:
-        for i, item in enumerate(value["items"]):
-            yield from _arrays(f"{path}/{i}", item)
+    for i, item in enumerate(value.get("items", ())):
+        yield from _arrays(f"{path}/{i}", item)
 
 
 def _aliased(value: State) -> bool:
     """Whether a tensor that another attribute holds as well is in it."""
     if not isinstance(value, dict):
         return False
-    return "same" in value or any(_aliased(item) for item in value.get("items", ()))
+    if "same" in value:
+        return True
+    return any(_aliased(item) for item in value.get("items", ()))
 
 
 def _is_distribution(value: Any) -> bool:
@@ -215,10 +238,13 @@ def _is_distribution(value: Any) -> bool:
 
 def _is_vmas_object(value: Any) -> bool:
     """Scenario files are loaded by VMAS as modules without a name."""
-    module = type(value).__module__
-    if isinstance(value, type | Enum | torch.Tensor) or module.startswith("vmas.simulator.rendering"):
+    if isinstance(value, type | Enum | torch.Tensor):
         return False
-    return (module == "" or module.startswith("vmas.")) and hasattr(value, "__dict__")
+    module = type(value).__module__
+    if module.startswith("vmas.simulator.rendering"):  # pictures hold no state of the game
+        return False
+    from_vmas = module == "" or module.startswith("vmas.")
+    return from_vmas and hasattr(value, "__dict__")
 
 
 def _same(a: State, b: State) -> bool:
@@ -245,4 +271,5 @@ def _same_scalar(a: State, b: State) -> bool:
         return False
     if a == b:
         return True
-    return bool(a != a and b != b)  # NaN, the only value that differs from itself, has not changed
+    both_nan = a != a and b != b  # the only value that differs from itself has not changed
+    return bool(both_nan)

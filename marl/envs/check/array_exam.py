@@ -1,4 +1,4 @@
-"""All that is tried with a natively batched env: episodes, repetitions, other lanes, other numbers of lanes, saving."""
+"""All that is tried with a natively batched env: episodes, repetitions, other copies, other numbers of copies, saving."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from marl.envs.check.traces import REPEATED, Trace, View, digest
 from marl.errors import let_through
 from marl.failures import line_of_code
 
-ROUNDING = 1e-5  # sums over other numbers of lanes may be added up in another order
-LANES = 3  # copies side by side, of which the middle one is compared
+ROUNDING = 1e-5  # sums over other numbers of copies may be added up in another order
+COPIES = 3  # copies side by side, of which the middle one is compared
 
 
 class ArrayExam:
-    """``first`` has one lane; ``make(n)`` gives a new env object with ``n`` lanes."""
+    """``first`` has one copy; ``make(n)`` returns a new env object with ``n`` copies."""
 
     def __init__(self, first: BatchedEnv, make: Callable[[int], BatchedEnv], findings: Findings, seed: int) -> None:
         self.make, self.findings, self.seed = make, findings, seed
@@ -74,38 +74,42 @@ class ArrayExam:
 
     def _look_who_was_asked(self) -> None:
         env = self.play.env
-        if env.fixed_seats and any(trace.over for trace in self.episodes):
-            for seat in np.flatnonzero(~self.play.asked_ever).tolist():
-                text = f"agent {env.seat_names[seat]!r} was never asked in {len(self.episodes)} episode(s)."
-                self.findings.add("never-asked", text)
+        whole = [trace for trace in self.episodes if trace.over]
+        if not env.fixed_seats or not whole:
+            return
+        for seat in np.flatnonzero(~self.play.asked_ever).tolist():
+            text = f"agent {env.seat_names[seat]!r} was never asked in {len(self.episodes)} episode(s)."
+            self.findings.add("never-asked", text)
 
     def _repeat(self) -> None:
-        """The first episode once more: in a new object, in the old one, as one lane of several."""
+        """The first episode once more: in a new object, in the old one, as one copy of several."""
         first = self.episodes[0]
         other = ArrayPlay(self._new(1), self.findings).episode(self.seed, self.repeated)
-        if parted := first.difference(other):
+        parted = first.difference(other)
+        if parted:
             text = f"two envs with the same seed and the same actions differ: {parted}."
             self.findings.add("not-repeatable", text)
             return
         again = self.play.episode(self.seed, self.repeated)
-        if parted := first.difference(again):
+        parted = first.difference(again)
+        if parted:
             text = f"the same seed and actions lead elsewhere after other episodes were played: {parted}."
             self.findings.add("remembers", text)
             return
-        crowd = ArrayPlay(self._new(LANES), self.findings)
-        crowd.begin(range(LANES), [self.seed + 7 + env_id for env_id in range(LANES)])
-        for _ in range(3):  # the lanes are in the middle of their episodes when the compared one begins
+        crowd = ArrayPlay(self._new(COPIES), self.findings)
+        crowd.begin(range(COPIES), [self.seed + 7 + env_id for env_id in range(COPIES)])
+        for _ in range(3):  # the others are in the middle of their episodes when the compared one begins
             crowd.step()
             crowd.restart()
         parted = first.difference(crowd.episode(self.seed, self.repeated, env_id=1), ROUNDING)
         if parted and "reset-touches-others" not in self.findings:
-            text = f"an episode in lane 1 of {LANES} differs from the same episode in an env of one lane: {parted}."
+            text = f"an episode of env_id 1 of {COPIES} differs from the same episode in an env of one copy: {parted}."
             self.findings.add("lanes-depend", text)
 
     def _save_and_go_on(self) -> None:
         """Put a state in the middle of episodes into a new object, and see whether both go on alike."""
-        play = ArrayPlay(self._new(LANES), self.findings)
-        play.begin(range(LANES), range(self.seed, self.seed + LANES))
+        play = ArrayPlay(self._new(COPIES), self.findings)
+        play.begin(range(COPIES), range(self.seed, self.seed + COPIES))
         for _ in range(min(10, self.episodes[0].length // 2)):
             play.step()
             play.restart()
@@ -130,7 +134,7 @@ class ArrayExam:
             self.findings.add("state-roundtrip", text)
 
     def _play_on(self, play: ArrayPlay) -> tuple[list[View], list[list[np.ndarray]]]:
-        """What all lanes show now and in each step until the first of them is over, and what was done in these steps."""
+        """What all copies show now and in each step until the first of them is over, and what was done in these steps."""
         shown = self._shown(play)
         actions = []
         for _ in range(self.repeated // 2):
@@ -143,11 +147,11 @@ class ArrayExam:
 
     @staticmethod
     def _shown(play: ArrayPlay) -> list[View]:
-        """What all lanes show, lane by lane."""
-        return [play.sight(env_id) for env_id in range(LANES)]
+        """What all copies show, one after the other."""
+        return [play.sight(env_id) for env_id in range(COPIES)]
 
     def _go_on(self, saved: object, shown: list[View], actions: list[list[np.ndarray]]) -> str:
-        restored = ArrayPlay(self._new(LANES), Findings())
+        restored = ArrayPlay(self._new(COPIES), Findings())
         try:
             restored.frame = restored.env.set_state(saved)
             again = self._shown(restored)

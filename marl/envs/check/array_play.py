@@ -1,4 +1,4 @@
-"""Plays a natively batched env, every lane with its own seed and its own random actions, and looks at every frame."""
+"""Plays a natively batched env, every copy with its own seed and its own random actions, and looks at every answer."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ from marl.failures import line_of_code
 
 
 class ArrayPlay:
-    """All lanes of one env object. Lanes whose episode is over wait for ``begin``, but are stepped all the same."""
+    """All copies in one env object. Those whose episode is over wait for ``begin``, but are stepped all the same."""
 
     def __init__(self, env: BatchedEnv, findings: Findings, clock: Clock | None = None) -> None:
-        self.env, self.findings, self.clock = env, findings, clock or Clock()
-        env_ids, seats = env.num_envs, len(env.seat_names)
-        self.traces = [Trace(0) for _ in range(env_ids)]
-        self.rngs = [np.random.default_rng(0) for _ in range(env_ids)]
-        self.alive = np.zeros((env_ids, seats), bool)
+        self.env = env
+        self.findings = findings
+        self.clock = clock or Clock()
+        seats = len(env.seat_names)
+        self.traces = [Trace(0) for _ in range(env.num_envs)]
+        self.rngs = [np.random.default_rng(0) for _ in range(env.num_envs)]
+        self.alive = np.zeros((env.num_envs, seats), bool)
         self.asked_ever = np.zeros(seats, bool)
         self.actions: list[Array] = []
         self.frame: StepOutput
 
     def begin(self, env_ids: Sequence[int], seeds: Sequence[int]) -> None:
-        shown_before: dict[int, View] = {}  # by the lanes in the middle of an episode, which a reset leaves alone
+        shown_before: dict[int, View] = {}  # by env_ids in the middle of an episode, which a reset leaves alone
         for env_id, trace in enumerate(self.traces):
             playing = trace.views and not trace.over
             if playing and env_id not in env_ids:
@@ -45,10 +47,11 @@ class ArrayPlay:
         self.clock.resets.append((time.perf_counter() - started) / len(env_ids))
         for env_id, seen in shown_before.items():
             if differs(self.sight(env_id), seen):
-                text = f"reset of lane {env_ids[0]} changed what lane {env_id} shows in the middle of its episode."
+                text = f"reset of env {env_ids[0]} changed what env {env_id} shows in the middle of its episode."
                 self.findings.add("reset-touches-others", text)
         for env_id, seed in zip(env_ids, seeds, strict=True):
-            self.traces[env_id], self.rngs[env_id] = Trace(seed), np.random.default_rng([seed, 1])
+            self.traces[env_id] = Trace(seed)
+            self.rngs[env_id] = np.random.default_rng([seed, 1])
             self.alive[env_id] = False
             self._settle(env_id)
 
@@ -62,15 +65,18 @@ class ArrayPlay:
                 self._settle(env_id)
 
     def episode(self, seed: int, limit: int, deadline: float = math.inf, env_id: int = 0) -> Trace:
-        """One lane's episode, cut after ``limit`` steps or when the time is up; the other lanes play on as they are."""
+        """One copy's episode, cut after ``limit`` steps or when the time is up; the others play on as they are."""
         self.begin([env_id], [seed])
-        while not self.traces[env_id].over and self.traces[env_id].length < limit and time.perf_counter() < deadline:
+        trace = self.traces[env_id]
+        while not trace.over and trace.length < limit:
+            if time.perf_counter() >= deadline:
+                break
             self.step()
             self.restart([env_id])
-        return self.traces[env_id]
+        return trace
 
     def restart(self, but: Sequence[int] = ()) -> None:
-        """New episodes in the lanes that are over, except for some."""
+        """New episodes where they are over, except for some copies."""
         over: list[int] = []
         seeds: list[int] = []
         for env_id, trace in enumerate(self.traces):
@@ -97,19 +103,24 @@ class ArrayPlay:
         return frame
 
     def _when(self, env_id: int = 0) -> str:
-        copies = self.env.num_envs
-        return f"step {self.traces[env_id].length + 1}" + (f" of lane {env_id} of {copies}" if copies > 1 else "")
+        when = f"step {self.traces[env_id].length + 1}"
+        if self.env.num_envs > 1:
+            when += f" of env {env_id} of {self.env.num_envs}"
+        return when
 
     def _choose(self) -> list[Array]:
-        env, frame = self.env, self.frame
-        columns = [np.zeros((env.num_envs, k.size, *k.action_shape), k.action_dtype) for k in env.kinds]
-        place = [(k, i) for k, kind in enumerate(env.kinds) for i in range(kind.size)]
+        columns: list[Array] = []
+        place: list[tuple[int, int]] = []  # of each seat: its kind, and its row there
+        for k, kind in enumerate(self.env.kinds):
+            columns.append(np.zeros((self.env.num_envs, kind.size, *kind.action_shape), kind.action_dtype))
+            place += [(k, i) for i in range(kind.size)]
         for env_id, rng in enumerate(self.rngs):
-            asked = {env.agent_at(env_id, s): s for s in np.flatnonzero(frame.present[env_id]).tolist()}
+            seats = np.flatnonzero(self.frame.present[env_id]).tolist()
+            asked = {self._name(env_id, seat): seat for seat in seats}
             self.traces[env_id].decisions += len(asked)
             for agent in sorted(asked, key=str):  # by name: another env may have seated them otherwise
                 k, i = place[asked[agent]]
-                columns[k][env_id, i] = draw(env.kinds[k], frame.legal[k][env_id, i], rng)
+                columns[k][env_id, i] = draw(self.env.kinds[k], self.frame.legal[k][env_id, i], rng)
         return columns
 
     # -- rules -----------------------------------------------------------------------------------------------------
@@ -121,19 +132,22 @@ class ArrayPlay:
         trace, frame = self.traces[env_id], self.frame
         view = self.sight(env_id)
         for seat in np.flatnonzero(frame.rewards[env_id]).tolist():
-            view[f"the reward of agent {self._name(env_id, seat)!r}"] = frame.rewards[env_id, seat : seat + 1].copy()
+            agent = self._name(env_id, seat)
+            view[f"the reward of agent {agent!r}"] = frame.rewards[env_id, seat : seat + 1].copy()
+            trace.returns[agent] = trace.returns.get(agent, 0.0) + float(frame.rewards[env_id, seat])
         for name in ("terminated", "truncated"):
             seats = np.flatnonzero(getattr(frame, name)[env_id]).tolist()
-            view[f"the {name} flags"] = ", ".join(sorted(self._name(env_id, seat) for seat in seats))
-        trace.views.append(view if trace.length < REPEATED else {})  # later ones are never compared
-        for seat in np.flatnonzero(frame.rewards[env_id]).tolist():
-            agent = self._name(env_id, seat)
-            trace.returns[agent] = trace.returns.get(agent, 0.0) + float(frame.rewards[env_id, seat])
+            flagged = [self._name(env_id, seat) for seat in seats]
+            view[f"the {name} flags"] = ", ".join(sorted(flagged))
+        if trace.length >= REPEATED:
+            view = {}  # never compared, so not kept
+        trace.views.append(view)
         trace.over = bool(frame.over[env_id])
 
     def sight(self, env_id: int) -> View:
-        """What the asked agents of a lane see, and the global state."""
-        frame, view = self.frame, View()
+        """What the asked agents of one copy see, and the global state."""
+        frame = self.frame
+        view: View = {}
         for k, kind in enumerate(self.env.kinds):
             for i in np.flatnonzero(frame.present[env_id, kind.seats]).tolist():
                 agent = self._name(env_id, kind.first_seat + i)
@@ -154,21 +168,22 @@ class ArrayPlay:
             self.findings.add("state-nan", f"{when}: the state holds NaN or infinity.")
         shown = frame.present[env_id] | frame.terminated[env_id] | frame.truncated[env_id]
         for k, kind in enumerate(self.env.kinds):
-            rows, top = frame.obs[k][env_id], largest_choices(kind)
+            rows = frame.obs[k][env_id]
             if rows.dtype.kind == "f" and not np.isfinite(rows).all():
                 seat = kind.first_seat + int(np.argwhere(~np.isfinite(rows))[0][0])
                 absent = "" if shown[seat] else " (absent)"
                 text = f"{when}: the observation of agent {self._name(env_id, seat)!r}{absent} holds NaN or infinity."
                 self.findings.add("obs-nan", text)
-            space = kind.observation_space
             low, high = stored_bounds(kind)
             outside = ((rows < low) | (rows > high)).any(axis=1) & shown[kind.seats]
+            code = "obs-bounds" if largest_choices(kind) is None else "obs-range"
             for i in np.flatnonzero(outside).tolist():
                 who = self._name(env_id, kind.first_seat + i)
-                text = (
-                    f"{when}: the observation of agent {who!r} is not in its space {space}: it is {rows[i].tolist()}."
+                self.findings.add(
+                    code,
+                    f"{when}: the observation of agent {who!r} is not in its space {kind.observation_space}: it is "
+                    f"{rows[i].tolist()}.",
                 )
-                self.findings.add("obs-bounds" if top is None else "obs-range", text)
 
     def _look_at_life(self, env_id: int) -> None:
         frame, when = self.frame, self._when(env_id)
@@ -206,8 +221,9 @@ class ArrayPlay:
                 continue
             self.findings.add("wrong-answer", f"{when}: two seats are both called {name!r}. Give every agent one seat.")
         for k, kind in enumerate(self.env.kinds):
-            if kind.legal_width:
-                stuck = frame.present[env_id, kind.seats] & ~can_act(kind, frame.legal[k][env_id])
-                for i in np.flatnonzero(stuck).tolist():
-                    who = self._name(env_id, kind.first_seat + i)
-                    self.findings.add("mask-empty", f"{when}: agent {who!r} is asked, but its action_mask is empty.")
+            if not kind.legal_width:
+                continue  # all actions are legal at all times
+            stuck = frame.present[env_id, kind.seats] & ~can_act(kind, frame.legal[k][env_id])
+            for i in np.flatnonzero(stuck).tolist():
+                who = self._name(env_id, kind.first_seat + i)
+                self.findings.add("mask-empty", f"{when}: agent {who!r} is asked, but its action_mask is empty.")

@@ -35,7 +35,8 @@ class Patience:
     """Each part of the exam ends after so many env steps, or after 3 seconds."""
 
     def __init__(self, steps: int) -> None:
-        self.left, self.stop = steps, time.perf_counter() + 3.0
+        self.left = steps
+        self.stop = time.perf_counter() + 3.0
 
     def ends_after(self, steps: int) -> bool:
         self.left -= steps
@@ -69,29 +70,37 @@ def chance_of_arrays(env: BatchedEnv, findings: Findings, seed: int, steps: int,
     """A native env: deals that it lists, or what seeds show. Episodes are cut after ``steps``."""
     if isinstance(env, DealtEnv):
         return Chance(listed=int((env.deal_probabilities > 0).sum()))
-    play, found, patience = ArrayPlay(env, findings), [], Patience(budget)
+    play = ArrayPlay(env, findings)
+    patience = Patience(budget)
+    found: list[str] = []
     for number in range(SEEDS):
         play.begin([0], [seed + number])
         play.rngs[0] = np.random.default_rng([seed, 1])  # the same choices in every episode
-        while not play.traces[0].over and play.traces[0].length < steps:
+        trace = play.traces[0]
+        while not trace.over and trace.length < steps:
             play.step()
-        found.append(_key(play.traces[0]))
-        if patience.ends_after(play.traces[0].length):
+        found.append(_key(trace))
+        if patience.ends_after(trace.length):
             break
+    different = len(set(found))
     if isinstance(env, NativeEnv) and env.deterministic:
-        if len(set(found)) > 1:
-            text = f"it is `deterministic`, but {len(found)} seeds gave {len(set(found))} different episodes."
+        if different > 1:
+            text = f"it is `deterministic`, but {len(found)} seeds gave {different} different episodes."
             findings.add("chance-missing", text)
         return Chance(listed=1)
-    return Chance(seeds=len(found), starts=len(set(found)))
+    return Chance(seeds=len(found), starts=different)
 
 
 class DictChanceExam:
     """One copy of a dict env. Episodes are cut after ``steps``."""
 
     def __init__(self, play: DictPlay, name: str, seed: int, steps: int, budget: int) -> None:
-        self.play, self.name, self.findings, self.seed = play, name, play.findings, seed
-        self.steps, self.budget = steps, budget
+        self.play = play
+        self.name = name
+        self.findings = play.findings
+        self.seed = seed
+        self.steps = steps
+        self.budget = budget
 
     def run(self) -> Chance | None:
         """None where the list is no list."""
@@ -107,7 +116,8 @@ class DictChanceExam:
         return Chance(listed=len(listed.outcomes))
 
     def _count_starts(self) -> Chance:
-        found, patience = [], Patience(self.budget)
+        found: list[str] = []
+        patience = Patience(self.budget)
         for number in range(SEEDS):
             trace = self._episode(self.seed + number)
             found.append(_key(trace))
@@ -131,18 +141,23 @@ class DictChanceExam:
     def _is_obeyed(self, listed: Outcomes) -> bool:
         """Whether each outcome plays alike with two seeds or, where there are few outcomes, with several."""
         patience = Patience(self.budget)
-        seeds = 1 + max(1, AGAIN // len(listed.outcomes))
-        for outcome in listed.outcomes[:: max(1, len(listed.outcomes) // PLAYED)]:
-            traces = [_without_state(self._episode(self.seed + i, {CHANCE: outcome})) for i in range(seeds)]
-            for number, other in enumerate(traces):
-                if parted := traces[0].difference(other):
+        count = len(listed.outcomes)
+        seeds_again = max(1, AGAIN // count)
+        for outcome in listed.outcomes[:: max(1, count // PLAYED)]:
+            first = _without_state(self._episode(self.seed, {CHANCE: outcome}))
+            steps = first.length
+            for number in range(1, 1 + seeds_again):
+                other = _without_state(self._episode(self.seed + number, {CHANCE: outcome}))
+                steps += other.length
+                parted = first.difference(other)
+                if parted:
                     text = (
                         f"the outcome {outcome!r} of chance_outcomes() plays differently with the seeds {self.seed} and "
                         f"{self.seed + number}: {parted}."
                     )
                     self.findings.add("chance-outcome", text)
                     return False
-            if patience.ends_after(sum(trace.length for trace in traces)):
+            if patience.ends_after(steps):
                 break
         return True
 
@@ -204,4 +219,6 @@ def _shown(view: View) -> View:
 
 
 def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("" if count == 1 else "s")
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun}s"

@@ -68,19 +68,22 @@ class DictExam:
         self._close()
 
     def _play_episodes(self, episodes: int, steps: int) -> None:
-        started, played = time.perf_counter(), 0
+        started = time.perf_counter()
+        played = 0
         while len(self.episodes) < episodes and (played < steps or not self.episodes):
-            self.play.trace = Trace(self.seed + len(self.episodes))
-            self.episodes.append(self.play.trace)
-            self.episodes[-1] = trace = self.play.episode(
-                self.seed + len(self.episodes) - 1, steps - played, started + SECONDS
-            )
+            seed = self.seed + len(self.episodes)
+            self.play.trace = Trace(seed)
+            self.episodes.append(self.play.trace)  # before it is played: an env that breaks in it leaves its steps here
+            trace = self.play.episode(seed, steps - played, started + SECONDS)
+            self.episodes[-1] = trace
             played += trace.length
-            if time.perf_counter() - started > SECONDS:
+            too_long = time.perf_counter() - started > SECONDS
+            if too_long:
                 break
         per_step = (time.perf_counter() - started) / max(played, 1)
         self.repeated = min(REPEATED, max(FEWEST, int(PATIENCE_S / per_step)))
-        if not any(trace.over for trace in self.episodes) and trace.length >= LONG:
+        any_over = any(trace.over for trace in self.episodes)
+        if not any_over and trace.length >= LONG:
             self._tell_endless(trace.length)
 
     def _tell_endless(self, length: int) -> None:
@@ -91,12 +94,14 @@ class DictExam:
             self.findings.add("no-end", f"the first episode did not end within {length} steps.")
 
     def _look_who_was_asked(self) -> None:
-        if not self.rules.fixed or not any(trace.over for trace in self.episodes):
+        whole = [trace for trace in self.episodes if trace.over]
+        if not self.rules.fixed or not whole:
             return
         for agent in self.rules.names:
-            if agent not in self.rules.asked_ever:
-                text = f"agent {agent!r} was never asked in {len(self.episodes)} episode(s)."
-                self.findings.add("never-asked", text)
+            if agent in self.rules.asked_ever:
+                continue
+            text = f"agent {agent!r} was never asked in {len(self.episodes)} episode(s)."
+            self.findings.add("never-asked", text)
 
     # -- repeating -------------------------------------------------------------------------------------------------
 
@@ -105,27 +110,31 @@ class DictExam:
         first = self.episodes[0]
         if not self.alone:
             other = DictPlay(self._new(), self.rules).episode(self.seed, self.repeated)
-            if parted := first.difference(other):
+            parted = first.difference(other)
+            if parted:
                 text = f"two copies with the same seed and the same actions differ: {parted}."
                 self.findings.add("not-repeatable", text)
                 return
         self.play.episode(self.seed + 1, ODD)
         again = self.play.episode(self.seed, self.repeated)
-        if parted := first.difference(again):
+        parted = first.difference(again)
+        if parted:
             text = f"the same seed and actions lead elsewhere after other episodes were played: {parted}."
             self.findings.add("not-repeatable" if self.alone else "remembers", text)
         elif not self.alone:
             self._play_side_by_side(first)
 
     def _play_side_by_side(self, first: Trace) -> None:
-        mine, theirs = (DictPlay(self._new(), self.rules) for _ in range(2))
+        mine = DictPlay(self._new(), self.rules)
+        theirs = DictPlay(self._new(), self.rules)
         mine.begin(self.seed)
         theirs.begin(self.seed + 1)
         for _ in range(self.repeated):
             for play in (theirs, mine):
                 if not play.trace.over:
                     play.step()
-        if parted := first.difference(mine.trace):
+        parted = first.difference(mine.trace)
+        if parted:
             text = f"a copy that is stepped in turns with another one differs from one that is alone: {parted}."
             self.findings.add("copies-interfere", text)
 

@@ -35,7 +35,9 @@ class DictPlay:
     """One object of the env. ``begin`` starts an episode, ``step`` goes on with random (or given) actions."""
 
     def __init__(self, env: MultiAgentEnv, rules: DictRules, clock: Clock | None = None) -> None:
-        self.env, self.rules, self.findings = env, rules, rules.findings
+        self.env = env
+        self.rules = rules
+        self.findings = rules.findings
         self.clock = clock or Clock()
         self._decode = {id(kind): decoder(kind.action_space) for kind in rules.kinds}
         self._state_size: int | None = None
@@ -45,15 +47,19 @@ class DictPlay:
     def episode(self, seed: int, limit: int, deadline: float = math.inf) -> Trace:
         """An episode from its seed, cut after ``limit`` steps or when the time is up."""
         self.begin(seed)
-        while not self.trace.over and self.trace.length < limit and time.perf_counter() < deadline:
+        while not self.trace.over and self.trace.length < limit:
+            if time.perf_counter() >= deadline:
+                break
             self.step()
         return self.trace
 
     def begin(self, seed: int, options: Mapping[str, Any] | None = None) -> None:
         self._open_books(seed)
-        given = {"options": dict(options)} if options else {}
+        given: dict[str, Any] = {}
+        if options:  # only where there are any: many envs take no options at all
+            given["options"] = dict(options)
         answer = self._call("reset", lambda: self.env.reset(seed=seed, **given), self.clock.resets)
-        if not (isinstance(answer, tuple) and len(answer) == 2 and all(isinstance(a, Mapping) for a in answer)):
+        if not _is_tuple_of_dicts(answer, 2):
             self._break("wrong-answer", wrong_reset(answer))
         obs, infos = answer
         self._look_at_sights(obs, infos, 0)
@@ -66,7 +72,8 @@ class DictPlay:
         self.trace.views = list(trace.views[: step + 1])
 
     def _open_books(self, seed: int) -> None:
-        self.trace, self.rng = Trace(seed), np.random.default_rng([seed, 1])
+        self.trace = Trace(seed)
+        self.rng = np.random.default_rng([seed, 1])  # the same actions whenever the seed is played again
         self.alive: set[AgentID] = set()
         self.ended: dict[AgentID, int] = {}
         self.empty_steps = 0
@@ -76,8 +83,9 @@ class DictPlay:
         step = self.trace.length + 1
         self.actions = self._choose() if actions is None else actions
         self.trace.decisions += len(self.actions)
+        # A copy: what the env does to its argument must not change what a message says was sent.
         answer = self._call("step", lambda: self.env.step(dict(self.actions)), self.clock.steps)
-        if not (isinstance(answer, tuple) and len(answer) == 5 and all(isinstance(a, Mapping) for a in answer)):
+        if not _is_tuple_of_dicts(answer, 5):
             self._break("wrong-answer", wrong_step(answer))
         result = StepResult(*answer)
         self._look_for_changes(result.obs, step)
@@ -109,10 +117,12 @@ class DictPlay:
         raise Broken(text)
 
     def _choose(self) -> dict[AgentID, Action]:
-        chosen = {}
-        for agent in sorted(self.asked, key=str):
+        chosen: dict[AgentID, Action] = {}
+        for agent in sorted(self.asked, key=str):  # by name: the order of a dict may differ between two copies
             kind = self.rules.kind_of(agent)
-            chosen[agent] = self._decode[id(kind)](draw(kind, self.asked[agent], self.rng).tolist())
+            decode = self._decode[id(kind)]
+            stored = draw(kind, self.asked[agent], self.rng)
+            chosen[agent] = decode(stored.tolist())
         return chosen
 
     # -- what an answer holds --------------------------------------------------------------------------------------
@@ -126,15 +136,15 @@ class DictPlay:
 
     def _look_for_changes(self, obs: Mapping[AgentID, Obs], step: int) -> None:
         """Arrays that were given in the step before still hold what they held."""
-        given_now = {id(array) for value in obs.values() for array in arrays_in(value)}
+        given_now = {id(array) for array in arrays_in(list(obs.values()))}
         for agent, array, copy in self._handed_out:
             unchanged = array.shape == copy.shape and array.tobytes() == copy.tobytes()
-            if not unchanged:
-                again = " and given again" if id(array) in given_now else ""
-                text = (
-                    f"step {step}: the array that agent {agent!r} got in step {step - 1} was changed in place{again}."
-                )
-                self.findings.add("obs-mutated", text)
+            if unchanged:
+                continue
+            text = f"step {step}: the array that agent {agent!r} got in step {step - 1} was changed in place"
+            if id(array) in given_now:
+                text += " and given again"
+            self.findings.add("obs-mutated", f"{text}.")
 
     def _look_at_rewards(self, rewards: Mapping[AgentID, Any], step: int) -> None:
         for agent, reward in rewards.items():
@@ -142,12 +152,13 @@ class DictPlay:
                 continue
             amount = self.rules.reward(agent, reward, step)
             self.trace.returns[agent] = self.trace.returns.get(agent, 0.0) + amount
-            if amount and agent not in self.alive:
-                why = (
-                    f"after its end in step {self.ended[agent]}" if agent in self.ended else "before it was ever asked"
-                )
-                text = f"step {step}: agent {agent!r} was rewarded while absent ({amount:g}, {why})."
-                self.findings.add("reward-absent", text)
+            if not amount or agent in self.alive:
+                continue
+            why = "before it was ever asked"
+            if agent in self.ended:
+                why = f"after its end in step {self.ended[agent]}"
+            text = f"step {step}: agent {agent!r} was rewarded while absent ({amount:g}, {why})."
+            self.findings.add("reward-absent", text)
 
     def _end(self, result: StepResult, step: int) -> None:
         """Who ended in this step, and whether the episode is over."""
@@ -162,7 +173,7 @@ class DictPlay:
         else:
             self.trace.over = nobody_left
         if nobody_left and not self.trace.over:
-            self.empty_steps += 1
+            self.empty_steps += 1  # others may still come, but an env that stays empty never ends
         else:
             self.empty_steps = 0
 
@@ -199,13 +210,16 @@ class DictPlay:
         """Those who act next, with their masks."""
         self.asked: dict[AgentID, Array | None] = {}
         for agent, value in obs.items():
-            if self.rules.seat(agent) is None or self.ended.get(agent) == step > 0:
+            ends_now = step > 0 and self.ended.get(agent) == step  # this is its last observation
+            if ends_now or self.rules.seat(agent) is None:
                 continue
             if agent in self.ended:
                 text = f"step {step}: agent {agent!r} is asked again after its end in step {self.ended.pop(agent)}."
                 self.findings.add("asked-after-end", text)
             info = infos.get(agent)
-            legal = self.rules.mask(self.env, agent, value, info if isinstance(info, Mapping) else {}, step)
+            if not isinstance(info, Mapping):  # reported elsewhere
+                info = {}
+            legal = self.rules.mask(self.env, agent, value, info, step)
             self.rules.choice(agent, legal, step)
             self.asked[agent] = legal
             self.alive.add(agent)
@@ -213,7 +227,10 @@ class DictPlay:
     # -- keeping it ------------------------------------------------------------------------------------------------
 
     def _remember(self, obs: Mapping[AgentID, Obs], result: StepResult) -> None:
-        view: View = {f"the observation of agent {agent!r}": digest(value) for agent, value in obs.items()}
+        view: View = {}
+        for agent, value in obs.items():
+            view[f"the observation of agent {agent!r}"] = digest(value)
+        # Sorted: who is named first in a dict does not make another episode.
         rewards = [(str(agent), repr(reward)) for agent, reward in result.rewards.items()]
         view["the rewards"] = digest(sorted(rewards))
         for name in ("terminated", "truncated"):
@@ -243,6 +260,12 @@ class DictPlay:
         if not np.isfinite(state).all():
             self.findings.add("state-nan", f"step {step}: state() holds NaN or infinity.")
         return state
+
+
+def _is_tuple_of_dicts(answer: object, length: int) -> bool:
+    if not isinstance(answer, tuple) or len(answer) != length:
+        return False
+    return all(isinstance(part, Mapping) for part in answer)
 
 
 def _as_bools(flags: Mapping[AgentID, Any]) -> Flags:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,11 +23,17 @@ class DictRules:
     """What holds for all copies of one dict env."""
 
     def __init__(self, env: MultiAgentEnv, kinds: Sequence[AgentType], findings: Findings) -> None:
-        self.findings, self.kinds = findings, tuple(kinds)
+        self.findings = findings
+        self.kinds = tuple(kinds)
         self.fixed = bool(env.possible_agents)
         self.names: list[AgentID] = list(env.possible_agents) or list(env.max_agents)
         self.max_agents = dict(env.max_agents)
-        self._kind = {(name if self.fixed else name.split("[")[0]): kind for kind in kinds for name in kind.agents}
+        self._kind: dict[str, AgentType] = {}  # by agent, or by pattern
+        for kind in kinds:
+            for name in kind.agents:
+                if not self.fixed:
+                    name = name.split("[")[0]  # the seats of car_* are called car_*[0], car_*[1], ...
+                self._kind[name] = kind
         self._spaces: dict[tuple[str, AgentID], list[AnySpace]] = {}
         self.asked_ever: set[AgentID] = set()
 
@@ -34,9 +41,11 @@ class DictRules:
 
     def seat(self, agent: AgentID) -> str | None:
         """The entry of possible_agents or max_agents that the agent belongs to."""
-        if self.fixed:
-            return agent if agent in self._kind else None
-        return pattern_of(agent, self.names)
+        if not self.fixed:
+            return pattern_of(agent, self.names)
+        if agent not in self._kind:
+            return None
+        return agent
 
     def kind_of(self, agent: AgentID) -> AgentType:
         return self._kind[self.seat(agent) or agent]
@@ -56,11 +65,13 @@ class DictRules:
         """Never more agents of a pattern than it has seats."""
         if self.fixed:
             return
+        counts = Counter(self.seat(agent) for agent in there)
         for pattern, seats in self.max_agents.items():
-            count = sum(1 for agent in there if self.seat(agent) == pattern)
-            if count > seats:
-                text = f"step {step}: {count} agents of {pattern!r} are there at once, max_agents says {seats}."
-                self.findings.add("too-many-agents", text)
+            if counts[pattern] > seats:
+                self.findings.add(
+                    "too-many-agents",
+                    f"step {step}: {counts[pattern]} agents of {pattern!r} are there at once, max_agents says {seats}.",
+                )
 
     # -- observations ----------------------------------------------------------------------------------------------
 
@@ -74,8 +85,9 @@ class DictRules:
             seen_before = any(space is one for one in known)
             if space is again and seen_before:
                 continue
-            if space != again or space != known[0]:
-                self.findings.add("space-changed", f"{name}({agent!r}) changes: {known[0]}, later {again}.")
+            first = known[0]
+            if space != again or space != first:
+                self.findings.add("space-changed", f"{name}({agent!r}) changes: {first}, later {again}.")
             elif space is not again:
                 self.findings.add("space-new", f"{name}({agent!r}) gives a new object each time.")
             else:
@@ -84,16 +96,20 @@ class DictRules:
 
     def observation(self, env: MultiAgentEnv, agent: AgentID, value: Obs, step: int) -> None:
         space = self.spaces_of(env, agent)
-        found = list(mismatches(space, self._without_mask(space, value)))
-        for code, words in found:
+        broken: set[str] = set()
+        for code, words in mismatches(space, self._without_mask(space, value)):
+            broken.add(code)
             said = f"step {step}: the observation of agent {agent!r} is not in its space {space}: {words}."
             self.findings.add(code, said)
-        if not any(code in ("obs-shape", "obs-type") for code, _ in found) and not_finite(value):
+        holds_numbers = broken.isdisjoint(("obs-shape", "obs-type"))
+        if holds_numbers and not_finite(value):
             self.findings.add("obs-nan", f"step {step}: the observation of agent {agent!r} holds NaN or infinity.")
 
     def _without_mask(self, space: AnySpace, value: Obs) -> Obs:
         """Masks have rules of their own: a legal one takes its place."""
-        if obs_key(space) is None or not isinstance(space, spaces.Dict) or not isinstance(value, Mapping):
+        if not isinstance(space, spaces.Dict) or obs_key(space) is None:
+            return value
+        if not isinstance(value, Mapping):
             return value
         mask = space.spaces.get(MASK)
         if mask is None or MASK not in value:
@@ -105,7 +121,8 @@ class DictRules:
         """The legal-action mask of an agent, or None."""
         kind = self.kind_of(agent)
         mask = info.get(MASK)
-        if obs_key(env.observation_space(agent)) is not None and isinstance(value, Mapping):
+        is_envelope = obs_key(env.observation_space(agent)) is not None
+        if is_envelope and isinstance(value, Mapping):
             mask = value.get(MASK, mask)
         if mask is None:
             return None
@@ -114,10 +131,9 @@ class DictRules:
             self.findings.add("mask-unannounced", text)
             return None
         flat = np.asarray(mask).reshape(-1).astype(bool)
-        if flat.size != kind.legal_width:
-            text = (
-                f"step {step}: the action_mask of agent {agent!r} has {flat.size} entries, expected {kind.legal_width}."
-            )
+        expected = kind.legal_width
+        if flat.size != expected:
+            text = f"step {step}: the action_mask of agent {agent!r} has {flat.size} entries, expected {expected}."
             self.findings.add("mask-shape", text)
             return None
         return flat
@@ -125,10 +141,14 @@ class DictRules:
     def choice(self, agent: AgentID, legal: Array | None, step: int) -> None:
         """An agent that is asked can do something."""
         self.asked_ever.add(agent)
-        if legal is not None and not can_act(self.kind_of(agent), legal.reshape(1, -1))[0]:
+        if legal is None:
+            return
+        one_row = legal.reshape(1, -1)
+        if not can_act(self.kind_of(agent), one_row)[0]:
             self.findings.add("mask-empty", f"step {step}: agent {agent!r} is asked, but its action_mask is empty.")
 
     def sharing(self, obs: Mapping[AgentID, Obs], step: int) -> None:
+        """Whether two agents got one and the same array: what one of them writes, the other would read."""
         owner: dict[int, AgentID] = {}
         for agent, value in obs.items():
             for array in arrays_in(value):
@@ -156,11 +176,12 @@ class DictRules:
         self._flags_of_one_sort("truncated", result.truncated, step)
         all_end = truth(result.terminated.get(ALL, False))
         for agent, flag in result.truncated.items():
-            cut = truth(flag)
             ends = all_end or truth(result.terminated.get(agent, False))
-            if cut and ends:
-                who = "the episode" if agent == ALL else f"agent {agent!r}"
-                self.findings.add("both-flags", f"step {step}: {who} is terminated and truncated at once.")
+            both = ends and truth(flag)
+            if not both:
+                continue
+            who = "the episode" if agent == ALL else f"agent {agent!r}"
+            self.findings.add("both-flags", f"step {step}: {who} is terminated and truncated at once.")
 
     def _flags_of_one_sort(self, name: str, flags: Mapping[AgentID, Any], step: int) -> None:
         for agent, flag in flags.items():
@@ -172,10 +193,10 @@ class DictRules:
 
     def infos(self, infos: Mapping[AgentID, Any], step: int) -> None:
         for agent, info in infos.items():
-            if info is not None and not isinstance(info, Mapping):
+            if not isinstance(info, Mapping | None):
                 self.findings.add("info-not-dict", f"step {step}: the info of agent {agent!r} is {info!r}.")
 
 
 def truth(flag: Any) -> bool:
     """A flag as a bool, also where it is not one."""
-    return bool(np.any(flag))
+    return bool(np.any(flag))  # an array of several has no truth value of its own

@@ -78,7 +78,9 @@ def examine(
 
 def _creator(env: str | EnvCreator | MultiAgentEnv) -> tuple[str | EnvCreator, bool]:
     """How to make copies, and whether there is only the one object that was given."""
-    if isinstance(env, str) or (callable(env) and not isinstance(env, MultiAgentEnv)):
+    if isinstance(env, str):
+        return env, False
+    if callable(env) and not isinstance(env, MultiAgentEnv):
         return env, False
     try:
         copy.deepcopy(env)
@@ -102,12 +104,11 @@ def _examine_dicts(
 
     exam = DictExam(batched_env.envs[0], make_one, batched_env.name, findings, seed, alone)
     report.api = DIALECTS.get(type(batched_env.envs[0]).__name__, "dicts")
-    report.kinds, report.state_size, report.max_agents = (
-        batched_env.kinds,
-        batched_env.state_size,
-        dict(batched_env.envs[0].max_agents),
-    )
-    report.episodes, report.clock = exam.episodes, exam.clock
+    report.kinds = batched_env.kinds
+    report.state_size = batched_env.state_size
+    report.max_agents = dict(batched_env.envs[0].max_agents)
+    report.episodes = exam.episodes
+    report.clock = exam.clock
     return exam
 
 
@@ -116,16 +117,20 @@ def _examine_arrays(
 ) -> ArrayExam:
     exam = ArrayExam(batched_env, make, findings, seed)
     report.api = "arrays"
-    report.kinds, report.state_size = batched_env.kinds, batched_env.state_size
-    report.episodes, report.clock = exam.episodes, exam.clock
+    report.kinds = batched_env.kinds
+    report.state_size = batched_env.state_size
+    report.episodes = exam.episodes
+    report.clock = exam.clock
     return exam
 
 
 def _look_at_sending(env: str | EnvCreator | MultiAgentEnv, findings: Findings) -> None:
     """Ray workers get the creator as bytes, unless they find it by its name."""
-    creator = ENVS[env] if isinstance(env, str) and env in ENVS else env
-    if isinstance(creator, str) or not callable(creator):
-        return
+    creator: object = env
+    if env in ENVS:
+        creator = ENVS[str(env)]
+    if not callable(creator):
+        return  # a name that workers look up, or an object that is copied
     try:
         cloudpickle.dumps(creator)
     except Exception as error:  # pickling raises whatever the objects inside raise

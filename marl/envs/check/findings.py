@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 
@@ -14,12 +15,8 @@ class Rule(NamedTuple):
     remedy: str
 
 
-def _error(remedy: str) -> Rule:
-    return Rule(True, remedy)
-
-
-def _warning(remedy: str) -> Rule:
-    return Rule(False, remedy)
+_error = partial(Rule, True)
+_warning = partial(Rule, False)
 
 
 CATALOG: dict[str, Rule] = {
@@ -83,8 +80,8 @@ CATALOG: dict[str, Rule] = {
         "Keep state on the object, not on the class or in the module, and use a generator of its own instead of "
         "np.random or random."
     ),
-    "lanes-depend": _warning("Draw each lane's randomness from its own seed, and touch only the lanes that are named."),
-    "reset-touches-others": _error("Change only the lanes that are named."),
+    "lanes-depend": _warning("Draw each env's randomness from its own seed, and touch only the envs that are named."),
+    "reset-touches-others": _error("Change only the envs that are named."),
     # chance that is listed
     "chance-list": _error(
         "Return pairs (outcome, probability), or drop chance_outcomes(): then seeds stand for chance."
@@ -122,8 +119,11 @@ class Problem:
         return CATALOG[self.code].remedy
 
     def __str__(self) -> str:
-        often = f" ({self.times} times)" if self.times > 1 else ""
-        return f"{'error' if self.severe else 'warning'}: {self.text}{often} {self.remedy}".rstrip()
+        sort = "error" if self.severe else "warning"
+        text = self.text
+        if self.times > 1:
+            text += f" ({self.times} times)"
+        return f"{sort}: {text} {self.remedy}".rstrip()
 
 
 class Findings:
@@ -137,9 +137,11 @@ class Findings:
 
     def add(self, code: str, text: str) -> None:
         assert code in CATALOG, code
+        # One case is enough to mend it: a rule broken in every step would bury all the others.
         self._texts.setdefault(code, text)
-        if not self.repeating or not self._times[code]:
-            self._times[code] += 1
+        if self.repeating and self._times[code]:
+            return
+        self._times[code] += 1
 
     def __contains__(self, code: str) -> bool:
         return code in self._texts

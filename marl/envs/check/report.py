@@ -50,7 +50,7 @@ class Report:
             "passed": self.passed,
             "problems": [_problem(problem) for problem in self.problems],
             "notes": self.notes,
-            "world": {
+            "world": {  # an old name, which readers of the JSON know
                 "api": self.api,
                 "kinds": [_kind(kind) for kind in self.kinds],
                 "max_agents": self.max_agents,
@@ -68,15 +68,21 @@ class Report:
         }
 
     def _speed(self) -> dict[str, float]:
-        steps, decisions = (sum(getattr(t, name) for t in self.episodes) for name in ("length", "decisions"))
+        steps = sum(trace.length for trace in self.episodes)
+        decisions = sum(trace.decisions for trace in self.episodes)
         step_ms = 1e3 * _median(self.clock.steps)
-        learning = DECISION_MS * decisions / max(steps, 1)
-        return {
+        training_ms = step_ms + DECISION_MS * decisions / max(steps, 1)
+        speed = {
             "reset_ms": 1e3 * _median(self.clock.resets),
             "step_ms": step_ms,
-            "steps_per_second": 1e3 / step_ms if step_ms else 0.0,
-            "share_of_training": step_ms / (step_ms + learning) if step_ms + learning else 0.0,
+            "steps_per_second": 0.0,
+            "share_of_training": 0.0,
         }
+        if step_ms:
+            speed["steps_per_second"] = 1e3 / step_ms
+        if training_ms:
+            speed["share_of_training"] = step_ms / training_ms
+        return speed
 
     def print(self, console: Console) -> None:
         """A few lines: the env, how random play went, one line per problem, the verdict."""
@@ -89,16 +95,23 @@ class Report:
             console.print(
                 f"[{colour}]{level:<9}[/{colour}] {said} [dim]{escape(problem.remedy)}[/dim]", highlight=False
             )
-        errors, warnings = len(self.errors), len(self.problems) - len(self.errors)
-        verdict = f"{errors} error(s), {warnings} warning(s)" if self.problems else "no problems found"
+        errors = len(self.errors)
+        warnings = len(self.problems) - errors
+        verdict = "no problems found"
+        if self.problems:
+            verdict = f"{errors} error(s), {warnings} warning(s)"
         console.print(f"{escape(self.env)}: {verdict}", highlight=False)
 
     def _lines(self) -> list[tuple[str, str]]:
         lines = [("env", f"{self.env} ({self.api}), global state: {self.state_size or 'none'}")]
         for kind in self.kinds:
-            masked = ", with action masks" if kind.masked else ""
-            names = ", ".join(map(str, kind.agents[:3])) + (f", ... ({kind.size} in all)" if kind.size > 3 else "")
-            lines.append(("agents", f"{names}: sees {kind.observation_space}, does {kind.action_space}{masked}"))
+            names = ", ".join(map(str, kind.agents[:3]))
+            if kind.size > 3:
+                names += f", ... ({kind.size} in all)"
+            text = f"{names}: sees {kind.observation_space}, does {kind.action_space}"
+            if kind.masked:
+                text += ", with action masks"
+            lines.append(("agents", text))
         play = self.as_json()["random_play"]
         if play["episodes"]:
             length, reward = play["episode_len"], play["episode_reward"]
@@ -152,4 +165,6 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def _median(values: Sequence[float]) -> float:
-    return float(np.median(values)) if len(values) else 0.0
+    if not values:
+        return 0.0
+    return float(np.median(values))

@@ -64,17 +64,20 @@ def _in_discrete(space: spaces.Discrete, value: Obs, at: str) -> Iterator[tuple[
     if np.size(value) != 1:
         yield "obs-shape", f"{at}it has shape {np.shape(value)}, expected one number"
         return
-    number = np.asarray(value).reshape(-1)[0]
-    if np.asarray(value).dtype.kind not in "biu":
+    array = np.asarray(value)
+    number = array.reshape(-1)[0]
+    largest = space.start + space.n - 1
+    if array.dtype.kind not in "biu":
         yield "obs-type", f"{at}it is {_short(value)}, expected a whole number"
-    elif not space.start <= number < space.start + space.n:
-        yield "obs-range", f"{at}it is {number}, expected {space.start} to {space.start + space.n - 1}"
+    elif not space.start <= number <= largest:
+        yield "obs-range", f"{at}it is {number}, expected {space.start} to {largest}"
     elif np.ndim(value):
         yield "obs-precision", f"{at}it is an array of shape {np.shape(value)}, expected a number"
 
 
 def _in_array(space: AnySpace, value: Obs, at: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, np.ndarray) and space.contains(value):
+    is_array = isinstance(value, np.ndarray)
+    if is_array and space.contains(value):
         return  # large pictures go by fast
     try:
         array = np.asarray(value)
@@ -86,10 +89,13 @@ def _in_array(space: AnySpace, value: Obs, at: str) -> Iterator[tuple[str, str]]
         yield "obs-shape", f"{at}it has shape {shape}, expected {space.shape}"
         return
     wanted = np.dtype(space.dtype)
-    if array.dtype.kind not in ("biuf" if wanted.kind == "f" else "biu"):
+    fitting_kinds = "biu"
+    if wanted.kind == "f":
+        fitting_kinds = "biuf"
+    if array.dtype.kind not in fitting_kinds:
         yield "obs-type", f"{at}it has the type {array.dtype}, expected {wanted}"
         return
-    if not isinstance(value, np.ndarray):
+    if not is_array:
         yield "obs-precision", f"{at}it is a {type(value).__name__}, expected an array of {wanted}"
     elif not np.can_cast(array.dtype, wanted):
         yield "obs-precision", f"{at}it has the type {array.dtype}, expected {wanted}"
@@ -99,14 +105,18 @@ def _in_array(space: AnySpace, value: Obs, at: str) -> Iterator[tuple[str, str]]
 def _out_of_bounds(space: AnySpace, array: Array, at: str) -> Iterator[tuple[str, str]]:
     """The first number that is too small or too large by more than rounding."""
     low, high = bounds_of(space)
+    # Rounding: float32 arithmetic at a bound ends a hair beyond it, and that breaks nothing.
     too_small = array < low - ROUNDING * np.abs(low)
     too_large = array > high + ROUNDING * np.abs(high)
-    outside = too_small | too_large
-    if outside.any():
-        place = tuple(np.argwhere(outside)[0].tolist())
-        code = "obs-range" if isinstance(space, spaces.MultiDiscrete) else "obs-bounds"
-        limits = f"{low[place]} to {high[place]}"
-        yield code, f"{at}it holds {array[place]} at place {', '.join(map(str, place))}, expected {limits}"
+    outside = np.argwhere(too_small | too_large)
+    if not len(outside):
+        return
+    place = tuple(outside[0].tolist())
+    where = ", ".join(map(str, place))
+    code = "obs-bounds"
+    if isinstance(space, spaces.MultiDiscrete):
+        code = "obs-range"
+    yield code, f"{at}it holds {array[place]} at place {where}, expected {low[place]} to {high[place]}"
 
 
 def bounds_of(space: AnySpace) -> tuple[Array, Array]:
@@ -114,17 +124,22 @@ def bounds_of(space: AnySpace) -> tuple[Array, Array]:
     if isinstance(space, spaces.Box):
         return space.low.astype(np.float64), space.high.astype(np.float64)
     if isinstance(space, spaces.MultiDiscrete):
-        return np.asarray(space.start, np.float64), np.asarray(space.start + space.nvec - 1, np.float64)
-    return np.zeros(space.shape or ()), np.ones(space.shape or ())
+        largest = space.start + space.nvec - 1
+        return np.asarray(space.start, np.float64), np.asarray(largest, np.float64)
+    shape = space.shape or ()
+    return np.zeros(shape), np.ones(shape)
 
 
 def not_finite(value: Any) -> bool:
     """Whether any number in an observation is NaN or infinite."""
     if isinstance(value, float):
         return not np.isfinite(value)
-    return any(array.dtype.kind == "f" and not np.isfinite(array).all() for array in arrays_in(value))
+    floats = [array for array in arrays_in(value) if array.dtype.kind == "f"]
+    return not all(np.isfinite(array).all() for array in floats)
 
 
 def _short(value: object) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) < 80 else text[:77] + "..."
+    text = " ".join(repr(value).split())  # arrays print over several lines
+    if len(text) < 80:
+        return text
+    return text[:77] + "..."

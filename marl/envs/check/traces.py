@@ -34,7 +34,8 @@ class Trace:
     def difference(self, other: Trace, tolerance: float = 0.0) -> str:
         """Where two episodes part, as far as both were played; empty: they do not."""
         for step, (mine, theirs) in enumerate(zip(self.views, other.views, strict=False)):
-            if parted := differs(mine, theirs, tolerance):
+            parted = differs(mine, theirs, tolerance)
+            if parted:
                 return f"{parted} in step {step}"
         return ""
 
@@ -42,22 +43,20 @@ class Trace:
 def differs(mine: View, theirs: View, tolerance: float = 0.0) -> str:
     """The first thing that two views show differently; empty: there is none."""
     for what in dict.fromkeys([*mine, *theirs]):
-        one, other = mine.get(what), theirs.get(what)
-        if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-            same = _close(one, other, tolerance)
-        elif one is None or other is None:  # one of the two does not show it at all
-            same = False
-        else:
-            same = bool(one == other)
-        if not same:
+        if what not in mine or what not in theirs:
+            return what
+        if not _alike(mine[what], theirs[what], tolerance):
             return what
     return ""
 
 
-def _close(one: Array, other: Array, tolerance: float) -> bool:
-    if one.shape != other.shape:
-        return False
-    return np.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True)
+def _alike(one: str | Array, other: str | Array, tolerance: float) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        if one.shape != other.shape:
+            return False
+        # Arrays of native envs are compared within rounding: a sum over other copies may be added up in another order.
+        return np.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True)
+    return bool(one == other)
 
 
 def digest(value: Any) -> str:
@@ -90,8 +89,9 @@ def arrays_in(value: Any) -> Iterator[Array]:
         yield value
     elif isinstance(value, Mapping):
         for key, part in value.items():
-            if key != "state":
-                yield from arrays_in(part)
+            if key == "state":
+                continue
+            yield from arrays_in(part)
     elif isinstance(value, list | tuple):
         for part in value:
             yield from arrays_in(part)
@@ -103,14 +103,16 @@ def draw(kind: AgentType, legal: Array | None, rng: np.random.Generator) -> Arra
     row = np.zeros(len(columns), kind.action_dtype)
     masks: dict[int, Array] = {}
     if legal is not None and legal.size:
-        masks = dict(columns.options_of(legal.reshape(1, -1)))
+        one_row = legal.reshape(1, -1)
+        masks = dict(columns.options_of(one_row))
     for column in columns.choices:
-        options = columns.sizes[column]
-        allowed = np.flatnonzero(masks[column][0]) if column in masks else np.arange(0)
+        allowed = np.arange(0)
+        if column in masks:
+            allowed = np.flatnonzero(masks[column][0])
         if allowed.size:
             row[column] = rng.choice(allowed)
         else:  # no mask, or one that allows nothing, which is reported elsewhere
-            row[column] = rng.integers(options)
+            row[column] = rng.integers(columns.sizes[column])
     if columns.numbers:
         low, high = columns.bounds
         is_choice = np.array(columns.sizes) > 0
@@ -120,8 +122,12 @@ def draw(kind: AgentType, legal: Array | None, rng: np.random.Generator) -> Arra
 
 def _numbers(low: Array, high: Array, rng: np.random.Generator) -> Array:
     bounded = np.isfinite(low) & np.isfinite(high)
-    at_bound = rng.random() < 0.1
-    share = rng.integers(0, 2, low.shape) if at_bound else rng.random(low.shape)
-    with np.errstate(invalid="ignore", over="ignore"):
+    at_bound = rng.random() < 0.1  # envs often fail just there, and plain draws never get to a bound
+    if at_bound:
+        share = rng.integers(0, 2, low.shape).astype(np.float64)
+    else:
+        share = rng.random(low.shape)
+    with np.errstate(invalid="ignore", over="ignore"):  # inf - inf of coordinates without bounds, not taken below
         inside = low + share * (high - low)
-    return np.clip(np.where(bounded, inside, rng.normal(size=low.shape)), low, high)
+    anywhere = rng.normal(size=low.shape)
+    return np.clip(np.where(bounded, inside, anywhere), low, high)

@@ -105,7 +105,10 @@ def classic(name: str, penalty: float = PENALTY) -> tuple[Payoffs, ActionNames]:
     tables = np.array(game.tables, np.float64)
     if name == "penalty":
         tables[0, 0, 0] = tables[0, 2, 2] = penalty
-    return (_shares(tables[0]) if game.common else tables), (game.actions, game.actions)
+    names = (game.actions, game.actions)
+    if game.common:
+        return _shares(tables[0]), names
+    return tables, names
 
 
 def own_game(config: MatrixConfig) -> tuple[Payoffs, ActionNames]:
@@ -120,10 +123,13 @@ def own_game(config: MatrixConfig) -> tuple[Payoffs, ActionNames]:
             f"of {len(counts)}. Expected [player][a_0][a_1]... with one axis per player; for one table of "
             "the whole team set common: true."
         )
-    names = tuple(map(tuple, config.actions)) or tuple(tuple(map(str, range(n))) for n in counts)
-    if tuple(map(len, names)) != counts:
+    names: ActionNames = tuple(map(tuple, config.actions))
+    if not names:
+        names = tuple(tuple(map(str, range(count))) for count in counts)
+    named = tuple(map(len, names))
+    if named != counts:
         raise ConfigError(
-            f"actions name {[len(n) for n in names]} actions, but the payoffs are for {list(counts)} actions "
+            f"actions name {list(named)} actions, but the payoffs are for {list(counts)} actions "
             "per player. Expected one list of names per player, or leave actions out."
         )
     return payoffs, names
@@ -151,7 +157,8 @@ def _chosen_game(config: MatrixConfig) -> tuple[Payoffs, ActionNames]:
         raise ConfigError(f"both game: {config.game} and payoffs are given. Leave one of them out.")
     if config.payoffs:
         return own_game(config)
-    if useless := sorted(given & {"common", "actions", "payoffs"}):
+    useless = sorted(given & {"common", "actions", "payoffs"})
+    if useless:
         raise ConfigError(
             f"{', '.join(useless)} given without a table. Write the table into payoffs, or leave it out to "
             f"play the classic {config.game!r}."
@@ -175,18 +182,22 @@ class MatrixGames(NativeEnv):
         self.shows_last = repeated and self.config.observe == "last"
         self.shows_round = repeated and self.config.observe_round
         self.state_size = max(1, sum(counts) * self.shows_last + self.shows_round)
-        self.players = [[p for p, n in enumerate(counts) if n == count] for count in dict.fromkeys(counts)]
+        players_with: dict[int, list[int]] = {}  # by their number of actions
+        for player, count in enumerate(counts):
+            players_with.setdefault(count, []).append(player)
+        self.players = list(players_with.values())
         self.kinds = number_seats([self._kind(players) for players in self.players])
         self.player_at = np.concatenate(self.players)  # seats go by kind, tables by player
-        self.first_column = np.cumsum((0, *counts[:-1]))  # of each player's one-hot
+        self.first_column = np.cumsum((0, *counts[:-1]))  # of each player's one-hot in what all see
         self.rounds = np.zeros(num_envs, np.int64)
         self.last = np.zeros((num_envs, len(counts)), np.int64)
 
     def _kind(self, players: Sequence[int]) -> AgentType:
         count = self.payoffs.shape[1 + players[0]]
         name = "player" if len(self.players) == 1 else f"player_with_{count}_actions"
+        agents = tuple(f"player_{player}" for player in players)
         seen = spaces.Box(0, 1, (self.state_size,), np.float32)
-        return AgentType(name, tuple(f"player_{p}" for p in players), seen, spaces.Discrete(count))
+        return AgentType(name, agents, seen, spaces.Discrete(count))
 
     def _start(self, env_ids: Ints, seeds: Ints) -> None:
         del seeds  # nothing is random
@@ -196,7 +207,8 @@ class MatrixGames(NativeEnv):
     def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
         for players, chosen in zip(self.players, actions, strict=True):
             self.last[:, players] = chosen
-        rewards = self.payoffs[(slice(None), *self.last.T)].T[:, self.player_at].astype(np.float32)
+        paid = self.payoffs[(slice(None), *self.last.T)]  # [players, E]: everybody's table at the joint action
+        rewards = paid.T[:, self.player_at].astype(np.float32)
         self.rounds += 1
         over = self.rounds >= self.config.repetitions
         ended = np.repeat(over[:, None], rewards.shape[1], axis=1)
@@ -213,7 +225,7 @@ class MatrixGames(NativeEnv):
             return np.ones((self.num_envs, 1), np.float32)
         state = np.zeros((self.num_envs, self.state_size), np.float32)
         if self.shows_last:
-            played = np.flatnonzero(self.rounds > 0)
+            played = np.flatnonzero(self.rounds > 0)  # before the first round there is no last action: zeros
             state[played[:, None], self.first_column + self.last[played]] = 1.0
         if self.shows_round:
             state[:, -1] = self.rounds / self.config.repetitions
@@ -221,10 +233,13 @@ class MatrixGames(NativeEnv):
 
     def render(self, env_id: int) -> str:
         """The table, one line per joint action, with an arrow at what was played last."""
-        played = tuple(self.last[env_id]) if self.rounds[env_id] else ()
+        played: tuple[int, ...] = ()
+        if self.rounds[env_id]:
+            played = tuple(self.last[env_id])
         lines = [f"matrix game, round {self.rounds[env_id]} of {self.config.repetitions}"]
         for joint in np.ndindex(self.payoffs.shape[1:]):
+            arrow = "->" if joint == played else "  "
             names = ", ".join(self.actions[player][action] for player, action in enumerate(joint))
             pay = ", ".join(f"{x:g}" for x in self.payoffs[(slice(None), *joint)])
-            lines.append(f"{'->' if joint == played else '  '} ({names}): {pay}")
+            lines.append(f"{arrow} ({names}): {pay}")
         return "\n".join(lines)

@@ -135,6 +135,7 @@ class TrafficGames(NativeEnv):
         return list(zip(env_ids.tolist(), seats.tolist(), strict=True))
 
     def _start(self, env_ids: Ints, seeds: Ints) -> None:
+        # One generator per env and all luck of an episode at once: it follows from the env's seed alone.
         for env_id, seed in zip(env_ids, seeds, strict=True):
             luck = np.random.default_rng(int(seed))
             self.arrivals[env_id] = luck.random(self.arrivals.shape[1:])
@@ -143,13 +144,18 @@ class TrafficGames(NativeEnv):
         self.status[env_ids, : self.cars] = EMPTY
         self.status[env_ids, self.cars :] = ALIVE
         self.born[env_ids, self.cars :] = True
-        self.road[env_ids], self.place[env_ids], self.moved[env_ids], self.name_at[env_ids] = 0, 0, False, 0
-        self.street_green[env_ids], self.dark[env_ids] = False, 0
+        self.road[env_ids] = 0
+        self.place[env_ids] = 0
+        self.moved[env_ids] = False
+        self.name_at[env_ids] = 0
+        self.street_green[env_ids] = False
+        self.dark[env_ids] = 0
         started = np.zeros(self.num_envs, bool)
         started[env_ids] = True
         self._arrive(started)
 
     def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
+        # A seat stays taken for one step after its end, so that nobody is born into the row of a last observation.
         self.status[self.status == ENDED] = EMPTY
         working = self.status[:, self.cars :] == ALIVE
         paid, gone = self._drive(actions[0] == 1)
@@ -196,14 +202,14 @@ class TrafficGames(NativeEnv):
         self.street_green &= ~failed
         return failed
 
-    def _arrive(self, open_lanes: Bools) -> None:
+    def _arrive(self, open_envs: Bools) -> None:
         """Let cars in where a road's first cell, a seat and luck allow. Seats left just now stay empty."""
         crowd, config = self._crowd(), self.config
         luck = self.arrivals[np.arange(self.num_envs), np.minimum(self.clock, config.episode_length - 1)]
         for road in range(self.lights + 1):
             room = self.status[:, : self.cars] == EMPTY
             entry_free = crowd[:, self.map.cell[road, 0]] == 0
-            come = open_lanes & (luck[:, road, 0] < config.arrival_rate) & entry_free & room.any(axis=1)
+            come = open_envs & (luck[:, road, 0] < config.arrival_rate) & entry_free & room.any(axis=1)
             env_ids = np.flatnonzero(come)
             seats = room[env_ids].argmax(axis=1)
             self.name_at[env_ids, seats] = self._draw_names(env_ids, luck[env_ids, road, 1])
@@ -212,7 +218,7 @@ class TrafficGames(NativeEnv):
             self.born[env_ids, seats] = True
 
     def _draw_names(self, env_ids: Ints, luck: Array) -> Ints:
-        """One car number per lane, uniformly among those that are not on the roads (nor left just now)."""
+        """One car number per env, uniformly among those that are not on the roads (nor left just now)."""
         free = np.ones((len(env_ids), self.cars + self.config.spare_names), bool)
         rows, seats = np.nonzero(self.status[env_ids, : self.cars] != EMPTY)
         free[rows, self.name_at[env_ids[rows], seats]] = False

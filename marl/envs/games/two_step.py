@@ -59,7 +59,8 @@ class TwoStepGames(NativeEnv):
         self.config = TwoStepConfig(**env_config)
         self.deterministic = not self.config.actions_are_logits
         self.payoff = np.zeros((3, 2, 2), np.float32)
-        self.payoff[SAFE], self.payoff[RISKY] = self.config.safe_payoff, self.config.risky_payoff
+        self.payoff[SAFE] = self.config.safe_payoff
+        self.payoff[RISKY] = self.config.risky_payoff
         self.kinds = number_seats([AgentType("agent", AGENTS, self._observation_space(), self._action_space())])
         self.where = np.zeros(num_envs, np.int64)
         self.steps = np.zeros(num_envs, np.int64)
@@ -91,12 +92,14 @@ class TwoStepGames(NativeEnv):
         self.where = np.where(over, self.where, SAFE + moves[:, 0])
         self.steps += 1
         ended = np.repeat(over[:, None], 2, axis=1)
+        # Half each: the rewards of the two add up to the team's of the paper.
         return np.repeat(reward[:, None] / 2, 2, axis=1), ended, np.zeros_like(ended), over
 
     def _moves(self, actions: Array) -> Ints:
         if not self.config.actions_are_logits:
             return actions.astype(np.int64, copy=False)
         first, second = actions[..., 0].astype(np.float64), actions[..., 1].astype(np.float64)
+        # A softmax over two is a logistic function of their difference; cut, so that exp does not overflow.
         chance_of_second = 1.0 / (1.0 + np.exp(np.clip(first - second, -700, 700)))
         env_ids = np.arange(self.num_envs)
         return (self.luck[env_ids, np.minimum(self.steps, 1)] < chance_of_second).astype(np.int64)

@@ -24,7 +24,7 @@ and west.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,18 +62,22 @@ class WindyMaze(MultiAgentEnv):
 
     def __init__(self, env_config: Mapping[str, Any]) -> None:
         self.config = config = WindyMazeConfig(**env_config)
-        lines = room_lines(*config.rooms, config.room_size) if config.map is None else list(config.map)
-        self.lines = lines
-        self.height, self.width = len(lines), max(map(len, lines), default=0)
-        self.start, self.exit = _find(lines, "S"), _find(lines, "E")
-        self.cell_of = {place: i for i, place in enumerate(_free_places(lines))}
-        self.places = list(self.cell_of)
-        # By cell and action: the cell that it leads to.
-        self.leads = [
-            [self.cell_of.get((r + dr, c + dc), cell) for dr, dc in MOVES]
-            for cell, (r, c) in enumerate(self.places)
-        ]  # fmt: skip
-        self.seen = [[self._describe(cell, wind) for wind in range(4)] for cell in range(len(self.places))]
+        if config.map is None:
+            self.lines = room_lines(*config.rooms, config.room_size)
+        else:
+            self.lines = list(config.map)
+        self.height = len(self.lines)
+        self.width = max(map(len, self.lines), default=0)
+        self.start = _find(self.lines, "S")
+        self.exit = _find(self.lines, "E")
+        self.places = _free_places(self.lines)
+        self.cell_of = {place: i for i, place in enumerate(self.places)}
+        # Tables by cell, made once: a step is then a few look-ups.
+        self.leads: list[list[int]] = []  # the cell that each move leads to
+        self.seen: list[list[Array]] = []  # the observation under each wind
+        for cell, (r, c) in enumerate(self.places):
+            self.leads.append([self.cell_of.get((r + dr, c + dc), cell) for dr, dc in MOVES])
+            self.seen.append([self._describe(cell, wind) for wind in range(4)])
         high = max(self.height, self.width, CELLS_PER_UNIT) / CELLS_PER_UNIT
         self._observation_space = spaces.Box(0.0, high, (10,), np.float32)
         self._action_space = spaces.Discrete(len(MOVES))
@@ -99,14 +103,19 @@ class WindyMaze(MultiAgentEnv):
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
         del options
-        self._draw_luck(int(np.random.default_rng().integers(2**31)) if seed is None else seed)
-        self.clock, self.cell = 0, self.cell_of[self.start]
+        if seed is None:
+            seed = int(np.random.default_rng().integers(2**31))
+        self._draw_luck(seed)
+        self.clock = 0
+        self.cell = self.cell_of[self.start]
         return self._observe(), {}
 
     def _draw_luck(self, seed: int) -> None:
         """The wind's first direction, and for each step whether it carries and where it turns."""
         rng = np.random.default_rng(seed)
-        self.seed, self.wind = seed, int(rng.integers(4))
+        self.seed = seed
+        self.wind = int(rng.integers(4))
+        # All of it at once: then the seed and the clock are a whole state, and no generator has to be saved.
         self.luck = rng.random((self.config.limit, 2)).tolist()
 
     def _observe(self) -> dict[AgentID, Obs]:
@@ -130,8 +139,9 @@ class WindyMaze(MultiAgentEnv):
         picture = np.full((self.height, self.width, 3), WALL, np.uint8)
         for r, c in self.places:
             picture[r, c] = FREE
-        picture[self.exit], (r, c) = EXIT, self.places[self.cell]
+        picture[self.exit] = EXIT
         large = picture.repeat(PIXELS, axis=0).repeat(PIXELS, axis=1)
+        r, c = self.places[self.cell]
         walker = large[r * PIXELS : (r + 1) * PIXELS, c * PIXELS : (c + 1) * PIXELS]
         walker[1:-1, 1:-1] = HERE
         edges = (walker[:2], walker[:, -2:], walker[-2:], walker[:, :2])
@@ -143,16 +153,21 @@ class WindyMaze(MultiAgentEnv):
 
     def set_state(self, state: State) -> None:
         self._draw_luck(state["seed"])
-        self.clock, self.cell, self.wind = state["clock"], state["cell"], state["wind"]
+        self.clock = state["clock"]
+        self.cell = state["cell"]
+        self.wind = state["wind"]
 
 
 def room_lines(rows: int, columns: int, size: int) -> list[str]:
     """Rooms of ``size`` x ``size`` cells in a snake: along the first row, down, back along the second, and so on."""
-    pitch, middle = size + 1, (size + 1) // 2
+    pitch = size + 1  # a room and one of its walls
+    middle = pitch // 2
     cells = [["#"] * (columns * pitch + 1) for _ in range(rows * pitch + 1)]
     centres: list[tuple[int, int]] = []
     for r in range(rows):
-        way: Iterable[int] = range(columns) if r % 2 == 0 else reversed(range(columns))
+        way = list(range(columns))
+        if r % 2 == 1:
+            way.reverse()
         for c in way:
             centres.append((r * pitch + middle, c * pitch + middle))
             for line in cells[r * pitch + 1 : (r + 1) * pitch]:
@@ -171,11 +186,14 @@ def room_lines(rows: int, columns: int, size: int) -> list[str]:
 
 
 def _free_places(lines: Sequence[str]) -> list[tuple[int, int]]:
-    return [(r, c) for r, line in enumerate(lines) for c, mark in enumerate(line) if mark != "#"]
+    places: list[tuple[int, int]] = []
+    for r, line in enumerate(lines):
+        places += [(r, c) for c, mark in enumerate(line) if mark != "#"]
+    return places
 
 
 def _find(lines: Sequence[str], mark: str) -> tuple[int, int]:
-    found = [(r, c) for r, line in enumerate(lines) for c, other in enumerate(line) if other == mark]
+    found = [(r, c) for r, c in _free_places(lines) if lines[r][c] == mark]
     if len(found) != 1:
         raise ConfigError(f"windy_maze: the map has {len(found)} cells {mark!r}; expected one. Lines: {list(lines)}.")
     return found[0]

@@ -30,14 +30,15 @@ def command_graph(levels: Sequence[str], agents: Sequence[AgentID], command: Com
     command = command or _one_commander_per_level(levels, agents)
     given: nx.DiGraph[str] = nx.DiGraph()
     for boss, names in command.items():
-        given.add_edges_from((boss, name) for name in names)
+        for name in names:
+            given.add_edge(boss, name)
     _check_structure(given, command, agents)
     depth = {name: len(nx.ancestors(given, name)) for name in given}  # one commander each: a path leads up
     _check_levels(given, depth, levels, agents)
 
     graph: nx.DiGraph[str] = nx.DiGraph()
     posts = {name: _post(name, levels[-1], agents) for name in given}
-    for name in sorted(given, key=lambda n: depth[n]):
+    for name in sorted(given, key=lambda n: depth[n]):  # from the top: posts are built in the order of the nodes
         holds = {"agent": name} if name in agents else {}
         graph.add_node(posts[name], level=depth[name], **holds)
     for boss, name in given.edges:
@@ -56,7 +57,9 @@ def _one_commander_per_level(levels: Sequence[str], agents: Sequence[AgentID]) -
 def _post(name: str, last_level: str, agents: Sequence[AgentID]) -> str:
     if name not in agents:
         return name
-    return last_level if len(agents) == 1 else f"{last_level}_{name}"
+    if len(agents) == 1:
+        return last_level
+    return f"{last_level}_{name}"
 
 
 def _check_names(levels: Sequence[str], agents: Sequence[AgentID]) -> None:
@@ -68,7 +71,7 @@ def _check_names(levels: Sequence[str], agents: Sequence[AgentID]) -> None:
             "them. Give the base env possible_agents."
         )
     for a, b in itertools.permutations(levels, 2):
-        if f"{b}_".startswith(f"{a}_"):
+        if f"{b}_".startswith(f"{a}_"):  # mappers find the level of an agent by the beginning of its id
             raise ConfigError(f"levels {a!r} and {b!r} cannot be told apart by prefix. Rename one.")
     for name in (*levels, *agents):
         if not name or set(name) & set(KEPT):
@@ -89,7 +92,8 @@ def _check_structure(given: nx.DiGraph[str], command: Command, agents: Sequence[
             raise ConfigError(
                 f"command: {name!r} has the commanders {' and '.join(map(repr, bosses))}; expected one. Take it out of one."
             )
-        if given.out_degree(name) == 0 and name not in agents:
+        is_worker = given.out_degree(name) == 0
+        if is_worker and name not in agents:
             raise ConfigError(
                 f"command: {name!r} commands nobody and is no agent of the base env ({', '.join(agents)})."
                 f"{did_you_mean(name, agents)}"
@@ -112,25 +116,37 @@ def _check_subordinates(boss: str, names: Sequence[str], agents: Sequence[AgentI
 def _check_levels(
     given: nx.DiGraph[str], depth: Mapping[str, int], levels: Sequence[str], agents: Sequence[AgentID]
 ) -> None:
-    last = len(levels) - 1
     for name in given:
-        if name in agents and depth[name] != last:
-            wrong = "skips a level" if depth[name] < last else "has too many levels above it"
-            raise ConfigError(
-                f"command: base agent {name!r} {wrong}: {depth[name]} commanders stand above it, expected {last} "
-                f"({', '.join(levels[:-1])})."
-            )
-        if name not in agents and depth[name] >= last:
-            raise ConfigError(
-                f"command: commander {name!r} stands on level {depth[name]}, but only the levels 0 to {last - 1} "
-                f"({', '.join(levels[:-1])}) command. Add a level, or take it out."
-            )
-        level = levels[depth[name]]
-        if name not in agents and name != level and not name.startswith(f"{level}_"):
-            raise ConfigError(
-                f"command: commander {name!r} stands on the level {level!r}, but its name does not begin with it. Call it "
-                f"{level}_{name}, or check who commands it."
-            )
+        if name in agents:
+            _check_agents_level(name, depth[name], levels)
+        else:
+            _check_commanders_level(name, depth[name], levels)
+
+
+def _check_agents_level(name: AgentID, depth: int, levels: Sequence[str]) -> None:
+    last = len(levels) - 1
+    if depth == last:
+        return
+    wrong = "skips a level" if depth < last else "has too many levels above it"
+    raise ConfigError(
+        f"command: base agent {name!r} {wrong}: {depth} commanders stand above it, expected {last} "
+        f"({', '.join(levels[:-1])})."
+    )
+
+
+def _check_commanders_level(name: str, depth: int, levels: Sequence[str]) -> None:
+    last = len(levels) - 1
+    if depth >= last:
+        raise ConfigError(
+            f"command: commander {name!r} stands on level {depth}, but only the levels 0 to {last - 1} "
+            f"({', '.join(levels[:-1])}) command. Add a level, or take it out."
+        )
+    level = levels[depth]
+    if name != level and not name.startswith(f"{level}_"):
+        raise ConfigError(
+            f"command: commander {name!r} stands on the level {level!r}, but its name does not begin with it. Call it "
+            f"{level}_{name}, or check who commands it."
+        )
 
 
 def draw_graph(graph: nx.DiGraph[str], levels: Sequence[str], path: str | Path) -> Path:
@@ -168,8 +184,11 @@ def _columns(graph: nx.DiGraph[str]) -> dict[str, float]:
 
     def put(name: str) -> float:
         below = [put(subordinate) for subordinate in graph.successors(name)]
-        taken = sum(graph.out_degree(done) == 0 for done in column)
-        column[name] = sum(below) / len(below) if below else float(taken)
+        if below:
+            column[name] = sum(below) / len(below)
+        else:
+            workers = [done for done in column if graph.out_degree(done) == 0]
+            column[name] = float(len(workers))
         return column[name]
 
     for name in graph:

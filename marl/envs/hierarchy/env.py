@@ -64,12 +64,14 @@ class HierarchyConfig(Config):
     def _levels_fit(self) -> HierarchyConfig:
         *commanders, last = self.levels
         for level in commanders:
-            if level.horizon is None or level.goals is None:
+            if None in (level.horizon, level.goals):
                 raise ValueError(f"level {level.name!r} commands, so it needs horizon and goals")
-        if last.horizon is not None or last.goals is not None:
+        commands = last.horizon is not None or last.goals is not None
+        if commands:
             raise ValueError(f"level {last.name!r} is the last one: it commands nobody and has no horizon and no goals")
-        if self.levels[0].extrinsic:
-            raise ValueError(f"level {self.levels[0].name!r} is the first one: it is always paid the base env's reward")
+        first = commanders[0]
+        if first.extrinsic:
+            raise ValueError(f"level {first.name!r} is the first one: it is always paid the base env's reward")
         return self
 
 
@@ -88,16 +90,24 @@ class HierarchicalEnv(MultiAgentEnv):
             known = [*HierarchyConfig.model_fields, *LevelConfig.model_fields]
             raise explain(error, "hierarchy", known) from None
         self.agents = _agents_of(base)
-        self._graph = command_graph([level.name for level in self.config.levels], self.agents, self.config.command)
+        self._level_names = [level.name for level in self.config.levels]
+        self._graph = command_graph(self._level_names, self.agents, self.config.command)
         self.posts = build_posts(base, self._graph, self.config.levels, self.config.features)
-        self._by_name = {post.name: post for post in self.posts}
-        self._worker = {post.members[0]: post for post in self.posts if post.is_worker}
+        self._by_name: dict[str, Post] = {}
+        self._worker: dict[AgentID, Post] = {}
+        for post in self.posts:
+            self._by_name[post.name] = post
+            if post.is_worker:
+                self._worker[post.members[0]] = post
         # Longest first: an id belongs to the most special pattern that fits it.
-        self.max_agents = {post.pattern: post.seats for post in sorted(self.posts, key=lambda p: -len(p.name))}
-        shown = {agent: base.observation_space(agent) for agent in self.agents}
-        self._flatten = {agent: Flattener(space) for agent, space in shown.items()}
-        width = state_width(list(shown.values()))
-        self._state: Array | None = np.zeros(width, np.float32) if width else None  # where it comes in observations
+        special_first = sorted(self.posts, key=lambda post: -len(post.name))
+        self.max_agents = {post.pattern: post.seats for post in special_first}
+        seen = [base.observation_space(agent) for agent in self.agents]
+        self._flatten = dict(zip(self.agents, map(Flattener, seen), strict=True))
+        self._state: Array | None = None
+        width = state_width(seen)
+        if width:  # the global state comes in observations
+            self._state = np.zeros(width, np.float32)
         self._offer_what_the_base_can()
         self._clear()
 
@@ -134,11 +144,13 @@ class HierarchicalEnv(MultiAgentEnv):
 
     def draw_command(self, path: str | Path) -> Path:
         """Write the command structure as a PNG."""
-        return draw_graph(self._graph, [level.name for level in self.config.levels], path)
+        return draw_graph(self._graph, self._level_names, path)
 
     def state(self) -> Array | None:
         given = self.base.state()
-        return self._state if given is None else given
+        if given is None:
+            return self._state
+        return given
 
     def render(self) -> Array | str | None:
         return self.base.render()
@@ -173,15 +185,20 @@ class HierarchicalEnv(MultiAgentEnv):
         for agent, value in obs.items():
             flatten = self._flatten[agent]
             if flatten.key is not None:
-                mask = value.get(MASK, (infos.get(agent) or {}).get(MASK))
-                if mask is not None:
-                    self._masks[agent] = np.array(mask)
-                self._state = value.get(ENV_STATE, self._state)
+                self._look_beside(agent, value, infos.get(agent) or {})
             self._views[agent] = flatten(value)
-            if agent not in self._alive:
-                self._alive.add(agent)
-                for post in self.posts:
-                    post.welcome(agent, self._views[agent])
+            if agent in self._alive:
+                continue
+            self._alive.add(agent)
+            for post in self.posts:
+                post.welcome(agent, self._views[agent])
+
+    def _look_beside(self, agent: AgentID, value: Mapping[str, Any], info: Info) -> None:
+        """The mask and the global state that stand in a dict beside the observation."""
+        mask = value.get(MASK, info.get(MASK))
+        if mask is not None:
+            self._masks[agent] = np.array(mask)  # a copy: the base env may go on writing into its own
+        self._state = value.get(ENV_STATE, self._state)
 
     def _ask(self) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
         """Commanders whose subordinates need a goal; where nobody needs one, the workers that the base env waits for."""
@@ -214,11 +231,15 @@ class HierarchicalEnv(MultiAgentEnv):
 
     def _play(self, actions: dict[AgentID, Action]) -> StepResult:
         """One step of the base env."""
-        workers = {agent: self._worker[agent] for agent in self._asked}
-        chosen = {agent: actions[post.agent] for agent, post in workers.items()}
-        for post in workers.values():
-            post.count_action()
-        lived, before = set(self._alive), dict(self._views)
+        workers: dict[AgentID, Post] = {}
+        chosen: dict[AgentID, Action] = {}
+        for agent in self._asked:
+            worker = self._worker[agent]
+            workers[agent] = worker
+            chosen[agent] = actions[worker.agent]
+            worker.count_action()
+        lived = set(self._alive)
+        before = dict(self._views)
         result = step_result(self.base.step(chosen), _where)
         self._look(result.obs, result.infos)
         ended = _ends(result, self._alive)
@@ -226,11 +247,13 @@ class HierarchicalEnv(MultiAgentEnv):
 
         reached, intrinsic = self._judge(lived, before)
         rewards = self._pay(result.rewards, intrinsic)
-        terminated, truncated, last = self._end_goals(ended, reached, result.obs)
-        terminated[ALL], truncated[ALL] = self._episode_flags(result, somebody_cut=any(ended.values()))
+        cut_agents = {agent for agent, is_cut in ended.items() if is_cut}
+        terminated, truncated, last = self._end_goals(cut_agents, reached, result.obs)
+        terminated[ALL], truncated[ALL] = self._episode_flags(result, one_was_cut=bool(cut_agents))
 
         self._asked = []
-        if not (terminated[ALL] or truncated[ALL]):
+        over = terminated[ALL] or truncated[ALL]
+        if not over:
             self._asked = [agent for agent in result.obs if agent not in ended]
         obs, infos = self._ask()
         for agent, post in workers.items():
@@ -242,64 +265,70 @@ class HierarchicalEnv(MultiAgentEnv):
         reached: set[Post] = set()
         intrinsic: dict[Post, float] = {}
         for post in self.posts:
-            if not (post.lives and post.commander):
+            has_goal = post.lives and post.commander is not None
+            if not has_goal:
                 continue
             is_reached, intrinsic[post] = post.judge(lived, before, self._views)
             if is_reached:
                 reached.add(post)
         return reached, intrinsic
 
-    def _episode_flags(self, result: StepResult, somebody_cut: bool) -> tuple[bool, bool]:
+    def _episode_flags(self, result: StepResult, one_was_cut: bool) -> tuple[bool, bool]:
         """``__all__`` of both flags; a base env may leave it out, and is then over when the last of its agents ended."""
-        if ALL in result.terminated or ALL in result.truncated:
-            all_end = bool(result.terminated.get(ALL))
-            all_cut = bool(result.truncated.get(ALL))
-            if all_end:
+        base_says = ALL in result.terminated or ALL in result.truncated
+        if base_says:
+            if result.terminated.get(ALL):
                 return True, False
-            return False, all_cut
+            return False, bool(result.truncated.get(ALL))
         if self._alive:
             return False, False
-        # "__all__" terminates everybody, so it may only say so where nobody was truncated.
-        return not somebody_cut, somebody_cut
+        # "__all__" terminates all agents, so it may only say so where none was truncated.
+        return not one_was_cut, one_was_cut
 
     def _pay(self, paid: Rewards, intrinsic: Mapping[Post, float]) -> Rewards:
         rewards: Rewards = {}
         for post in self.posts:
-            extrinsic = _sum_of(paid, post.members)
+            shares = [float(paid[agent]) for agent in post.members if agent in paid]
+            extrinsic = sum(shares)
             if post in intrinsic:
                 rewards[post.agent] = intrinsic[post] + post.extrinsic * extrinsic
-            elif post.commander is None and (post.lives or extrinsic):  # what comes after its end is not lost
+                continue
+            if post.commander is not None:
+                continue
+            is_paid = post.lives or extrinsic  # what comes after its end is not lost
+            if is_paid:
                 rewards[post.agent] = extrinsic
         return rewards
 
     def _end_goals(
-        self, ended: Mapping[AgentID, bool], reached: set[Post], seen: Mapping[AgentID, Obs]
+        self, cut_agents: set[AgentID], reached: set[Post], seen: Mapping[AgentID, Obs]
     ) -> tuple[Flags, Flags, dict[AgentID, Obs]]:
         """End those whose goal was reached, whose time is over, or whose commander or base agents are gone.
 
-        Gives both flags and the last observations; an end of base agents that the base env did not show is not shown.
+        Returns both flags and the last observations; an end of base agents that the base env did not show is not shown.
         """
         terminated: Flags = {}
         truncated: Flags = {}
         last: dict[AgentID, Obs] = {}
-        ending_posts = self._who_ends(ended, reached)
+        ending_posts = self._who_ends(cut_agents, reached)
         for post, is_cut in ending_posts.items():
             terminated[post.agent] = not is_cut
             truncated[post.agent] = is_cut
-            if any(agent in seen or agent in self._alive for agent in post.members):
+            shown_members = self._alive.union(seen).intersection(post.members)
+            if shown_members:
                 last[post.agent] = post.observe(self._views, self._masks.get(post.members[0]))
         for post in ending_posts:
             post.end()
         return terminated, truncated, last
 
-    def _who_ends(self, ended: Mapping[AgentID, bool], reached: set[Post]) -> dict[Post, bool]:
+    def _who_ends(self, cut_agents: set[AgentID], reached: set[Post]) -> dict[Post, bool]:
         """Posts whose agent ends in this step; True: truncated."""
         cut: dict[Post, bool] = {}
         living = [post for post in self.posts if post.lives]
         for post in reversed(living):  # from below: a commander's time is over when it would have to decide again
             if self._alive.isdisjoint(post.members):
-                member_cut = _one_is_cut(post.members, ended)
-                cut[post] = member_cut and post not in reached
+                no_member_cut = cut_agents.isdisjoint(post.members)
+                cut[post] = not (no_member_cut or post in reached)
             elif post in reached:
                 cut[post] = False
             else:
@@ -315,8 +344,9 @@ class HierarchicalEnv(MultiAgentEnv):
         """Subordinates with base agents to lead and, after this step, without a goal."""
         waiting: list[Post] = []
         for post in boss.subordinates:
-            has_goal = post.lives and post not in ending
-            if not has_goal and not self._alive.isdisjoint(post.members):
+            keeps_goal = post.lives and post not in ending
+            leads_nobody = self._alive.isdisjoint(post.members)
+            if not keeps_goal and not leads_nobody:
                 waiting.append(post)
         return waiting
 
@@ -336,8 +366,10 @@ class HierarchicalEnv(MultiAgentEnv):
     def _set_state(self, state: State) -> None:
         self._clear()
         self.base.set_state(state["base"])  # type: ignore[attr-defined]
-        self._views, self._masks = dict(state["views"]), dict(state["masks"])
-        self._alive, self._asked = set(state["alive"]), list(state["asked"])
+        self._views = dict(state["views"])
+        self._masks = dict(state["masks"])
+        self._alive = set(state["alive"])
+        self._asked = list(state["asked"])
         self._state = state["state"]
         for post in self.posts:
             post.set_state(state["posts"][post.name])
@@ -352,16 +384,9 @@ def _agents_of(base: MultiAgentEnv) -> tuple[AgentID, ...]:
     """Base agents, where all of them are known in advance."""
     if base.possible_agents:
         return tuple(base.possible_agents)
-    return () if any("*" in pattern for pattern in base.max_agents) else tuple(base.max_agents)
-
-
-def _sum_of(paid: Rewards, members: Iterable[AgentID]) -> float:
-    """What the base env pays to these agents, as far as it pays them."""
-    return sum(float(paid[agent]) for agent in members if agent in paid)
-
-
-def _one_is_cut(members: Iterable[AgentID], ended: Mapping[AgentID, bool]) -> bool:
-    return any(ended.get(agent, False) for agent in members)
+    if any("*" in pattern for pattern in base.max_agents):
+        return ()
+    return tuple(base.max_agents)
 
 
 def _ends(result: StepResult, alive: Iterable[AgentID]) -> dict[AgentID, bool]:

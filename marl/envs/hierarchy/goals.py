@@ -85,7 +85,7 @@ class Changes(Goals):
         self.config = config = self.Keys(**keys)
         smallest = min(sizes)
         for feature in config.features:
-            if feature >= smallest:
+            if feature >= smallest:  # all base agents below have to show it
                 raise ConfigError(
                     f"goals: feature {feature} does not exist: the flat base observation has {smallest} entries. Use 0 to "
                     f"{smallest - 1}."
@@ -96,8 +96,11 @@ class Changes(Goals):
                     f"goals: the change {change} has {len(change)} numbers, but there are {len(config.features)} features "
                     f"({config.features}). Give one number for each."
                 )
-        self.wanted = [list(zip(config.features, change, strict=True)) for change in config.changes]
-        self.lengths = [math.hypot(*change) or 1.0 for change in config.changes]  # to stay where one is: 1
+        self.wanted: list[list[tuple[int, float]]] = []  # feature and change, for each choice
+        self.lengths: list[float] = []
+        for change in config.changes:
+            self.wanted.append(list(zip(config.features, change, strict=True)))
+            self.lengths.append(math.hypot(*change) or 1.0)  # to stay where one is: 1
         self.limit = config.tolerance + 1e-6  # a hair more: observations are float32
         self.space = spaces.Discrete(len(self.wanted))
         self.one_hot = np.eye(len(self.wanted), dtype=np.float32)
@@ -108,16 +111,18 @@ class Changes(Goals):
     def shown(self, choice: Action, start: Views, now: Views) -> Array:
         if self.config.show == "one_hot":
             return self.one_hot[choice]
-        return np.array([self._remaining(choice, a, b) for a, b in zip(start, now, strict=True)], np.float32).reshape(
-            -1
-        )
+        remaining: list[float] = []
+        for then, view in zip(start, now, strict=True):
+            remaining += self._remaining(choice, then, view)
+        return np.array(remaining, np.float32)
 
     def reached(self, choice: Action, start: Views, now: Views) -> bool:
-        return all(
-            -self.limit <= left <= self.limit
-            for a, b in zip(start, now, strict=True)
-            for left in self._remaining(choice, a, b)
-        )
+        for then, view in zip(start, now, strict=True):
+            for left in self._remaining(choice, then, view):
+                is_near = abs(left) <= self.limit  # not so for NaN
+                if not is_near:
+                    return False
+        return True
 
     def reward(self, choice: Action, start: Views, before: Views, after: Views, reached: bool) -> float:
         gained = self._distance(choice, start, before) - self._distance(choice, start, after)
@@ -125,11 +130,15 @@ class Changes(Goals):
         return self.config.progress * gained / self.lengths[choice] + bonus - self.config.step_cost
 
     def _remaining(self, choice: Action, start: Array, now: Array) -> list[float]:
+        """What is left of each feature's change. With ``item``: on so few numbers it is faster than arrays are."""
         return [start.item(f) + change - now.item(f) for f, change in self.wanted[choice]]
 
     def _distance(self, choice: Action, start: Views, now: Views) -> float:
-        left = [math.hypot(*self._remaining(choice, a, b)) for a, b in zip(start, now, strict=True)]
-        return sum(left) / len(left)
+        distances: list[float] = []
+        for then, view in zip(start, now, strict=True):
+            remaining = self._remaining(choice, then, view)
+            distances.append(math.hypot(*remaining))
+        return sum(distances) / len(distances)
 
 
 def build_goals(given: Mapping[str, Any] | str, features: Sequence[int], sizes: Sequence[int], where: str) -> Goals:
@@ -137,11 +146,14 @@ def build_goals(given: Mapping[str, Any] | str, features: Sequence[int], sizes: 
 
     ``features`` fill in for a ``Changes`` that names none.
     """
-    keys = {"class": given} if isinstance(given, str) else dict(given)
+    if isinstance(given, str):
+        given = {"class": given}
+    keys = dict(given)
     path = keys.pop("class", None)
     try:
         if path is None:
-            return Changes(sizes, **{"features": list(features), **keys})
+            keys.setdefault("features", list(features))
+            return Changes(sizes, **keys)
         found = load_object(str(path), Sort("goals", (Goals,), rooms=("marl.envs.hierarchy",)))
         if not (isinstance(found, type) and issubclass(found, Goals)):
             raise ConfigError(f"{where}: goals {path!r} is {found!r}; expected a subclass of marl.Goals.")

@@ -44,9 +44,11 @@ class Flattener:
         self.is_box = isinstance(self.space, spaces.Box)
 
     def __call__(self, value: Obs) -> Array:
-        inner = value if self.key is None else value[self.key]
-        flat = inner if self.is_box else spaces.flatten(self.space, inner)
-        return np.array(flat, np.float32).reshape(-1)  # a copy: the base env may go on writing into its own
+        if self.key is not None:
+            value = value[self.key]
+        if not self.is_box:  # flattening a Box does nothing but cost time, and this runs for every agent in every step
+            value = spaces.flatten(self.space, value)
+        return np.array(value, np.float32).reshape(-1)  # a copy: the base env may go on writing into its own
 
 
 @dataclass(slots=True)
@@ -72,7 +74,10 @@ class Post:
     action_space: AnySpace
 
     def __init__(self, name: str, commander: Post | None, members: Sequence[AgentID], is_worker: bool) -> None:
-        self.name, self.commander, self.members, self.is_worker = name, commander, list(members), is_worker
+        self.name = name
+        self.commander = commander
+        self.members = list(members)
+        self.is_worker = is_worker
         self.subordinates: list[Post] = []
         self.extrinsic = 0.0
         self.life: Life | None = None
@@ -89,7 +94,8 @@ class Post:
     def seats(self) -> int:
         """Between an end and the next goal lies the commander's step: one seat will do. Only a first level over several
         base agents can end with the last of them and be needed by a new one in the same step."""
-        return 2 if self.commander is None and len(self.members) > 1 else 1
+        is_shared_top = self.commander is None and len(self.members) > 1
+        return 2 if is_shared_top else 1
 
     @property
     def top(self) -> Post:
@@ -108,7 +114,10 @@ class Post:
         return self.life is not None
 
     def clear(self) -> None:
-        self.life, self.born, self.agent = None, 0, f"{self.name}_0"
+        """As it was before the first step of an episode."""
+        self.life = None
+        self.born = 0
+        self.agent = f"{self.name}_0"
 
     def enlist(self) -> None:
         """The first level lives without a goal."""
@@ -116,8 +125,11 @@ class Post:
             self._live(None, [])
 
     def begin(self, choice: Action, views: Mapping[AgentID, Array]) -> None:
-        """Somebody new fills the post and is given a goal."""
-        self._live(choice.item() if isinstance(choice, np.generic) else choice, self._seen(views))
+        """A new agent fills the post and is given a goal."""
+        if isinstance(choice, np.generic):
+            choice = choice.item()  # a checkpoint holds plain numbers
+        start = [views[member] for member in self.members]
+        self._live(choice, start)
 
     def _live(self, choice: Action, start: list[Array]) -> None:
         self.agent = f"{self.name}_{self.born}"
@@ -126,7 +138,9 @@ class Post:
 
     def welcome(self, member: AgentID, view: Array) -> None:
         """A base agent appears: the goal counts from here for it."""
-        if self.life is not None and self.life.start and member in self.members:
+        if self.life is None or member not in self.members:
+            return
+        if self.life.start:  # the first level has no goal that could count from anywhere
             self.life.start[self.members.index(member)] = view
 
     def end(self) -> None:
@@ -143,9 +157,6 @@ class Post:
         assert self.life is not None
         return self.life
 
-    def _seen(self, views: Mapping[AgentID, Array]) -> list[Array]:
-        return [views[agent] for agent in self.members]
-
     # -- the goal that it was given --------------------------------------------------------------------------------
 
     def judge(
@@ -153,36 +164,49 @@ class Post:
     ) -> tuple[bool, float]:
         """Whether a base step reached the goal, and what it pays; looks at base agents that lived before the step."""
         life = self._now
-        pairs = [(agent, view) for agent, view in zip(self.members, life.start, strict=True) if agent in lived]
-        start, now = [view for _, view in pairs], [after[agent] for agent, _ in pairs]
-        reached = bool(self.goals.reached(life.choice, start, now))
-        paid = self.goals.reward(life.choice, start, [before[agent] for agent, _ in pairs], now, reached)
+        start: list[Array] = []
+        old: list[Array] = []
+        new: list[Array] = []
+        for agent, view in zip(self.members, life.start, strict=True):
+            if agent in lived:
+                start.append(view)
+                old.append(before[agent])
+                new.append(after[agent])
+        reached = bool(self.goals.reached(life.choice, start, new))
+        paid = self.goals.reward(life.choice, start, old, new, reached)
         return reached, float(paid)
 
     def time_is_over(self, needy: Sequence[Post]) -> bool:
         """Whether it played all its actions, or would have to set one goal more than its time allows."""
         if self.commander is None:
-            return False
-        used = self._now.used
-        spent = used if self.is_worker else [used[self.subordinates.index(post)] for post in needy]
+            return False  # the first level lives as long as its base agents do
+        spent = self._now.used
+        if not self.is_worker:
+            spent = [spent[self.subordinates.index(post)] for post in needy]
         return any(count >= self.horizon for count in spent)
 
     # -- what it sees ----------------------------------------------------------------------------------------------
 
     def observe(self, views: Mapping[AgentID, Array], mask: Array | None = None, order: Post | None = None) -> Obs:
+        """The parts that the class describes, in that order; ``order`` is the subordinate that needs a goal."""
         life = self._now
-        parts = self._seen(views)
+        parts = [views[member] for member in self.members]
         if self.commander is not None:
+            goal = self.goals.shown(life.choice, life.start, parts)
+            # Without the time left, the same observation would be worth more or less: the goal ends with it.
             left = 1.0 - max(life.used) / self.horizon
-            parts += [self.goals.shown(life.choice, life.start, parts), np.array([left], np.float32)]
+            parts.append(goal)
+            parts.append(np.array([left], np.float32))
         if len(self.subordinates) > 1:
-            parts.append(np.array([post is order for post in self.subordinates], np.float32))
+            one_hot = [post is order for post in self.subordinates]
+            parts.append(np.array(one_hot, np.float32))
         flat = np.concatenate(parts, dtype=np.float32)
         if not isinstance(self.observation_space, spaces.Dict):
             return flat
-        legal = self.observation_space[MASK]
-        everything = np.ones(legal.shape or (), legal.dtype)
-        return {"observation": flat, MASK: everything if mask is None else np.array(mask, legal.dtype)}
+        space = self.observation_space[MASK]
+        if mask is None:
+            mask = np.ones(space.shape or ())
+        return {"observation": flat, MASK: np.array(mask, space.dtype)}
 
     def make_spaces(self, flat: Sequence[Flattener], base_actions: AnySpace) -> None:
         """Spaces, once the goals given to this post and by it are known."""
@@ -192,30 +216,40 @@ class Post:
         if len(self.subordinates) > 1:
             width += len(self.subordinates)
         seen: AnySpace = spaces.Box(-np.inf, np.inf, (width,), np.float32)
-        self.action_space = base_actions
         if self.subordinates:
-            self.action_space = self.subordinates[0].goals.space
-            odd = [post for post in self.subordinates if post.goals.space != self.action_space]
-            if odd:
-                raise ConfigError(
-                    f"hierarchy: {self.name!r} would choose from {self.action_space} for {self.subordinates[0].name!r} but "
-                    f"from {odd[0].goals.space} for {odd[0].name!r}. Make `space` of the goals the same for both."
-                )
-        elif flat[0].mask_space is not None:
-            seen = spaces.Dict({"observation": seen, MASK: flat[0].mask_space})
+            self.action_space = self._common_goal_space()
+        else:
+            self.action_space = base_actions
+            if flat[0].mask_space is not None:
+                seen = spaces.Dict({"observation": seen, MASK: flat[0].mask_space})
         self.observation_space = seen
+
+    def _common_goal_space(self) -> AnySpace:
+        """An agent has one action space, so goals for all its subordinates have to come from the same."""
+        first = self.subordinates[0]
+        for post in self.subordinates:
+            if post.goals.space != first.goals.space:
+                raise ConfigError(
+                    f"hierarchy: {self.name!r} would choose from {first.goals.space} for {first.name!r} but "
+                    f"from {post.goals.space} for {post.name!r}. Make `space` of the goals the same for both."
+                )
+        return first.goals.space
 
     # -- resuming --------------------------------------------------------------------------------------------------
 
     def get_state(self) -> State:
-        life = self.life
-        now = None if life is None else {"choice": life.choice, "start": list(life.start), "used": list(life.used)}
-        return {"born": self.born, "life": now}
+        saved = None
+        if self.life is not None:
+            saved = {"choice": self.life.choice, "start": list(self.life.start), "used": list(self.life.used)}
+        return {"born": self.born, "life": saved}
 
     def set_state(self, state: State) -> None:
-        self.born, life = state["born"], state["life"]
+        self.born = state["born"]
         self.agent = f"{self.name}_{max(self.born - 1, 0)}"
-        self.life = None if life is None else Life(life["choice"], list(life["start"]), list(life["used"]))
+        self.life = None
+        saved = state["life"]
+        if saved is not None:
+            self.life = Life(saved["choice"], list(saved["start"]), list(saved["used"]))
 
 
 def build_posts(
@@ -225,18 +259,23 @@ def build_posts(
     flat: dict[AgentID, Flattener] = {}
     for _, node in graph.nodes.items():
         if "agent" in node:
-            flat[node["agent"]] = Flattener(base.observation_space(node["agent"]))
+            agent = node["agent"]
+            flat[agent] = Flattener(base.observation_space(agent))
     posts: dict[str, Post] = {}
-    for name, node in graph.nodes.items():  # nodes are sorted by level, so a commander's post is there already
-        bosses = [posts[boss] for boss in graph.predecessors(name)]
-        members = _members(graph, name)
-        boss = bosses[0] if bosses else None
-        posts[name] = Post(name, boss, members, "agent" in node)
+    for name, node in graph.nodes.items():
+        boss = None
+        for above in graph.predecessors(name):  # one at most
+            boss = posts[above]  # nodes are sorted by level, so a commander's post is there already
+        post = Post(name, boss, _members(graph, name), "agent" in node)
+        posts[name] = post
         if boss is not None:
-            sizes = [flat[agent].size for agent in members]
-            _set_goals(posts[name], levels[node["level"] - 1], levels[node["level"]], features, sizes)
+            sizes = [flat[member].size for member in post.members]
+            depth = node["level"]
+            _set_goals(post, levels[depth - 1], levels[depth], features, sizes)
+    # Only now: a commander chooses from the goals of its subordinates, whose posts come after its own.
     for post in posts.values():
-        post.make_spaces([flat[agent] for agent in post.members], base.action_space(post.members[0]))
+        flatteners = [flat[member] for member in post.members]
+        post.make_spaces(flatteners, base.action_space(post.members[0]))
     return list(posts.values())
 
 
@@ -254,4 +293,7 @@ def _members(graph: nx.DiGraph[str], name: str) -> list[AgentID]:
     agent = graph.nodes[name].get("agent")
     if agent is not None:
         return [agent]
-    return [member for subordinate in graph.successors(name) for member in _members(graph, subordinate)]
+    members: list[AgentID] = []
+    for subordinate in graph.successors(name):
+        members.extend(_members(graph, subordinate))
+    return members

@@ -39,7 +39,7 @@ def register_wrapper(name: str, wrapper: Wrapper) -> None:
 
 def read_wrappers(given: Sequence[object]) -> tuple[Wrapping, ...]:
     """Entries such as ``flatten_v0`` or ``{frame_stack_v1: {stack_size: 2}}``, checked for their form and name."""
-    found = []
+    found: list[Wrapping] = []
     for entry in given:
         if isinstance(entry, str):
             entry = {entry: {}}
@@ -51,7 +51,7 @@ def read_wrappers(given: Sequence[object]) -> tuple[Wrapping, ...]:
         keys = given_keys or {}  # `- flatten_v0:` in YAML gives None
         if not isinstance(name, str) or not isinstance(keys, Mapping):
             raise ConfigError(f"wrapper {name!r} has the keys {given_keys!r}. Expected names and values.")
-        _resolve(name)
+        _resolve(name)  # a name that does not exist is an error before any env is built
         found.append(Wrapping(name, dict(keys)))
     return tuple(found)
 
@@ -61,9 +61,12 @@ def wrap(env: object, wrappers: Sequence[Wrapping], name: str) -> MultiAgentEnv:
     for place, (wrapper, keys) in enumerate(wrappers, start=1):
         apply, foreign = _resolve(wrapper)
         inner = as_foreign(env) if foreign else as_env(env, name)
+        next_is_foreign = False
+        if place < len(wrappers):
+            _, next_is_foreign = _resolve(wrappers[place].name)
         try:
             env = apply(inner, **keys)
-            if place == len(wrappers) or not _resolve(wrappers[place].name)[1]:
+            if not next_is_foreign:
                 env = as_env(env, name)  # here, as some wrappers only look at the env in its first reset
         except UserError:
             raise
@@ -105,12 +108,14 @@ def with_agent_groups(env: MultiAgentEnv, groups: Mapping[str, Sequence[str]]) -
 
 def show_members(env: MultiAgentEnv) -> MultiAgentEnv:
     """The members of an env whose groups were joined; how mixing algorithms see such an env."""
-    return env.env if isinstance(env, GroupedEnv) else env
+    if isinstance(env, GroupedEnv):
+        return env.env
+    return env
 
 
 def hierarchy(env: MultiAgentEnv, **keys: Any) -> MultiAgentEnv:
     """Levels that set goals for each other."""
-    from marl.envs.hierarchy.env import HierarchicalEnv
+    from marl.envs.hierarchy.env import HierarchicalEnv  # needs networkx: only where it is used
 
     return HierarchicalEnv(env, **keys)
 

@@ -39,7 +39,9 @@ class GroupedEnv(MultiAgentEnv):
         self.group_of = _who_is_where(env, self.groups)
         names = [self.group_of.get(agent, agent) for agent in env.possible_agents]
         self.possible_agents = tuple(dict.fromkeys(names))
-        self.max_agents = {} if self.possible_agents else self._seats_of_patterns()
+        self.max_agents = {}
+        if not self.possible_agents:
+            self.max_agents = self._seats_of_patterns()
         self._parts: dict[GroupID, list[_Part]] = {}
         self._spaces: dict[GroupID, tuple[AnySpace, AnySpace]] = {}  # what is observed, what is done
         for group, members in self.groups.items():
@@ -103,10 +105,16 @@ class GroupedEnv(MultiAgentEnv):
                 )
 
     def observation_space(self, agent: AgentID) -> AnySpace:
-        return self._spaces[agent][0] if agent in self.groups else self.env.observation_space(agent)
+        if agent not in self.groups:
+            return self.env.observation_space(agent)
+        observation, _ = self._spaces[agent]
+        return observation
 
     def action_space(self, agent: AgentID) -> AnySpace:
-        return self._spaces[agent][1] if agent in self.groups else self.env.action_space(agent)
+        if agent not in self.groups:
+            return self.env.action_space(agent)
+        _, actions = self._spaces[agent]
+        return actions
 
     # -- playing ---------------------------------------------------------------------------------------------------
 
@@ -120,12 +128,13 @@ class GroupedEnv(MultiAgentEnv):
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
         obs, rewards, terminated, truncated, infos = self.env.step(self._split(actions))
-        self._alive.update(set(obs).intersection(self.group_of))
+        self._alive.update(set(obs).intersection(self.group_of))  # also those who appear only now
         ended, cut = self._leaving(terminated, truncated)
         self._alive -= ended
         self._asked = self._alive.intersection(obs)
         group_ended, group_cut = self._join_flags(ended, cut)
         gone = {group for group in self.groups if group_ended[group] or group_cut[group]}
+        # Bootstrapping needs what all see after a truncation; with a part missing it would be a wrong value.
         blind = {self.group_of[agent] for agent in cut.difference(obs)}
         # A group is shown when it is asked, and a last time when it ends (unless the env itself shows no last observation).
         groups_shown = gone - blind
@@ -168,11 +177,12 @@ class GroupedEnv(MultiAgentEnv):
         """Each asked member's part of its group's action."""
         split: dict[AgentID, Action] = {}
         for agent, action in actions.items():
-            if agent in self.groups:
-                parts = zip(self.groups[agent], action, strict=True)
-                split.update({member: part for member, part in parts if member in self._asked})
-            else:
+            if agent not in self.groups:
                 split[agent] = action
+                continue
+            for member, part in zip(self.groups[agent], action, strict=True):
+                if member in self._asked:
+                    split[member] = part
         return split
 
     def _join_obs(self, obs: Mapping[AgentID, Obs], shown: Mapping[AgentID, Obs]) -> dict[AgentID, Obs]:
@@ -184,20 +194,21 @@ class GroupedEnv(MultiAgentEnv):
         return self._outside(shown) | views
 
     def _team_view(self, group: GroupID, obs: Mapping[AgentID, Obs]) -> Obs:
-        views, masks, state = [], [], None
+        views: list[Obs] = []
+        masks: list[Array] = []
+        state: Obs = None
         for part in self._parts[group]:
-            masks.append(part.everything)
-            if part.member not in obs:
-                views.append(part.nothing)
-                continue
-            value = obs[part.member]
-            if part.masked and part.member in self._asked:  # the mask of somebody who just ended may allow nothing
-                masks[-1] = np.asarray(value[MASK], np.int8)
-            if part.key is not None:
-                state = value.get(ENV_STATE, state)
-                value = value[part.key]
-            views.append(value)
-        own = self._spaces[group][0]
+            view, mask = part.nothing, part.everything
+            if part.member in obs:
+                view = obs[part.member]
+                if part.masked and part.member in self._asked:  # the mask of an agent that just ended may allow nothing
+                    mask = np.asarray(view[MASK], np.int8)
+                if part.key is not None:
+                    state = view.get(ENV_STATE, state)
+                    view = view[part.key]
+            views.append(view)
+            masks.append(mask)
+        own = self.observation_space(group)
         if not isinstance(own, spaces.Dict):
             return tuple(views)
         joined: dict[str, Obs] = {"observation": tuple(views)}
@@ -219,12 +230,15 @@ class GroupedEnv(MultiAgentEnv):
         group_ended: Flags = {}
         group_cut: Flags = {}
         for group, members in self.groups.items():
-            somebody_left = not ended.isdisjoint(members)
+            group_ended[group] = False
+            group_cut[group] = False
+            if ended.isdisjoint(members):
+                continue
             nobody_stays = self._alive.isdisjoint(members)
-            over = somebody_left and nobody_stays
-            any_cut = not cut.isdisjoint(members)
-            group_ended[group] = over and not any_cut
-            group_cut[group] = over and any_cut
+            if nobody_stays:
+                any_cut = not cut.isdisjoint(members)
+                group_ended[group] = not any_cut
+                group_cut[group] = any_cut
         return group_ended, group_cut
 
     def _join_infos(self, infos: Mapping[AgentID, Info]) -> dict[AgentID, Info]:
@@ -254,7 +268,8 @@ class GroupedEnv(MultiAgentEnv):
     def _set_state(self, state: Any) -> None:
         inner: Any = self.env
         inner.set_state(state["env"])
-        self._alive, self._asked = set(state["alive"]), set(state["asked"])
+        self._alive = set(state["alive"])
+        self._asked = set(state["asked"])
 
 
 def _known(env: MultiAgentEnv) -> list[AgentID]:
@@ -266,10 +281,13 @@ def _known(env: MultiAgentEnv) -> list[AgentID]:
 
 def _expanded(env: MultiAgentEnv, members: Sequence[AgentID]) -> tuple[AgentID, ...]:
     """Patterns such as ``agent_*`` replaced by the agents that they match."""
+    known = _known(env)
     found: list[AgentID] = []
     for member in members:
-        matching = [agent for agent in _known(env) if fnmatchcase(agent, member)]
-        found += matching or [member]  # one that nobody answers to is refused with the others' names later
+        matching = [agent for agent in known if fnmatchcase(agent, member)]
+        if not matching:  # refused later, with the names that there are
+            matching = [member]
+        found += matching
     return tuple(found)
 
 
@@ -301,7 +319,7 @@ def _who_is_where(env: MultiAgentEnv, groups: Mapping[GroupID, Sequence[AgentID]
 
 
 def _nothing(space: AnySpace) -> Obs:
-    """What stands for the observation of somebody who is not there."""
+    """What stands for the observation of an agent that is not there."""
     if isinstance(space, spaces.Tuple):
         parts = [_nothing(part) for part in space.spaces]
         return tuple(parts)

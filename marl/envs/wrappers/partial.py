@@ -19,11 +19,14 @@ class KeepEntries(MultiAgentEnv):
     """Of every Box observation with one axis only these ``entries`` are shown, in this order: a test of memory."""
 
     def __init__(self, env: MultiAgentEnv, entries: Sequence[int]) -> None:
-        self.env, self.entries = env, list(entries)
-        self.possible_agents, self.max_agents = env.possible_agents, env.max_agents
+        self.env = env
+        self.entries = list(entries)
+        self.possible_agents = env.possible_agents
+        self.max_agents = env.max_agents
         self._spaces: dict[AgentID, AnySpace] = {}
-        for agent in (*env.possible_agents, *(pattern.replace("*", "0") for pattern in env.max_agents)):
-            self.observation_space(agent)  # what does not fit shows at once
+        for name in (*env.possible_agents, *env.max_agents):
+            example = name.replace("*", "0")
+            self.observation_space(example)  # what does not fit shows at once
         for method in ("get_state", "set_state"):  # offered only where the env itself does
             if hasattr(env, method):
                 setattr(self, method, getattr(env, method))
@@ -39,16 +42,16 @@ class KeepEntries(MultiAgentEnv):
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
             raise ConfigError(f"keep_entries needs Box observations with one axis, but agent {agent!r} has {space}.")
         (width,) = space.shape
-        fits = len(self.entries) > 0
-        for entry in self.entries:
-            if not isinstance(entry, int) or not 0 <= entry < width:
-                fits = False
-        if not fits:
+        places = range(width)
+        fitting = [entry for entry in self.entries if isinstance(entry, int) and entry in places]
+        if not fitting or fitting != self.entries:
             raise ConfigError(
                 f"keep_entries: entries {self.entries} do not fit observations of {width} numbers (agent "
                 f"{agent!r}). Expected places from 0 to {width - 1}."
             )
-        return spaces.Box(space.low[self.entries], space.high[self.entries], dtype=space.dtype.type)
+        low = space.low[self.entries]
+        high = space.high[self.entries]
+        return spaces.Box(low, high, dtype=space.dtype.type)
 
     def action_space(self, agent: AgentID) -> AnySpace:
         return self.env.action_space(agent)

@@ -33,13 +33,17 @@ class GreyFrames(MultiAgentEnv):
     def __init__(self, env: MultiAgentEnv, size: int = 84, frames: int = 4) -> None:
         if size < 1 or frames < 1:
             raise ConfigError(f"grey_frames: size {size} and frames {frames} have to be 1 or more.")
-        self.env, self.size, self.frames = env, size, frames
-        self.possible_agents, self.max_agents = env.possible_agents, env.max_agents
+        self.env = env
+        self.size = size
+        self.frames = frames
+        self.possible_agents = env.possible_agents
+        self.max_agents = env.max_agents
         self._space = spaces.Box(0, 255, (size, size, frames), np.uint8)
         self._seen: dict[AgentID, Bytes] = {}  # [size, size, frames]
-        self._weights: dict[int, NDArray[np.float64]] = {}
-        for agent in (*env.possible_agents, *(pattern.replace("*", "0") for pattern in env.max_agents)):
-            _check_image(agent, env.observation_space(agent))
+        self._weights: dict[int, NDArray[np.float64]] = {}  # by the length of a side: images of one env are alike
+        for name in (*env.possible_agents, *env.max_agents):
+            example = name.replace("*", "0")
+            _check_image(example, env.observation_space(example))
         hand_on_tasks(self, "env")
         hand_on_chance(self, "env")
         if hasattr(env, "get_state"):
@@ -61,8 +65,9 @@ class GreyFrames(MultiAgentEnv):
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
         obs, rewards, terminated, truncated, infos = self.env.step(actions)
         shown = self._shown(obs)
-        for agent in self._seen.keys() & {a for flags in (terminated, truncated) for a, over in flags.items() if over}:
-            del self._seen[agent]  # one that comes back begins anew
+        for agent in list(self._seen):
+            if terminated.get(agent) or truncated.get(agent):
+                del self._seen[agent]  # one that comes back begins anew
         return StepResult(shown, rewards, terminated, truncated, infos)
 
     def _shown(self, obs: Mapping[AgentID, Obs]) -> dict[AgentID, Obs]:
@@ -77,9 +82,10 @@ class GreyFrames(MultiAgentEnv):
     def _small(self, image: Array, space: AnySpace) -> Bytes:
         """``[size, size]`` bytes of brightness."""
         grey = image.astype(np.float64)
-        grey = grey.mean(axis=2) if grey.ndim == 3 else grey
-        rows, columns = (self._areas(length) for length in grey.shape)
-        small = rows @ grey @ columns.T
+        if grey.ndim == 3:
+            grey = grey.mean(axis=2)
+        height, width = grey.shape
+        small = self._areas(height) @ grey @ self._areas(width).T
         if space.dtype != np.uint8:  # floats of 0..1
             small = small * 255
         return np.clip(np.rint(small), 0, 255).astype(np.uint8)
@@ -113,13 +119,12 @@ class GreyFrames(MultiAgentEnv):
 
 def _check_image(agent: AgentID, space: AnySpace) -> None:
     """Height, width and possibly colours, in bytes or in floats of 0..1."""
-    if isinstance(space, spaces.Box) and len(space.shape) in (2, 3) and _is_brightness(space):
-        return
+    if isinstance(space, spaces.Box) and len(space.shape) in (2, 3):
+        if space.dtype == np.uint8:
+            return
+        if space.low.min() >= 0 and space.high.max() <= 1:
+            return
     raise ConfigError(
         f"grey_frames (preprocessor_pref: deepmind) needs images, but agent {agent!r} sees {space}. Expected a Box of shape "
         "(height, width) or (height, width, colours) with bytes or floats of 0 to 1. Drop preprocessor_pref."
     )
-
-
-def _is_brightness(space: spaces.Box) -> bool:
-    return bool(space.dtype == np.uint8 or (space.low.min() >= 0 and space.high.max() <= 1))

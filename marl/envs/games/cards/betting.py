@@ -1,8 +1,8 @@
 """Card games whose public course is a small tree, played by table look-up.
 
 A *position* is a sequence of moves that all players have seen. Tables say who moves there, what is legal, which
-position a move leads to, and what everybody is paid where the game ends, for every deal. A lane is then two numbers,
-its deal and its position, and a step of all lanes is ``position = child[position, move]``.
+position a move leads to, and what everybody is paid where the game ends, for every deal. An env is then two numbers,
+its deal and its position, and a step of all envs is ``position = child[position, move]``.
 
 A player sees which player it is, its own card, the cards on the table and all moves so far. Two such observations are
 equal exactly where the player cannot tell the situations apart and remembers everything.

@@ -4,13 +4,13 @@ Cards that are only turned up later belong to the deal as well; they stay hidden
 deterministic, so the whole game is the sum over deals ``d`` of ``P(d)`` times a tree of moves. A game tree is therefore
 built without any sampling::
 
-    env = KuhnGames(len(deals), {})               # one lane per deal with P(d) > 0
+    env = KuhnGames(len(deals), {})               # one env per deal with P(d) > 0
     frame = env.reset_to(np.arange(len(deals)), deals)
     rows = {name: array[repeated] for name, array in env.get_state().items()}
-    level = KuhnGames(len(repeated), {})            # one lane per node of the next level and action
+    level = KuhnGames(len(repeated), {})            # one env per node of the next level and action
     level.set_state(rows); frame = level.step([actions])
 
-A deal's number is drawn from the lane's seed by inverting the distribution function: the seed is scrambled to a number
+A deal's number is drawn from the env's seed by inverting the distribution function: the seed is scrambled to a number
 ``u`` in [0, 1) and the deal is the first ``d`` with ``P(0) + ... + P(d) > u``.
 """
 
@@ -33,7 +33,7 @@ class DealtEnv(NativeEnv):
 
     Subclasses set ``deal_probabilities`` (every possible deal, exact) and ``deal`` (zeros ``[E]``) when they are made,
     name ``deal`` among their ``state_arrays`` and implement ``_begin``. Deals that nobody can tell apart in some, or in
-    all, episodes are allowed. An instance with any number of lanes takes rows of ``get_state`` of any other instance.
+    all, episodes are allowed. An instance with any number of envs takes rows of ``get_state`` of any other instance.
     """
 
     deal_probabilities: NDArray[np.float64]
@@ -44,12 +44,15 @@ class DealtEnv(NativeEnv):
         """Everything but the deal back to the start of an episode."""
 
     def reset_to(self, env_ids: Ints, deals: Ints) -> StepOutput:
-        """Start new episodes in these lanes with these deals; the frame shows all lanes."""
-        deals, count = np.asarray(deals), len(self.deal_probabilities)
-        if deals.size and (deals.min() < 0 or deals.max() >= count):
+        """Start new episodes in these envs with these deals; the answer shows all envs."""
+        deals = np.asarray(deals)
+        count = len(self.deal_probabilities)
+        too_small = deals[deals < 0]
+        too_large = deals[deals >= count]
+        if too_small.size or too_large.size:
+            wrong = too_large.max() if too_large.size else too_small.min()
             raise EnvError(
-                f"{self.name}: there is no deal {deals.max() if deals.max() >= count else deals.min()}. Deals are numbered "
-                f"from 0 to {count - 1}, as in deal_probabilities."
+                f"{self.name}: there is no deal {wrong}. Deals are numbered from 0 to {count - 1}, as in deal_probabilities."
             )
         self.deal[env_ids] = deals
         self._begin(np.asarray(env_ids))
@@ -60,15 +63,15 @@ class DealtEnv(NativeEnv):
         self._begin(env_ids)
 
     def _moves(self, actions: Sequence[Array], mover: Ints, legal: Bools, over: Bools) -> Ints:
-        """The action ``[E]`` of each lane's mover; lanes that are over are not looked at."""
+        """The action ``[E]`` of each env's mover; envs that are over are not looked at."""
         env_ids = np.arange(self.num_envs)
         moves = actions[0][env_ids, mover].astype(np.int64, copy=False)
-        known = (moves >= 0) & (moves < legal.shape[1])
+        known = (moves >= 0) & (moves < legal.shape[1])  # -1 would pass as the last column
         wrong = ~over & ~(known & legal[env_ids, np.where(known, moves, 0)])
         if wrong.any():
             env_id = int(np.flatnonzero(wrong)[0])
             raise EnvError(
-                f"{self.name}: {self.seat_names[mover[env_id]]!r} played action {moves[env_id]} in lane {env_id}, "
+                f"{self.name}: {self.seat_names[mover[env_id]]!r} played action {moves[env_id]} in env {env_id}, "
                 f"which is not legal now. Legal: {', '.join(map(str, np.flatnonzero(legal[env_id])))}. "
                 "Choose among the actions of its mask."
             )

@@ -24,6 +24,7 @@ from marl.data.task import Floats, Ints
 from marl.envs.games.cards.betting import RANKS, BettingGames, History, Positions, Rules, positions
 
 PASS, BET = 0, 1
+MOVES = ("pass", "bet")
 
 
 class KuhnConfig(Config):
@@ -44,10 +45,13 @@ class KuhnGames(BettingGames):
     def render(self, env_id: int) -> str:
         tree, row = self.rules.positions, self.position[env_id]
         names = RANKS[-self.rules.num_cards :]
-        held = (f"player_{i} {names[card]}" for i, card in enumerate(self.rules.cards[self.deal[env_id]]))
-        moves = ", ".join("bet" if move == BET else "pass" for move in tree.histories[row])
-        next_one = "the game is over" if tree.over[row] else f"player_{tree.mover[row]} to move"
-        return f"Kuhn poker; cards: {', '.join(held)}; moves: {moves or 'none'}; {next_one}"
+        cards = self.rules.cards[self.deal[env_id]]
+        held = ", ".join(f"player_{i} {names[card]}" for i, card in enumerate(cards))
+        moves = ", ".join(MOVES[move] for move in tree.histories[row]) or "none"
+        next_one = f"player_{tree.mover[row]} to move"
+        if tree.over[row]:
+            next_one = "the game is over"
+        return f"Kuhn poker; cards: {held}; moves: {moves}; {next_one}"
 
 
 @lru_cache
@@ -67,8 +71,12 @@ def _rules(players: int) -> Rules:
 
 
 def _mover_and_legal(history: History, players: int) -> tuple[int, tuple[int, ...]]:
-    first_bet = history.index(BET) if BET in history else 0
-    return len(history) % players, () if len(history) == first_bet + players else (PASS, BET)
+    first_bet = 0
+    if BET in history:  # then each of the others answers once
+        first_bet = history.index(BET)
+    mover = len(history) % players
+    over = len(history) == first_bet + players
+    return mover, () if over else (PASS, BET)
 
 
 def _moves_seen(tree: Positions, longest: int) -> Floats:
@@ -83,9 +91,13 @@ def _payoffs(history: History, cards: Ints) -> Floats:
     """``[D, n]``: what each player wins, less what it put in."""
     players = cards.shape[1]
     bet = np.zeros(players, bool)
-    bet[[turn % players for turn, move in enumerate(history) if move == BET]] = True
+    for turn, move in enumerate(history):
+        if move == BET:
+            bet[turn % players] = True
     paid = 1 + bet
-    claims = bet if bet.any() else np.ones(players, bool)
+    claims = bet
+    if not bet.any():  # all have passed: all of them show their cards
+        claims = np.ones(players, bool)
     winner = np.where(claims, cards, -1).argmax(axis=1)
     won: Floats = (winner[:, None] == np.arange(players)) * np.float32(paid.sum())
     return won - paid.astype(np.float32)

@@ -49,7 +49,9 @@ class LeducGames(BettingGames):
     def render(self, env_id: int) -> str:
         tree, row, deal = self.rules.positions, self.position[env_id], self.deal[env_id]
         course = replay(tree.histories[row])
-        names = [f"{rank}{suit}" for rank in RANKS[-self.config.ranks :] for suit in "ab"]
+        names: list[str] = []
+        for rank in RANKS[-self.config.ranks :]:
+            names += [f"{rank}a", f"{rank}b"]
         held = ", ".join(f"player_{i} {names[card]}" for i, card in enumerate(self.rules.cards[deal]))
         board = "hidden"
         if self.rules.board_seen[row, 0]:
@@ -76,7 +78,9 @@ class Course:
 
 def replay(history: History) -> Course:
     rounds: tuple[list[int], list[int]] = ([], [])
-    now, paid, folded = 0, [ANTE, ANTE], -1
+    now = 0
+    paid = [ANTE, ANTE]
+    folded = -1
     for move in history:
         mover = len(rounds[now]) % 2
         other = 1 - mover
@@ -96,8 +100,13 @@ def _mover_and_legal(history: History) -> tuple[int, list[int]]:
     if course.folded >= 0 or course.now == 2:
         return 0, []
     moves = course.rounds[course.now]
+    legal = [CALL]
     owes = course.paid[0] != course.paid[1]
-    return len(moves) % 2, [FOLD] * owes + [CALL] + [RAISE] * (moves.count(RAISE) < MOST_RAISES)
+    if owes:
+        legal.insert(0, FOLD)  # nobody folds where checking is free
+    if moves.count(RAISE) < MOST_RAISES:
+        legal.append(RAISE)
+    return len(moves) % 2, legal
 
 
 @lru_cache
@@ -130,9 +139,12 @@ def _moves_seen(tree: Positions) -> Floats:
 
 def _payoffs(course: Course, ranks: Ints) -> Floats:
     """``[D, 2]``: the winner gets what the other one put in."""
-    strength = ranks[:, :2] + 100 * (ranks[:, :2] == ranks[:, 2:])
+    pairs = ranks[:, :2] == ranks[:, 2:]
+    strength = ranks[:, :2] + 100 * pairs  # a pair with the card on the table beats any rank
     better = np.sign(strength[:, 0] - strength[:, 1])  # 1: player_0 wins, 0: a draw
-    if course.folded >= 0:
-        better = np.full(len(ranks), 1 if course.folded == 1 else -1)
+    if course.folded == 0:
+        better = np.full(len(ranks), -1)
+    if course.folded == 1:
+        better = np.full(len(ranks), 1)
     won = better * np.where(better > 0, course.paid[1], course.paid[0])
     return np.stack([won, -won], axis=1).astype(np.float32)

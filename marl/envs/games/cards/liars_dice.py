@@ -48,8 +48,11 @@ class LiarsDiceGames(DealtEnv):
     state_arrays = ("deal", "bids", "called")
 
     def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
-        self.num_envs, self.config = num_envs, LiarsDiceConfig(**env_config)
-        dice, self.sides = self.config.dice, self.config.sides
+        self.num_envs = num_envs
+        self.config = LiarsDiceConfig(**env_config)
+        dice = self.config.dice
+        self.sides = self.config.sides
+        # A deal is a pair of hands. Hands are counts of faces: in which order the dice lie tells nobody anything.
         self.hands, chances = all_hands(dice, self.sides)
         self.deal_probabilities = np.outer(chances, chances).ravel()
         self.num_bids = 2 * dice * self.sides
@@ -119,14 +122,20 @@ class LiarsDiceGames(DealtEnv):
         made = np.flatnonzero(self.bids[env_id].any(axis=0))
         bids = ", ".join(f"{bid // self.sides + 1} x {bid % self.sides + 1}" for bid in made)
         mover = self._mover()[env_id]
-        next_one = f"player_{mover} called liar" if self.called[env_id] else f"player_{mover} to move"
+        next_one = f"player_{mover} to move"
+        if self.called[env_id]:
+            next_one = f"player_{mover} called liar"
         return f"Liar's dice; dice: {dice}; bids: {bids or 'none'}; {next_one}"
 
 
 @lru_cache
 def all_hands(dice: int, sides: int) -> tuple[Ints, NDArray[np.float64]]:
     """Every multiset of faces as counts ``[hands, sides]``, and its probability."""
-    rolls = list(combinations_with_replacement(range(sides), dice))
-    hands = np.array([[roll.count(face) for face in range(sides)] for roll in rolls])
-    ways = [factorial(dice) // prod(factorial(count) for count in hand) for hand in hands.tolist()]
-    return hands, np.array(ways) / sides**dice
+    hands: list[list[int]] = []
+    ways: list[int] = []
+    for roll in combinations_with_replacement(range(sides), dice):
+        counts = [roll.count(face) for face in range(sides)]
+        hands.append(counts)
+        # Multinomial: so many orders of the dice show these counts.
+        ways.append(factorial(dice) // prod(map(factorial, counts)))
+    return np.array(hands), np.array(ways) / sides**dice

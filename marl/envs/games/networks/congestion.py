@@ -69,6 +69,7 @@ class CongestionGames(NativeEnv):
     def edge_loads(self) -> Numbers:
         """``[E, edges]``: the loads of the last round; means nothing before the first one."""
         paths = len(self.game.incidence)
+        # One bincount for all envs: each counts in a row of its own.
         cells = self.last + paths * np.arange(self.num_envs)[:, None]
         counts = np.bincount(cells.ravel(), minlength=paths * self.num_envs).reshape(self.num_envs, paths)
         return self.game.loads(counts.astype(np.float64) * self.game.flow_per_agent)

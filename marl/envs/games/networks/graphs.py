@@ -5,6 +5,7 @@ All of them become a ``RawGraph`` whose nodes are called by text. Nothing here k
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -74,9 +75,10 @@ def read_graph(source: object, key: str) -> RawGraph:
     """The graph that a value of ``env_config`` describes; ``key`` names it in errors."""
     if isinstance(source, nx.Graph):
         return _from_networkx(source, key)
-    if isinstance(source, Mapping) and "generator" in source:
-        return _from_networkx(_generated(dict(source), key), key)
     if isinstance(source, Mapping):
+        if "generator" in source:
+            graph = _generated(dict(source), key)
+            return _from_networkx(graph, key)
         return _from_node_link(source, key)
     if isinstance(source, Sequence) and not isinstance(source, str):
         return _from_edge_list(source, key)
@@ -88,74 +90,84 @@ def read_graph(source: object, key: str) -> RawGraph:
 
 def named(node: object) -> Node:
     """A node as text; places of a grid as ``row_column``."""
-    return "_".join(map(str, node)) if isinstance(node, tuple) else str(node)
+    if isinstance(node, tuple):
+        return "_".join(map(str, node))
+    return str(node)
 
 
 def _from_networkx(graph: Any, key: str) -> RawGraph:
-    nodes = tuple(named(node) for node in graph.nodes)
-    edges = [RawEdge(named(u), named(v), dict(keys)) for u, v, keys in graph.edges(data=True)]
+    nodes = tuple(map(named, graph.nodes))
+    edges: list[RawEdge] = []
+    for start, end, keys in graph.edges(data=True):
+        edges.append(RawEdge(named(start), named(end), dict(keys)))
     return _checked(RawGraph(nodes, tuple(edges), graph.is_directed(), strict=False), key)
 
 
 def _from_node_link(data: Mapping[str, Any], key: str) -> RawGraph:
-    links = data.get("links", data.get("edges"))
-    if not isinstance(data.get("nodes"), Sequence) or not isinstance(links, Sequence):
+    links = data.get("links", data.get("edges"))  # networkx has changed the name of the key between its versions
+    has_lists = isinstance(data.get("nodes"), Sequence) and isinstance(links, Sequence)
+    if not has_lists:
         raise ConfigError(
             f"{key} is a mapping with the keys {', '.join(map(str, data))}. Expected node-link JSON with lists `nodes` and "
             "`links` (networkx.node_link_data writes it), or `generator` with its keys where generators are allowed."
         )
+    edges: list[RawEdge] = []
     try:
         nodes = tuple(named(node["id"]) for node in data["nodes"])
-        ends = [(named(link["source"]), named(link["target"])) for link in links]
+        for link in links:
+            start = named(link["source"])
+            end = named(link["target"])
+            keys = {k: value for k, value in link.items() if k not in ("source", "target")}
+            edges.append(RawEdge(start, end, keys))
     except (KeyError, TypeError) as error:
         raise ConfigError(
             f"{key}: node-link JSON needs an `id` for every node and `source` and `target` for every link; "
             f"{type(error).__name__}: {error}."
         ) from error
-    edges = [
-        RawEdge(u, v, {k: x for k, x in link.items() if k not in ("source", "target")})
-        for (u, v), link in zip(ends, links, strict=True)
-    ]
     return _checked(RawGraph(nodes, tuple(edges), bool(data.get("directed", False)), strict=False), key)
 
 
 def _from_edge_list(rows: Sequence[Any], key: str) -> RawGraph:
-    edges = tuple(_edge(row, f"{key}[{i}]") for i, row in enumerate(rows))
-    nodes = tuple(dict.fromkeys(node for edge in edges for node in (edge.start, edge.end)))
-    return _checked(RawGraph(nodes, edges, directed=True, strict=True), key)
+    edges: list[RawEdge] = []
+    nodes: dict[Node, None] = {}  # a set that keeps the order in which they are named
+    for i, row in enumerate(rows):
+        edge = _edge(row, f"{key}[{i}]")
+        edges.append(edge)
+        nodes[edge.start] = None
+        nodes[edge.end] = None
+    return _checked(RawGraph(tuple(nodes), tuple(edges), directed=True, strict=True), key)
 
 
 def _edge(row: Any, where: str) -> RawEdge:
-    if isinstance(row, Mapping) and {"from", "to"} <= set(row):
-        keys = dict(row)
-        start, end = keys.pop("from"), keys.pop("to")
-        return RawEdge(named(start), named(end), keys)
-    is_pair = isinstance(row, Sequence) and not isinstance(row, str) and len(row) == 2
-    if is_pair:
-        start, end = row
-        return RawEdge(named(start), named(end), {})
+    match row:
+        case {"from": start, "to": end}:
+            keys = {k: value for k, value in row.items() if k not in ("from", "to")}
+            return RawEdge(named(start), named(end), keys)
+        case [start, end]:  # a text of two letters is no pair here
+            return RawEdge(named(start), named(end), {})
     raise ConfigError(f"{where} is {row!r}. Expected an edge: {{from: NODE, to: NODE, ...}} or [NODE, NODE].")
 
 
 def _checked(graph: RawGraph, key: str) -> RawGraph:
     if not graph.edges:
         raise ConfigError(f"{key} has no edges. A game on a network needs one or more.")
-    known = set(graph.nodes)
-    if len(known) < len(graph.nodes):
-        twice = next(node for node in graph.nodes if graph.nodes.count(node) > 1)
-        raise ConfigError(f"{key}: two nodes are called {twice!r}. Names are compared as text; give each its own.")
+    count = Counter(graph.nodes)
+    for node in graph.nodes:
+        if count[node] > 1:  # 1 and "1", for instance, are one text
+            raise ConfigError(f"{key}: two nodes are called {node!r}. Names are compared as text; give each its own.")
     for edge in graph.edges:
-        place = f"{key}: the edge from {edge.start!r} to {edge.end!r}"
-        if edge.start not in known:
-            raise unknown_node(place, edge.start, graph.nodes)
-        if edge.end not in known:
-            raise unknown_node(place, edge.end, graph.nodes)
+        where = f"{key}: the edge from {edge.start!r} to {edge.end!r}"
+        for node in (edge.start, edge.end):
+            if node not in count:
+                raise unknown_node(where, node, graph.nodes)
     return graph
 
 
 def unknown_node(where: str, node: Node, nodes: Sequence[Node]) -> ConfigError:
     """An error for a node that is not in the graph."""
-    listing = ", ".join(nodes[:20]) + (", ..." if len(nodes) > 20 else "")
+    listing = ", ".join(nodes[:20])
+    if len(nodes) > 20:
+        listing += ", ..."
     return ConfigError(
         f"{where} names the node {node!r}, which does not exist.{did_you_mean(node, nodes)} Nodes: {listing}."
     )
@@ -196,10 +208,12 @@ def _check_size(keys: Mapping[str, Any], where: str) -> None:
     for k in SIZES:
         if k not in keys:
             continue
-        sizes[k] = keys[k]
-        is_whole = isinstance(keys[k], int) and not isinstance(keys[k], bool)
-        if not is_whole or keys[k] < 1:
-            raise ConfigError(f"{where}: {k} = {keys[k]!r}. Expected a whole number of 1 or more.")
+        size = keys[k]
+        is_count = type(size) is int and size >= 1  # True is an int, too, but counts nothing
+        if not is_count:
+            raise ConfigError(f"{where}: {k} = {size!r}. Expected a whole number of 1 or more.")
+        sizes[k] = size
+    # Before networkx builds it: a graph of a million nodes would take all memory.
     nodes = sum(sizes.values())
     if where.endswith("grid_2d_graph"):
         nodes = sizes["n"] * sizes["m"]

@@ -72,6 +72,7 @@ class GraphicalGame:
         """What everybody earns ``[..., nodes]`` for actions ``[..., nodes]``."""
         rows = np.arange(len(self.me))
         earned = self.tables[rows, actions[..., self.me], actions[..., self.other]]
+        # Rows are sorted by who is paid, so that a node's games are one stretch that is added up.
         return np.asarray(np.add.reduceat(earned, self.first_row, axis=-1))
 
     @cached_property
@@ -101,9 +102,13 @@ def build_game(config: GraphicalConfig) -> GraphicalGame:
     """Reads the graph and the tables, and refuses what cannot be played."""
     raw = read_graph(config.graph, "graph")
     _refuse_odd_edges(raw)
-    tables = [_edge_tables(edge.keys.get("game", config.game), f"{edge.start!r} - {edge.end!r}") for edge in raw.edges]
     number = {node: i for i, node in enumerate(raw.nodes)}
-    ends = [(number[edge.start], number[edge.end]) for edge in raw.edges]
+    ends: list[tuple[int, int]] = []
+    tables: list[Numbers] = []
+    for edge in raw.edges:
+        ends.append((number[edge.start], number[edge.end]))
+        game = edge.keys.get("game", config.game)
+        tables.append(_edge_tables(game, f"{edge.start!r} - {edge.end!r}"))
     counts = _action_counts(raw, ends, tables)
     # Both directions: the first end reads its table as it is, the second end with its own action as the row.
     rows = []
@@ -159,9 +164,11 @@ def _edge_tables(game: Any, where: str) -> Numbers:
         raise ConfigError(
             f"the game of edge {where} is ragged or holds something that is no number. {expected}"
         ) from error
-    if table.ndim == 2 and table.shape[0] == table.shape[1]:
+    is_square = table.ndim == 2 and table.shape[0] == table.shape[1]
+    if is_square:  # symmetric: the second end reads it with its own action as the row
         table = np.stack([table, table.T])
-    if table.ndim != 3 or table.shape[0] != 2 or table.size == 0 or not np.isfinite(table).all():
+    is_pair = table.ndim == 3 and table.shape[0] == 2
+    if not is_pair or table.size == 0 or not np.isfinite(table).all():
         raise ConfigError(
             f"the game of edge {where} has shape {table.shape}, or numbers that are not finite. {expected}"
         )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 import networkx as nx
@@ -119,27 +119,44 @@ class CongestionGame:
     @cached_property
     def incidence(self) -> Numbers:
         """``[paths, edges]``: 1 where the path takes the edge."""
-        table = np.zeros((sum(len(trip.paths) for trip in self.trips), len(self.edges)))
-        for row, path in zip(table, (path for trip in self.trips for path in trip.paths), strict=True):
+        paths = self._all_paths
+        table = np.zeros((len(paths), len(self.edges)))
+        for row, path in zip(table, paths, strict=True):
             row[list(path)] = 1.0
         return table
 
     @cached_property
+    def _all_paths(self) -> list[EdgePath]:
+        """Trip after trip, as they are numbered."""
+        paths: list[EdgePath] = []
+        for trip in self.trips:
+            paths.extend(trip.paths)
+        return paths
+
+    @cached_property
     def path_slices(self) -> tuple[slice, ...]:
         """Which paths belong to which trip."""
-        ends = np.cumsum([0, *(len(trip.paths) for trip in self.trips)]).tolist()
-        return tuple(slice(a, b) for a, b in pairwise(ends))
+        slices: list[slice] = []
+        start = 0
+        for trip in self.trips:
+            end = start + len(trip.paths)
+            slices.append(slice(start, end))
+            start = end
+        return tuple(slices)
 
     @cached_property
     def path_names(self) -> tuple[str, ...]:
         """``s > a > t``; parallel edges add the number of the edge."""
-        return tuple(self._path_name(path) for trip in self.trips for path in trip.paths)
+        return tuple(map(self._path_name, self._all_paths))
 
     def _path_name(self, path: EdgePath) -> str:
-        text = self.edges[path[0]][0]
+        text, _ = self.edges[path[0]]
         for edge in path:
-            parallel = self.edges.count(self.edges[edge]) > 1
-            text += f" > {self.edges[edge][1]}" + (f" (edge {edge})" if parallel else "")
+            _, end = self.edges[edge]
+            text += f" > {end}"
+            is_parallel = self.edges.count(self.edges[edge]) > 1
+            if is_parallel:
+                text += f" (edge {edge})"
         return text
 
     def edge_delays(self, loads: Numbers) -> Numbers:
@@ -175,17 +192,20 @@ def read_config(env_config: Mapping[str, Any]) -> CongestionConfig:
 def build_game(config: CongestionConfig) -> CongestionGame:
     """Reads the network, finds the paths, and refuses what cannot be played."""
     has_name = isinstance(config.network, str)
-    network = _by_name(config.network) if has_name else config.network
+    network = config.network
+    if has_name:
+        network = _by_name(network)
     raw = read_graph(network, "network")
     edges: list[RawEdge] = []
     for edge in raw.edges:
         edges.append(edge)
-        if not raw.directed:  # an undirected edge is a road with two lanes: each direction has its own load
+        if not raw.directed:  # a road for both ways: each direction has its own load
             edges.append(RawEdge(edge.end, edge.start, edge.keys))
     coefficients, powers = _delay_table([_delay(edge, raw) for edge in edges])
     trips = _trips(_demands(config, has_name), raw, edges, config.max_paths)
     flow = config.flow_per_agent
     if has_name and "flow_per_agent" not in config.model_fields_set:
+        # The delays of networks with a name are meant for a whole demand of 1.
         flow = 1.0 / sum(trip.agents for trip in trips)
     ends = tuple((edge.start, edge.end) for edge in edges)
     return CongestionGame(raw.nodes, ends, coefficients, powers, trips, flow)
@@ -213,8 +233,11 @@ def _delay(edge: RawEdge, raw: RawGraph) -> dict[float, float]:
     """Exponents to coefficients."""
     where = f"network: the edge from {edge.start!r} to {edge.end!r}"
     known = EdgeKeys.model_fields
+    given = edge.keys
+    if not raw.strict:  # a graph from elsewhere may say more about its edges than this game asks for
+        given = {k: value for k, value in edge.keys.items() if k in known}
     try:
-        keys = EdgeKeys(**{k: value for k, value in edge.keys.items() if raw.strict or k in known})
+        keys = EdgeKeys(**given)
     except ValidationError as error:
         raise explain(error, where, known) from None
     terms = _delay_terms(keys, where)
@@ -228,21 +251,26 @@ def _delay_terms(keys: EdgeKeys, where: str) -> dict[float, float]:
     given = keys.model_fields_set
     has_formula = {"free_flow_time", "capacity"} <= given
     if given == {"delay"}:
-        row = keys.delay if isinstance(keys.delay, list) else [keys.delay]
+        row = keys.delay
+        if not isinstance(row, list):
+            row = [row]
         return {float(power): value for power, value in enumerate(row)}
     if "delay" in given or not has_formula:
-        raise ConfigError(
-            f"{where} has the keys {', '.join(sorted(given)) or 'none'}. Expected delay, or free_flow_time and capacity."
-        )
+        listed = ", ".join(sorted(given)) or "none"
+        raise ConfigError(f"{where} has the keys {listed}. Expected delay, or free_flow_time and capacity.")
+    # t0 * (1 + b * (x / c) ** p) = t0 * x**0 + (t0 * b / c**p) * x**p: the formula as two terms of a polynomial.
     grown = keys.free_flow_time * keys.bpr_factor / keys.capacity**keys.bpr_power
     return {0.0: keys.free_flow_time, float(keys.bpr_power): grown}
 
 
 def _delay_table(delays: Sequence[Mapping[float, float]]) -> tuple[Numbers, Numbers]:
+    """``[edges, terms]`` twice; shorter rows are filled up with ``0 * x**0``, which adds nothing."""
     width = max(map(len, delays))
-    coefficients, powers = np.zeros((len(delays), width)), np.zeros((len(delays), width))
+    coefficients = np.zeros((len(delays), width))
+    powers = np.zeros((len(delays), width))
     for i, terms in enumerate(delays):
-        powers[i, : len(terms)], coefficients[i, : len(terms)] = list(terms), list(terms.values())
+        coefficients[i, : len(terms)] = list(terms.values())
+        powers[i, : len(terms)] = list(terms)
     return coefficients, powers
 
 
@@ -250,15 +278,18 @@ def _trips(demands: Sequence[DemandKeys], raw: RawGraph, edges: Sequence[RawEdge
     graph = nx.MultiDiGraph()
     graph.add_nodes_from(raw.nodes)
     graph.add_edges_from((edge.start, edge.end, number) for number, edge in enumerate(edges))
-    trips = []
+    trips: list[Trip] = []
     for i, demand in enumerate(demands):
-        origin, destination = named(demand.origin), named(demand.destination)
+        where = f"demands[{i}]"
+        origin = named(demand.origin)
+        destination = named(demand.destination)
         for node in (origin, destination):
             if node not in graph:
-                raise unknown_node(f"demands[{i}]", node, raw.nodes)
-        paths = _simple_paths(graph, origin, destination, max_paths, f"demands[{i}]")
+                raise unknown_node(where, node, raw.nodes)
+        paths = _simple_paths(graph, origin, destination, max_paths, where)
         trips.append(Trip(origin, destination, demand.agents, paths))
-    if len({(trip.origin, trip.destination) for trip in trips}) < len(trips):
+    different = {(trip.origin, trip.destination) for trip in trips}
+    if len(different) < len(trips):
         raise ConfigError("demands: a trip stands there twice. Put all its agents into one entry.")
     return tuple(trips)
 
@@ -270,11 +301,18 @@ def _simple_paths(graph: Any, origin: Node, destination: Node, max_paths: int, w
         raise ConfigError(f"{trip} there is nowhere to go. Expected two different nodes.")
     if not nx.has_path(graph, origin, destination):
         raise ConfigError(f"{trip} there is no path. Check the direction of the edges: they lead from `from` to `to`.")
-    useful = (nx.descendants(graph, origin) | {origin}) & (nx.ancestors(graph, destination) | {destination})
-    found = nx.all_simple_edge_paths(graph.subgraph(useful), origin, destination)
-    paths = [tuple(number for _, _, number in path) for path in islice(found, max_paths + 1)]
+    # Without dead ends: the search would walk into each of them again and again.
+    reachable = nx.descendants(graph, origin) | {origin}
+    leading_there = nx.ancestors(graph, destination) | {destination}
+    useful = graph.subgraph(reachable & leading_there)
+    paths: list[EdgePath] = []
+    # One more than allowed tells that there are too many; all of them may be exponentially many.
+    for path in islice(nx.all_simple_edge_paths(useful, origin, destination), max_paths + 1):
+        numbers = [number for _, _, number in path]
+        paths.append(tuple(numbers))
     if len(paths) > max_paths:
         raise ConfigError(
             f"{trip} there are more than max_paths = {max_paths} simple paths. Raise max_paths, or cut the network."
         )
+    # Sorted: the number of an action must not depend on the order in which a search finds paths.
     return tuple(sorted(paths, key=lambda path: (len(path), path)))

@@ -45,7 +45,7 @@ class ParticleGames(NativeEnv):
 
     state_arrays: tuple[str, ...] = ("position", "velocity", "clock", "stage", "next_stage")
     stages = 1
-    """How many difficulties there are; a lane's is set by ``set_task`` and counts from its next reset on."""
+    """How many difficulties there are; an env's is set by ``set_task`` and counts from its next reset on."""
 
     def __init__(
         self,
@@ -55,7 +55,9 @@ class ParticleGames(NativeEnv):
         kinds: Sequence[AgentType],
         curriculum: bool = False,
     ) -> None:
-        self.num_envs, self.config, self.bodies = num_envs, config, bodies
+        self.num_envs = num_envs
+        self.config = config
+        self.bodies = bodies
         self.kinds = number_seats(kinds)
         self.curriculum = curriculum
         self.state_size = sum(kind.size * kind.obs_width for kind in kinds)
@@ -98,7 +100,7 @@ class ParticleGames(NativeEnv):
         return np.zeros(self.num_envs, bool)
 
     def _set_stage(self, env_ids: Ints) -> None:
-        """Make ``stage`` count in these lanes."""
+        """Make ``stage`` count in these envs."""
 
     def _directions(self, actions: Sequence[Array]) -> Doubles:
         """``[2, movers, E]``: where everybody accelerates to."""
@@ -129,7 +131,7 @@ class ParticleGames(NativeEnv):
         self.bodies.measure()
 
     def _draw_secret(self, env_ids: Ints, luck: Doubles) -> None:
-        """Choose what is hidden from some agents, by one number in [0, 1) per lane."""
+        """Choose what is hidden from some agents, by one number in [0, 1) per env."""
 
     def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
         self.bodies.move(self._directions(actions))
@@ -154,16 +156,24 @@ class ParticleGames(NativeEnv):
     # -- placing, saving, tasks ------------------------------------------------------------------------------------
 
     def place(self, env_id: int, agents: ArrayLike, landmarks: ArrayLike) -> StepOutput:
-        """Start the lane's episode anew with agents and landmarks, one (x, y) each, at these places, everybody at rest."""
-        wanted = self.bodies.num_movers, self.bodies.num_bodies - self.bodies.num_movers
-        given = [np.asarray(rows, np.float64) for rows in (agents, landmarks)]
-        for what, rows, count in zip(("agents", "landmarks"), given, wanted, strict=True):
-            if rows.shape != (count, 2) and not rows.size == count == 0:
-                raise EnvError(
-                    f"{self.name}: {what} to place have shape {rows.shape}; expected ({count}, 2), an x and a y each."
-                )
-        self._begin(np.array([env_id]), np.concatenate([rows.reshape(-1, 2) for rows in given])[None])
+        """Start the env's episode anew with agents and landmarks, one (x, y) each, at these places, everybody at rest."""
+        movers = self.bodies.num_movers
+        places = [
+            self._places("agents", agents, movers),
+            self._places("landmarks", landmarks, self.bodies.num_bodies - movers),
+        ]
+        self._begin(np.array([env_id]), np.concatenate(places)[None])
         return self._still()
+
+    def _places(self, what: str, given: ArrayLike, count: int) -> Doubles:
+        rows = np.asarray(given, np.float64)
+        if rows.size == count == 0:  # [] has the shape (0,)
+            return rows.reshape(0, 2)
+        if rows.shape != (count, 2):
+            raise EnvError(
+                f"{self.name}: {what} to place have shape {rows.shape}; expected ({count}, 2), an x and a y each."
+            )
+        return rows
 
     def set_state(self, state: State) -> StepOutput:
         for name in self.state_arrays:
@@ -173,7 +183,7 @@ class ParticleGames(NativeEnv):
         return self._still()
 
     def set_task(self, env_id: int, task: object) -> None:
-        """With ``curriculum``: the lane's stage, from 0 (easiest), from its next reset on."""
+        """With ``curriculum``: the env's stage, from 0 (easiest), from its next reset on."""
         if not self.curriculum:
             raise ConfigError(
                 f"{self.name}: set_task({env_id}, {task!r}), but stages are off. Set env_config.curriculum to true in a game "
@@ -202,7 +212,9 @@ def sees(width: int) -> AnySpace:
 
 def chooses(count: int, continuous: bool) -> AnySpace:
     """One of ``count`` actions, or as many numbers from 0 to 1."""
-    return spaces.Box(0.0, 1.0, (count,), np.float32) if continuous else spaces.Discrete(count)
+    if continuous:
+        return spaces.Box(0.0, 1.0, (count,), np.float32)
+    return spaces.Discrete(count)
 
 
 def ids(pattern: str, count: int) -> tuple[AgentID, ...]:

@@ -42,7 +42,10 @@ class Sight:
 
 def others(movers: Ints, among: Ints) -> Ints:
     """``[n, ...]``: for each of the movers, everybody in ``among`` except itself; it has to be in there or in nobody's way."""
-    return np.array([[body for body in among if body != mover] for mover in movers], np.int64).reshape(len(movers), -1)
+    rows: list[list[int]] = []
+    for mover in movers:
+        rows.append([body for body in among if body != mover])
+    return np.array(rows, np.int64).reshape(len(movers), -1)  # also where nobody else is there: [n, 0]
 
 
 def write_slots(sheet: Floats, column: int, values: Doubles) -> None:

@@ -92,5 +92,9 @@ class SpeakerListenerGames(ParticleGames):
 
     def _signs(self, env_id: int, reach: float) -> Sequence[Disc]:
         """The last word as three lamps in the lower left corner: the darker, the louder."""
-        shades = [1.0 - float(strength) for strength in self.word[env_id]]
-        return [Disc((0.1 * i - 0.92) * reach, -0.92 * reach, 0.04 * reach, (c, c, c)) for i, c in enumerate(shades)]
+        lamps: list[Disc] = []
+        for i, strength in enumerate(self.word[env_id]):
+            shade = 1.0 - float(strength)
+            x = (0.1 * i - 0.92) * reach
+            lamps.append(Disc(x, -0.92 * reach, 0.04 * reach, (shade, shade, shade)))
+        return lamps

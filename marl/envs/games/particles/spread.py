@@ -73,6 +73,7 @@ class SpreadGames(ParticleGames):
 
     def _pay(self) -> Floats:
         ratio, distance = self.config.local_ratio, self.bodies.distance
+        # Each landmark counts by the agent that is nearest to it, whoever that is: all are paid alike for it.
         far = distance[:, self.size :].min(axis=0).sum(axis=0)  # [E]
         near = distance[:, : self.size] < self.bodies.touching_at[:, : self.size, None]
         bumps = (near.sum(axis=1) - 1) * self.stage  # [A, E]; everybody is near itself, and in stage 0 bumps are free

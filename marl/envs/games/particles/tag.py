@@ -61,16 +61,18 @@ class TagGames(ParticleGames):
         chasing, chased, obstacles = config.num_adversaries, config.num_good, config.num_obstacles
         bodies = Bodies(num_envs, [ADVERSARY] * chasing + [AGENT] * chased, [OBSTACLE] * obstacles)
         everybody = np.arange(chasing + chased)
-        self.adversaries, self.agents = slice(0, chasing), slice(chasing, chasing + chased)
+        self.adversaries = slice(0, chasing)
+        self.agents = slice(chasing, chasing + chased)
         self.teams = [everybody[self.adversaries], everybody[self.agents]]
         standing = np.arange(len(everybody), bodies.num_bodies)
-        self.sights_of_obstacles = [
-            Sight(bodies, team, np.tile(standing, (len(team), 1)), config.num_landmark_neighbors) for team in self.teams
-        ]
-        self.sights_of_others = [
-            Sight(bodies, team, others(team, everybody), config.num_agent_neighbors) for team in self.teams
-        ]
-        self.agents_seen = [others(team, self.teams[1]) for team in self.teams]
+        self.sights_of_obstacles: list[Sight] = []
+        self.sights_of_others: list[Sight] = []
+        self.agents_seen: list[Ints] = []  # whose velocity is seen as well; that of adversaries is not, as in MPE
+        for team in self.teams:
+            to_all = np.tile(standing, (len(team), 1))
+            self.sights_of_obstacles.append(Sight(bodies, team, to_all, config.num_landmark_neighbors))
+            self.sights_of_others.append(Sight(bodies, team, others(team, everybody), config.num_agent_neighbors))
+            self.agents_seen.append(others(team, self.teams[1]))
         kinds = [self._kind(config, k, name) for k, name in enumerate(("adversary", "agent"))]
         super().__init__(num_envs, config, bodies, kinds, config.curriculum)
         self.starts_within[standing] = OBSTACLES_WITHIN
@@ -116,6 +118,7 @@ class TagGames(ParticleGames):
     def _pay(self) -> Floats:
         tagged = self._tagged()
         rewards = np.empty((self.num_envs, len(self.bodies.velocity[0])), np.float32)
+        # All adversaries are paid for every tag, whoever made it: they are one team.
         rewards[:, self.adversaries] = TAGGED * tagged.sum(axis=(0, 1))[:, None]
         rewards[:, self.agents] = -(TAGGED * tagged.sum(axis=0) + leaving(self.bodies.position[:, self.agents])).T
         return rewards
@@ -138,6 +141,7 @@ def leaving(position: Doubles) -> Doubles:
     """
     out = np.abs(position)
     slope = np.maximum(out - 0.9, 0.0) * 10.0
+    # Cut at 3, where 10 has long been passed: far out exp would overflow.
     beyond = np.minimum(np.exp(2.0 * np.minimum(out, 3.0) - 2.0), 10.0)
     cost: Doubles = np.where(out < 1.0, slope, beyond).sum(axis=0)
     return cost
