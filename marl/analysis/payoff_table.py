@@ -34,7 +34,7 @@ def is_zero_sum(tensor: PayoffTensor) -> bool:
 
 def all_pairings(tensor: PayoffTensor) -> list[Cell]:
     """The cells that say something new; in one population the same strategies on other seats do not."""
-    cells = list(all_cells(tensor.count.shape))
+    cells = all_cells(tensor.count.shape)
     if not tensor.symmetric:
         return cells
     return [cell for cell in cells if cell == tuple(sorted(cell))]
