@@ -115,7 +115,8 @@ def _spaces(agents: Sequence[AgentID], task: Task) -> list[str]:
     """What the player's agents see and do, each pair of spaces once."""
     found = []
     for kind in task.kinds:
-        if any(name.split("[")[0] in agents for name in kind.agents):
+        names = {name.split("[")[0] for name in kind.agents}
+        if names & set(agents):
             mask = ", legal actions are told" if kind.masked else ""
             sees = " ".join(str(kind.observation_space).split())
             found.append(f"sees {sees}, does {kind.action_space}{mask}")
@@ -148,7 +149,8 @@ def small_tree(
         return None, f"the tree has {size} nodes, estimated from random play, more than max_nodes ({max_nodes:,})."
     if scenario.horizon is not None:
         return None, f"horizon: {scenario.horizon} cuts episodes off, which a tree does not know."
-    if scenario.wrappers or scenario.multiagent.joint or any(len(mine) != 1 for mine in agents.values()):
+    teams = [player for player, mine in agents.items() if len(mine) != 1]
+    if scenario.wrappers or scenario.multiagent.joint or teams:
         return None, "trees are built for envs without wrappers whose players are single agents."
     try:
         tree = build_tree(
@@ -158,7 +160,9 @@ def small_tree(
         raise
     except UserError as error:
         return None, str(error)
-    return tree, sampled_in_words(tree.sample.as_json()) + "." if tree.sample is not None else ""
+    if tree.sample is None:
+        return tree, ""
+    return tree, f"{sampled_in_words(tree.sample.as_json())}."
 
 
 def tree_facts(tree: Tree) -> TreeFacts:
@@ -185,17 +189,19 @@ def tree_facts(tree: Tree) -> TreeFacts:
 
 def _equilibria(tree: Tree) -> list[str]:
     """All equilibria of a table of two players, where its payoffs are exact: others may have none in common with a sample."""
-    game = one_shot(tree) if tree.num_players == 2 and tree.sample is None else None
+    if tree.num_players != 2 or tree.sample is not None:
+        return []
+    game = one_shot(tree)
     if game is None or max(game.shape) > ALL_UP_TO:
         return []
     told = []
     for found in all_equilibria(game):
-        mixes = (
-            mix_in_words(dict(zip(n, m.tolist(), strict=True)))
-            for n, m in zip(game.actions, found.profile, strict=True)
-        )
-        plays = "; ".join(f"{player}: {mix}" for player, mix in zip(game.players, mixes, strict=True))
-        told.append(f"{plays} (payoffs {', '.join(number(value) for value in found.values)})")
+        plays = []
+        for player, actions, mix in zip(game.players, game.actions, found.profile, strict=True):
+            chances = dict(zip(actions, mix.tolist(), strict=True))
+            plays.append(f"{player}: {mix_in_words(chances)}")
+        values = ", ".join(map(number, found.values))
+        told.append(f"{'; '.join(plays)} (payoffs {values})")
     return told
 
 
@@ -203,11 +209,10 @@ def _equilibria(tree: Tree) -> list[str]:
 
 
 def game_section(facts: GameFacts) -> Section:
-    rows = [
-        [player, ", ".join(agents), "; ".join(facts.spaces[player]),
-         with_error(facts.means[player], facts.stderrs[player])]
-        for player, agents in facts.players.items()
-    ]  # fmt: skip
+    rows = []
+    for player, agents in facts.players.items():
+        earned = with_error(facts.means[player], facts.stderrs[player])
+        rows.append([player, ", ".join(agents), "; ".join(facts.spaces[player]), earned])
     moves = "agents take turns" if facts.turn_based else "several agents may move at once"
     if sum(map(len, facts.players.values())) == 1:
         moves = "one agent plays alone"
@@ -270,34 +275,42 @@ def _tree_blocks(facts: GameFacts) -> list[Block]:
     tree = facts.tree
     if tree is None:
         return [Words(f"No exact solution: {facts.tree_note}")]
-    kind = {"none": "none", "exact": "all of it is in the tree", "sampled": "seeds stand for it"}[tree.chance]
+    exact = "exact" if tree.exact else "sampled chance"
+    blocks: list[Block] = [Grid(f"The whole game ({exact})", ["", ""], _tree_rows(tree))]
+    more = len(tree.equilibria) - SHOWN
+    if more > 0:
+        blocks.append(Words(f"{more} more equilibria are in the JSON file."))
+    if facts.tree_note:
+        blocks.append(Words(f"Note: {facts.tree_note}"))
+    value = ""
+    if tree.values:
+        value = f"The value is what a player earns if {joined(list(facts.players))} play perfectly. "
+    blocks.append(
+        meaning(
+            f"The game is small enough to look at every way it can go. {value}NashConv is what all players together could "
+            "still gain by playing better, each on its own: 0 means that nobody can."
+        )
+    )
+    return blocks
+
+
+def _tree_rows(tree: TreeFacts) -> list[list[str]]:
+    chance = {"none": "none", "exact": "all of it is in the tree", "sampled": "seeds stand for it"}[tree.chance]
     if tree.sample is not None and tree.sample["starts"] == 1:
-        kind = f"all {tree.sample['seeds']:,} seeds in the tree play alike"
+        chance = f"all {tree.sample['seeds']:,} seeds in the tree play alike"
     rows = [
         ["nodes of the tree", f"{tree.nodes:,}"],
         ["information sets", f"{tree.information_sets:,}"],
-        ["chance", kind],
-    ]
-    rows += [
+        ["chance", chance],
         ["zero-sum", "yes" if tree.zero_sum else "no"],
         ["NashConv of uniform play", _figure(tree.uniform_nash_conv, tree.uniform_nash_conv_stderr)],
     ]
     if tree.values is not None and tree.value_stderrs is not None:
         for player, earns in tree.values.items():
             rows.append([f"value for {player}", _figure(earns, tree.value_stderrs[player])])
-    rows += [[f"equilibrium {place}", told] for place, told in enumerate(tree.equilibria[:SHOWN], 1)]
-    more = len(tree.equilibria) - SHOWN
-    value = f"The value is what a player earns if {joined(list(facts.players))} play perfectly. " if tree.values else ""
-    exact = "exact" if tree.exact else "sampled chance"
-    return [
-        Grid(f"The whole game ({exact})", ["", ""], rows),
-        *([Words(f"{more} more equilibria are in the JSON file.")] if more > 0 else []),
-        *([Words(f"Note: {facts.tree_note}")] if facts.tree_note else []),
-        meaning(
-            f"The game is small enough to look at every way it can go. {value}NashConv is what all players together could "
-            "still gain by playing better, each on its own: 0 means that nobody can."
-        ),
-    ]
+    for place, told in enumerate(tree.equilibria[:SHOWN], 1):
+        rows.append([f"equilibrium {place}", told])
+    return rows
 
 
 def _figure(value: float, error: float) -> str:
