@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -47,14 +48,17 @@ class Speed:
 
 def settings(workers: Sequence[int], copies: Sequence[int]) -> list[Setting]:
     """All of them; on a machine with a GPU every one twice."""
-    devices = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
-    return [Setting(w, c, device) for device in devices for w in workers for c in copies]
+    devices = ["cpu"]
+    if torch.cuda.is_available():
+        devices.append("cuda")
+    return [Setting(number, each, device) for device, number, each in product(devices, workers, copies)]
 
 
 def measure(keys: Mapping[str, Any], chosen: Sequence[Setting], seconds: float) -> Iterator[Speed]:
     """Speeds of these settings, one after the other; ``keys`` are those of a scenario."""
     for setting in chosen:
-        with Trainer(config={**keys, **asdict(setting), "evaluation": {"interval": 0}}) as trainer:
+        config = {**keys, **asdict(setting), "evaluation": {"interval": 0}}  # evaluations would count as training
+        with Trainer(config=config) as trainer:
             trainer.workers.collect(WARM_UP)
             collecting = rate(partial(_collected, trainer), seconds)
             yield Speed(setting, collecting, rate(partial(_trained, trainer), seconds))
@@ -81,23 +85,29 @@ def rate(play: Callable[[], int], seconds: float, clock: Clock = time.perf_count
 
 def advice(speeds: Sequence[Speed]) -> list[str]:
     """What the numbers say, in sentences."""
-    best = max(speeds, key=lambda speed: speed.training)
+    best = max(speeds, key=_training)
     lines = [f"fastest: {best.setting} ({best.training:,.0f} env steps per second with learning)"]
-    by_setting = {speed.setting: speed for speed in speeds}
-    alone = Setting(0, best.setting.num_envs_per_worker, best.setting.device)
-    several = [
-        s for s in speeds if s.setting.num_workers and s.setting.num_envs_per_worker == alone.num_envs_per_worker
-    ]
-    if alone in by_setting and several:
-        top = max(several, key=lambda speed: speed.training)
-        times = top.training / by_setting[alone].training
+    # With as many copies of the env as the fastest: a comparison of both at once would tell neither.
+    copies = best.setting.num_envs_per_worker
+    alone = [speed for speed in speeds if speed.setting == Setting(0, copies, best.setting.device)]
+    workers = [speed for speed in speeds if speed.setting.num_workers]
+    several = [speed for speed in workers if speed.setting.num_envs_per_worker == copies]
+    if alone and several:
+        top = max(several, key=_training)
+        times = top.training / alone[-1].training
         lines.append(f"{top.setting.num_workers} Ray worker(s) against none: {times:.2f} times as fast")
-    devices = {speed.setting.device for speed in speeds}
-    if "cuda" in devices:
-        on = {device: max(s.training for s in speeds if s.setting.device == device) for device in devices}
-        lines.append(f"the GPU against the CPU: {on['cuda'] / on['cpu']:.2f} times as fast")
+    fastest: dict[str, float] = {}
+    for speed in sorted(speeds, key=_training):
+        fastest[speed.setting.device] = speed.training
+    if "cuda" in fastest:
+        times = fastest["cuda"] / fastest["cpu"]
+        lines.append(f"the GPU against the CPU: {times:.2f} times as fast")
     else:
         lines.append(
             "the GPU: none here. For small networks and batches it is often slower; measure where there is one."
         )
     return lines
+
+
+def _training(speed: Speed) -> float:
+    return speed.training

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import safetensors.numpy
 
 from marl.data.seal import check_seal, sealed
@@ -87,7 +88,11 @@ def export_policies(
 def _folder_name(name: PolicyID) -> str:
     """The policy's name as that of a folder, never a way out of the folder of the export."""
     quoted = quote(name, safe="")
-    return quoted.replace(".", "%2E") if not quoted.strip(".") else quoted or "_"
+    if not quoted:
+        return "_"
+    if not quoted.strip("."):
+        return quoted.replace(".", "%2E")  # `..` would lead out of it
+    return quoted
 
 
 def _described(name: PolicyID, setup: Setup) -> dict[str, Any]:
@@ -123,7 +128,9 @@ def _described(name: PolicyID, setup: Setup) -> dict[str, Any]:
 
 
 def _write(folder: Path, about: Mapping[str, Any], weights: Mapping[str, Array]) -> Path:
-    content = safetensors.numpy.save({name: _contiguous(array) for name, array in weights.items()})
+    # safetensors stores memory as it lies there, so a view has to be laid out anew; ascontiguousarray would give
+    # single numbers a dimension that they do not have.
+    content = safetensors.numpy.save({name: np.asarray(array, order="C") for name, array in weights.items()})
     digest = hashlib.sha256(content).hexdigest()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -132,10 +139,6 @@ def _write(folder: Path, about: Mapping[str, Any], weights: Mapping[str, Array])
     except OSError as error:
         raise CheckpointError(f"cannot export to {folder}: {error}. Choose a folder that can be written to.") from error
     return folder
-
-
-def _contiguous(array: Array) -> Array:
-    return array if array.flags.c_contiguous else array.copy()
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -268,9 +271,13 @@ def read_weights_for(
 
 def _check_same_spaces(found: Exported, mine: AgentType, name: PolicyID) -> None:
     theirs = found.kind
-    a, b = ((kind.observation_space, kind.action_space, kind.masked) for kind in (theirs, mine))
-    if a != b:
+    if spaces_of(theirs) != spaces_of(mine):
         raise SpaceMismatchError(
-            f"{found.folder} plays {a[0]}, {a[1]}, but policy {name!r} of this run plays {b[0]}, {b[1]}. Import a policy of "
-            "agents with equal spaces."
+            f"{found.folder} plays {theirs.observation_space}, {theirs.action_space}, but policy {name!r} of this run plays "
+            f"{mine.observation_space}, {mine.action_space}. Import a policy of agents with equal spaces."
         )
+
+
+def spaces_of(kind: AgentType) -> tuple[Any, ...]:
+    """What has to be equal where a policy of other agents is to play; names may differ."""
+    return kind.observation_space, kind.action_space, kind.masked
