@@ -95,6 +95,7 @@ def scenario_of(case: str, algo: str, keys: Mapping[str, Any], num_workers: int,
         raise ConfigError(f"unknown case {case!r}. Known: {', '.join(CASES)}.{did_you_mean(case, CASES)}")
     grid = {"num_workers": num_workers, "num_learners": num_learners, "evaluation": {"interval": 0}}
     whole: dict[str, Any] = {}
+    # In this order, as the last one counts: nothing may change the two numbers that are compared.
     for changes in (_taken(CASES[case], ALGOS[algo]), keys, {"algo": {"name": algo}, **grid}):
         for key, value in changes.items():
             apply(whole, key, value)
@@ -103,15 +104,15 @@ def scenario_of(case: str, algo: str, keys: Mapping[str, Any], num_workers: int,
 
 def _taken(keys: Mapping[str, Any], preset: Preset) -> dict[str, Any]:
     """Without keys of learning that this algorithm does not have."""
-    return {key: value for key, value in keys.items() if section_of(key) != "algo" or _takes(preset, key, value)}
-
-
-def _takes(preset: Preset, key: str, value: Any) -> bool:
-    try:
-        preset.configure(**{key: value})
-    except (ValidationError, ConfigError):
-        return False
-    return True
+    taken: dict[str, Any] = {}
+    for key, value in keys.items():
+        if section_of(key) == "algo":
+            try:
+                preset.configure(**{key: value})
+            except (ValidationError, ConfigError):
+                continue
+        taken[key] = value
+    return taken
 
 
 def timing(case: str, num_workers: int, num_learners: int, results: Sequence[Result]) -> Timing:
@@ -153,7 +154,8 @@ def as_json(timings: Sequence[Timing]) -> list[dict[str, Any]]:
 def advice(timings: Sequence[Timing]) -> str:
     """What the numbers of one case say, in one sentence."""
     first, best = timings[0], max(timings, key=lambda one: one.steps_per_second)
-    part, spent = max(zip(ACTIVITIES.values(), _milliseconds(first), strict=False), key=lambda pair: pair[1])
+    spent_on = dict(zip(ACTIVITIES.values(), _milliseconds(first), strict=False))
+    part, spent = max(spent_on.items(), key=lambda item: item[1])
     # One number is changed at a time, so that a gain is not given to the wrong one.
     by_workers = {one.num_workers: one for one in timings if one.num_learners == first.num_learners}
     by_learners = {one.num_learners: one for one in timings if one.num_workers == first.num_workers}
@@ -188,7 +190,9 @@ def doubts(timings: Sequence[Timing], load: float, cpus: int) -> list[str]:
     times: dict[int, list[float]] = {}
     for one in timings:
         times.setdefault(one.num_workers, []).append(one.sample_time_ms / one.env_steps)
-    apart = max(max(same) / max(min(same), 1e-9) for same in times.values())
+    apart = 0.0
+    for same in times.values():
+        apart = max(apart, max(same) / max(min(same), 1e-9))
     if apart > STEADY:
         found.append(f"collecting took up to {apart:.1f} times as long with the same num_workers")
     return found

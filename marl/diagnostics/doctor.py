@@ -99,7 +99,7 @@ def _has_all(requirement: str) -> bool:
 
 def _name(requirement: str) -> str:
     found = NAME.match(requirement)
-    assert found is not None
+    assert found is not None  # a requirement begins with a name
     return found[0]
 
 
@@ -113,7 +113,9 @@ def _version(name: str) -> str | None:
 
 def numbers(version: str) -> tuple[int, ...]:
     """``2.13.0+cpu`` is (2, 13, 0)."""
-    return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])
+    release = version.split("+")[0]
+    parts = re.findall(r"\d+", release)
+    return tuple(map(int, parts[:3]))
 
 
 def _tried(what: str, look: Callable[[], str]) -> Finding:
@@ -121,7 +123,8 @@ def _tried(what: str, look: Callable[[], str]) -> Finding:
     try:
         return Finding(what, "ok", look())
     except Exception as error:
-        return Finding(what, "error", f"{type(error).__name__}: {' '.join(str(error).split())}")
+        told = " ".join(str(error).split())  # in one line, as torch and Ray write whole pages
+        return Finding(what, "error", f"{type(error).__name__}: {told}")
 
 
 def _torch() -> str:

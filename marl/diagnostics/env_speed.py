@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -87,15 +87,7 @@ def advice(speeds: Sequence[Speed]) -> list[str]:
     """What the numbers say, in sentences."""
     best = max(speeds, key=_training)
     lines = [f"fastest: {best.setting} ({best.training:,.0f} env steps per second with learning)"]
-    # With as many copies of the env as the fastest: a comparison of both at once would tell neither.
-    copies = best.setting.num_envs_per_worker
-    alone = [speed for speed in speeds if speed.setting == Setting(0, copies, best.setting.device)]
-    workers = [speed for speed in speeds if speed.setting.num_workers]
-    several = [speed for speed in workers if speed.setting.num_envs_per_worker == copies]
-    if alone and several:
-        top = max(several, key=_training)
-        times = top.training / alone[-1].training
-        lines.append(f"{top.setting.num_workers} Ray worker(s) against none: {times:.2f} times as fast")
+    lines += _with_workers(speeds, best.setting)
     fastest: dict[str, float] = {}
     for speed in sorted(speeds, key=_training):
         fastest[speed.setting.device] = speed.training
@@ -107,6 +99,23 @@ def advice(speeds: Sequence[Speed]) -> list[str]:
             "the GPU: none here. For small networks and batches it is often slower; measure where there is one."
         )
     return lines
+
+
+def _with_workers(speeds: Sequence[Speed], best: Setting) -> list[str]:
+    """What workers bring with as many copies of the env as the fastest has; nothing where they were not tried."""
+    alone: Speed | None = None
+    several: list[Speed] = []
+    for speed in speeds:
+        setting = speed.setting
+        if setting == replace(best, num_workers=0):
+            alone = speed
+        if setting.num_workers and setting.num_envs_per_worker == best.num_envs_per_worker:
+            several.append(speed)
+    if alone is None or not several:
+        return []
+    top = max(several, key=_training)
+    times = top.training / alone.training
+    return [f"{top.setting.num_workers} Ray worker(s) against none: {times:.2f} times as fast"]
 
 
 def _training(speed: Speed) -> float:

@@ -77,11 +77,11 @@ class Patterns(Mapper):
         self.patterns: dict[str, list[PolicyID]] = {}
         for pattern, policies in patterns.items():
             self.patterns[pattern] = [policies] if isinstance(policies, str) else list(policies)
-        self.fixed = all(len(policies) == 1 for policies in self.patterns.values())
+        self.fixed = set(map(len, self.patterns.values())) <= {1}
 
     def __call__(self, agent: AgentID, episode: Episode) -> PolicyID:
         policies = self.candidates(agent)
-        if len(policies) == 1:
+        if len(policies) < 2:
             return policies[0]  # without a draw: an agent that has no choice must not change what others draw
         return policies[int(episode.rng.integers(len(policies)))]
 

@@ -53,8 +53,11 @@ class Matchmaking(Mapper):
 
     def candidates(self, agent: AgentID) -> Sequence[PolicyID]:
         player = self.player_of(agent)
-        foes = [crowd[player] for crowd in self.opponents.values() if player in crowd]
-        return list(dict.fromkeys([*self.learners[player], *foes]))
+        found = dict.fromkeys(self.learners[player])
+        for crowd in self.opponents.values():
+            if player in crowd:  # a learner is not its own opponent
+                found[crowd[player]] = None
+        return list(found)
 
     def player_of(self, agent: AgentID) -> str:
         """The player that an agent belongs to; remembered, as it is asked for in every episode."""
@@ -76,11 +79,13 @@ class Seating(Mapper):
     name = "population"
 
     def __init__(self, players: Mapping[str, Sequence[AgentID]], policies: Mapping[str, PolicyID]) -> None:
-        self._match = Matchmaking(players, {player: [policy] for player, policy in policies.items()}, {})
+        self.policies = policies
+        self._match = Matchmaking(players, {}, {})  # knows which agents are whose
 
     def __call__(self, agent: AgentID, episode: Episode) -> PolicyID:
         del episode
         return self.candidates(agent)[0]
 
     def candidates(self, agent: AgentID) -> Sequence[PolicyID]:
-        return self._match.learners[self._match.player_of(agent)]
+        player = self._match.player_of(agent)
+        return [self.policies[player]]
