@@ -74,8 +74,10 @@ class Effort:
 
     def wants_more(self, returns: Returns) -> bool:
         """Whether it is still open who of two players earns more, or an error is still too large."""
-        if self.target_stderr is not None and (standard_error(returns) > self.target_stderr).any():
-            return True
+        if self.target_stderr is not None:
+            errors = standard_error(returns)
+            if (errors > self.target_stderr).any():
+                return True
         return self.until_decided and not decided(returns)
 
 

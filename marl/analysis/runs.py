@@ -142,7 +142,10 @@ def _summary(run: Path, params: Mapping[str, Any]) -> RunSummary:
 def _best(rows: Sequence[Mapping[str, str]], metric: str) -> tuple[str, float | None]:
     """The field that a run is judged by, and the best of it: of evaluations, or of training where there are none."""
     for field in (metric, "episode_reward_mean"):
-        measured = [numbers[field] for numbers in map(_numbers, rows) if field in numbers]
+        measured = []
+        for numbers in map(_numbers, rows):
+            if field in numbers:
+                measured.append(numbers[field])
         if measured:
             return field, max(measured)
     return "episode_reward_mean", None
@@ -181,7 +184,7 @@ def _numbers(row: Mapping[str, str]) -> dict[str, float]:
 def runs_table(runs: Sequence[RunSummary], screen: int | None = None) -> Table:
     """The runs as rows; ``id`` is what `--resume` takes. On a narrow screen only names of experiments are shortened."""
     titles = ("id", "experiment", "algo", "seed", "state", "progress", "env steps", "reward", "best", "goal")
-    rows = [[printable(cell) for cell in _cells(run)] for run in runs]
+    rows = [list(map(printable, _cells(run))) for run in runs]  # files of strangers must not command the terminal
     if screen is not None:
         _shorten_experiments(titles, rows, screen)
     table = Table(box=None, pad_edge=False)

@@ -15,6 +15,7 @@ import numpy as np
 
 from marl.analysis.compare.keys import Difference, differences, told
 from marl.analysis.compare.statistics import Scores, holm, improvement, interval, iqm, rank_test, resampled, smallest_p
+from marl.analysis.report.curves import look_into
 from marl.errors import ConfigError, did_you_mean
 from marl.runs.fields import fields_of
 from marl.runs.result import SMALLER_IS_BETTER, look_up
@@ -118,9 +119,14 @@ class Comparison:
 
 
 def compare(
-    entrants: Sequence[Entrant], metric: str | None = None, *, at: int | None = None, confidence: float = 0.95,
-    resamples: int = 2_000, seed: int = 0,
-) -> Comparison:  # fmt: skip
+    entrants: Sequence[Entrant],
+    metric: str | None = None,
+    *,
+    at: int | None = None,
+    confidence: float = 0.95,
+    resamples: int = 2_000,
+    seed: int = 0,
+) -> Comparison:
     """Compare entrants of the same env by a field of their results; ``at`` env steps instead of the last common one."""
     metric = agreed_metric(entrants, metric)
     notes: list[str] = []
@@ -158,7 +164,9 @@ def agreed_metric(entrants: Sequence[Entrant], metric: str | None = None) -> str
 
 def common_metric(entrants: Sequence[Entrant]) -> str:
     """The field by which all runs judge their evaluations; without evaluations the reward in training."""
-    runs = [run for entrant in entrants for run in entrant.runs]
+    runs: list[Run] = []
+    for entrant in entrants:
+        runs += entrant.runs
     asked = {f"evaluation.{run.params['evaluation']['metric']}" for run in runs}
     if len(asked) > 1:
         raise ConfigError(
@@ -200,19 +208,15 @@ def _check_same(entrants: Sequence[Entrant], keys: Sequence[str], what: str) -> 
         for run in entrant.runs:
             found: list[Difference] = []
             for key in keys:
-                found += differences(_at(first.params, key), _at(run.params, key), key)
+                words = key.split(".")
+                # An empty section says as much as none.
+                there, here = look_into(first.params, words) or None, look_into(run.params, words) or None
+                found += differences(there, here, key)
             if found:
                 raise ConfigError(
                     f"{entrants[0].name} and {entrant.name} cannot be compared, because they have {what}: "
                     f"{told(found, 'there', 'here')}. Compare runs that play the same."
                 )
-
-
-def _at(params: Mapping[str, Any], key: str) -> Any:
-    value: Any = params
-    for word in key.split("."):
-        value = value.get(word) if isinstance(value, Mapping) else None
-    return value or None  # an empty section says as much as none
 
 
 def common_steps(points: Mapping[str, list[Line]], at: int | None) -> tuple[Scores, list[str]]:
@@ -247,7 +251,9 @@ def _cut_short(points: Mapping[str, list[Line]], last: float) -> list[str]:
     furthest = max(line[-1][0] for line in chain.from_iterable(points.values()))
     if furthest <= 1.05 * last:  # runs end with a whole iteration, so equal budgets end a little apart
         return []
-    ends = {name: min(line[-1][0] for line in lines) for name, lines in points.items()}
+    ends = {}
+    for name, lines in points.items():
+        ends[name] = min(line[-1][0] for line in lines)
     shortest = min(ends, key=lambda name: ends[name])
     return [f"compared at {last:,.0f} env steps, where a run of {shortest} ends; other runs go on to {furthest:,.0f}"]
 
@@ -262,6 +268,7 @@ def _held(line: Sequence[tuple[float, float]], steps: Scores) -> Scores:
 def _pairs(curves: Sequence[Curve], drawn: Sequence[Scores], sign: float, confidence: float) -> list[Pair]:
     numbers = list(combinations(range(len(curves)), 2))
     finals = [sign * curve.values[:, -1] for curve in curves]
+    # Raised for their number: of twenty pairs without any difference one is below 5 % by chance.
     p_values = holm([rank_test(finals[i], finals[j]) for i, j in numbers])
     found = []
     for (i, j), p in zip(numbers, p_values, strict=True):
@@ -282,6 +289,8 @@ def _why(better: str | None, n: int, m: int, pairs: int, confidence: float) -> s
     if better is not None:
         return f"{better} is better ({sure})."
     if pairs * smallest_p(n, m) > 1.0 - confidence:
-        enough = next(k for k in range(1, 1_000) if pairs * smallest_p(k, k) <= 1.0 - confidence)
+        enough = 1
+        while pairs * smallest_p(enough, enough) > 1.0 - confidence:
+            enough += 1
         return f"not distinguishable: {n} and {m} runs can never show a difference {sure}; take at least {enough} seeds each."
     return f"not distinguishable ({sure}): chance may explain the difference. More seeds may tell."

@@ -151,10 +151,14 @@ def _names(sources: Sequence[str]) -> list[str]:
     names: list[str] = []
     for source in sources:
         path = real_path(Path(source).expanduser())
-        # A folder may have a dot in its name (lr_0.1), which is no suffix.
-        base = safe_name(path.stem if _is_scenario(path) else path.name, empty="run")
+        words = path.name
+        if _is_scenario(path):  # only then: a folder may have a dot in its name (lr_0.1), which is no suffix
+            words = path.stem
+        base = safe_name(words, empty="run")
         earlier = [name for name in names if name == base or name.startswith(f"{base}_no_")]
-        names.append(f"{base}_no_{len(earlier) + 1}" if earlier else base)
+        if earlier:
+            base = f"{base}_no_{len(earlier) + 1}"
+        names.append(base)
     return names
 
 

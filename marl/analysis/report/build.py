@@ -213,9 +213,14 @@ def _bounds(
 
 
 def _compose(
-    env: str, who: Sequence[ReportParticipant], facts: GameFacts, payoffs: PayoffTensor,
-    bounds: Sequence[Bound], notes: Sequence[str], seed: int,
-) -> Report:  # fmt: skip
+    env: str,
+    who: Sequence[ReportParticipant],
+    facts: GameFacts,
+    payoffs: PayoffTensor,
+    bounds: Sequence[Bound],
+    notes: Sequence[str],
+    seed: int,
+) -> Report:
     equilibria, ranked = empirical_equilibria(payoffs, seed=seed), rankings(payoffs, who, seed)
     curves, without = run_curves(who)
     sections = [

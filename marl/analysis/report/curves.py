@@ -89,7 +89,7 @@ def _curves(run: str, results: Sequence[Mapping[str, Any]], iterations: Sequence
     steps: dict[Any, float] = {}
     for result in results:
         steps[result.get("training_iteration")] = float(result["timesteps_total"])
-        measured = _look(result, ("exploitability", "bound"))
+        measured = look_into(result, ("exploitability", "bound"))
         if isinstance(measured, str):
             bound = measured
     saved = {steps[iteration] for iteration in iterations if iteration in steps}
@@ -101,14 +101,15 @@ def _policy_lines(results: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> 
     """A line for each policy that a section of the results ever names, in the order in which they appear."""
     names: dict[str, None] = {}
     for result in results:
-        section = _look(result, keys)
+        section = look_into(result, keys)
         if isinstance(section, Mapping):
             names |= dict.fromkeys(map(str, section))
     return {name: _line(results, (*keys, name)) for name in names}
 
 
-def _look(result: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    value: Any = result
+def look_into(tree: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    """What stands in nested sections; None where one of them is missing."""
+    value: Any = tree
     for key in keys:
         if not isinstance(value, Mapping):
             return None
@@ -119,7 +120,7 @@ def _look(result: Mapping[str, Any], keys: Sequence[str]) -> Any:
 def _line(results: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Line:
     found: Line = []
     for result in results:
-        value = _look(result, keys)
+        value = look_into(result, keys)
         # Files of strangers: true is an int to Python, and NaN (no episode has ended) cannot be drawn.
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue

@@ -184,4 +184,6 @@ def _told(found: EmpiricalEquilibria) -> str:
     more = f", of which {SHOWN} are shown" if count > SHOWN else ""
     if found.degenerate:
         return f"The table has ties, so equilibria come in whole sets; with {plural(count, 'corner')}{more}."
-    return f"{count} equilibria{more}: all there are." if count > 1 else "One equilibrium, and there is no other."
+    if count > 1:
+        return f"{count} equilibria{more}: all there are."
+    return "One equilibrium, and there is no other."

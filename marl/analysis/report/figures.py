@@ -58,9 +58,16 @@ def draw_responses(found: Responses) -> str:
     nx.draw_networkx_nodes(graph, places, ax=axes, node_color=colours, node_size=nodes, edgecolors=INK, linewidths=0.8)
     for bend, edges in _bent_inwards(graph, places).items():
         nx.draw_networkx_edges(
-            graph, places, edges, ax=axes, node_size=nodes, arrowsize=14, edge_color="#57606a", width=1.1,
+            graph,
+            places,
+            edges,
+            ax=axes,
+            node_size=nodes,
+            arrowsize=14,
+            edge_color="#57606a",
+            width=1.1,
             connectionstyle=f"arc3,rad={bend}",
-        )  # fmt: skip
+        )
     nx.draw_networkx_labels(graph, places, labels, ax=axes, font_size=8, font_color=INK)
     axes.margins(0.12)
     axes.set_axis_off()

@@ -229,7 +229,7 @@ def game_section(facts: GameFacts) -> Section:
         ),
         *_kinds_of_games(facts),
         *_tree_blocks(facts),
-    ]  # fmt: skip
+    ]
     return Section("game", "The game", blocks)
 
 

@@ -112,7 +112,12 @@ def _members(name: str) -> list[str]:
 
 def _opened(names: Sequence[str]) -> dict[str, SavedRun]:
     """The runs behind those names that are checkpoints."""
-    return {name: SavedRun.open(source_of(name)[0]) for name in names if name not in BUILT_IN}
+    runs = {}
+    for name in names:
+        if name not in BUILT_IN:
+            path, _ = source_of(name)
+            runs[name] = SavedRun.open(path)
+    return runs
 
 
 def env_of(env: str, env_config: Mapping[str, Any] | None, names: Sequence[str]) -> Env:
@@ -163,9 +168,11 @@ def _short(entrant: Participant, folder: Path, letters: Mapping[Path, str], sing
     if run is None:
         before = entrant.label.partition("#")[0]
     else:
-        numbered = folder.name.startswith("checkpoint_")
-        at = f"iteration {iteration_of(folder)}" if numbered else folder.name  # such as `best`
-        before = f"{letters[run]}: {at}" if run in letters else at
+        before = folder.name  # such as `best`
+        if before.startswith("checkpoint_"):
+            before = f"iteration {iteration_of(folder)}"
+        if run in letters:
+            before = f"{letters[run]}: {before}"
     if entrant.policy is None:
         population = entrant.setup is not None and entrant.setup.stage is not None
         return f"{before} (answer)" if population else before

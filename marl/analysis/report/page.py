@@ -121,9 +121,13 @@ def _section(section: Section) -> str:
 
 
 def _block(block: Block) -> str:
-    if isinstance(block, Words):
-        return _words(block)
-    return _table(block) if isinstance(block, Grid) else _figure(block)
+    match block:
+        case Words():
+            return _words(block)
+        case Grid():
+            return _table(block)
+        case Picture():
+            return _figure(block)
 
 
 def _words(words: Words) -> str:

@@ -47,9 +47,11 @@ def _taking_part(who: Sequence[ReportParticipant]) -> Grid:
         root = root.parent  # the name of the run says more
     rows = []
     for one in who:
-        policy = one.given.partition("#")[2]
-        path = "built in" if one.folder is None else str(one.folder.absolute().relative_to(root))
-        rows.append([one.name, f"{path}#{policy}" if policy else path])
+        source = "built in"
+        if one.folder is not None:
+            source = str(one.folder.absolute().relative_to(root))
+        _, sign, policy = one.given.partition("#")
+        rows.append([one.name, f"{source}{sign}{policy}"])
     return Grid("Who took part", ["entrant", f"checkpoint in {root.name}"], rows)
 
 

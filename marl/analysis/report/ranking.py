@@ -23,7 +23,7 @@ from marl.analysis.report.figures import draw_intervals, draw_responses
 from marl.analysis.report.names import ReportParticipant
 from marl.errors import ConfigError
 from marl.gametheory.payoffs import PayoffTensor
-from marl.gametheory.rank import RANKINGS, Bootstrap, Elo, Ranking, Responses, bootstrap, elo, responses
+from marl.gametheory.rank import RANKINGS, Bootstrap, Elo, Responses, bootstrap, elo, responses
 from marl.gametheory.rank.shares import ResponseShares, sink_name
 
 RESPONSE_DRAWS = 200  # tables of which the response graph is drawn anew
@@ -73,7 +73,11 @@ def rankings(payoffs: PayoffTensor, who: Sequence[ReportParticipant], seed: int 
     refused: dict[str, str] = {}
     rated: Elo | None = None
     states = len(payoffs.names[0]) if payoffs.symmetric else payoffs.count.size
-    for method, ranking in _rankings_for(payoffs).items():
+    alone = len(payoffs.players) == 1
+    for method in RANKINGS.names:
+        ranking = RANKINGS[method]
+        if ranking.alone != alone:
+            continue  # a single player, or team, has nobody to beat
         try:
             if method == "elo":
                 rated = elo(payoffs)
@@ -88,12 +92,6 @@ def rankings(payoffs: PayoffTensor, who: Sequence[ReportParticipant], seed: int 
         warned, misfit = rated.warning, rated.misfit
     shares = bootstrap(payoffs, responses, _draws(RESPONSE_DRAWS, states), seed=seed)
     return Rankings(found, refused, warned, misfit, responses(payoffs), shares, tuple(orders))
-
-
-def _rankings_for(payoffs: PayoffTensor) -> dict[str, Ranking]:
-    """All registered rankings that fit: a single player, or team, has nobody to beat."""
-    alone = len(payoffs.players) == 1
-    return {name: RANKINGS[name] for name in RANKINGS.names if RANKINGS[name].alone == alone}
 
 
 def _draws(usual: int, states: int) -> int:
