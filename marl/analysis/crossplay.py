@@ -40,6 +40,7 @@ from marl.trust import given_by_user, words_of
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the episodes that are there and the episodes that are wanted so far."""
 ERRORS_APART = 2.0  # an advantage of so many standard errors has a sign
+# A slip such as ten entrants for each of nine players would fill the memory before anything is played.
 MOST_CELLS = 100_000
 
 
@@ -69,6 +70,7 @@ class Effort:
     @property
     def most(self) -> int:
         if self.max_episodes is None:
+            # Errors fall with the square root: ten times as many episodes leave a third of the error.
             return 10 * self.episodes
         return self.max_episodes
 
@@ -124,6 +126,7 @@ def cross_play(
     with given_by_user(words_of([env, env_config]), again):
         entrants, setup = read_entrants(checkpoints, Env(env, env_config), allowed)
     field = Field(entrants, setup, players, symmetric, seed)
+    # Before workers start: weights that do not fit are told within a second.
     check_members(list(field.members.values()), setup.task, allowed)
     seats = {player: list(agents) for player, agents in field.players.items()}
     facts = {**env_facts(setup), "players": seats, "explore": explore}
@@ -179,6 +182,7 @@ class Field:
         """The pairing's episodes, shared out over its seatings; all seatings have the same seeds."""
         cells = self.seats(pairing)
         count = max(2, math.ceil(self.wanted[pairing] / len(cells)))  # fewer have no standard error
+        # The same seeds on every seating: what luck deals to both falls out of the difference between seats.
         seeds = tuple(range(self.seed, self.seed + count))
         return [Job(self._seating(cell), seeds) for cell in cells]
 
@@ -268,6 +272,7 @@ def _play_all(
         if not undecided:
             return
         for pairing in undecided:
+            # Doubled, as errors fall slowly: small steps would look at the whole table again and again.
             field.wanted[pairing] = min(2 * field.wanted[pairing], effort.most)
         _play_missing(field, log, pool, explore, progress)
 
@@ -317,5 +322,6 @@ def match_pool(setup: Setup, entrants: Sequence[Participant], num_workers: int) 
         imports=tuple(imports),
         registered_classes=classes_used(models),
     )
+    # Whole episodes are waited for, however the run itself collected.
     policies = build_policies(rollout.policies, setup.task.kinds)
     return make_pool(replace(setup, rollout=rollout, asynchronous=False), policies)

@@ -29,6 +29,7 @@ class MatchLog:
     """What was played of one setting; without a directory it is kept in memory only."""
 
     def __init__(self, directory: Path | None, setting: Mapping[str, Any]) -> None:
+        # Sorted: the same setting has one hash, whatever the order of its keys.
         text = json.dumps(setting, sort_keys=True, default=str)
         self.setting = hashlib.sha256(text.encode()).hexdigest()[:16]
         self.file: Path | None = None
@@ -84,6 +85,7 @@ class MatchLog:
         matches = []
         for job, found in batch:
             matches.append({"seating": job.seating, "seeds": job.seeds, "returns": found.tolist()})
+        # One line: what was cut off when the play was ended is seen by its missing end, and lost alone.
         line = json.dumps({"format": FORMAT, "setting": self.setting, "matches": matches})
         append_to(self.file, sealed_line(line))
 

@@ -140,6 +140,7 @@ def read_entrants(names: Sequence[str | Path], env: Env, allow: frozenset[str]) 
     _check_once(given, runs, policies)
     _check_same_env(runs, env)
     setups = {name: _set_up(run, env) for name, run in runs.items()}
+    # By now all are known to play the same env, so any of them stands for it.
     base = next(iter(setups.values())) if setups else _bare(env, allow)
     labels = short_labels([str(run.folder) for run in runs.values()])
     participants: dict[str, Participant] = {}
@@ -170,6 +171,7 @@ def _words_of(env: Env) -> list[str]:
 def source_of(name: str) -> tuple[str, PolicyID | None]:
     """The path and the policy that ``PATH#policy`` names."""
     path, _, policy = name.partition("#")
+    # A word without a slash is more likely a misspelt built-in name than a path.
     if os.sep not in path and not Path(path).exists():
         raise CheckpointError(
             f"there is no checkpoint {path!r}.{did_you_mean(path, BUILT_IN)} Expected a run directory, a checkpoint, "

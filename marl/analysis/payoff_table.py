@@ -49,6 +49,7 @@ def _two_players(tensor: PayoffTensor) -> Table:
     rows, columns = tensor.names
     corner = "" if tensor.symmetric else f"{tensor.players[0]} \\ {tensor.players[1]}"
     table = _empty([corner, *columns])
+    # In a zero-sum game the other's payoffs are the negatives, which a reader can do alone.
     players = (0,) if is_zero_sum(tensor) else (0, 1)
     for row, name in enumerate(rows):
         cells = [Text(name)]
@@ -80,4 +81,5 @@ def _number(tensor: PayoffTensor, player: int, cell: Cell) -> str:
     mean, stderr = float(tensor.mean[player][cell]), float(tensor.stderr[player][cell])
     if np.isnan(mean):  # never played
         return "-"
+    # + 0.0 turns -0 into 0.
     return f"{mean + 0.0:.3g} ± {stderr:.2g}"

@@ -105,13 +105,14 @@ def summarise(run: Path) -> RunSummary | None:
 
 
 def _summary(run: Path, params: Mapping[str, Any]) -> RunSummary:
-    rows = read_table(run / "progress.csv")
+    table = read_table(run / "progress.csv")
+    state, error = state_of(run, table[-1] if table else {})
+    rows = [_numbers(row) for row in table]
     last = rows[-1] if rows else {}
-    state, error = state_of(run, last)
     best_of, best = _best(rows, f"evaluation.{params['evaluation']['metric']}")
     known: dict[str, float] = {}
     for row in rows:
-        known |= _numbers(row)  # fields such as evaluations stand in some rows only: the newest of each counts
+        known |= row  # fields such as evaluations stand in some rows only: the newest of each counts
     goal = {str(field): float(value) for field, value in (params.get("goal") or {}).items()}
     goal_met = reached(known, goal) if goal and rows else None
     way = progress_of(params.get("stop") or {}, known)
@@ -129,7 +130,7 @@ def _summary(run: Path, params: Mapping[str, Any]) -> RunSummary:
         timesteps=int(known.get("timesteps_total", 0)),
         progress=1.0 if state == "finished" else way.fraction,
         progress_label=way.label,
-        reward=_numbers(last).get("episode_reward_mean"),
+        reward=last.get("episode_reward_mean"),
         best=best,
         best_of=best_of,
         goal=goal,
@@ -139,13 +140,10 @@ def _summary(run: Path, params: Mapping[str, Any]) -> RunSummary:
     )
 
 
-def _best(rows: Sequence[Mapping[str, str]], metric: str) -> tuple[str, float | None]:
+def _best(rows: Sequence[Mapping[str, float]], metric: str) -> tuple[str, float | None]:
     """The field that a run is judged by, and the best of it: of evaluations, or of training where there are none."""
     for field in (metric, "episode_reward_mean"):
-        measured = []
-        for numbers in map(_numbers, rows):
-            if field in numbers:
-                measured.append(numbers[field])
+        measured = [row[field] for row in rows if field in row]
         if measured:
             return field, max(measured)
     return "episode_reward_mean", None

@@ -145,6 +145,7 @@ def as_json(timings: Sequence[Timing]) -> list[dict[str, Any]]:
     first: dict[str, Timing] = {}
     found = []
     for one in timings:
+        # Of the same case: cases differ in how much work an iteration is.
         base = first.setdefault(one.case, one)
         rates = {"env_steps_per_second": one.steps_per_second, "times_as_fast": one.faster_than(base)}
         found.append({**asdict(one), **rates})

@@ -157,6 +157,7 @@ def _results() -> str:
 
 def _run(workers: int) -> str:
     """Two iterations of the two-step game, with a checkpoint that is read back."""
+    # Here, so that the doctor can still say what is wrong where torch cannot be imported.
     from marl.training.trainer import Trainer
 
     keys = {"num_workers": workers, "train_batch_size": 64, "sgd_minibatch_size": 32, "evaluation": {"interval": 0}}

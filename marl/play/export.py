@@ -81,6 +81,7 @@ def export_policies(
             raise ConfigError(
                 f"there is no policy {name!r}. Policies: {', '.join(weights)}.{did_you_mean(name, weights)}"
             )
+    # All are described before any is written: one that cannot be exported leaves no half of an export.
     described = {name: _described(name, setup) for name in chosen}
     return [_write(folder.expanduser() / _folder_name(name), described[name], weights[name]) for name in chosen]
 
@@ -134,6 +135,7 @@ def _write(folder: Path, about: Mapping[str, Any], weights: Mapping[str, Array])
     digest = hashlib.sha256(content).hexdigest()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # The description last: wherever it stands, its weights stand too.
         write_atomically(folder / WEIGHTS, content)
         write_atomically(folder / ABOUT, json.dumps(sealed({**about, "sha256": digest}), indent=1) + "\n")
     except OSError as error:
@@ -261,6 +263,7 @@ def read_weights_for(
         )
     weights = {}
     for name in chosen:
+        # One for one: a policy may have another name in the run that it was trained in.
         only = next(iter(there)) if len(there) == len(chosen) == 1 else name
         found, policy = read_exported(path, only), find_policy(policies, name)
         _check_same_spaces(found, policy.kind, name)

@@ -188,6 +188,7 @@ def _watchers(
 
 
 def _check_drawing(player: EnvRunner, on_screen: bool) -> None:
+    # Many envs draw nothing before their first reset.
     player.env.reset(np.array([0]), np.array([0]))
     drawn, name = picture_by(player.env), player.env.name
     picture_of(drawn, name)
@@ -198,6 +199,7 @@ def _check_drawing(player: EnvRunner, on_screen: bool) -> None:
 def _played(
     player: EnvRunner, wishes: RolloutOptions, explore: bool, watchers: Sequence[Watcher], say: Callable[[str], None]
 ) -> Tally:
+    # Begun anew for every way of playing: they differ in how they play, not in luck.
     rng = np.random.default_rng([wishes.seed, 1])
     ended: list[EpisodeStats] = []
     played = 0
@@ -288,6 +290,7 @@ def load_player(
     """One copy of a run's env with its policies; names may only point to built-in or allowed modules."""
     remedy = "Name them again: --env package.module:Class, --set multiagent.policy_mapping_fn=..."
     run = SavedRun.open(path, allow, changes.words, remedy=remedy)
+    # The user's changes come last: they are what this rollout is about.
     setup = run.resolve(changes.applied(run.to_play()))
     own = [name for name in setup.policies if name not in changes.policies]
     policies = run.policies(setup, own, "Say where it comes from: --policy {name}=PATH.")

@@ -46,6 +46,7 @@ class Estimate(NamedTuple):
 
 def estimate(returns: Array) -> Estimate:
     """Mean and margin of the returns of at least one episode."""
+    # Here, because scipy takes long to import and most commands never need it.
     from scipy.special import stdtrit
 
     n = len(returns)

@@ -205,6 +205,7 @@ def _bounds(
     notes: list[str] = []
     if tree is not None:
         found, notes = exact_bounds(tree, field, who, setup.task.kinds, asked.explore)
+    # Where the exact number is known, a lower bound says nothing more.
     known = {bound.name for bound in found}
     found += [bound for bound in table_bounds(payoffs) if bound.name not in known]
     if asked.best_response is not None:

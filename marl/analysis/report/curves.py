@@ -58,6 +58,7 @@ def run_curves(who: Sequence[ReportParticipant]) -> tuple[list[RunCurves], list[
             found.append(_curves(run.name, results, iterations))
         else:
             notes.append(f"{run.name} has no readable result.json.")
+    # Several checkpoints of one run would say the same.
     return found, list(dict.fromkeys(notes))
 
 

@@ -74,6 +74,7 @@ class EmpiricalEquilibria:
 
 def empirical_equilibria(payoffs: PayoffTensor, draws: int = 100, seed: int = 0) -> EmpiricalEquilibria:
     """The equilibria of the means, and how each fares in ``draws`` games within the errors."""
+    # Sums that differ in the last bits would make a zero-sum game a general one, which is far harder to solve.
     game = without_rounding(payoffs.game)
     note = _why_none(payoffs, game)
     if note:

@@ -119,6 +119,7 @@ def _draw_line(axes: Any, name: str, line: Line) -> None:
 def _figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
+    # Not pyplot: it keeps every figure in a global list until it is closed.
     return Figure(figsize=(width, height), layout="constrained")
 
 
@@ -132,6 +133,7 @@ def _svg(figure: Figure) -> str:
     import matplotlib
 
     picture = io.StringIO()
+    # Ids in the drawing are random and the date is today's unless matplotlib is told otherwise.
     with matplotlib.rc_context({"svg.hashsalt": "marl", "svg.fonttype": "path"}):
         figure.savefig(picture, format="svg", metadata={"Date": None, "Creator": None})
     return picture.getvalue()

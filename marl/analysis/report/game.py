@@ -84,9 +84,11 @@ def game_facts(
 ) -> GameFacts:
     returns, names = sampled.returns, list(agents)
     total = returns.sum(axis=1)
+    # Relative: float32 keeps seven digits, so large payoffs have large rounding errors.
     close = ROUNDING * float(np.abs(returns).max())
     spaces = {player: _spaces(mine, setup.task) for player, mine in agents.items()}
     gap, error = _clearest_gap(returns)
+    # What one player earns is constant and shared by all in an empty way.
     many = len(names) > 1
     return GameFacts(
         env=env_name(setup.rollout.env),
@@ -118,6 +120,7 @@ def _spaces(agents: Sequence[AgentID], task: Task) -> list[str]:
         names = {name.split("[")[0] for name in kind.agents}
         if names & set(agents):
             mask = ", legal actions are told" if kind.masked else ""
+            # numpy breaks long bounds of a space into lines.
             sees = " ".join(str(kind.observation_space).split())
             found.append(f"sees {sees}, does {kind.action_space}{mask}")
     return found
@@ -128,6 +131,7 @@ def _clearest_gap(returns: Any) -> tuple[float, float]:
     found: list[tuple[float, float]] = []
     for one in range(returns.shape[1]):
         for other in range(one):
+            # Episode by episode: luck that both seats share in an episode falls out of the difference.
             ahead = returns[:, [one]] - returns[:, [other]]
             found.append((abs(float(ahead.mean())), float(standard_error(ahead)[0])))
     return max(found, key=lambda pair: pair[0] - ERRORS_APART * pair[1], default=(0.0, 0.0))
@@ -142,6 +146,7 @@ def small_tree(
 ) -> tuple[Tree | None, str]:
     """The game's tree if it is small; else why not."""
     scenario = setup.scenario
+    # What random play has shown is asked first: to find out that a tree is huge by building it takes long.
     if not sampled.walks.discrete:
         return None, "some actions are not a choice among a few, so there is no finite tree."
     if sampled.walks.nodes > max_nodes:

@@ -137,6 +137,7 @@ def env_of(env: str, env_config: Mapping[str, Any] | None, names: Sequence[str])
 def contestants(names: Sequence[str], entrants: Sequence[Participant]) -> list[ReportParticipant]:
     """Entrants with short names: the iteration of a checkpoint, with a letter for its run where there are several."""
     folders = {name: run.folder for name, run in _opened(names).items()}
+    # Policies of a single checkpoint need no word on which checkpoint they are of.
     single = len(set(folders.values())) == 1
     letters = _letters(list(folders.values()))
     found = []
@@ -175,6 +176,7 @@ def _short(entrant: Participant, folder: Path, letters: Mapping[Path, str], sing
             before = f"{letters[run]}: {before}"
     if entrant.policy is None:
         population = entrant.setup is not None and entrant.setup.stage is not None
+        # A whole checkpoint of a population plays the mixture that it proposes.
         return f"{before} (answer)" if population else before
     if entrant.member is None:
         after = entrant.policy

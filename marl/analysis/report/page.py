@@ -149,6 +149,7 @@ def _table(grid: Grid) -> str:
     if any(grid.head):
         titles = "".join(map(_title, grid.head))
         top = f"<thead><tr>{titles}</tr></thead>"
+    # A region with a tabindex can be scrolled by the keyboard, which a wide table needs.
     label = escape(grid.caption)
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table{kind}><caption>{label}</caption>{top}'
@@ -182,6 +183,7 @@ def _shade(grid: Grid, row: int, column: int) -> str:
 
 
 def _figure(picture: Picture) -> str:
+    # An image, not SVG in the page: nothing in it can run, and ids of two drawings cannot clash.
     data = base64.b64encode(picture.svg.encode()).decode()
     return (
         f'<figure><img alt="{escape(picture.alt)}" src="data:image/svg+xml;base64,{data}">'

@@ -81,6 +81,7 @@ def rankings(payoffs: PayoffTensor, who: Sequence[ReportParticipant], seed: int 
         try:
             if method == "elo":
                 rated = elo(payoffs)
+            # One seed for all: every method ranks the same redrawn tables.
             found[method] = bootstrap(payoffs, ranking.rank, _draws(ranking.draws, states), seed=seed)
         except ConfigError as error:
             refused[method] = str(error)
