@@ -175,16 +175,15 @@ class Field:
             pairings = sorted({tuple(sorted(cell)) for cell in pairings})
         self.wanted: dict[Cell, int] = dict.fromkeys(pairings, 0)  # episodes of each pairing
 
-    def seats(self, pairing: Cell) -> list[Cell]:
-        return seatings(pairing) if self.symmetric else [pairing]
-
-    def jobs(self, pairing: Cell) -> list[Job]:
+    def jobs(self, pairing: Cell) -> dict[Cell, Job]:
         """The pairing's episodes, shared out over its seatings; all seatings have the same seeds."""
-        cells = self.seats(pairing)
+        cells = [pairing]
+        if self.symmetric:
+            cells = seatings(pairing)
         count = max(2, math.ceil(self.wanted[pairing] / len(cells)))  # fewer have no standard error
         # The same seeds on every seating: what luck deals to both falls out of the difference between seats.
         seeds = tuple(range(self.seed, self.seed + count))
-        return [Job(self._seating(cell), seeds) for cell in cells]
+        return {cell: Job(self._seating(cell), seeds) for cell in cells}
 
     def _seating(self, cell: Cell) -> tuple[tuple[AgentID, str], ...]:
         seated: list[tuple[AgentID, str]] = []
@@ -203,8 +202,7 @@ class Field:
 
     def _samples(self, pairing: Cell, log: MatchLog) -> dict[Cell, Returns]:
         """What was played of a pairing, seating by seating."""
-        played = [log.returns(job) for job in self.jobs(pairing)]
-        return dict(zip(self.seats(pairing), played, strict=True))
+        return {cell: log.returns(job) for cell, job in self.jobs(pairing).items()}
 
     def tensor(self, log: MatchLog) -> PayoffTensor:
         samples: dict[Cell, Returns] = {}
@@ -283,7 +281,7 @@ def _play_missing(
     """All pairings in one go, so that no worker waits for another pairing's last episodes."""
     jobs: list[Job] = []
     for pairing in field.wanted:
-        jobs += field.jobs(pairing)
+        jobs += field.jobs(pairing).values()
     missing = [log.missing(job) for job in jobs]
     total, left = _episodes(jobs), _episodes(missing)
     for batch in play(pool, field.members, missing, field.players, explore):

@@ -39,9 +39,11 @@ class MatchLog:
             self._open(self.file)
 
     def _open(self, file: Path) -> None:
+        lines: list[str] = []
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            lines = read_text(file).splitlines(keepends=True) if file.exists() else []
+            if file.exists():
+                lines = read_text(file).splitlines(keepends=True)
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{file} cannot be read: {error}. Choose another directory.") from error
         if lines and not lines[-1].endswith("\n"):

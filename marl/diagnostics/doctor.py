@@ -88,13 +88,13 @@ def _has_all(requirement: str) -> bool:
     chosen = re.match(r"[\w.-]+\[([\w,-]+)\]", requirement)
     if chosen is None:
         return True
+    extras = chosen[1].split(",")
+    needed: list[str] = []
     for asked in importlib.metadata.requires(name) or []:
         wanted = EXTRA.search(asked)
-        if wanted is None or wanted[1] not in chosen[1].split(","):
-            continue
-        if _version(_name(asked)) is None:
-            return False
-    return True
+        if wanted is not None and wanted[1] in extras:
+            needed.append(_name(asked))
+    return None not in map(_version, needed)
 
 
 def _name(requirement: str) -> str:

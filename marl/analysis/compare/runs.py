@@ -202,15 +202,12 @@ def train(scenario: Scenario, directory: Path, display: Display | None = None) -
     wanted = described(scenario)
     _check_unchanged(directory, wanted)
     results = read_results(directory / "result.json")
-    if not results or not _budget_spent(scenario, results[-1]):
+    last = results[-1] if results else {}
+    # Any of them: a run ends with the first stop condition that is met.
+    if not any(reached(last, {field: float(value)}) for field, value in scenario.stop.items()):
         _go(scenario, directory, display or Quiet())
         results = read_results(directory / "result.json")
     return Run(directory.name, wanted, results)
-
-
-def _budget_spent(scenario: Scenario, last: Mapping[str, Any]) -> bool:
-    """Whether any stop condition is met, as a run ends with the first of them."""
-    return any(reached(last, {field: float(value)}) for field, value in scenario.stop.items())
 
 
 def _check_unchanged(directory: Path, wanted: Mapping[str, Any]) -> None:

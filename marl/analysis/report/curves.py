@@ -122,10 +122,8 @@ def _line(results: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Line:
     found: Line = []
     for result in results:
         value = look_into(result, keys)
-        # Files of strangers: true is an int to Python, and NaN (no episode has ended) cannot be drawn.
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            continue
-        if not math.isnan(value):
+        # Not isinstance, to which true is an int. NaN (no episode has ended) cannot be drawn.
+        if type(value) in (int, float) and not math.isnan(value):
             found.append((float(result["timesteps_total"]), float(value)))
     return found
 

@@ -88,8 +88,11 @@ def game_facts(
     close = ROUNDING * float(np.abs(returns).max())
     spaces = {player: _spaces(mine, setup.task) for player, mine in agents.items()}
     gap, error = _clearest_gap(returns)
-    # What one player earns is constant and shared by all in an empty way.
-    many = len(names) > 1
+    zero_sum = constant_sum = cooperative = False
+    if len(names) > 1:  # what one player earns is shared by all in an empty way
+        zero_sum = bool(np.abs(total).max() <= close)
+        constant_sum = bool(np.ptp(total) <= close)
+        cooperative = bool(np.ptp(returns, axis=1).max() <= close)
     return GameFacts(
         env=env_name(setup.rollout.env),
         players={player: list(mine) for player, mine in agents.items()},
@@ -99,10 +102,10 @@ def game_facts(
         stderrs=dict(zip(names, standard_error(returns).tolist(), strict=True)),
         episode_length=float(np.mean(sampled.walks.lengths)),
         turn_based=sampled.walks.most_at_once == 1 and sum(map(len, agents.values())) > 1,
-        zero_sum=many and bool(np.abs(total).max() <= close),
-        constant_sum=many and bool(np.ptp(total) <= close),
+        zero_sum=zero_sum,
+        constant_sum=constant_sum,
         total=float(total.mean()),
-        cooperative=many and bool(np.ptp(returns, axis=1).max() <= close),
+        cooperative=cooperative,
         silent=not returns.any(),
         same_spaces=len({tuple(mine) for mine in spaces.values()}) == 1,
         seat_gap=gap,
