@@ -98,11 +98,8 @@ class Participant:
 
 def _kind_of(agent: AgentID, task: Task) -> int:
     """The kind of an agent, or of the agents of a pattern."""
-    for k, kind in enumerate(task.kinds):
-        names = [name.split("[")[0] for name in kind.agents]  # car_*[0] is a seat of the pattern car_*
-        if agent in names:
-            return k
-    raise AssertionError(f"no kind has the agent {agent!r}")
+    names = [name.split("[")[0] for name in task.seat_names]  # car_*[0] is a seat of the pattern car_*
+    return task.kind_of(names.index(agent))
 
 
 def _policy_of(setup: Setup, agent: AgentID, label: str) -> PolicyID:

@@ -158,8 +158,13 @@ def advice(timings: Sequence[Timing]) -> str:
     spent_on = dict(zip(ACTIVITIES.values(), _milliseconds(first), strict=False))
     part, spent = max(spent_on.items(), key=lambda item: item[1])
     # One number is changed at a time, so that a gain is not given to the wrong one.
-    by_workers = {one.num_workers: one for one in timings if one.num_learners == first.num_learners}
-    by_learners = {one.num_learners: one for one in timings if one.num_workers == first.num_workers}
+    by_workers: dict[int, Timing] = {}
+    by_learners: dict[int, Timing] = {}
+    for one in timings:
+        if one.num_learners == first.num_learners:
+            by_workers[one.num_workers] = one
+        if one.num_workers == first.num_workers:
+            by_learners[one.num_learners] = one
     fastest = f"fastest is {best}"
     if best is not first:
         fastest += f" ({best.faster_than(first):.2f} times as fast)"

@@ -122,7 +122,7 @@ class Exam:
         if not (self.preset.family.on_policy and self.preset.configure().learns_from_recordings):
             yield {}
             return
-        script = "right_choice" if actions == "discrete" else "right_coordinates"
+        script = {"discrete": "right_choice", "box": "right_coordinates"}[actions]
         with tempfile.TemporaryDirectory() as folder:
             keys = {
                 "env_config": {"actions": actions},

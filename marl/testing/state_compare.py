@@ -20,27 +20,29 @@ from marl.training.trainer import Trainer
 class NoLuck(np.random.Generator):
     """Draws every row once and in order, and no noise, so that two learners differ by what they were given alone."""
 
-    # Where numpy's generators take no size for a single number, arrays take the empty shape.
-
     def integers(self, low: Any, high: Any = None, size: Any = None, **_: Any) -> Any:  # type: ignore[override]
         if high is None:
             low, high = 0, low
         return np.arange(size) % (high - low) + low
 
-    def random(self, size: Any = (), *_: Any, **__: Any) -> Any:
-        shape = () if size is None else size
-        return np.full(shape, 0.5)
+    def random(self, size: Any = None, *_: Any, **__: Any) -> Any:
+        return np.full(_shape(size), 0.5)
 
-    def standard_exponential(self, size: Any = (), dtype: Any = np.float64, *_: Any, **__: Any) -> Any:
-        shape = () if size is None else size
-        return np.ones(shape, dtype)
+    def standard_exponential(self, size: Any = None, dtype: Any = np.float64, *_: Any, **__: Any) -> Any:
+        return np.ones(_shape(size), dtype)
 
     def permutation(self, x: Any, *_: Any, **__: Any) -> Any:
         return np.arange(x)
 
-    def standard_normal(self, size: Any = (), dtype: Any = np.float64, **_: Any) -> Any:  # type: ignore[override]
-        shape = () if size is None else size
-        return np.zeros(shape, dtype)
+    def standard_normal(self, size: Any = None, dtype: Any = np.float64, **_: Any) -> Any:  # type: ignore[override]
+        return np.zeros(_shape(size), dtype)
+
+
+def _shape(size: Any) -> Any:
+    # No size means a single number, whose shape is empty.
+    if size is None:
+        return ()
+    return size
 
 
 def large_steps(preset: Preset) -> dict[str, float]:

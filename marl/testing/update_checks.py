@@ -143,7 +143,9 @@ class UpdateChecks:
 
     def learns_with_masks(self) -> str:
         """Masks count in the update: those of the next decision where its value is looked ahead to, else the present ones."""
-        name = "legal" if self.runs.preset.family.on_policy else "new_legal"
+        name, when = "new_legal", "of what follows a decision"
+        if self.runs.preset.family.on_policy:
+            name, when = "legal", "of decisions"
 
         def without_masks(batch: MultiAgentBatch) -> None:
             for part in getattr(batch, name):
@@ -152,7 +154,6 @@ class UpdateChecks:
         env = {"masked": True, "actions": "discrete"}
         masked = self.runs.learned_from(_as_it_is, env)
         free = self.runs.learned_from(without_masks, env)
-        when = "of decisions" if name == "legal" else "of what follows a decision"
         if not different(masked["policies"], free["policies"]):
             raise NotSo(f"the update is the same without the masks {when} ({name}), so it counts illegal actions.")
         return f"without the masks {when} ({name}) the update is another one."

@@ -25,10 +25,18 @@ def comparison_table(found: Comparison) -> Table:
     less = found.metric in SMALLER_IS_BETTER
     for curve in sorted(found.curves, key=lambda c: float(c.middle[-1]), reverse=not less):
         last = curve.values[:, -1]
-        # Worst, then best: where less is better these are the largest and the smallest.
-        ends = (last.max(), last.min()) if less else (last.min(), last.max())
-        numbers = (f"{curve.middle[-1]:.4g}", f"[{curve.low[-1]:.4g}, {curve.high[-1]:.4g}]", f"{last.mean():.4g}")
-        table.add_row(*map(Text, (printable(curve.name), str(len(last)), *numbers, *(f"{end:.4g}" for end in ends))))
+        # Where less is better the worst is the largest.
+        worst, best = sorted([last.min(), last.max()], reverse=less)
+        cells = [
+            printable(curve.name),
+            str(len(last)),
+            f"{curve.middle[-1]:.4g}",
+            f"[{curve.low[-1]:.4g}, {curve.high[-1]:.4g}]",
+            f"{last.mean():.4g}",
+            f"{worst:.4g}",
+            f"{best:.4g}",
+        ]
+        table.add_row(*map(Text, cells))
     return table
 
 

@@ -81,11 +81,10 @@ def read_results(file: Path) -> list[dict[str, Any]]:
 
 def _curves(run: str, results: Sequence[Mapping[str, Any]], iterations: Sequence[int]) -> RunCurves:
     rewards = {name: _line(results, keys) for name, keys in FIELDS.items()}
-    trained = _policy_lines(results, ("policy_reward_mean",))
+    trained = _policy_lines(results, ("policy_reward_mean",), "")
     if len(trained) > 1:  # the curve of a single policy is that of the whole reward once more
         rewards |= trained
-    for policy, line in _policy_lines(results, ("evaluation", "policy_reward_mean")).items():
-        rewards[f"{policy} in evaluation"] = line
+    rewards |= _policy_lines(results, ("evaluation", "policy_reward_mean"), " in evaluation")
     bound = ""
     steps: dict[Any, float] = {}
     for result in results:
@@ -98,14 +97,17 @@ def _curves(run: str, results: Sequence[Mapping[str, Any]], iterations: Sequence
     return RunCurves(run, drawn, _line(results, NASH_CONV), bound, sorted(saved))
 
 
-def _policy_lines(results: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> dict[str, Line]:
-    """A line for each policy that a section of the results ever names, in the order in which they appear."""
+def _policy_lines(results: Sequence[Mapping[str, Any]], keys: Sequence[str], title: str) -> dict[str, Line]:
+    """A line for each policy that a section of the results ever names, in the order in which they appear.
+
+    ``title`` follows the policy's name.
+    """
     names: dict[str, None] = {}
     for result in results:
         section = look_into(result, keys)
         if isinstance(section, Mapping):
             names |= dict.fromkeys(map(str, section))
-    return {name: _line(results, (*keys, name)) for name in names}
+    return {f"{name}{title}": _line(results, (*keys, name)) for name in names}
 
 
 def look_into(tree: Mapping[str, Any], keys: Sequence[str]) -> Any:

@@ -157,8 +157,8 @@ def small_tree(
         return None, f"the tree has {size} nodes, estimated from random play, more than max_nodes ({max_nodes:,})."
     if scenario.horizon is not None:
         return None, f"horizon: {scenario.horizon} cuts episodes off, which a tree does not know."
-    teams = [player for player, mine in agents.items() if len(mine) != 1]
-    if scenario.wrappers or scenario.multiagent.joint or teams:
+    sizes = set(map(len, agents.values()))
+    if scenario.wrappers or scenario.multiagent.joint or sizes != {1}:
         return None, "trees are built for envs without wrappers whose players are single agents."
     try:
         tree = build_tree(

@@ -50,8 +50,10 @@ def _taking_part(who: Sequence[ReportParticipant]) -> Grid:
         source = "built in"
         if one.folder is not None:
             source = str(one.folder.absolute().relative_to(root))
-        _, sign, policy = one.given.partition("#")
-        rows.append([one.name, f"{source}{sign}{policy}"])
+        policy = one.given.partition("#")[2]
+        if policy:
+            source += f"#{policy}"
+        rows.append([one.name, source])
     return Grid("Who took part", ["entrant", f"checkpoint in {root.name}"], rows)
 
 
