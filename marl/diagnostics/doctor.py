@@ -135,7 +135,9 @@ def _torch() -> str:
     (weight * weight).sum().backward()  # type: ignore[no-untyped-call]
     if weight.grad is None or weight.grad.tolist() != [2.0, 2.0]:
         raise RuntimeError(f"the gradient of x*x at 1 came out as {weight.grad}; reinstall torch")
-    where = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    where = "no GPU"
+    if torch.cuda.is_available():
+        where = torch.cuda.get_device_name()
     return f"{torch.get_num_threads()} threads, {where}"
 
 

@@ -30,8 +30,10 @@ class Setting:
     device: str = "cpu"
 
     def __str__(self) -> str:
-        where = "" if self.device == "cpu" else f", {self.device}"
-        return f"num_workers: {self.num_workers}, num_envs_per_worker: {self.num_envs_per_worker}{where}"
+        numbers = f"num_workers: {self.num_workers}, num_envs_per_worker: {self.num_envs_per_worker}"
+        if self.device == "cpu":
+            return numbers
+        return f"{numbers}, {self.device}"
 
 
 @dataclass(frozen=True)

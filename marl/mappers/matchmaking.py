@@ -64,9 +64,10 @@ class Matchmaking(Mapper):
         if agent in self._player_of:
             return self._player_of[agent]
         for player, patterns in self.players.items():
-            if any(fnmatchcase(agent, pattern) for pattern in patterns):
-                self._player_of[agent] = player
-                return player
+            for pattern in patterns:
+                if fnmatchcase(agent, pattern):
+                    self._player_of[agent] = player
+                    return player
         raise UnknownPolicyError(
             f"agent {agent!r} belongs to no player of the population ({', '.join(self.players)}). Add it to one under "
             "population.players."

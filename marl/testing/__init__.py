@@ -52,8 +52,9 @@ def _listed(results: Results) -> Sequence[Mapping[str, Any]]:
         return [results]
     if not isinstance(results, str | Path):
         return list(results)
-    path = Path(results)
-    file = path / "result.json" if path.is_dir() else path
+    file = Path(results)
+    if file.is_dir():
+        file = file / "result.json"
     try:
         return [parse_json(line) for line in read_text(file).splitlines()]
     except (OSError, ValueError) as error:

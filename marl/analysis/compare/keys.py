@@ -19,7 +19,8 @@ class Difference(NamedTuple):
 
 def differences(first: Any, second: Any, key: str = "") -> list[Difference]:
     """The leaves in which two trees differ. An empty section says as much as none."""
-    if not (_is_section(first) and _is_section(second)):
+    # None as well: a section that is left out and an empty one are the same scenario.
+    if not (isinstance(first, Mapping | None) and isinstance(second, Mapping | None)):
         if first == second:
             return []
         return [Difference(key, first, second)]
@@ -29,11 +30,6 @@ def differences(first: Any, second: Any, key: str = "") -> list[Difference]:
         below = f"{key}.{name}".removeprefix(".")
         found += differences(here.get(name), there.get(name), below)
     return found
-
-
-def _is_section(tree: Any) -> bool:
-    # None as well: a section that is left out and an empty one are the same scenario.
-    return tree is None or isinstance(tree, Mapping)
 
 
 def told(found: Sequence[Difference], first: str = "", second: str = "") -> str:

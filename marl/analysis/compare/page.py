@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from marl.analysis.compare.compare import Comparison
+from marl.analysis.report.content import plural
 from marl.errors import printable
 from marl.runs.atomic import write_atomically
 from marl.runs.curve import POLICY_COLOURS, drawn
@@ -62,10 +63,11 @@ def draw_comparison(found: Comparison, path: Path) -> Path:
     axes = figure.add_subplot()
     for number, curve in enumerate(found.curves):
         colour = POLICY_COLOURS[number % len(POLICY_COLOURS)]
-        if len(found.steps) == 1:  # an area of no width cannot be seen
+        marker = ""
+        if len(found.steps) == 1:  # a line of one point and an area of no width cannot be seen
             axes.vlines(found.steps, curve.low, curve.high, color=colour, linewidth=3, alpha=0.4)
-        marker = "o" if len(found.steps) == 1 else ""
-        runs = f"{len(curve.values)} run{'' if len(curve.values) == 1 else 's'}"
+            marker = "o"
+        runs = plural(len(curve.values), "run")
         axes.plot(found.steps, curve.middle, color=colour, marker=marker, label=drawn(f"{curve.name} ({runs})"))
         axes.fill_between(found.steps, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
     axes.set_xlabel("env steps")

@@ -126,8 +126,7 @@ def _block(block: Block) -> str:
             return _words(block)
         case Grid():
             return _table(block)
-        case Picture():
-            return _figure(block)
+    return _figure(block)
 
 
 def _words(words: Words) -> str:
