@@ -76,7 +76,9 @@ class Patterns(Mapper):
     def __init__(self, patterns: Mapping[str, PolicyID | Sequence[PolicyID]]) -> None:
         self.patterns: dict[str, list[PolicyID]] = {}
         for pattern, policies in patterns.items():
-            self.patterns[pattern] = [policies] if isinstance(policies, str) else list(policies)
+            if isinstance(policies, str):
+                policies = [policies]
+            self.patterns[pattern] = list(policies)
         self.fixed = set(map(len, self.patterns.values())) <= {1}
 
     def __call__(self, agent: AgentID, episode: Episode) -> PolicyID:
@@ -86,6 +88,7 @@ class Patterns(Mapper):
         return policies[int(episode.rng.integers(len(policies)))]
 
     def candidates(self, agent: AgentID) -> Sequence[PolicyID]:
+        # In the order of the scenario: a last "*" takes whoever is left.
         for pattern, policies in self.patterns.items():
             if fnmatchcase(str(agent), pattern):
                 return policies
@@ -108,7 +111,9 @@ class UserFunction(Mapper):
         self.takes_episode = len(kinds) > 1 or inspect.Parameter.VAR_POSITIONAL in kinds
 
     def __call__(self, agent: AgentID, episode: Episode) -> PolicyID:
-        given = (agent, episode) if self.takes_episode else (agent,)
+        given: tuple[Any, ...] = (agent,)
+        if self.takes_episode:
+            given = (agent, episode)
         try:
             policy: PolicyID = self.function(*given)
         except UserError:

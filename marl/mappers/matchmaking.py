@@ -43,10 +43,12 @@ class Matchmaking(Mapper):
     def __call__(self, agent: AgentID, episode: Episode) -> PolicyID:
         player = self.player_of(agent)
         # Hashed, not drawn: agents ask one by one, and the first to ask must not use up what the others need.
-        number = ((episode.seed + 1) * MIX ^ (episode.seed >> 7)) % FULL * MIX % FULL
+        mixed = (episode.seed + 1) * MIX ^ (episode.seed >> 7)
+        number = mixed % FULL * MIX % FULL
         if number % SHARES < self.self_share * SHARES:
             return self.learners[player][0]
-        star, learner = self.stars[(number >> 32) % len(self.stars)]
+        place = (number >> 32) % len(self.stars)
+        star, learner = self.stars[place]
         if player == star:
             return learner
         return self.opponents[learner][player]

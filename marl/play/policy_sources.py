@@ -141,6 +141,7 @@ def _borrowed(name: str, source: str, k: int, setup: Setup) -> Policy:
         spec, theirs, weights, units = _of_run(name, place, wanted, where)
     _check_spaces(where, theirs, kind)
     _check_units(where, units, setup.rollout.config)
+    # Built for the agents of this run, whose kind has another number than in the policy's own.
     policy = build_policy(replace(spec, kind=k), kind)
     set_weights(policy, weights, where)
     return policy

@@ -70,7 +70,8 @@ class Exam:
     """The checks of one preset. Each gives a sentence on what was seen, or raises."""
 
     def __init__(self, preset: Preset, config: dict[str, Any], seed: int) -> None:
-        self.preset, self.runs = preset, SmallRuns(preset, config, seed)
+        self.preset = preset
+        self.runs = SmallRuns(preset, config, seed)
 
     def checks(self) -> dict[str, Callable[[], str]]:
         updates = UpdateChecks(self.runs)

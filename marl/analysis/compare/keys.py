@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from marl.analysis.report.content import plural
+
 MOST = 5  # keys that a message names
 LONGEST = 60  # characters of a value in a message
 
@@ -41,8 +43,7 @@ def told(found: Sequence[Difference], first: str = "", second: str = "") -> str:
         parts.append(f"{one.key} is {here} and {there}")
     more = len(found) - MOST
     if more > 0:
-        noun = "key" if more == 1 else "keys"
-        parts.append(f"and {more} more {noun}")
+        parts.append(f"and {plural(more, 'more key')}")
     return "; ".join(parts)
 
 

@@ -322,4 +322,6 @@ def _tree_rows(tree: TreeFacts) -> list[list[str]]:
 
 
 def _figure(value: float, error: float) -> str:
-    return f"~ {with_error(value, error)}" if error else number(value, 6)
+    if not error:
+        return number(value, 6)
+    return f"~ {with_error(value, error)}"

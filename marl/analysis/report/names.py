@@ -34,7 +34,9 @@ class ReportParticipant:
     @property
     def run(self) -> Path | None:
         """The run directory behind the checkpoint."""
-        return directory_of(self.folder) if self.folder is not None else None
+        if self.folder is None:
+            return None
+        return directory_of(self.folder)
 
     @property
     def iteration(self) -> int | None:
@@ -124,6 +126,8 @@ def env_of(env: str, env_config: Mapping[str, Any] | None, names: Sequence[str])
     """The checkpoints' own env where they were trained on ``env``; else that env, with equal spaces."""
     given = Env(env, env_config)
     runs = _opened(names).values()
+    if not runs:
+        return given
     wanted: dict[str, Any] = {"env": env}
     if env_config is not None:
         wanted["env_config"] = env_config
@@ -131,7 +135,7 @@ def env_of(env: str, env_config: Mapping[str, Any] | None, names: Sequence[str])
         trained = {key: run.scenario.get(key) for key in wanted}
         if trained != wanted:
             return given
-    return Env() if runs else given
+    return Env()
 
 
 def contestants(names: Sequence[str], entrants: Sequence[Participant]) -> list[ReportParticipant]:
