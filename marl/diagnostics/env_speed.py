@@ -80,6 +80,7 @@ def rate(play: Callable[[], int], seconds: float, clock: Clock = time.perf_count
     started, steps = clock(), 0
     while True:
         steps += play()
+        # Looked at after whole calls, whose lengths differ: the rate is of what was really played.
         took = clock() - started
         if took >= seconds:
             return steps / took

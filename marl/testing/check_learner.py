@@ -45,9 +45,11 @@ def check_learner(
     for name in only:
         if name not in checks:
             raise ConfigError(f"no check {name!r}. Checks: {', '.join(checks)}.{did_you_mean(name, checks)}")
-    chosen = {name: check for name, check in checks.items() if not only or name in only}
-    findings = [_examine(name, check) for name, check in chosen.items()]
-    return LearnerReport(algo, findings)
+    report = LearnerReport(algo)
+    for name, check in checks.items():
+        if not only or name in only:
+            report.findings.append(_examine(name, check))
+    return report
 
 
 def _examine(name: str, check: Callable[[], str]) -> Finding:
