@@ -10,8 +10,10 @@ says ``symmetric``. In a game with a first move this is the game in which a coin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -38,6 +40,7 @@ from marl.trust import given_by_user, words_of
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the episodes that are there and the episodes that are wanted so far."""
 ERRORS_APART = 2.0  # an advantage of so many standard errors has a sign
+# A slip such as ten entrants for each of nine players would fill the memory before anything is played.
 MOST_CELLS = 100_000
 
 
@@ -66,12 +69,17 @@ class Effort:
 
     @property
     def most(self) -> int:
-        return 10 * self.episodes if self.max_episodes is None else self.max_episodes
+        if self.max_episodes is None:
+            # Errors fall with the square root: ten times as many episodes leave a third of the error.
+            return 10 * self.episodes
+        return self.max_episodes
 
     def wants_more(self, returns: Returns) -> bool:
         """Whether it is still open who of two players earns more, or an error is still too large."""
-        if self.target_stderr is not None and (standard_error(returns) > self.target_stderr).any():
-            return True
+        if self.target_stderr is not None:
+            errors = standard_error(returns)
+            if (errors > self.target_stderr).any():
+                return True
         return self.until_decided and not decided(returns)
 
 
@@ -80,7 +88,8 @@ def decided(returns: Returns) -> bool:
     for one in range(returns.shape[1]):
         ahead = returns[:, : one + 1] - returns[:, one : one + 1]
         error = standard_error(ahead)
-        if ((np.abs(ahead.mean(axis=0)) <= ERRORS_APART * error) & (error > 0)).any():
+        close = np.abs(ahead.mean(axis=0)) <= ERRORS_APART * error
+        if (close & (error > 0)).any():  # without an error they never differ, however many more are played
             return False
     return True
 
@@ -113,14 +122,16 @@ def cross_play(
     """
     effort = Effort(episodes, until_decided, target_stderr, max_episodes)
     allowed = frozenset(allow)
-    with given_by_user(
-        words_of([env, env_config]), "the whole env, by --env and --env-config (env=..., env_config=...)"
-    ):
+    again = "the whole env, by --env and --env-config (env=..., env_config=...)"
+    with given_by_user(words_of([env, env_config]), again):
         entrants, setup = read_entrants(checkpoints, Env(env, env_config), allowed)
     field = Field(entrants, setup, players, symmetric, seed)
+    # Before workers start: weights that do not fit are told within a second.
     check_members(list(field.members.values()), setup.task, allowed)
-    facts = {**env_facts(setup), "players": {k: list(v) for k, v in field.players.items()}, "explore": explore}
-    log = MatchLog(Path(directory).expanduser() if directory is not None else None, facts)
+    seats = {player: list(agents) for player, agents in field.players.items()}
+    facts = {**env_facts(setup), "players": seats, "explore": explore}
+    folder = Path(directory).expanduser() if directory is not None else None
+    log = MatchLog(folder, facts)
     pool = match_pool(setup, entrants, num_workers)
     try:
         _play_all(field, effort, log, pool, explore, progress)
@@ -140,71 +151,86 @@ class Field:
         symmetric: bool | Literal["auto"],
         seed: int,
     ) -> None:
-        self.players: Players = players_of(setup.scenario, setup.stage, setup.task) if players is None else players
+        if players is None:
+            players = players_of(setup.scenario, setup.stage, setup.task)
+        self.players: Players = players
         self.agents = _agents_of(self.players, setup.task)
-        self.strategies: list[dict[str, Strategy]] = [
-            _strategies(player, agents, entrants, setup.task) for player, agents in self.agents.items()
-        ]
-        self.members: dict[str, Member] = {
-            member.key: member for known in self.strategies for strategy in known.values() for member in strategy
-        }
+        self.strategies: list[dict[str, Strategy]] = []
+        self.members: dict[str, Member] = {}
+        for player, agents in self.agents.items():
+            known = _strategies(player, agents, entrants, setup.task)
+            self.strategies.append(known)
+            for member in chain.from_iterable(known.values()):
+                self.members[member.key] = member
         self.symmetric = _one_population(self.strategies, symmetric)
         self.seed = seed
         shape = [len(known) for known in self.strategies]
-        if int(np.prod(shape, dtype=object)) > MOST_CELLS:
+        if math.prod(shape) > MOST_CELLS:
             raise ConfigError(
                 f"{' x '.join(map(str, shape))} strategies have more than {MOST_CELLS:,} pairings. Take fewer entrants, or "
                 "put agents together into players."
             )
-        cells = all_cells(shape)
-        pairings = {tuple(sorted(cell)) for cell in cells} if self.symmetric else set(cells)
-        self.wanted: dict[Cell, int] = dict.fromkeys(sorted(pairings), 0)  # episodes of each pairing
+        pairings = all_cells(shape)
+        if self.symmetric:
+            pairings = sorted({tuple(sorted(cell)) for cell in pairings})
+        self.wanted: dict[Cell, int] = dict.fromkeys(pairings, 0)  # episodes of each pairing
 
-    def seats(self, pairing: Cell) -> list[Cell]:
-        return seatings(pairing) if self.symmetric else [pairing]
-
-    def jobs(self, pairing: Cell) -> list[Job]:
+    def jobs(self, pairing: Cell) -> dict[Cell, Job]:
         """The pairing's episodes, shared out over its seatings; all seatings have the same seeds."""
-        seats = self.seats(pairing)
-        count = max(2, -(-self.wanted[pairing] // len(seats)))  # fewer have no standard error
-        return [Job(self._seating(cell), tuple(range(self.seed, self.seed + count))) for cell in seats]
+        cells = [pairing]
+        if self.symmetric:
+            cells = seatings(pairing)
+        count = max(2, math.ceil(self.wanted[pairing] / len(cells)))  # fewer have no standard error
+        # The same seeds on every seating: what luck deals to both falls out of the difference between seats.
+        seeds = tuple(range(self.seed, self.seed + count))
+        return {cell: Job(self._seating(cell), seeds) for cell in cells}
 
     def _seating(self, cell: Cell) -> tuple[tuple[AgentID, str], ...]:
         seated: list[tuple[AgentID, str]] = []
         for strategies, agents, number in zip(self.strategies, self.agents.values(), cell, strict=True):
             strategy = list(strategies.values())[number]
-            seated += [(agent, member.key) for agent, member in zip(agents, strategy, strict=True)]
+            keys = [member.key for member in strategy]
+            seated += zip(agents, keys, strict=True)
         return tuple(seated)
 
     def returns(self, pairing: Cell, log: MatchLog) -> Returns:
         """Episode by episode, averaged over seatings where they do not count."""
-        cells = dict(zip(self.seats(pairing), map(log.returns, self.jobs(pairing)), strict=True))
-        return over_seatings(cells, pairing) if self.symmetric else cells[pairing]
+        cells = self._samples(pairing, log)
+        if self.symmetric:
+            return over_seatings(cells, pairing)
+        return cells[pairing]
+
+    def _samples(self, pairing: Cell, log: MatchLog) -> dict[Cell, Returns]:
+        """What was played of a pairing, seating by seating."""
+        return {cell: log.returns(job) for cell, job in self.jobs(pairing).items()}
 
     def tensor(self, log: MatchLog) -> PayoffTensor:
-        samples = {
-            cell: log.returns(job)
-            for pairing in self.wanted
-            for cell, job in zip(self.seats(pairing), self.jobs(pairing), strict=True)
-        }
-        return payoff_tensor(samples, list(self.agents), [list(known) for known in self.strategies], self.symmetric)
+        samples: dict[Cell, Returns] = {}
+        for pairing in self.wanted:
+            samples |= self._samples(pairing, log)
+        names = [list(known) for known in self.strategies]
+        return payoff_tensor(samples, list(self.agents), names, self.symmetric)
 
 
 def _agents_of(players: Players, task: Task) -> dict[PlayerID, list[AgentID]]:
     """The agents (patterns, where ids are not known in advance) that each player's words mean."""
-    seats = seats_of_players(players, task.kinds)
-    return {
-        player: list(dict.fromkeys(task.seat_names[seat].split("[")[0] for seat in found))
-        for player, found in seats.items()
-    }
+    agents = {}
+    for player, seats in seats_of_players(players, task.kinds).items():
+        # A pattern such as car_* has several seats, car_*[0], car_*[1], ..., which one strategy plays.
+        names = [task.seat_names[seat].split("[")[0] for seat in seats]
+        agents[player] = list(dict.fromkeys(names))
+    return agents
 
 
 def _strategies(
     player: PlayerID, agents: Sequence[AgentID], entrants: Sequence[Participant], task: Task
 ) -> dict[str, Strategy]:
     """Labels to the strategies of those who can play the player."""
-    found = {entrant.label: entrant.strategy(agents, task) for entrant in entrants}
-    known = {label: strategy for label, strategy in found.items() if strategy is not None}
+    known: dict[str, Strategy] = {}
+    for entrant in entrants:
+        strategy = entrant.strategy(agents, task)
+        if strategy is not None:
+            known[entrant.label] = strategy
     if not known:
         raise ConfigError(
             f"nobody can play {player!r} ({', '.join(agents)}): the policies named by PATH#policy know other spaces. Add a "
@@ -215,8 +241,9 @@ def _strategies(
 
 def _one_population(strategies: Sequence[Mapping[str, Strategy]], wanted: bool | Literal["auto"]) -> bool:
     """Whether every entrant plays all players in the same way."""
-    keys = [{label: [member.key for member in strategy] for label, strategy in known.items()} for known in strategies]
-    alike = len(keys) > 1 and all(known == keys[0] for known in keys)
+    # Keys are hashes of the weights: the same policy is the same strategy, whoever is called by its name.
+    keys = [_keys_of(known) for known in strategies]
+    alike = len(keys) > 1 and keys.count(keys[0]) == len(keys)
     if wanted is True and not alike:
         raise ConfigError(
             "symmetric: an entrant plays the players with different policies, or only some of them, so they are not one "
@@ -225,42 +252,74 @@ def _one_population(strategies: Sequence[Mapping[str, Strategy]], wanted: bool |
     return alike and wanted is not False
 
 
+def _keys_of(known: Mapping[str, Strategy]) -> dict[str, list[str]]:
+    keys = {}
+    for label, strategy in known.items():
+        keys[label] = [member.key for member in strategy]
+    return keys
+
+
 def _play_all(
     field: Field, effort: Effort, log: MatchLog, pool: WorkerPool, explore: bool | None, progress: Progress | None
 ) -> None:
     """Play until every pairing has its episodes; then, where it is asked for, double those that need it."""
     field.wanted = dict.fromkeys(field.wanted, effort.episodes)
-    while True:
-        jobs = [job for pairing in field.wanted for job in field.jobs(pairing)]
-        missing = [log.missing(job) for job in jobs]
-        total = sum(len(job.seeds) for job in jobs)
-        done = total - sum(len(job.seeds) for job in missing)
-        for batch in play(pool, field.members, missing, field.players, explore):
-            log.add(batch)
-            done += sum(len(job.seeds) for job, _ in batch)
-            if progress is not None:
-                progress(done, total)
-        open_ones = [
-            pairing
-            for pairing, episodes in field.wanted.items()
-            if effort.goes_on and episodes < effort.most and effort.wants_more(field.returns(pairing, log))
-        ]
-        if not open_ones:
+    _play_missing(field, log, pool, explore, progress)
+    while effort.goes_on:
+        undecided = _undecided(field, effort, log)
+        if not undecided:
             return
-        for pairing in open_ones:
+        for pairing in undecided:
+            # Doubled, as errors fall slowly: small steps would look at the whole table again and again.
             field.wanted[pairing] = min(2 * field.wanted[pairing], effort.most)
+        _play_missing(field, log, pool, explore, progress)
+
+
+def _play_missing(
+    field: Field, log: MatchLog, pool: WorkerPool, explore: bool | None, progress: Progress | None
+) -> None:
+    """All pairings in one go, so that no worker waits for another pairing's last episodes."""
+    jobs: list[Job] = []
+    for pairing in field.wanted:
+        jobs += field.jobs(pairing).values()
+    missing = [log.missing(job) for job in jobs]
+    total, left = _episodes(jobs), _episodes(missing)
+    for batch in play(pool, field.members, missing, field.players, explore):
+        log.add(batch)
+        left -= _episodes([job for job, _ in batch])
+        if progress is not None:
+            progress(total - left, total)
+
+
+def _undecided(field: Field, effort: Effort, log: MatchLog) -> list[Cell]:
+    """Pairings that may get more episodes, and need them."""
+    found = []
+    for pairing, episodes in field.wanted.items():
+        if episodes < effort.most and effort.wants_more(field.returns(pairing, log)):
+            found.append(pairing)
+    return found
+
+
+def _episodes(jobs: Sequence[Job]) -> int:
+    return sum(len(job.seeds) for job in jobs)
 
 
 def match_pool(setup: Setup, entrants: Sequence[Participant], num_workers: int) -> WorkerPool:
     """Workers that only play matches."""
     old = setup.rollout
     kept = {key: getattr(old.config, key) for key in (*PLAY_KEYS, "env_timeout_s")}
-    runs = [entrant.setup for entrant in entrants if entrant.setup is not None]
+    # Workers import what any of the runs needs, as policies of all of them are sent there.
+    imports, models = dict.fromkeys(old.imports), [spec.model for spec in setup.policies.values()]
+    for entrant in entrants:
+        if entrant.setup is not None:
+            imports |= dict.fromkeys(entrant.setup.rollout.imports)
+            models += [spec.model for spec in entrant.setup.policies.values()]
     rollout = replace(
         old,
         config=RolloutConfig(num_workers=num_workers, **kept),
-        imports=tuple(dict.fromkeys([*old.imports, *(name for run in runs for name in run.rollout.imports)])),
-        registered_classes=classes_used(spec.model for run in [setup, *runs] for spec in run.policies.values()),
+        imports=tuple(imports),
+        registered_classes=classes_used(models),
     )
+    # Whole episodes are waited for, however the run itself collected.
     policies = build_policies(rollout.policies, setup.task.kinds)
     return make_pool(replace(setup, rollout=rollout, asynchronous=False), policies)

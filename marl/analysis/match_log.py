@@ -29,17 +29,21 @@ class MatchLog:
     """What was played of one setting; without a directory it is kept in memory only."""
 
     def __init__(self, directory: Path | None, setting: Mapping[str, Any]) -> None:
+        # Sorted: the same setting has one hash, whatever the order of its keys.
         text = json.dumps(setting, sort_keys=True, default=str)
         self.setting = hashlib.sha256(text.encode()).hexdigest()[:16]
-        self.file = directory / FILE if directory is not None else None
+        self.file: Path | None = None
         self._returns: dict[str, dict[int, list[float]]] = {}
-        if self.file is not None:
+        if directory is not None:
+            self.file = directory / FILE
             self._open(self.file)
 
     def _open(self, file: Path) -> None:
+        lines: list[str] = []
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            lines = read_text(file).splitlines(keepends=True) if file.exists() else []
+            if file.exists():
+                lines = read_text(file).splitlines(keepends=True)
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{file} cannot be read: {error}. Choose another directory.") from error
         if lines and not lines[-1].endswith("\n"):
@@ -54,7 +58,9 @@ class MatchLog:
             if entry["format"] not in (UNSEALED, FORMAT):
                 raise ValueError(f"format {entry['format']!r}, expected {UNSEALED} or {FORMAT}")
             check_line(line, required=entry["format"] > UNSEALED)
-            for match in entry["matches"] if entry["setting"] == self.setting else ():
+            if entry["setting"] != self.setting:
+                return
+            for match in entry["matches"]:
                 pairs = zip(match["seeds"], match["returns"], strict=True)
                 self._rows(match["seating"]).update(pairs)
         except (KeyError, TypeError, ValueError) as error:
@@ -69,7 +75,8 @@ class MatchLog:
     def missing(self, job: Job) -> Job:
         """What of the job has not been played yet."""
         played = self._rows(job.seating)
-        return Job(job.seating, tuple(seed for seed in job.seeds if seed not in played))
+        seeds = [seed for seed in job.seeds if seed not in played]
+        return Job(job.seating, tuple(seeds))
 
     def add(self, batch: Sequence[tuple[Job, Returns]]) -> None:
         """Keep a finished batch, all of it or nothing."""
@@ -77,7 +84,10 @@ class MatchLog:
             self._rows(job.seating).update(zip(job.seeds, returns.tolist(), strict=True))
         if self.file is None:
             return
-        matches = [{"seating": job.seating, "seeds": job.seeds, "returns": found.tolist()} for job, found in batch]
+        matches = []
+        for job, found in batch:
+            matches.append({"seating": job.seating, "seeds": job.seeds, "returns": found.tolist()})
+        # One line: what was cut off when the play was ended is seen by its missing end, and lost alone.
         line = json.dumps({"format": FORMAT, "setting": self.setting, "matches": matches})
         append_to(self.file, sealed_line(line))
 

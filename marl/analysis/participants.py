@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -52,46 +53,63 @@ class Participant:
 
     label: str
     setup: Setup | None = None
-    weights: Mapping[PolicyID, Mapping[str, Any]] | None = None
+    weights: Mapping[PolicyID, Mapping[str, Any]] = field(default_factory=dict)
     policy: PolicyID | None = None  # the one after '#'
     member: int | None = None  # of the mixture that this policy is
 
     def strategy(self, agents: Sequence[AgentID], task: Task) -> Strategy | None:
         """Its way to play the player with these agents; None: it cannot."""
-        if self.setup is None or self.weights is None:
-            return tuple(Member.scripted(self.label, _kind_of(agent, task)) for agent in agents)
-        if self.policy is not None:
-            kind = self.setup.policies[self.policy].kind
-            if any(_kind_of(agent, task) != kind for agent in agents):
-                return None
-            if self.member is not None:
-                return self._one_member(self.setup, self.policy, self.member, agents)
-        chosen = [self.policy or _policy_of(self.setup, agent, self.label) for agent in agents]
-        return tuple(Member(self.label, self.setup.policies[name], self.weights[name]) for name in chosen)
+        kinds = [_kind_of(agent, task) for agent in agents]
+        if self.setup is None:
+            return tuple(Member.scripted(self.label, kind) for kind in kinds)
+        if self.policy is None:
+            return self._as_in_its_run(self.setup, agents)
+        spec = self.setup.policies[self.policy]
+        if set(kinds) - {spec.kind}:
+            return None
+        if self.member is not None:
+            return self._one_member(self.setup, self.policy, self.member, agents)
+        return (Member(self.label, spec, self.weights[self.policy]),) * len(agents)
+
+    def _as_in_its_run(self, setup: Setup, agents: Sequence[AgentID]) -> Strategy:
+        """Every agent is played by the policy that the run's own mapping gives it."""
+        members = []
+        for agent in agents:
+            policy = _policy_of(setup, agent, self.label)
+            members.append(Member(self.label, setup.policies[policy], self.weights[policy]))
+        return tuple(members)
 
     def _one_member(self, setup: Setup, mixture: PolicyID, number: int, agents: Sequence[AgentID]) -> Strategy | None:
         """A member of a population for all agents of a player; None where the player is not of its side."""
         assert setup.stage is not None
-        assert self.weights is not None
         side, answers = setup.stage.mixtures[mixture], setup.stage.answers()
-        if any(side.answer not in answers.candidates(example_agent(agent)) for agent in agents):
-            return None
+        for agent in agents:
+            if side.answer not in answers.candidates(example_agent(agent)):
+                return None
+        # A mixture keeps the weights of all its members in one dict, under names that begin with the member's.
         start = f"{MEMBER}{number}."
-        weights = {k.removeprefix(start): array for k, array in self.weights[mixture].items() if k.startswith(start)}
-        return (Member(self.label, replace(setup.policies[mixture], population=None), weights),) * len(agents)
+        weights = {}
+        for name, array in self.weights[mixture].items():
+            if name.startswith(start):
+                weights[name.removeprefix(start)] = array
+        spec = replace(setup.policies[mixture], population=None)
+        return (Member(self.label, spec, weights),) * len(agents)
 
 
 def _kind_of(agent: AgentID, task: Task) -> int:
     """The kind of an agent, or of the agents of a pattern."""
-    return next(k for k, kind in enumerate(task.kinds) if any(name.split("[")[0] == agent for name in kind.agents))
+    names = [name.split("[")[0] for name in task.seat_names]  # car_*[0] is a seat of the pattern car_*
+    return task.kind_of(names.index(agent))
 
 
 def _policy_of(setup: Setup, agent: AgentID, label: str) -> PolicyID:
     """Who plays the agent in the run; where training draws among several, whom evaluation takes."""
-    mappers: list[Mapper | None] = [setup.rollout.mapper, setup.rollout.evaluation_mapper]
+    mappers: list[Mapper] = [setup.rollout.mapper]
+    if setup.rollout.evaluation_mapper is not None:
+        mappers.append(setup.rollout.evaluation_mapper)
     found: Sequence[PolicyID] = []
     for mapper in mappers:
-        found = candidates(mapper, example_agent(agent)) if mapper is not None else found
+        found = candidates(mapper, example_agent(agent))
         if len(found) == 1:
             return found[0]
     raise ConfigError(
@@ -110,26 +128,31 @@ def read_entrants(names: Sequence[str | Path], env: Env, allow: frozenset[str]) 
         raise ConfigError(
             f"cross-play needs somebody who plays: checkpoints, run directories, or {', '.join(BUILT_IN)}."
         )
-    sources = {name: source_of(name) for name in given if name not in BUILT_IN}
-    runs = {name: _open(path, env, allow) for name, (path, _) in sources.items()}
-    _check_once(
-        [(str(real_path(runs[name].folder)), sources[name][1]) if name in runs else (name, None) for name in given]
-    )
-    labels = dict(zip(runs, short_labels([str(run.folder) for run in runs.values()]), strict=True))
-    _check_same_env({name: run.scenario for name, run in runs.items()}, env)
-    setups = {name: _set_up(run, env) for name, run in runs.items()}
-    base = next(iter(setups.values())) if setups else _bare(env, allow)
-    entrants: list[Participant] = []
+    runs: dict[str, SavedRun] = {}
+    policies: dict[str, PolicyID | None] = {}
     for name in given:
-        if name in BUILT_IN:
-            entrants.append(Participant(name))
-            continue
-        policy = sources[name][1]
+        if name not in BUILT_IN:
+            path, policies[name] = source_of(name)
+            runs[name] = _open(path, env, allow)
+    _check_once(given, runs, policies)
+    _check_same_env(runs, env)
+    setups = {name: _set_up(run, env) for name, run in runs.items()}
+    # By now all are known to play the same env, so any of them stands for it.
+    base = next(iter(setups.values())) if setups else _bare(env, allow)
+    labels = short_labels([str(run.folder) for run in runs.values()])
+    participants: dict[str, Participant] = {}
+    for (name, run), label in zip(runs.items(), labels, strict=True):
         _check_agents(name, setups[name].task.kinds, base.task.kinds)
-        label = f"{labels[name]}#{policy}" if policy else labels[name]
-        policy, member = _member_of(runs[name], policy)
-        entrants.append(Participant(label, setups[name], runs[name].weights, policy, member))
-    return entrants, base
+        participants[name] = _participant(run, setups[name], label, policies[name])
+    return [participants.get(name, Participant(name)) for name in given], base
+
+
+def _participant(run: SavedRun, setup: Setup, label: str, policy: PolicyID | None) -> Participant:
+    """A run as an entrant; ``policy`` is what stands after the '#'."""
+    if policy is None:
+        return Participant(label, setup, run.weights)
+    mixture, member = _member_of(run, policy)
+    return Participant(f"{label}#{policy}", setup, run.weights, mixture, member)
 
 
 def _open(path: str, env: Env, allow: frozenset[str]) -> SavedRun:
@@ -145,6 +168,7 @@ def _words_of(env: Env) -> list[str]:
 def source_of(name: str) -> tuple[str, PolicyID | None]:
     """The path and the policy that ``PATH#policy`` names."""
     path, _, policy = name.partition("#")
+    # A word without a slash is more likely a misspelt built-in name than a path.
     if os.sep not in path and not Path(path).exists():
         raise CheckpointError(
             f"there is no checkpoint {path!r}.{did_you_mean(path, BUILT_IN)} Expected a run directory, a checkpoint, "
@@ -167,6 +191,7 @@ def _bare(env: Env, allow: frozenset[str]) -> Setup:
         raise ConfigError(
             f"only {', '.join(BUILT_IN)} takes part, so there is no env. Add a checkpoint, or give --env."
         )
+    # No algorithm plays: it is there because a scenario has one.
     raw = {"env": env.env, "env_config": dict(env.env_config or {}), "algo": "ppo"}
     with only_modules(allow, _words_of(env)):
         return resolve(compose(raw, "cross-play"))
@@ -175,46 +200,60 @@ def _bare(env: Env, allow: frozenset[str]) -> Setup:
 # -- checks --------------------------------------------------------------------------------------------------------
 
 
-def _check_once(meant: Sequence[tuple[str, PolicyID | None]]) -> None:
-    for number, (what, policy) in enumerate(meant):
-        if (what, policy) in meant[:number]:
-            raise ConfigError(
-                f"{what}{f'#{policy}' if policy else ''} was given twice. Give every entrant once; each also meets itself."
-            )
+def _check_once(given: Sequence[str], runs: Mapping[str, SavedRun], policies: Mapping[str, PolicyID | None]) -> None:
+    """The same checkpoint may be named in several ways, so folders are compared, not what was typed."""
+    seen: set[str] = set()
+    for name in given:
+        meant = name
+        if name in runs:
+            after = f"#{policies[name]}" if policies[name] else ""
+            meant = f"{real_path(runs[name].folder)}{after}"
+        if meant in seen:
+            raise ConfigError(f"{meant} was given twice. Give every entrant once; each also meets itself.")
+        seen.add(meant)
 
 
-def _check_same_env(described: Mapping[str, Mapping[str, Any]], env: Env) -> None:
+def _check_same_env(runs: Mapping[str, SavedRun], env: Env) -> None:
     """Policies of different envs cannot meet unless the user says where."""
     if env.env is None and env.env_config is not None:
         raise ConfigError(
             "env_config was given without env. Give both, or neither to play on the checkpoints' own env."
         )
-    first, *others = described or [""]
-    for name in others:
-        for key in (*ENV_KEYS, *PLAY_KEYS) if env.env is None else PLAY_KEYS:
-            mine, theirs = described[name].get(key), described[first].get(key)
-            if mine != theirs:
-                remedy = " Give the env to play on by --env (env=...)." if key in ENV_KEYS else ""
-                raise ConfigError(
-                    f"{name} and {first} were not trained on the same env: {key} is {mine!r} there and {theirs!r} here."
-                    f"{remedy or ' Such policies cannot meet: train them with the same key.'}"
-                )
+    keys = list(PLAY_KEYS)
+    if env.env is None:
+        keys = [*ENV_KEYS, *PLAY_KEYS]
+    first, *others = runs or [""]
+    for name, key in product(others, keys):
+        mine, theirs = runs[name].scenario.get(key), runs[first].scenario.get(key)
+        if mine == theirs:
+            continue
+        remedy = "Such policies cannot meet: train them with the same key."
+        if key in ENV_KEYS:
+            remedy = "Give the env to play on by --env (env=...)."
+        raise ConfigError(
+            f"{name} and {first} were not trained on the same env: {key} is {mine!r} there and {theirs!r} here. {remedy}"
+        )
 
 
 def _check_agents(name: str, mine: Sequence[AgentType], theirs: Sequence[AgentType]) -> None:
     """The same agents with the same spaces, however groups were joined in the runs."""
-    a, b = (
-        [(kind.agents, kind.observation_space, kind.action_space, kind.masked) for kind in k] for k in (mine, theirs)
-    )
-    if a != b:
+    if list(map(_agents_and_spaces, mine)) != list(map(_agents_and_spaces, theirs)):
         raise SpaceMismatchError(
             f"{name} is not played by the agents of the first checkpoint: it has {_told(mine)}; the first has "
             f"{_told(theirs)}. Expected equal agents with equal spaces."
         )
 
 
+def _agents_and_spaces(kind: AgentType) -> tuple[Any, ...]:
+    return kind.agents, kind.observation_space, kind.action_space, kind.masked
+
+
 def _told(kinds: Sequence[AgentType]) -> str:
-    return "; ".join(f"{', '.join(kind.agents)} ({kind.observation_space}, {kind.action_space})" for kind in kinds)
+    parts = []
+    for kind in kinds:
+        agents = ", ".join(kind.agents)
+        parts.append(f"{agents} ({kind.observation_space}, {kind.action_space})")
+    return "; ".join(parts)
 
 
 def _check_trained_spaces(run: SavedRun, setup: Setup) -> None:
@@ -233,10 +272,8 @@ def _check_trained_spaces(run: SavedRun, setup: Setup) -> None:
             )
 
 
-def _member_of(run: SavedRun, policy: PolicyID | None) -> tuple[PolicyID | None, int | None]:
-    """The policy after '#' and, for ``main.answer/3``, the number of a mixture's member."""
-    if policy is None:
-        return None, None
+def _member_of(run: SavedRun, policy: PolicyID) -> tuple[PolicyID, int | None]:
+    """The policy that is meant and, for ``main.answer/3``, the number of a mixture's member."""
     mixture, slash, number = policy.rpartition("/")
     if policy in run.weights or not slash:
         run.check_policy(policy)
@@ -258,9 +295,12 @@ def check_members(members: Sequence[Member], task: Task, allow: frozenset[str]) 
 
 def short_labels(paths: Sequence[str]) -> list[str]:
     """The shortest ends of the paths that tell them apart: ``checkpoint_000010``, or with the run before it."""
-    parts = [[part for part in Path(path).parts if part != "checkpoints"] for path in paths]
-    for length in range(1, max(map(len, parts), default=0) + 1):
-        labels = ["/".join(part[-length:]) for part in parts]
+    split = []
+    for path in paths:
+        split.append([part for part in Path(path).parts if part != "checkpoints"])
+    longest = max(map(len, split), default=0)
+    for length in range(1, longest + 1):
+        labels = ["/".join(parts[-length:]) for parts in split]
         if len(set(labels)) == len(set(paths)):
             return labels
     return list(paths)

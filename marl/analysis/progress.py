@@ -25,6 +25,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
         def tell(done: int, total: int) -> None:
             nonlocal told
             bar.update(task, completed=done, total=total)
+            # A bar is drawn by moving the cursor, which fills a log file with control characters.
             if not console.is_terminal and time.monotonic() - told >= SECONDS_BETWEEN_LINES:
                 told = time.monotonic()
                 console.print(f"{what}: {done:,} of {total:,}", highlight=False)

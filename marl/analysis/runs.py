@@ -6,6 +6,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -61,9 +62,13 @@ def list_runs(root: Path) -> list[RunSummary]:
         raise ConfigError(
             f"there is no folder {root}. Give one with runs in it, or train something first: marl run FILE."
         )
-    found = [(run, summary) for run in find_runs(root) if (summary := summarise(run)) is not None]
-    names = usable_names([run for run, _ in found])
-    return [replace(summary, id=names[run]) for run, summary in found]
+    found: dict[Path, RunSummary] = {}
+    for run in find_runs(root):
+        summary = summarise(run)
+        if summary is not None:
+            found[run] = summary
+    names = usable_names(list(found))
+    return [replace(summary, id=names[run]) for run, summary in found.items()]
 
 
 def usable_names(runs: Sequence[Path]) -> dict[Path, str]:
@@ -72,16 +77,22 @@ def usable_names(runs: Sequence[Path]) -> dict[Path, str]:
     Names are looked up among all results, whichever folder is listed; a run elsewhere is named by its path.
     """
     results = real_path(default_results())
-    among = set(find_runs(results)) if results.is_dir() else set()
-    often = Counter(name for run in among for name in {trial_id(run), numbered_id(run), run.name})
+    among: set[Path] = set()
+    if results.is_dir():
+        among = set(find_runs(results))
+    often: Counter[str | None] = Counter()
+    for run in among:
+        often.update({trial_id(run), numbered_id(run), run.name})  # a set: a run may have two of its names alike
     found: dict[Path, str] = {}
     for run in runs:
         place = real_path(run)
         if place not in among:
             found[run] = str(run)
             continue
-        short = (trial_id(run), numbered_id(run), run.name)
-        found[run] = next((name for name in short if name and often[name] == 1), str(place.relative_to(results)))
+        found[run] = str(place.relative_to(results))
+        for name in (run.name, numbered_id(run), trial_id(run)):  # the shortest last: it wins
+            if name and often[name] == 1:
+                found[run] = name
     return found
 
 
@@ -94,26 +105,55 @@ def summarise(run: Path) -> RunSummary | None:
 
 
 def _summary(run: Path, params: Mapping[str, Any]) -> RunSummary:
-    metric = f"evaluation.{params['evaluation']['metric']}"
-    algo, env = str(params["algo"]["name"]), str(params["env"])
-    rows = read_table(run / "progress.csv")
+    table = read_table(run / "progress.csv")
+    state, error = state_of(run, table[-1] if table else {})
+    rows = [_numbers(row) for row in table]
     last = rows[-1] if rows else {}
-    state, error = state_of(run, last)
-    evaluated = [value for row in rows if (value := _number(row.get(metric))) is not None]
-    best_of = metric if evaluated else "episode_reward_mean"
-    values = evaluated or [value for row in rows if (value := _number(row.get(best_of))) is not None]
-    known = {name: value for row in rows for name, text in row.items() if (value := _number(text)) is not None}
+    best_of, best = _best(rows, f"evaluation.{params['evaluation']['metric']}")
+    known: dict[str, float] = {}
+    for row in rows:
+        known |= row  # fields such as evaluations stand in some rows only: the newest of each counts
     goal = {str(field): float(value) for field, value in (params.get("goal") or {}).items()}
+    goal_met = reached(known, goal) if goal and rows else None
     way = progress_of(params.get("stop") or {}, known)
-    newest = (run / "result.json").stat().st_mtime if (run / "result.json").exists() else run.stat().st_mtime
     return RunSummary(
-        name=run.name, id=trial_id(run) or run.name, experiment=run.parent.name, directory=str(run), algo=algo, env=env,
-        seed=params.get("seed"), state=state, error=error, iterations=int(known.get("training_iteration", 0)),
-        timesteps=int(known.get("timesteps_total", 0)), progress=1.0 if state == "finished" else way.fraction,
-        progress_label=way.label, reward=_number(last.get("episode_reward_mean")), best=max(values, default=None),
-        best_of=best_of, goal=goal, goal_met=reached(known, goal) if goal and rows else None,
-        seconds=known.get("time_total_s", 0.0), newest=datetime.fromtimestamp(newest).isoformat(" ", "seconds"),
-    )  # fmt: skip
+        name=run.name,
+        id=trial_id(run) or run.name,
+        experiment=run.parent.name,
+        directory=str(run),
+        algo=str(params["algo"]["name"]),
+        env=str(params["env"]),
+        seed=params.get("seed"),
+        state=state,
+        error=error,
+        iterations=int(known.get("training_iteration", 0)),
+        timesteps=int(known.get("timesteps_total", 0)),
+        progress=1.0 if state == "finished" else way.fraction,
+        progress_label=way.label,
+        reward=last.get("episode_reward_mean"),
+        best=best,
+        best_of=best_of,
+        goal=goal,
+        goal_met=goal_met,
+        seconds=known.get("time_total_s", 0.0),
+        newest=_last_written(run).isoformat(" ", "seconds"),
+    )
+
+
+def _best(rows: Sequence[Mapping[str, float]], metric: str) -> tuple[str, float | None]:
+    """The field that a run is judged by, and the best of it: of evaluations, or of training where there are none."""
+    for field in (metric, "episode_reward_mean"):
+        measured = [row[field] for row in rows if field in row]
+        if measured:
+            return field, max(measured)
+    return "episode_reward_mean", None
+
+
+def _last_written(run: Path) -> datetime:
+    # A run that was only just begun has no results yet.
+    results = run / "result.json"
+    newest = results if results.exists() else run
+    return datetime.fromtimestamp(newest.stat().st_mtime)
 
 
 def read_table(file: Path) -> list[dict[str, str]]:
@@ -123,24 +163,28 @@ def read_table(file: Path) -> list[dict[str, str]]:
             rows = list(csv.DictReader(text))
     except (OSError, csv.Error):
         return []
-    return [{name.replace("/", "."): value for name, value in row.items() if name and value} for row in rows]
+    found = []
+    for row in rows:
+        # A run may be writing right now: cells of a cut line have no name, or no value.
+        found.append({name.replace("/", "."): value for name, value in row.items() if name and value})
+    return found
 
 
-def _number(text: str | None) -> float | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return None
+def _numbers(row: Mapping[str, str]) -> dict[str, float]:
+    """Those cells of a row that are numbers."""
+    found: dict[str, float] = {}
+    for name, text in row.items():
+        with suppress(ValueError):
+            found[name] = float(text)
+    return found
 
 
 def runs_table(runs: Sequence[RunSummary], screen: int | None = None) -> Table:
     """The runs as rows; ``id`` is what `--resume` takes. On a narrow screen only names of experiments are shortened."""
     titles = ("id", "experiment", "algo", "seed", "state", "progress", "env steps", "reward", "best", "goal")
-    rows = [[printable(cell) for cell in _cells(run)] for run in runs]
+    rows = [list(map(printable, _cells(run))) for run in runs]  # files of strangers must not command the terminal
     if screen is not None:
-        others = sum(max(map(len, column)) + 2 for column in zip(titles, *rows, strict=True)) - 2
-        others -= max(len(row[1]) for row in [titles, *rows])
-        rows = [[row[0], _cut(row[1], max(len(titles[1]), screen - others)), *row[2:]] for row in rows]
+        _shorten_experiments(titles, rows, screen)
     table = Table(box=None, pad_edge=False)
     for title in titles:
         right = title in ("seed", "progress", "env steps", "reward", "best")
@@ -150,16 +194,35 @@ def runs_table(runs: Sequence[RunSummary], screen: int | None = None) -> Table:
     return table
 
 
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+def _shorten_experiments(titles: Sequence[str], rows: Sequence[list[str]], screen: int) -> None:
+    """Make the table as narrow as the screen, at the cost of the one column that nobody types in again."""
+    columns = zip(titles, *rows, strict=True)
+    widths = [max(map(len, column)) for column in columns]
+    experiment = 1
+    gaps = 2 * (len(widths) - 1)
+    others = sum(widths) - widths[experiment] + gaps
+    longest = max(len(titles[experiment]), screen - others)
+    for row in rows:
+        name = row[experiment]
+        if len(name) > longest:
+            row[experiment] = f"{name[: longest - 1]}…"
 
 
 def _cells(run: RunSummary) -> list[str]:
-    met: Mapping[bool | None, str] = {True: "met", False: "missed" if run.state == "finished" else "not yet", None: "-"}
+    missed = "missed" if run.state == "finished" else "not yet"
+    met: Mapping[bool | None, str] = {True: "met", False: missed, None: "-"}
     return [
-        run.id, run.experiment, run.algo, "-" if run.seed is None else str(run.seed), run.state,
-        f"{run.progress:.0%}", f"{run.timesteps:,}", _short(run.reward), _short(run.best), met[run.goal_met],
-    ]  # fmt: skip
+        run.id,
+        run.experiment,
+        run.algo,
+        "-" if run.seed is None else str(run.seed),
+        run.state,
+        f"{run.progress:.0%}",
+        f"{run.timesteps:,}",
+        _short(run.reward),
+        _short(run.best),
+        met[run.goal_met],
+    ]
 
 
 def _short(value: float | None) -> str:

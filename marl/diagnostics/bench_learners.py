@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 from pydantic import ValidationError
@@ -78,13 +79,14 @@ def measure(
 
     All scenarios are checked before the first one runs. ``tell`` gets the share that is done and what is measured next.
     """
-    grid = [(case, w, k) for case in cases for k in learners for w in workers]
-    scenarios = [scenario_of(case, algo, keys, w, k) for case, w, k in grid]
-    for done, ((case, w, k), scenario) in enumerate(zip(grid, scenarios, strict=True)):
+    grid = list(product(cases, learners, workers))
+    scenarios = [scenario_of(case, algo, keys, w, k) for case, k, w in grid]
+    for done, ((case, k, w), scenario) in enumerate(zip(grid, scenarios, strict=True)):
         tell(done / len(grid), f"{case}, num_workers: {w}, num_learners: {k}")
         with Trainer(scenario=scenario) as trainer:
             trainer.train()  # first touch of memory, first calls of torch
-            yield timing(case, w, k, [trainer.train() for _ in range(iterations)])
+            results = [trainer.train() for _ in range(iterations)]
+            yield timing(case, w, k, results)
 
 
 def scenario_of(case: str, algo: str, keys: Mapping[str, Any], num_workers: int, num_learners: int) -> Scenario:
@@ -93,6 +95,7 @@ def scenario_of(case: str, algo: str, keys: Mapping[str, Any], num_workers: int,
         raise ConfigError(f"unknown case {case!r}. Known: {', '.join(CASES)}.{did_you_mean(case, CASES)}")
     grid = {"num_workers": num_workers, "num_learners": num_learners, "evaluation": {"interval": 0}}
     whole: dict[str, Any] = {}
+    # In this order, as the last one counts: nothing may change the two numbers that are compared.
     for changes in (_taken(CASES[case], ALGOS[algo]), keys, {"algo": {"name": algo}, **grid}):
         for key, value in changes.items():
             apply(whole, key, value)
@@ -101,15 +104,15 @@ def scenario_of(case: str, algo: str, keys: Mapping[str, Any], num_workers: int,
 
 def _taken(keys: Mapping[str, Any], preset: Preset) -> dict[str, Any]:
     """Without keys of learning that this algorithm does not have."""
-    return {key: value for key, value in keys.items() if section_of(key) != "algo" or _takes(preset, key, value)}
-
-
-def _takes(preset: Preset, key: str, value: Any) -> bool:
-    try:
-        preset.configure(**{key: value})
-    except (ValidationError, ConfigError):
-        return False
-    return True
+    taken: dict[str, Any] = {}
+    for key, value in keys.items():
+        if section_of(key) == "algo":
+            try:
+                preset.configure(**{key: value})
+            except (ValidationError, ConfigError):
+                continue
+        taken[key] = value
+    return taken
 
 
 def timing(case: str, num_workers: int, num_learners: int, results: Sequence[Result]) -> Timing:
@@ -125,14 +128,12 @@ HEADINGS = ("workers", "learners", "collect", "load", "learn", "sync", "iteratio
 
 def rows(timings: Sequence[Timing]) -> list[tuple[str, ...]]:
     """Cells under ``HEADINGS``: milliseconds of the parts and of the whole, the rate, and its ratio to the first row's."""
-    return [
-        (
-            str(one.num_workers), str(one.num_learners),
-            *(f"{ms:,.0f}" if ms >= 10 else f"{ms:.1f}" for ms in _milliseconds(one)),
-            f"{one.steps_per_second:,.0f}", f"{one.faster_than(timings[0]):.2f}",
-        )
-        for one in timings
-    ]  # fmt: skip
+    found = []
+    for one in timings:
+        parts = [f"{ms:,.0f}" if ms >= 10 else f"{ms:.1f}" for ms in _milliseconds(one)]
+        rate, ratio = f"{one.steps_per_second:,.0f}", f"{one.faster_than(timings[0]):.2f}"
+        found.append((str(one.num_workers), str(one.num_learners), *parts, rate, ratio))
+    return found
 
 
 def _milliseconds(one: Timing) -> tuple[float, ...]:
@@ -142,27 +143,34 @@ def _milliseconds(one: Timing) -> tuple[float, ...]:
 def as_json(timings: Sequence[Timing]) -> list[dict[str, Any]]:
     """The same for programs; ``times_as_fast`` is the ratio to the first row of the case."""
     first: dict[str, Timing] = {}
-    return [
-        {
-            **asdict(one),
-            "env_steps_per_second": one.steps_per_second,
-            "times_as_fast": one.faster_than(first.setdefault(one.case, one)),
-        }
-        for one in timings
-    ]
+    found = []
+    for one in timings:
+        # Of the same case: cases differ in how much work an iteration is.
+        base = first.setdefault(one.case, one)
+        rates = {"env_steps_per_second": one.steps_per_second, "times_as_fast": one.faster_than(base)}
+        found.append({**asdict(one), **rates})
+    return found
 
 
 def advice(timings: Sequence[Timing]) -> str:
     """What the numbers of one case say, in one sentence."""
     first, best = timings[0], max(timings, key=lambda one: one.steps_per_second)
-    part, spent = max(zip(ACTIVITIES.values(), _milliseconds(first), strict=False), key=lambda pair: pair[1])
-    said = [
-        _verdict("workers", {one.num_workers: one for one in timings if one.num_learners == first.num_learners}),
-        _verdict("learners", {one.num_learners: one for one in timings if one.num_workers == first.num_workers}),
-    ]
-    fastest = f"fastest is {best}" + ("" if best is first else f" ({best.faster_than(first):.2f} times as fast)")
+    spent_on = dict(zip(ACTIVITIES.values(), _milliseconds(first), strict=False))
+    part, spent = max(spent_on.items(), key=lambda item: item[1])
+    # One number is changed at a time, so that a gain is not given to the wrong one.
+    by_workers: dict[int, Timing] = {}
+    by_learners: dict[int, Timing] = {}
+    for one in timings:
+        if one.num_learners == first.num_learners:
+            by_workers[one.num_workers] = one
+        if one.num_workers == first.num_workers:
+            by_learners[one.num_learners] = one
+    fastest = f"fastest is {best}"
+    if best is not first:
+        fastest += f" ({best.faster_than(first):.2f} times as fast)"
+    said = [_verdict("workers", by_workers), _verdict("learners", by_learners), fastest]
     opening = f"{part.capitalize()} takes {spent / first.iteration_time_ms:.0%} of an iteration with {first}"
-    return f"{opening}: {'; '.join([*filter(None, said), fastest])}."
+    return f"{opening}: {'; '.join(filter(None, said))}."
 
 
 def _verdict(noun: str, by_number: Mapping[int, Timing]) -> str:
@@ -188,7 +196,9 @@ def doubts(timings: Sequence[Timing], load: float, cpus: int) -> list[str]:
     times: dict[int, list[float]] = {}
     for one in timings:
         times.setdefault(one.num_workers, []).append(one.sample_time_ms / one.env_steps)
-    apart = max(max(same) / max(min(same), 1e-9) for same in times.values())
+    apart = 0.0
+    for same in times.values():
+        apart = max(apart, max(same) / max(min(same), 1e-9))
     if apart > STEADY:
         found.append(f"collecting took up to {apart:.1f} times as long with the same num_workers")
     return found

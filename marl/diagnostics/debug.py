@@ -16,6 +16,7 @@ def run_here(scenario: Scenario) -> None:
         while not trainer.finished:
             result = trainer.train()
             display.update(result, progress_of(scenario.stop, result))
+            # Shown at once: the next step may be the one at which the debugger stops.
             while trainer.notes:
                 display.note(trainer.notes.pop(0))
             if result["done"]:

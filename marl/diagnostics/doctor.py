@@ -37,9 +37,8 @@ class Finding:
 
 def examine(with_ray: bool = True) -> Iterator[Finding]:
     """All findings, one by one; ``with_ray`` also plays on a Ray worker, which takes some seconds."""
-    yield Finding(
-        "Python", "ok" if sys.version_info >= (3, 11) else "error", f"{platform.python_version()} (3.11 or newer)"
-    )
+    verdict: Verdict = "ok" if sys.version_info >= (3, 11) else "error"
+    yield Finding("Python", verdict, f"{platform.python_version()} (3.11 or newer)")
     yield from packages()
     yield _tried("torch", _torch)
     yield _tried("results", _results)
@@ -57,54 +56,66 @@ def packages() -> Iterator[Finding]:
         return
     missing: dict[str, list[str]] = {}
     for requirement in asked:
-        extra, name = EXTRA.search(requirement), _name(requirement)
-        try:
-            if extra is not None and "[" in requirement.split(";")[0] and not _has_extras(requirement):
-                raise importlib.metadata.PackageNotFoundError(name)
-            version = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            if extra is None:
-                yield Finding(name, "error", f"is missing. pip install '{requirement}'")
-            elif extra[1] not in ("test", "docs"):
-                missing.setdefault(extra[1], []).append(re.split(r"[>=<;\s]", requirement)[0])
-            continue
+        extra = EXTRA.search(requirement)
         if extra is None:
-            yield _version(name, version, requirement)
+            yield _core(requirement)
+        elif extra[1] not in ("test", "docs") and not _has_all(requirement):
+            # Users need no tests and no docs; what is left is what a command may ask for.
+            wanted = re.split(r"[>=<;\s]", requirement)[0]
+            missing.setdefault(extra[1], []).append(wanted)
     for extra_name, names in missing.items():
         remedy = f"in the project's folder: pip install -e '.[{extra_name}]'"
         yield Finding(f"extra {extra_name}", "warning", f"{', '.join(names)} not installed; {remedy}")
 
 
-def _has_extras(requirement: str) -> bool:
-    """Whether what ``ray[tune]`` asks for besides Ray itself is there."""
-    found = re.match(r"([\w.-]+)\[([\w,-]+)\]", requirement)
-    assert found is not None
-    for asked in importlib.metadata.requires(found[1]) or []:
-        wanted = EXTRA.search(asked)
-        if wanted is not None and wanted[1] in found[2].split(","):
-            try:
-                importlib.metadata.version(_name(asked))
-            except importlib.metadata.PackageNotFoundError:
-                return False
-    return True
-
-
-def _name(requirement: str) -> str:
-    found = NAME.match(requirement)
-    assert found is not None
-    return found[0]
-
-
-def _version(name: str, version: str, requirement: str) -> Finding:
+def _core(requirement: str) -> Finding:
+    """A package that has to be there, and new enough."""
+    name = _name(requirement)
+    version = _version(name)
+    if version is None:
+        return Finding(name, "error", f"is missing. pip install '{requirement}'")
     least = re.search(r">=\s*([\d.]+)", requirement)
     if least is not None and numbers(version) < numbers(least[1]):
         return Finding(name, "error", f"{version} is too old. pip install '{requirement}'")
     return Finding(name, "ok", version)
 
 
+def _has_all(requirement: str) -> bool:
+    """Whether a package is there, and what its own extras ask for: ``ray[tune]`` is more than Ray itself."""
+    name = _name(requirement)
+    if _version(name) is None:
+        return False
+    chosen = re.match(r"[\w.-]+\[([\w,-]+)\]", requirement)
+    if chosen is None:
+        return True
+    extras = chosen[1].split(",")
+    needed: list[str] = []
+    for asked in importlib.metadata.requires(name) or []:
+        wanted = EXTRA.search(asked)
+        if wanted is not None and wanted[1] in extras:
+            needed.append(_name(asked))
+    return None not in map(_version, needed)
+
+
+def _name(requirement: str) -> str:
+    found = NAME.match(requirement)
+    assert found is not None  # a requirement begins with a name
+    return found[0]
+
+
+def _version(name: str) -> str | None:
+    """The installed one; None where there is none."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
 def numbers(version: str) -> tuple[int, ...]:
     """``2.13.0+cpu`` is (2, 13, 0)."""
-    return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])
+    release = version.split("+")[0]
+    parts = re.findall(r"\d+", release)
+    return tuple(map(int, parts[:3]))
 
 
 def _tried(what: str, look: Callable[[], str]) -> Finding:
@@ -112,17 +123,21 @@ def _tried(what: str, look: Callable[[], str]) -> Finding:
     try:
         return Finding(what, "ok", look())
     except Exception as error:
-        return Finding(what, "error", f"{type(error).__name__}: {' '.join(str(error).split())}")
+        told = " ".join(str(error).split())  # in one line, as torch and Ray write whole pages
+        return Finding(what, "error", f"{type(error).__name__}: {told}")
 
 
 def _torch() -> str:
     import torch
 
+    # Broken builds of torch import well and fail, or give nonsense, when a gradient is taken.
     weight = torch.ones(2, requires_grad=True)
     (weight * weight).sum().backward()  # type: ignore[no-untyped-call]
     if weight.grad is None or weight.grad.tolist() != [2.0, 2.0]:
         raise RuntimeError(f"the gradient of x*x at 1 came out as {weight.grad}; reinstall torch")
-    where = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    where = "no GPU"
+    if torch.cuda.is_available():
+        where = torch.cuda.get_device_name()
     return f"{torch.get_num_threads()} threads, {where}"
 
 
@@ -130,6 +145,7 @@ def _results() -> str:
     place = default_results().expanduser()
     if place.exists() and not place.is_dir():
         raise NotADirectoryError(f"{place} is a file; set MARL_RESULTS_DIR to a folder")
+    # Looking must not leave a folder behind, so the nearest one that is there is tried.
     there = next(folder for folder in (place, *place.parents) if folder.is_dir())
     try:
         with tempfile.NamedTemporaryFile(dir=there):
@@ -143,6 +159,7 @@ def _results() -> str:
 
 def _run(workers: int) -> str:
     """Two iterations of the two-step game, with a checkpoint that is read back."""
+    # Here, so that the doctor can still say what is wrong where torch cannot be imported.
     from marl.training.trainer import Trainer
 
     keys = {"num_workers": workers, "train_batch_size": 64, "sgd_minibatch_size": 32, "evaluation": {"interval": 0}}

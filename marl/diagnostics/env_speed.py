@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -29,8 +30,10 @@ class Setting:
     device: str = "cpu"
 
     def __str__(self) -> str:
-        where = "" if self.device == "cpu" else f", {self.device}"
-        return f"num_workers: {self.num_workers}, num_envs_per_worker: {self.num_envs_per_worker}{where}"
+        numbers = f"num_workers: {self.num_workers}, num_envs_per_worker: {self.num_envs_per_worker}"
+        if self.device == "cpu":
+            return numbers
+        return f"{numbers}, {self.device}"
 
 
 @dataclass(frozen=True)
@@ -47,14 +50,17 @@ class Speed:
 
 def settings(workers: Sequence[int], copies: Sequence[int]) -> list[Setting]:
     """All of them; on a machine with a GPU every one twice."""
-    devices = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
-    return [Setting(w, c, device) for device in devices for w in workers for c in copies]
+    devices = ["cpu"]
+    if torch.cuda.is_available():
+        devices.append("cuda")
+    return [Setting(number, each, device) for device, number, each in product(devices, workers, copies)]
 
 
 def measure(keys: Mapping[str, Any], chosen: Sequence[Setting], seconds: float) -> Iterator[Speed]:
     """Speeds of these settings, one after the other; ``keys`` are those of a scenario."""
     for setting in chosen:
-        with Trainer(config={**keys, **asdict(setting), "evaluation": {"interval": 0}}) as trainer:
+        config = {**keys, **asdict(setting), "evaluation": {"interval": 0}}  # evaluations would count as training
+        with Trainer(config=config) as trainer:
             trainer.workers.collect(WARM_UP)
             collecting = rate(partial(_collected, trainer), seconds)
             yield Speed(setting, collecting, rate(partial(_trained, trainer), seconds))
@@ -74,6 +80,7 @@ def rate(play: Callable[[], int], seconds: float, clock: Clock = time.perf_count
     started, steps = clock(), 0
     while True:
         steps += play()
+        # Looked at after whole calls, whose lengths differ: the rate is of what was really played.
         took = clock() - started
         if took >= seconds:
             return steps / took
@@ -81,23 +88,38 @@ def rate(play: Callable[[], int], seconds: float, clock: Clock = time.perf_count
 
 def advice(speeds: Sequence[Speed]) -> list[str]:
     """What the numbers say, in sentences."""
-    best = max(speeds, key=lambda speed: speed.training)
+    best = max(speeds, key=_training)
     lines = [f"fastest: {best.setting} ({best.training:,.0f} env steps per second with learning)"]
-    by_setting = {speed.setting: speed for speed in speeds}
-    alone = Setting(0, best.setting.num_envs_per_worker, best.setting.device)
-    several = [
-        s for s in speeds if s.setting.num_workers and s.setting.num_envs_per_worker == alone.num_envs_per_worker
-    ]
-    if alone in by_setting and several:
-        top = max(several, key=lambda speed: speed.training)
-        times = top.training / by_setting[alone].training
-        lines.append(f"{top.setting.num_workers} Ray worker(s) against none: {times:.2f} times as fast")
-    devices = {speed.setting.device for speed in speeds}
-    if "cuda" in devices:
-        on = {device: max(s.training for s in speeds if s.setting.device == device) for device in devices}
-        lines.append(f"the GPU against the CPU: {on['cuda'] / on['cpu']:.2f} times as fast")
+    lines += _with_workers(speeds, best.setting)
+    fastest: dict[str, float] = {}
+    for speed in sorted(speeds, key=_training):
+        fastest[speed.setting.device] = speed.training
+    if "cuda" in fastest:
+        times = fastest["cuda"] / fastest["cpu"]
+        lines.append(f"the GPU against the CPU: {times:.2f} times as fast")
     else:
         lines.append(
             "the GPU: none here. For small networks and batches it is often slower; measure where there is one."
         )
     return lines
+
+
+def _with_workers(speeds: Sequence[Speed], best: Setting) -> list[str]:
+    """What workers bring with as many copies of the env as the fastest has; nothing where they were not tried."""
+    alone: Speed | None = None
+    several: list[Speed] = []
+    for speed in speeds:
+        setting = speed.setting
+        if setting == replace(best, num_workers=0):
+            alone = speed
+        if setting.num_workers and setting.num_envs_per_worker == best.num_envs_per_worker:
+            several.append(speed)
+    if alone is None or not several:
+        return []
+    top = max(several, key=_training)
+    times = top.training / alone.training
+    return [f"{top.setting.num_workers} Ray worker(s) against none: {times:.2f} times as fast"]
+
+
+def _training(speed: Speed) -> float:
+    return speed.training

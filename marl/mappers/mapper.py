@@ -38,8 +38,7 @@ class Shared(Mapper):
         if len(policies) != 1:
             raise ConfigError(
                 f"policy_mapping_fn: shared needs exactly one policy, got {len(policies)} ({', '.join(policies)}). "
-                "Use per_agent, "
-                'by_group or patterns such as {"car_*": cars}.'
+                'Use per_agent, by_group or patterns such as {"car_*": cars}.'
             )
         self.policy = policies[0]
 
@@ -75,21 +74,27 @@ class Patterns(Mapper):
     name = "patterns"
 
     def __init__(self, patterns: Mapping[str, PolicyID | Sequence[PolicyID]]) -> None:
-        self.patterns = {p: [v] if isinstance(v, str) else list(v) for p, v in patterns.items()}
-        self.fixed = all(len(policies) == 1 for policies in self.patterns.values())
+        self.patterns: dict[str, list[PolicyID]] = {}
+        for pattern, policies in patterns.items():
+            if isinstance(policies, str):
+                policies = [policies]
+            self.patterns[pattern] = list(policies)
+        self.fixed = set(map(len, self.patterns.values())) <= {1}
 
     def __call__(self, agent: AgentID, episode: Episode) -> PolicyID:
         policies = self.candidates(agent)
-        return policies[int(episode.rng.integers(len(policies)))] if len(policies) > 1 else policies[0]
+        if len(policies) < 2:
+            return policies[0]  # without a draw: an agent that has no choice must not change what others draw
+        return policies[int(episode.rng.integers(len(policies)))]
 
     def candidates(self, agent: AgentID) -> Sequence[PolicyID]:
+        # In the order of the scenario: a last "*" takes whoever is left.
         for pattern, policies in self.patterns.items():
             if fnmatchcase(str(agent), pattern):
                 return policies
         raise UnknownPolicyError(
             f"no pattern of policy_mapping_fn matches agent {agent!r}. Patterns: {', '.join(self.patterns)}. Add one, "
-            "or "
-            'a last "*".'
+            'or a last "*".'
         )
 
 
@@ -100,16 +105,21 @@ class UserFunction(Mapper):
 
     def __init__(self, function: Callable[..., Any], policies: Sequence[PolicyID], name: str) -> None:
         self.function, self.policies, self.name = function, policies, name
-        named = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
-        self.takes_episode = len(named) > 1 or any(p.kind is p.VAR_POSITIONAL for p in named)
+        # Told by what it takes, not by trying: a TypeError could as well come from inside of the function.
+        parameters = inspect.signature(function).parameters.values()
+        kinds = [one.kind for one in parameters if one.kind is not one.VAR_KEYWORD]
+        self.takes_episode = len(kinds) > 1 or inspect.Parameter.VAR_POSITIONAL in kinds
 
     def __call__(self, agent: AgentID, episode: Episode) -> PolicyID:
+        given: tuple[Any, ...] = (agent,)
+        if self.takes_episode:
+            given = (agent, episode)
         try:
-            policy: PolicyID = self.function(agent, episode) if self.takes_episode else self.function(agent)
+            policy: PolicyID = self.function(*given)
         except UserError:
             raise
         except BaseException as error:
-            let_through(error)
+            let_through(error)  # Ctrl-C and the like are no mistakes of the function
             raise ConfigError(
                 f"policy_mapping_fn {self.name!r} failed for agent {agent!r}: {type(error).__name__}: {error}"
             ) from error
@@ -132,7 +142,10 @@ def check_known(mapper: Mapper, agent: AgentID, policy: object, known: Sequence[
 
 def level_of(agent: AgentID) -> PolicyID:
     """Levels of a hierarchy by prefix: ``low_level_*``, ``mid_level_*``, everything else is ``top_level``."""
-    return next((level for level in ("low_level", "mid_level") if str(agent).startswith(f"{level}_")), "top_level")
+    for level in ("low_level", "mid_level"):
+        if str(agent).startswith(f"{level}_"):
+            return level
+    return "top_level"
 
 
 def by_group(group_of: Callable[[AgentID], GroupID | None]) -> Mapper:

@@ -10,8 +10,10 @@ from marl.data.task import AgentID, PolicyID
 from marl.errors import UnknownPolicyError
 from marl.mappers.mapper import Mapper
 
+# 2**64 divided by the golden ratio (Knuth, The Art of Computer Programming, 6.4): neighbouring seeds end far apart.
 MIX = 0x9E3779B97F4A7C15
 FULL = 2**64
+SHARES = 0x1000000  # the low 24 bits decide on self-play, the high ones who learns, so neither depends on the other
 
 
 class Matchmaking(Mapper):
@@ -33,33 +35,45 @@ class Matchmaking(Mapper):
     ) -> None:
         self.players, self.opponents, self.self_share = players, opponents, self_share
         self.learners = learners
-        self.stars = [(player, policy) for player, policies in learners.items() for policy in policies]
+        self.stars: list[tuple[str, PolicyID]] = []
+        for player, policies in learners.items():
+            self.stars += [(player, policy) for policy in policies]
         self._player_of: dict[AgentID, str] = {}
 
     def __call__(self, agent: AgentID, episode: Episode) -> PolicyID:
         player = self.player_of(agent)
-        number = ((episode.seed + 1) * MIX ^ (episode.seed >> 7)) % FULL * MIX % FULL
-        if (number & 0xFFFFFF) < self.self_share * 0x1000000:
+        # Hashed, not drawn: agents ask one by one, and the first to ask must not use up what the others need.
+        mixed = (episode.seed + 1) * MIX ^ (episode.seed >> 7)
+        number = mixed % FULL * MIX % FULL
+        if number % SHARES < self.self_share * SHARES:
             return self.learners[player][0]
-        star, learner = self.stars[(number >> 32) % len(self.stars)]
-        return learner if player == star else self.opponents[learner][player]
+        place = (number >> 32) % len(self.stars)
+        star, learner = self.stars[place]
+        if player == star:
+            return learner
+        return self.opponents[learner][player]
 
     def candidates(self, agent: AgentID) -> Sequence[PolicyID]:
         player = self.player_of(agent)
-        foes = [crowd[player] for crowd in self.opponents.values() if player in crowd]
-        return list(dict.fromkeys([*self.learners[player], *foes]))
+        found = dict.fromkeys(self.learners[player])
+        for crowd in self.opponents.values():
+            if player in crowd:  # a learner is not its own opponent
+                found[crowd[player]] = None
+        return list(found)
 
     def player_of(self, agent: AgentID) -> str:
-        found = self._player_of.get(agent)
-        if found is None:
-            found = next((p for p, ids in self.players.items() if any(fnmatchcase(agent, i) for i in ids)), None)
-            if found is None:
-                raise UnknownPolicyError(
-                    f"agent {agent!r} belongs to no player of the population ({', '.join(self.players)}). Add it to one under "
-                    "population.players."
-                )
-            self._player_of[agent] = found
-        return found
+        """The player that an agent belongs to; remembered, as it is asked for in every episode."""
+        if agent in self._player_of:
+            return self._player_of[agent]
+        for player, patterns in self.players.items():
+            for pattern in patterns:
+                if fnmatchcase(agent, pattern):
+                    self._player_of[agent] = player
+                    return player
+        raise UnknownPolicyError(
+            f"agent {agent!r} belongs to no player of the population ({', '.join(self.players)}). Add it to one under "
+            "population.players."
+        )
 
 
 class Seating(Mapper):
@@ -68,11 +82,13 @@ class Seating(Mapper):
     name = "population"
 
     def __init__(self, players: Mapping[str, Sequence[AgentID]], policies: Mapping[str, PolicyID]) -> None:
-        self._match = Matchmaking(players, {player: [policy] for player, policy in policies.items()}, {})
+        self.policies = policies
+        self._match = Matchmaking(players, {}, {})  # knows which agents are whose
 
     def __call__(self, agent: AgentID, episode: Episode) -> PolicyID:
         del episode
         return self.candidates(agent)[0]
 
     def candidates(self, agent: AgentID) -> Sequence[PolicyID]:
-        return self._match.learners[self._match.player_of(agent)]
+        player = self._match.player_of(agent)
+        return [self.policies[player]]

@@ -51,6 +51,7 @@ def act_once(
         _remember_action(policy, carry, prev_action, config)
     decision = policy.act(inputs, carry, rng, explore=explore)
     actions = decision.actions
+    # Scripted policies speak in the units of the env, networks in those of training.
     stored = actions if policy.env_units else to_env(actions, kind.columns, config)
     return decoder(kind.action_space)(stored[0].tolist()), decision.carry[0].copy(), float(decision.logp[0])
 
@@ -65,6 +66,7 @@ def _carry(policy: Policy, state: Floats | None, prev_reward: float) -> Floats:
                 "state that the call before gave (full_fetch=True)."
             )
         carry[0] = given
+        # Paid after the call that the state comes from, so it could not be in there yet.
         if policy.remembers_reward:
             carry[0, -1] += prev_reward
     return carry
@@ -82,6 +84,7 @@ def _remember_action(policy: Policy, carry: Floats, action: Action, config: Roll
             f"compute_action got prev_action {action!r}, which is none of {kind.action_space}. Give the action as the env "
             "was given it."
         )
+    # A mixture keeps the number of the member that plays in front of the member's own carry.
     inner, before = (policy.member(0), 1) if isinstance(policy, Mixture) else (policy, 0)
     body = getattr(inner, "model", None)
     if isinstance(body, Body) and body.prev_action:
@@ -112,6 +115,7 @@ def _read(kind: AgentType, given: Obs, agent: AgentID | None, info: Mapping[str,
 
 def _is_envelope(kind: AgentType, given: Obs) -> bool:
     """Whether the observation proper lies inside of ``given``, beside a mask or the state of the env."""
+    # An observation that is a dict itself looks like an envelope; what only an envelope has tells them apart.
     space = kind.observation_space
     if not isinstance(given, Mapping) or not isinstance(space, spaces.Dict):
         return isinstance(given, Mapping)
@@ -208,6 +212,7 @@ def policies_of(
 ) -> dict[AgentID, PolicyID]:
     """Who plays whom. Where a mapper draws, the same ``episode`` gives the same answer again."""
     asked = episode if episode is not None else Episode(0, 0)
+    # Kept in the episode: where a mapper draws, an agent that is asked for twice must meet the same policy.
     for agent in agents:
         if agent not in asked.policies:
             policy = mapper(agent, asked)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import safetensors.numpy
 
 from marl.data.seal import check_seal, sealed
@@ -80,6 +81,7 @@ def export_policies(
             raise ConfigError(
                 f"there is no policy {name!r}. Policies: {', '.join(weights)}.{did_you_mean(name, weights)}"
             )
+    # All are described before any is written: one that cannot be exported leaves no half of an export.
     described = {name: _described(name, setup) for name in chosen}
     return [_write(folder.expanduser() / _folder_name(name), described[name], weights[name]) for name in chosen]
 
@@ -87,7 +89,11 @@ def export_policies(
 def _folder_name(name: PolicyID) -> str:
     """The policy's name as that of a folder, never a way out of the folder of the export."""
     quoted = quote(name, safe="")
-    return quoted.replace(".", "%2E") if not quoted.strip(".") else quoted or "_"
+    if not quoted:
+        return "_"
+    if not quoted.strip("."):
+        return quoted.replace(".", "%2E")  # `..` would lead out of it
+    return quoted
 
 
 def _described(name: PolicyID, setup: Setup) -> dict[str, Any]:
@@ -123,19 +129,18 @@ def _described(name: PolicyID, setup: Setup) -> dict[str, Any]:
 
 
 def _write(folder: Path, about: Mapping[str, Any], weights: Mapping[str, Array]) -> Path:
-    content = safetensors.numpy.save({name: _contiguous(array) for name, array in weights.items()})
+    # safetensors stores memory as it lies there, so a view has to be laid out anew; ascontiguousarray would give
+    # single numbers a dimension that they do not have.
+    content = safetensors.numpy.save({name: np.asarray(array, order="C") for name, array in weights.items()})
     digest = hashlib.sha256(content).hexdigest()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # The description last: wherever it stands, its weights stand too.
         write_atomically(folder / WEIGHTS, content)
         write_atomically(folder / ABOUT, json.dumps(sealed({**about, "sha256": digest}), indent=1) + "\n")
     except OSError as error:
         raise CheckpointError(f"cannot export to {folder}: {error}. Choose a folder that can be written to.") from error
     return folder
-
-
-def _contiguous(array: Array) -> Array:
-    return array if array.flags.c_contiguous else array.copy()
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -258,6 +263,7 @@ def read_weights_for(
         )
     weights = {}
     for name in chosen:
+        # One for one: a policy may have another name in the run that it was trained in.
         only = next(iter(there)) if len(there) == len(chosen) == 1 else name
         found, policy = read_exported(path, only), find_policy(policies, name)
         _check_same_spaces(found, policy.kind, name)
@@ -268,9 +274,13 @@ def read_weights_for(
 
 def _check_same_spaces(found: Exported, mine: AgentType, name: PolicyID) -> None:
     theirs = found.kind
-    a, b = ((kind.observation_space, kind.action_space, kind.masked) for kind in (theirs, mine))
-    if a != b:
+    if spaces_of(theirs) != spaces_of(mine):
         raise SpaceMismatchError(
-            f"{found.folder} plays {a[0]}, {a[1]}, but policy {name!r} of this run plays {b[0]}, {b[1]}. Import a policy of "
-            "agents with equal spaces."
+            f"{found.folder} plays {theirs.observation_space}, {theirs.action_space}, but policy {name!r} of this run plays "
+            f"{mine.observation_space}, {mine.action_space}. Import a policy of agents with equal spaces."
         )
+
+
+def spaces_of(kind: AgentType) -> tuple[Any, ...]:
+    """What has to be equal where a policy of other agents is to play; names may differ."""
+    return kind.observation_space, kind.action_space, kind.masked

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from marl.data.episode import EpisodeStats
-from marl.data.task import AgentID, Task
+from marl.data.task import AgentID, PolicyID, Task
 from marl.envs.batched import StepOutput
 from marl.envs.registry import make_batched_env
 from marl.errors import ConfigError
-from marl.mappers.mapper import Mapper, UserFunction
+from marl.mappers.mapper import UserFunction
 from marl.offline.recording import Recorder
 from marl.play.policy_sources import Cast, Recast, cast
 from marl.play.return_summary import Tally, episode_line
@@ -87,10 +87,10 @@ def check_counts(key: str, value: Any) -> None:
     section = section_of(words[0])
     for leaf in _leaves(words if section is None else [section, *words], value):
         if _is_idle(leaf):
-            instead = INSTEAD.get(leaf[0])
+            instead = f"; {INSTEAD[leaf[0]]}" if leaf[0] in INSTEAD else ""
             raise ConfigError(
                 f"--set {'.'.join(leaf)}=... changes nothing in a rollout, which neither learns nor uses workers"
-                f"{f'; {instead}' if instead else ''}. Drop it. What counts here: env_config.KEY, horizon, wrappers, "
+                f"{instead}. Drop it. What counts here: env_config.KEY, horizon, wrappers, "
                 "multiagent.policy_mapping_fn, ..."
             )
 
@@ -105,19 +105,21 @@ def _leaves(words: list[str], value: Any) -> Iterator[list[str]]:
 
 
 def _is_idle(words: Sequence[str]) -> bool:
-    top, *rest = words
-    if top == "multiagent" and rest[:1] == ["policies"]:  # NAME, then keys of sections without the section's name
-        own = rest[2:]
-        return bool(own) and _is_idle(own if own[0] in PLAYED else ["algo", *own])
-    if top == "multiagent":
-        return rest[:1] == ["policies_to_train"]
-    if top == "algo":
-        return bool(rest) and rest[0] in ALL_ALGO_KEYS - ACTING
-    if top == "exploration_config":
-        return bool(rest) and rest[0] not in EXPLORING
-    if top == "model":
-        return rest[:1] == ["max_seq_len"]
-    return top in TOP_KEYS - PLAYED
+    """Whether a key is one of learning, of workers or of results."""
+    match words:
+        case ["multiagent", "policies", _, first, *rest]:  # NAME, then keys of sections without the section's name
+            if first in PLAYED:
+                return _is_idle([first, *rest])
+            return _is_idle(["algo", first, *rest])
+        case ["multiagent", key, *_]:
+            return key == "policies_to_train"
+        case ["algo", key, *_]:
+            return key in ALL_ALGO_KEYS - ACTING
+        case ["exploration_config", key, *_]:
+            return key not in EXPLORING
+        case ["model", key, *_]:
+            return key == "max_seq_len"
+    return words[0] in TOP_KEYS - PLAYED
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,7 @@ def _watchers(
 
 
 def _check_drawing(player: EnvRunner, on_screen: bool) -> None:
+    # Many envs draw nothing before their first reset.
     player.env.reset(np.array([0]), np.array([0]))
     drawn, name = picture_by(player.env), player.env.name
     picture_of(drawn, name)
@@ -196,12 +199,13 @@ def _check_drawing(player: EnvRunner, on_screen: bool) -> None:
 def _played(
     player: EnvRunner, wishes: RolloutOptions, explore: bool, watchers: Sequence[Watcher], say: Callable[[str], None]
 ) -> Tally:
+    # Begun anew for every way of playing: they differ in how they play, not in luck.
     rng = np.random.default_rng([wishes.seed, 1])
     ended: list[EpisodeStats] = []
     played = 0
     player.ledger.pop()
     _begin(player, wishes.seed, watchers)
-    while (played < wishes.steps) if wishes.steps is not None else (len(ended) < wishes.episodes):
+    while not _enough(wishes, played, len(ended)):
         choices = player.decide(rng, explore=explore)
         for watcher in watchers:
             watcher.before(player, choices)
@@ -213,10 +217,16 @@ def _played(
         if over.size:
             ended.append(player.ledger.pop())
             say(f"episode {len(ended)}  {episode_line(ended[-1], player.policy_ids)}")
-            if wishes.steps is None and len(ended) == wishes.episodes:
-                break
-            _begin(player, wishes.seed + len(ended), watchers)
+            # Not after the last episode: a video would end with the beginning of one that nobody plays.
+            if wishes.steps is not None or len(ended) < wishes.episodes:
+                _begin(player, wishes.seed + len(ended), watchers)
     return Tally(explore, played, EpisodeStats.concat(ended), player.policy_ids)
+
+
+def _enough(wishes: RolloutOptions, steps: int, episodes: int) -> bool:
+    if wishes.steps is not None:
+        return steps >= wishes.steps
+    return episodes >= wishes.episodes
 
 
 def _begin(player: EnvRunner, seed: int, watchers: Sequence[Watcher]) -> None:
@@ -280,6 +290,7 @@ def load_player(
     """One copy of a run's env with its policies; names may only point to built-in or allowed modules."""
     remedy = "Name them again: --env package.module:Class, --set multiagent.policy_mapping_fn=..."
     run = SavedRun.open(path, allow, changes.words, remedy=remedy)
+    # The user's changes come last: they are what this rollout is about.
     setup = run.resolve(changes.applied(run.to_play()))
     own = [name for name in setup.policies if name not in changes.policies]
     policies = run.policies(setup, own, "Say where it comes from: --policy {name}=PATH.")
@@ -298,28 +309,47 @@ def load_player(
 def _check_all_play(playing: Cast, setup: Setup, sources: Mapping[str, str]) -> None:
     """Refuse a ``--policy`` that would play nobody, because others take all its agents or the mapping never chooses it."""
     mapper = playing.mapper
-    patterns, before = (mapper.patterns, mapper.before) if isinstance(mapper, Recast) else ({}, mapper)
+    if not isinstance(mapper, Recast):
+        mapper = Recast({}, mapper)
     for name, source in sources.items():
-        meant = [agent for seat in setup.task.seat_names for agent in _meant(name, seat, name in patterns, before)]
-        takers = [next((p for p in patterns if fnmatchcase(agent, p)), name) for agent in meant]
-        unknown = not meant and (name in patterns or isinstance(before, UserFunction))
-        if name in takers or unknown:
+        takers = _takers(name, mapper, setup.task.seat_names)
+        if name in takers:
             continue
-        taken = ", ".join(f"--policy {p}={sources[p]}" for p in dict.fromkeys(takers))
-        who = {p for seat in setup.task.seat_names for p in candidates(before, example_agent(seat))}
-        never = f"the mapping of the run never chooses it, but {', '.join(sorted(who))}"
-        why = f"{taken} takes everybody that it would play" if taken else never
+        if takers:
+            others = [f"--policy {taker}={sources[taker]}" for taker in takers]
+            why = f"{', '.join(others)} takes everybody that it would play"
+        elif name in mapper.patterns or isinstance(mapper.before, UserFunction):
+            continue  # agents that come later may have such names, and a function may choose anybody
+        else:
+            who: set[PolicyID] = set()
+            for seat in setup.task.seat_names:
+                who.update(candidates(mapper.before, example_agent(seat)))
+            why = f"the mapping of the run never chooses it, but {', '.join(sorted(who))}"
         raise ConfigError(f"--policy {name}={source} plays nobody: {why}. Drop it, or name who plays.")
 
 
-def _meant(name: str, seat: str, is_agent: bool, before: Mapper) -> list[AgentID]:
+def _takers(name: str, mapper: Recast, seats: Sequence[str]) -> list[PolicyID]:
+    """Who plays the agents that a name means; the name itself where no pattern takes them away from it."""
+    found: dict[PolicyID, None] = {}
+    for seat in seats:
+        for agent in _meant(name, seat, mapper):
+            found[mapper.own(agent) or name] = None
+    return list(found)
+
+
+def _meant(name: str, seat: str, mapper: Recast) -> list[AgentID]:
     """Agents on a seat that a name means: by its pattern, or because the run's mapping gives them to the policy.
 
     Of a seat such as ``car_*[0]`` some agents are tried.
     """
-    stem = seat.split("[")[0]
-    named = [name] if fnmatchcase(name, stem) else []
-    agents = [seat] if "*" not in seat else [*named, *(stem.replace("*", word) for word in ("0", "12345"))]
-    if is_agent:
+    agents = [seat]
+    if "*" in seat:
+        stem = seat.split("[")[0]
+        agents = [stem.replace("*", "0"), stem.replace("*", "12345")]
+        if fnmatchcase(name, stem):
+            agents.insert(0, name)
+    if name in mapper.patterns:
         return [agent for agent in agents if fnmatchcase(agent, name)]
-    return agents if name in candidates(before, example_agent(seat)) else []
+    if name in candidates(mapper.before, example_agent(seat)):
+        return agents
+    return []

@@ -16,7 +16,7 @@ from marl.data.episode import Episode
 from marl.data.task import AgentID, AgentType, Array, PolicyID
 from marl.errors import CheckpointError, ConfigError, SpaceMismatchError, did_you_mean
 from marl.mappers.mapper import Mapper
-from marl.play.export import exported_folders, read_exported
+from marl.play.export import exported_folders, read_exported, spaces_of
 from marl.policies.build import build_policy
 from marl.policies.config import PolicySpec, ScriptedConfig
 from marl.policies.policy import Policy
@@ -48,15 +48,21 @@ class Recast(Mapper):
     def __init__(self, patterns: Mapping[str, PolicyID], before: Mapper) -> None:
         self.patterns, self.before, self.fixed = patterns, before, before.fixed
 
-    def _own(self, agent: AgentID) -> PolicyID | None:
-        return next((policy for pattern, policy in self.patterns.items() if fnmatchcase(agent, pattern)), None)
+    def own(self, agent: AgentID) -> PolicyID | None:
+        """The policy of the first pattern that matches; None: the agent is played as before."""
+        for pattern, policy in self.patterns.items():
+            if fnmatchcase(agent, pattern):
+                return policy
+        return None
 
     def __call__(self, agent: AgentID, episode: Episode) -> PolicyID:
-        return self._own(agent) or self.before(agent, episode)
+        return self.own(agent) or self.before(agent, episode)
 
     def candidates(self, agent: AgentID) -> Sequence[PolicyID]:
-        own = self._own(agent)
-        return self.before.candidates(agent) if own is None else [own]
+        own = self.own(agent)
+        if own is not None:
+            return [own]
+        return self.before.candidates(agent)
 
 
 def read_sources(given: Sequence[str]) -> dict[str, str]:
@@ -76,25 +82,24 @@ def cast(setup: Setup, policies: Mapping[PolicyID, Policy], sources: Mapping[str
     """The policies of a run, with those of ``sources`` in their places."""
     found = dict(policies)
     kinds = {name: spec.kind for name, spec in setup.policies.items()}
-    mapper = (
-        setup.rollout.mapper if setup.stage is None else setup.stage.answers()
-    )  # what a population proposes to play
+    mapper = setup.rollout.mapper
+    if setup.stage is not None:
+        mapper = setup.stage.answers()  # what a population proposes to play, not whom it trains against
     patterns: dict[str, PolicyID] = {}
     for name, source in sources.items():
         if name not in kinds:
             kinds[name] = _kind_of(name, setup)
             patterns[name] = name
         found[name] = _borrowed(name, source, kinds[name], setup)
-    return Cast(found, kinds, Recast(patterns, mapper) if patterns else mapper)
+    if patterns:
+        mapper = Recast(patterns, mapper)
+    return Cast(found, kinds, mapper)
 
 
 def _kind_of(pattern: str, setup: Setup) -> int:
     """The kind of the agents that a name or pattern means."""
     names = setup.task.seat_names
-    fits = {
-        setup.task.kind_of(seat) for seat, name in enumerate(names)
-        if name.split("[")[0] == pattern or fnmatchcase(example_agent(name), pattern) or _could_be(pattern, name)
-    }  # fmt: skip
+    fits = {setup.task.kind_of(seat) for seat, name in enumerate(names) if _means(pattern, name)}
     if not fits:
         known = [*setup.policies, *names]
         raise ConfigError(
@@ -109,9 +114,13 @@ def _kind_of(pattern: str, setup: Setup) -> int:
     return fits.pop()
 
 
-def _could_be(agent: str, seat_name: str) -> bool:
-    """Whether an agent such as ``car_7`` may sit on a seat such as ``car_*[0]``."""
-    return "*" in seat_name and fnmatchcase(agent, seat_name.split("[")[0])
+def _means(pattern: str, seat: str) -> bool:
+    """Whether agents on a seat may be meant by a name or pattern."""
+    stem = seat.split("[")[0]
+    if stem == pattern or fnmatchcase(example_agent(seat), pattern):
+        return True
+    # An agent such as car_7 may sit on a seat such as car_*[0].
+    return "*" in seat and fnmatchcase(pattern, stem)
 
 
 # -- sources -----------------------------------------------------------------------------------------------------------
@@ -132,6 +141,7 @@ def _borrowed(name: str, source: str, k: int, setup: Setup) -> Policy:
         spec, theirs, weights, units = _of_run(name, place, wanted, where)
     _check_spaces(where, theirs, kind)
     _check_units(where, units, setup.rollout.config)
+    # Built for the agents of this run, whose kind has another number than in the policy's own.
     policy = build_policy(replace(spec, kind=k), kind)
     set_weights(policy, weights, where)
     return policy
@@ -160,27 +170,35 @@ def _of_run(
 
 
 def _likely(name: str, there: Sequence[PolicyID], other: Setup) -> PolicyID:
-    if name in there or len(there) == 1:
-        return name if name in there else there[0]
+    if name in there:
+        return name
+    if len(there) == 1:
+        return there[0]
     if name in other.task.seat_names:
         playing = candidates(other.rollout.mapper, name)
-        return playing[0] if len(playing) == 1 else name
+        if len(playing) == 1:
+            return playing[0]
     return name
 
 
 def _check_spaces(where: str, theirs: AgentType, mine: AgentType) -> None:
-    a, b = ((kind.observation_space, kind.action_space, kind.masked) for kind in (theirs, mine))
-    if a != b:
+    if spaces_of(theirs) != spaces_of(mine):
         raise SpaceMismatchError(
-            f"{where}: the policy plays {a[0]}, {a[1]}{' with a mask' if a[2] else ''}, but agents like {mine.agents[0]!r} "
-            f"have {b[0]}, {b[1]}{' with a mask' if b[2] else ''}. Take a policy of agents with equal spaces."
+            f"{where}: the policy plays {_told(theirs)}, but agents like {mine.agents[0]!r} "
+            f"have {_told(mine)}. Take a policy of agents with equal spaces."
         )
+
+
+def _told(kind: AgentType) -> str:
+    mask = " with a mask" if kind.masked else ""
+    return f"{kind.observation_space}, {kind.action_space}{mask}"
 
 
 def _check_units(where: str, theirs: RolloutConfig, mine: RolloutConfig) -> None:
     for key in UNITS:
-        if getattr(theirs, key) != getattr(mine, key):
+        there, here = getattr(theirs, key), getattr(mine, key)
+        if there != here:
             raise ConfigError(
-                f"{where}: its run has {key}: {getattr(theirs, key)}, this one {getattr(mine, key)}, so their actions mean "
+                f"{where}: its run has {key}: {there}, this one {here}, so their actions mean "
                 f"different things. Play a run with the same {key}."
             )

@@ -11,8 +11,9 @@ holds the true mean with 95 % confidence, as far as returns are roughly normal o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,15 +33,20 @@ class Estimate(NamedTuple):
     episodes: int
 
     def __str__(self) -> str:
-        return f"{self.mean:.4g}" if self.margin is None else f"{self.mean:.4g} +- {self.margin:.2g}"
+        if self.margin is None:
+            return f"{self.mean:.4g}"
+        return f"{self.mean:.4g} +- {self.margin:.2g}"
 
     def as_json(self) -> dict[str, Any]:
-        low, high = (None, None) if self.margin is None else (self.mean - self.margin, self.mean + self.margin)
+        low, high = None, None
+        if self.margin is not None:
+            low, high = self.mean - self.margin, self.mean + self.margin
         return {"mean": self.mean, "low": low, "high": high, "episodes": self.episodes}
 
 
 def estimate(returns: Array) -> Estimate:
     """Mean and margin of the returns of at least one episode."""
+    # Here, because scipy takes long to import and most commands never need it.
     from scipy.special import stdtrit
 
     n = len(returns)
@@ -55,10 +61,17 @@ def returns_by_agent(stats: EpisodeStats) -> dict[AgentID, Floats]:
     """Each agent's return in every episode in which it played; one that came back within an episode is added up."""
     if not len(stats.agents):
         return {}
-    cells, inverse = np.unique(stats.agent * max(1, len(stats)) + stats.episode, return_inverse=True)
+    # One number per agent and episode, so that rows of the same agent in the same episode can be told by it.
+    episodes = max(1, len(stats))
+    cells, inverse = np.unique(stats.agent * episodes + stats.episode, return_inverse=True)
     totals = np.bincount(inverse, stats.returns, minlength=len(cells)).astype(np.float32)
-    owner = cells // max(1, len(stats))
-    return {name: totals[owner == i] for i, name in enumerate(stats.agents) if (owner == i).any()}
+    owner = cells // episodes
+    found = {}
+    for number, name in enumerate(stats.agents):
+        mine = totals[owner == number]
+        if mine.size:
+            found[name] = mine
+    return found
 
 
 @dataclass(frozen=True)
@@ -72,65 +85,96 @@ class Tally:
 
     @property
     def manner(self) -> str:
-        return "exploring" if self.explore else "greedy"
+        if self.explore:
+            return "exploring"
+        return "greedy"
 
     def policies(self) -> dict[PolicyID, Estimate]:
         """Who played at all."""
-        found = {name: self.stats.policy_returns(i) for i, name in enumerate(self.policy_ids)}
-        return {name: estimate(returns) for name, returns in found.items() if len(returns)}
+        found = {}
+        for number, name in enumerate(self.policy_ids):
+            returns = self.stats.policy_returns(number)
+            if len(returns):
+                found[name] = estimate(returns)
+        return found
 
     def agents(self) -> dict[AgentID, Estimate]:
         return {name: estimate(returns) for name, returns in returns_by_agent(self.stats).items()}
 
     def as_json(self) -> dict[str, Any]:
-        rewards, some = self.stats.rewards, len(self.stats) > 0
+        rewards, lengths = self.stats.rewards, self.stats.lengths
+        mean, least, most, length = None, None, None, None  # no episode ended
+        if len(rewards):
+            mean = estimate(rewards).as_json()
+            least, most = float(rewards.min()), float(rewards.max())
+            length = float(lengths.mean())
         return {
             "explore": self.explore,
             "env_steps": self.env_steps,
             "episodes": len(self.stats),
-            "episode_reward": estimate(rewards).as_json() if some else None,
-            "episode_reward_min": float(rewards.min()) if some else None,
-            "episode_reward_max": float(rewards.max()) if some else None,
-            "episode_len_mean": float(self.stats.lengths.mean()) if some else None,
+            "episode_reward": mean,
+            "episode_reward_min": least,
+            "episode_reward_max": most,
+            "episode_len_mean": length,
             "policies": {name: found.as_json() for name, found in self.policies().items()},
             "agents": {name: found.as_json() for name, found in self.agents().items()},
             "episode_rewards": rewards.tolist(),
-            "episode_lengths": self.stats.lengths.tolist(),
+            "episode_lengths": lengths.tolist(),
         }
 
     def summary(self) -> str:
         """One line."""
-        stats, steps = self.stats, f"{self.env_steps} env step{'' if self.env_steps == 1 else 's'}"
+        stats = self.stats
+        steps = "1 env step" if self.env_steps == 1 else f"{self.env_steps} env steps"
         if not len(stats):
             return f"{steps}, no episode ended"
+        episodes = "1 episode" if len(stats) == 1 else f"{len(stats)} episodes"
         return (
-            f"{steps}, {len(stats)} episode{'' if len(stats) == 1 else 's'}: reward mean {estimate(stats.rewards)} min "
+            f"{steps}, {episodes}: reward mean {estimate(stats.rewards)} min "
             f"{stats.rewards.min():.4g} max {stats.rewards.max():.4g}  length mean {stats.lengths.mean():.4g}"
         )
 
 
 def episode_line(stats: EpisodeStats, policies: Sequence[PolicyID]) -> str:
     """What one episode brought, by policy."""
-    parts = [(name, stats.policy_returns(i)) for i, name in enumerate(policies)]
-    earned = "  ".join(f"{name} {returns[0]:.4g}" for name, returns in parts if len(returns))
-    return f"reward {stats.rewards[0]:.4g}  length {stats.lengths[0]}  {earned}"
+    earned = []
+    for number, name in enumerate(policies):
+        returns = stats.policy_returns(number)
+        if len(returns):
+            earned.append(f"{name} {returns[0]:.4g}")
+    return f"reward {stats.rewards[0]:.4g}  length {stats.lengths[0]}  {'  '.join(earned)}"
 
 
 def table(tallies: Sequence[Tally]) -> list[str]:
     """Returns per policy and per agent, ways of playing side by side."""
     if not any(len(tally.stats) for tally in tallies):
         return []
-    titles = [tally.manner for tally in tallies]
-    rows = [("mean return, 95 %", *titles), ("episode", *(_episode(t) for t in tallies))]
-    for heading, found in (("policy", [t.policies() for t in tallies]), ("agent", [t.agents() for t in tallies])):
-        names = list(dict.fromkeys(name for part in found for name in part))
-        for name in names[:MOST_AGENTS]:
-            rows.append((f"{heading} {name}", *(str(part.get(name, "-")) for part in found)))
-        if len(names) > MOST_AGENTS:
-            rows.append((f"{heading}s: {len(names) - MOST_AGENTS} more, see --json", *("" for _ in tallies)))
-    widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    titles, episodes = ["mean return, 95 %"], ["episode"]
+    for tally in tallies:
+        titles.append(tally.manner)
+        episodes.append(str(estimate(tally.stats.rewards)) if len(tally.stats) else "-")
+    rows = [
+        titles,
+        episodes,
+        *_rows("policy", [tally.policies() for tally in tallies]),
+        *_rows("agent", [tally.agents() for tally in tallies]),
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = map(str.ljust, row, widths)
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
-def _episode(tally: Tally) -> str:
-    return str(estimate(tally.stats.rewards)) if len(tally.stats) else "-"
+def _rows(heading: str, columns: Sequence[Mapping[str, Estimate]]) -> list[list[str]]:
+    """A row for each name that stands in any of the columns."""
+    names = list(dict.fromkeys(chain.from_iterable(columns)))
+    rows = []
+    for name in names[:MOST_AGENTS]:
+        means = [str(column.get(name, "-")) for column in columns]
+        rows.append([f"{heading} {name}", *means])
+    more = len(names) - MOST_AGENTS
+    if more > 0:
+        rows.append([f"{heading}s: {more} more, see --json"] + [""] * len(columns))
+    return rows

@@ -139,6 +139,7 @@ class Video:
         if self._gif is not None:
             return imageio.get_writer(self._gif, "GIF", duration=1000 / fps, loop=0)
         with storing(self.path):
+            # Blocks of 16, which is usual, would stretch pictures to the next multiple.
             return imageio.get_writer(self._temporary, fps=fps, macro_block_size=2)
 
     def close(self) -> None:
@@ -173,6 +174,7 @@ class Video:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         del error, trace
+        # Ctrl-C ends a long rollout, and what was filmed until then is wanted.
         (self.discard if kind is not None and not issubclass(kind, KeyboardInterrupt) else self.close)()
 
 

@@ -22,22 +22,29 @@ def check_learning_achieved(
     Looked at is ``episode_reward_mean``, or with a ``policy`` that policy's ``policy_reward_mean``; with ``evaluation`` those
     of the last result that has an evaluation.
     """
-    field = "episode_reward_mean" if policy is None else f"policy_reward_mean.{policy}"
+    field, remedy = "episode_reward_mean", "Train until an episode has ended"
+    if evaluation:
+        remedy += ", with evaluations"
+    if policy is not None:
+        field = f"policy_reward_mean.{policy}"
+        remedy += ", and check the name of the policy"
     if evaluation:
         field = f"evaluation.{field}"
-    found = [value for result in _listed(results) if (value := look_up(result, field)) is not None]
+    found = []
+    for result in _listed(results):
+        value = look_up(result, field)
+        if value is not None:
+            found.append(value)
     if not found:
+        raise GoalMissedError(f"no result has a number {field}; expected at least {reward:g}. {remedy}.")
+    last = found[-1]
+    # Not `last < reward`, which a NaN would pass.
+    if not last >= reward:
         raise GoalMissedError(
-            f"no result has a number {field}; expected at least {reward:g}. Train until an episode has ended"
-            f"{', with evaluations' if evaluation else ''}{', and check the name of the policy' if policy else ''}."
-        )
-    if not found[-1] >= reward:
-        best = max(found)
-        raise GoalMissedError(
-            f"{field} is {found[-1]:g} at the end (best: {best:g}), expected at least {reward:g}. Train longer, or look "
+            f"{field} is {last:g} at the end (best: {max(found):g}), expected at least {reward:g}. Train longer, or look "
             "at the curve of the run."
         )
-    return found[-1]
+    return last
 
 
 def _listed(results: Results) -> Sequence[Mapping[str, Any]]:
@@ -45,8 +52,9 @@ def _listed(results: Results) -> Sequence[Mapping[str, Any]]:
         return [results]
     if not isinstance(results, str | Path):
         return list(results)
-    path = Path(results)
-    file = path / "result.json" if path.is_dir() else path
+    file = Path(results)
+    if file.is_dir():
+        file = file / "result.json"
     try:
         return [parse_json(line) for line in read_text(file).splitlines()]
     except (OSError, ValueError) as error:

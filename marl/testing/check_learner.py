@@ -20,6 +20,7 @@ import numpy as np
 from marl.algos.family import Preset
 from marl.algos.learner import Metrics
 from marl.algos.presets import ALGOS
+from marl.data.task import Ints
 from marl.errors import ConfigError, UserError, did_you_mean
 from marl.runs.result import without_wall_clock
 from marl.testing.learner_report import DoesNotApply, Finding, LearnerReport, NotSo, Verdict
@@ -46,31 +47,33 @@ def check_learner(
             raise ConfigError(f"no check {name!r}. Checks: {', '.join(checks)}.{did_you_mean(name, checks)}")
     report = LearnerReport(algo)
     for name, check in checks.items():
-        if only and name not in only:
-            continue
-        try:
-            report.findings.append(Finding(name, "passed", check()))
-        except UserError as refusal:
-            report.findings.append(_refusal(name, refusal))
-        except NotSo as found:
-            report.findings.append(Finding(name, "failed", str(found)))
-        except DoesNotApply as reason:
-            report.findings.append(Finding(name, "does not apply", str(reason)))
+        if not only or name in only:
+            report.findings.append(_examine(name, check))
     return report
 
 
-def _refusal(name: str, error: UserError) -> Finding:
-    """Only envs may be refused, and only by a word on the scenario: an error while training is a failure."""
-    optional = name.startswith(("learns", "obeys", "different", "agents"))
-    verdict: Verdict = "refused" if optional and isinstance(error, ConfigError) else "failed"
-    return Finding(name, verdict, f"{type(error).__name__}: {error}")
+def _examine(name: str, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name, "passed", check())
+    except UserError as refusal:
+        # Only envs may be refused, and only by a word on the scenario: an error while training is a failure.
+        optional = name.startswith(("learns", "obeys", "different", "agents"))
+        verdict: Verdict = "failed"
+        if optional and isinstance(refusal, ConfigError):
+            verdict = "refused"
+        return Finding(name, verdict, f"{type(refusal).__name__}: {refusal}")
+    except NotSo as found:
+        return Finding(name, "failed", str(found))
+    except DoesNotApply as reason:
+        return Finding(name, "does not apply", str(reason))
 
 
 class Exam:
     """The checks of one preset. Each gives a sentence on what was seen, or raises."""
 
     def __init__(self, preset: Preset, config: dict[str, Any], seed: int) -> None:
-        self.preset, self.runs = preset, SmallRuns(preset, config, seed)
+        self.preset = preset
+        self.runs = SmallRuns(preset, config, seed)
 
     def checks(self) -> dict[str, Callable[[], str]]:
         updates = UpdateChecks(self.runs)
@@ -100,7 +103,8 @@ class Exam:
             try:
                 trainer = self.runs.trainer({"actions": actions}, **keys)
             except UserError:
-                self.runs.actions = "box" if actions == "discrete" else self.runs.actions
+                if actions == "discrete":
+                    self.runs.actions = "box"  # the other checks play with what the algorithm does take
                 raise
         with trainer:
             first = now = float(trainer.evaluate()["episode_reward_mean"])
@@ -121,12 +125,15 @@ class Exam:
         if not (self.preset.family.on_policy and self.preset.configure().learns_from_recordings):
             yield {}
             return
-        script = "right_choice" if actions == "discrete" else "right_coordinates"
+        script = {"discrete": "right_choice", "box": "right_coordinates"}[actions]
         with tempfile.TemporaryDirectory() as folder:
             keys = {
-                "env_config": {"actions": actions}, "num_envs_per_worker": COPIES, "timesteps_per_iteration": 512,
-                "policies": {"default_policy": {"scripted": f"marl.testing.sign_env:{script}"}}, "output": folder,
-            }  # fmt: skip
+                "env_config": {"actions": actions},
+                "num_envs_per_worker": COPIES,
+                "timesteps_per_iteration": 512,
+                "policies": {"default_policy": {"scripted": f"marl.testing.sign_env:{script}"}},
+                "output": folder,
+            }
             with Trainer(env=ENV, config=keys) as teacher:
                 teacher.train()
             yield {"input": folder}
@@ -161,30 +168,43 @@ class Exam:
 
     def forgets_the_order(self) -> str:
         """The same grid with its copies in another order gives the same metrics."""
-        rows = COPIES * STEPS  # of each agent
-        whole = {
-            "train_batch_size": rows if self.preset.family.on_policy else 2 * rows, "sgd_minibatch_size": 2 * rows,
-            "num_sgd_iter": 2, "updates_per_step": 1 / rows, "learning_starts": 1, "policy_delay": 1,
-        }  # fmt: skip
-        found: list[Metrics] = []
-        order = np.random.default_rng(self.runs.seed).permutation(COPIES)
-        for env_ids in (np.arange(COPIES), order):
-            with self.runs.trainer(**known(self.preset, whole)) as trainer:
-                if trainer.source is not trainer.workers:
-                    raise DoesNotApply("it does not learn from what its workers collect.")
-                batch = in_order(trainer.workers.collect(STEPS).batch, env_ids)
-                for learner in trainer.learners:
-                    learner.rng = NoLuck(np.random.PCG64(0))
-                found.append({k: v for learner in trainer.learners for k, v in learner.learn(batch).items()})
-        if not found[0]:
-            raise NotSo(f"a full batch of {rows} env steps led to no update.")
-        apart = [
-            f"{name} ({value:g} and {found[1][policy][name]:g})" for policy, row in found[0].items()
-            for name, value in row.items() if abs(value - found[1][policy][name]) > 1e-5 * max(1.0, abs(value))
-        ]  # fmt: skip
+        straight = self._metrics_of(np.arange(COPIES))
+        if not straight:
+            raise NotSo(f"a full batch of {COPIES * STEPS} env steps led to no update.")
+        mixed = self._metrics_of(np.random.default_rng(self.runs.seed).permutation(COPIES))
+        apart: list[str] = []
+        numbers = 0
+        for policy, row in straight.items():
+            for name, value in row.items():
+                other = mixed[policy][name]
+                numbers += 1
+                if abs(value - other) > 1e-5 * max(1.0, abs(value)):
+                    apart.append(f"{name} ({value:g} and {other:g})")
         if apart:
             raise NotSo(f"two orders of the same copies gave different {', '.join(apart)}.")
-        return f"{sum(len(row) for row in found[0].values())} numbers within 1e-5."
+        return f"{numbers} numbers within 1e-5."
+
+    def _metrics_of(self, env_ids: Ints) -> Metrics:
+        """What learners report on one grid with its copies in this order."""
+        rows = COPIES * STEPS  # of each agent
+        # Whole batches: of minibatches other rows would come together in another order.
+        whole = {
+            "train_batch_size": rows if self.preset.family.on_policy else 2 * rows,
+            "sgd_minibatch_size": 2 * rows,
+            "num_sgd_iter": 2,
+            "updates_per_step": 1 / rows,
+            "learning_starts": 1,
+            "policy_delay": 1,
+        }
+        with self.runs.trainer(**known(self.preset, whole)) as trainer:
+            if trainer.source is not trainer.workers:
+                raise DoesNotApply("it does not learn from what its workers collect.")
+            batch = in_order(trainer.workers.collect(STEPS).batch, env_ids)
+            metrics: Metrics = {}
+            for learner in trainer.learners:
+                learner.rng = NoLuck(np.random.PCG64(0))
+                metrics |= learner.learn(batch)
+        return metrics
 
     def leaves_frozen_alone(self) -> str:
         """One of two policies learns; the other does not change by a bit."""

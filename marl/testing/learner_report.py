@@ -31,15 +31,22 @@ class LearnerReport:
     @property
     def passed(self) -> bool:
         """Nothing failed, and where learning was looked at, there is a kind of actions that it learned."""
-        learning = [finding.verdict for finding in self.findings if finding.check.startswith("learns")]
-        return not self.failures and (not learning or "passed" in learning)
+        learning: set[Verdict] = set()
+        for finding in self.findings:
+            if finding.verdict == "failed":
+                return False
+            if finding.check.startswith("learns"):
+                learning.add(finding.verdict)
+        # An algorithm may refuse choices or coordinates, but not both: then nothing showed that it learns.
+        return not learning or "passed" in learning
 
     @property
     def failures(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.verdict == "failed"]
 
     def __getitem__(self, check: str) -> Finding:
-        return next(finding for finding in self.findings if finding.check == check)
+        by_name = {finding.check: finding for finding in self.findings}
+        return by_name[check]
 
     def __str__(self) -> str:
         console = Console(width=120, record=True, file=io.StringIO())
@@ -53,7 +60,8 @@ class LearnerReport:
             console.print(
                 f"[{colour}]{finding.verdict:<14}[/{colour}] {finding.check}: {escape(finding.text)}", highlight=False
             )
-        console.print(f"{self.algo}: {'conforms' if self.passed else 'does not conform'}", highlight=False)
+        verdict = "conforms" if self.passed else "does not conform"
+        console.print(f"{self.algo}: {verdict}", highlight=False)
 
 
 class NotSo(Exception):

@@ -45,8 +45,10 @@ class Signs(NativeEnv):
     def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
         self.num_envs, self.config = num_envs, SignsConfig(**env_config)
         self.kinds = number_seats(self._kinds())
-        self.agents = sum(kind.size for kind in self.kinds)
-        self.options = np.array([SIGNS[k] for k, kind in enumerate(self.kinds) for _ in kind.agents])
+        sizes = [kind.size for kind in self.kinds]
+        self.agents = sum(sizes)
+        self.options = np.repeat(SIGNS[: len(sizes)], sizes)
+        self.absent = np.array([name in self.config.never for name in self.seat_names])
         self.state_size = sum(kind.size * kind.obs_width for kind in self.kinds)
         self.signs = np.zeros((num_envs, MOVES + 1, self.agents), np.int64)
         self.illegal = np.zeros_like(self.signs)  # the one choice that is not allowed
@@ -57,7 +59,8 @@ class Signs(NativeEnv):
     def _kinds(self) -> list[AgentType]:
         if self.config.two_kinds:
             return [self._kind("first", ("first_0",), 0), self._kind("second", ("second_0",), 1)]
-        names = tuple(f"agent_{i}" for i in range(3 if self.config.come_and_go else 2))
+        count = 3 if self.config.come_and_go else 2
+        names = tuple(f"agent_{i}" for i in range(count))
         return [self._kind("agent", names, 0)]
 
     def _kind(self, name: str, agents: tuple[AgentID, ...], k: int) -> AgentType:
@@ -72,7 +75,7 @@ class Signs(NativeEnv):
         if self.config.come_and_go:  # agents 0, 1, 2 are asked at the moves 0, 1, 3; 0, 2; 1, 2
             move, agent = np.indices(asked.shape)
             asked = ((move + agent) % 3 != 2) & ~((agent == 1) & (move > 2))
-        asked[:, [name in self.config.never for name in self.seat_names]] = False
+        asked[:, self.absent] = False
         return asked
 
     @property
@@ -96,7 +99,7 @@ class Signs(NativeEnv):
         ended = np.repeat(over[:, None], self.agents, axis=1)
         if self.config.come_and_go:  # agent_1 ends with the third move, before the others
             ended[:, 1] = self.moves == 2
-        ended[:, [name in self.config.never for name in self.seat_names]] = False
+        ended[:, self.absent] = False
         rewards = self.owed + np.where(ended, earned, np.float32(0.0))
         self.owed = np.where(ended, np.float32(0.0), earned)
         self.moves += 1
@@ -107,11 +110,11 @@ class Signs(NativeEnv):
         env_ids = np.arange(self.num_envs)
         signs = self.signs[env_ids, self.moves]
         if self.config.actions == "box":
-            off = [
-                np.abs(part - TARGETS[signs[:, kind.seats], None])
-                for part, kind in zip(actions, self.kinds, strict=True)
-            ]
-            near: Floats = np.concatenate([1.0 - part.mean(axis=2) for part in off], axis=1).astype(np.float32)
+            parts = []
+            for part, kind in zip(actions, self.kinds, strict=True):
+                off = np.abs(part - TARGETS[signs[:, kind.seats], None])
+                parts.append(1.0 - off.mean(axis=2))
+            near: Floats = np.concatenate(parts, axis=1).astype(np.float32)
             return np.maximum(near, np.float32(0.0))
         chosen: Ints = np.concatenate(list(actions), axis=1)
         if self.config.masked and (asked & (chosen == self.illegal[env_ids, self.moves])).any():
@@ -121,7 +124,9 @@ class Signs(NativeEnv):
 
     def _view(self) -> tuple[Sequence[Array], Sequence[Bools], Bools, Floats]:
         env_ids = np.arange(self.num_envs)
-        signs, illegal, obs, legal = self.signs[env_ids, self.moves], self.illegal[env_ids, self.moves], [], []
+        signs = self.signs[env_ids, self.moves]
+        illegal = self.illegal[env_ids, self.moves]
+        obs, legal = [], []
         for k, kind in enumerate(self.kinds):
             shown = np.eye(SIGNS[k], dtype=np.float32)[signs[:, kind.seats]]
             obs.append(np.concatenate([shown, self.owed[:, kind.seats, None]], axis=2))

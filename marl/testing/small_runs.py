@@ -34,29 +34,35 @@ class SmallRuns:
 
     def given(self, **keys: Any) -> dict[str, Any]:
         """Flat keys of a run; the user's win over the small ones, a check's own over both."""
-        small = {**SMALL, **large_steps(self.preset), "train_batch_size": 256 if self.preset.family.on_policy else 64}
+        rows = 256 if self.preset.family.on_policy else 64
+        small = {**SMALL, **large_steps(self.preset), "train_batch_size": rows}
         return {**known(self.preset, small), **self.config, **keys}
 
     def trainer(self, env: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
         steps = 256 if self.preset.family.on_policy else 128
-        own = self.preset.family.config.model_fields  # also keys that only a user's own family has
-        given = self.given(**keys)
-        return Trainer(
-            self.preset.name,
-            env=ENV,
-            config={
-                "fcnet_hiddens": [32], "num_envs_per_worker": COPIES, "timesteps_per_iteration": steps, "seed": self.seed,
-                "evaluation": {"interval": 0, "episodes": 50}, "env_config": {"actions": self.actions, **(env or {})},
-                **{key: value for key, value in given.items() if key not in own},
-                "algo": {key: value for key, value in given.items() if key in own},
-                "pool": "in_process", "num_workers": 0,
-            },
-        )  # fmt: skip
+        config: dict[str, Any] = {
+            "fcnet_hiddens": [32],
+            "num_envs_per_worker": COPIES,
+            "timesteps_per_iteration": steps,
+            "seed": self.seed,
+            "evaluation": {"interval": 0, "episodes": 50},
+            "env_config": {"actions": self.actions, **(env or {})},
+        }
+        # Keys of learning by their section: flat, those that only a user's own family has would not be known.
+        algo: dict[str, Any] = {}
+        for key, value in self.given(**keys).items():
+            section = algo if key in self.preset.family.config.model_fields else config
+            section[key] = value
+        # Last: workers of other processes could not be looked into.
+        config |= {"algo": algo, "pool": "in_process", "num_workers": 0}
+        return Trainer(self.preset.name, env=ENV, config=config)
 
     def at_once(self, env: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
         """A run whose learners make a few updates on the first grid of ``STEPS`` that they are handed."""
-        whole = {"train_batch_size": COPIES * STEPS} if self.preset.family.on_policy else {}
-        trainer = self.trainer(env, **{**known(self.preset, {**AT_ONCE, **whole}), **keys})
+        wanted = dict(AT_ONCE)
+        if self.preset.family.on_policy:
+            wanted["train_batch_size"] = COPIES * STEPS
+        trainer = self.trainer(env, **{**known(self.preset, wanted), **keys})
         if trainer.source is not trainer.workers:
             trainer.stop()
             raise DoesNotApply("it does not learn from what its workers collect.")
@@ -70,7 +76,12 @@ class SmallRuns:
             batch = trainer.workers.collect(STEPS).batch
             change(batch)
             hand_over(trainer, batch)
-            return {"policies": trainer.get_weights(), "learners": [part.state_dict() for part in trainer.learners]}
+            return learned(trainer)
+
+
+def learned(trainer: Trainer) -> dict[str, Any]:
+    """Weights of the policies and all that the learners keep."""
+    return {"policies": trainer.get_weights(), "learners": [learner.state_dict() for learner in trainer.learners]}
 
 
 def hand_over(trainer: Trainer, batch: MultiAgentBatch) -> None:

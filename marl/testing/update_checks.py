@@ -5,6 +5,7 @@ An update that ignores one of these learns nearly as well in a small env, so tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from marl.data.task import Array
 from marl.data.tree import pack
 from marl.errors import ConfigError
 from marl.testing.learner_report import DoesNotApply, NotSo
-from marl.testing.small_runs import STEPS, SmallRuns, hand_over
+from marl.testing.small_runs import STEPS, SmallRuns, hand_over, learned
 from marl.testing.state_compare import different, same_bits
 from marl.training.trainer import Trainer
 
@@ -56,18 +57,20 @@ class UpdateChecks:
         given = self.runs.preset.configure().model_dump() | self.runs.given()
         rates: dict[str, Any] = {}
         for key in self.runs.preset.family.config.model_fields:
-            if key == "lr" or key.endswith("_lr"):
-                rates[key] = (given[key] or given["lr"]) / 2
-            elif key.endswith("_schedule"):
-                constant = given.get(key.removesuffix("_schedule"))
-                rates[key] = [[0, constant / 2 if constant else 0.1]]
+            if key.endswith("_schedule"):
+                # Half of the constant value that the schedule takes the place of; many are 0 unless they are set.
+                constant = given.get(key.removesuffix("_schedule")) or 0.2
+                rates[key] = [[0, constant / 2]]
             elif key == "grad_clip":
-                rates[key] = 1e-3
+                rates[key] = 1e-3  # so small that every gradient is cut
+            elif key.split("_")[-1] == "lr":
+                rates[key] = (given[key] or given["lr"]) / 2  # a step size of its own is lr unless it is set
         return rates
 
     def _trained(self, **keys: Any) -> Any:
-        fields = self.runs.preset.family.config.model_fields
-        few: dict[str, Any] = {"updates_per_step": FEW_UPDATES} if "updates_per_step" in fields else {}
+        few: dict[str, Any] = {}
+        if "updates_per_step" in self.runs.preset.family.config.model_fields:
+            few["updates_per_step"] = FEW_UPDATES
         with self.runs.trainer(**few, **keys) as trainer:
             trainer.train()
             trainer.train()
@@ -85,7 +88,8 @@ class UpdateChecks:
             behind: dict[str, str] = {}
             for _ in range(PATIENCE):
                 trainer.train()
-                moved = _moved(first, _arrays(trainer))
+                now = _arrays(trainer)
+                moved = {name for name in first if not same_bits(first[name], now.get(name))}
                 behind = _left_behind(groups, moved)
                 if moved and not behind:
                     break
@@ -105,8 +109,10 @@ class UpdateChecks:
         """From the same grid, weights and state, one seed makes one update, and another seed another one."""
         seed = self.runs.seed
         with self.runs.at_once() as source:
-            batch, begin = source.workers.collect(STEPS).batch, _beginning(source)
-        (first, drew), (again, _), (other, _) = (self._with_seed(s, batch, begin) for s in (seed, seed, seed + 1))
+            batch, begin = source.workers.collect(STEPS).batch, learned(source)
+        first, drew = self._with_seed(seed, batch, begin)
+        again, _ = self._with_seed(seed, batch, begin)
+        other, _ = self._with_seed(seed + 1, batch, begin)
         if different(first, again):
             raise NotSo(
                 "the same seed led to different weights. Draw all random numbers from self.rng, not from numpy's or torch's "
@@ -123,35 +129,40 @@ class UpdateChecks:
     def _with_seed(self, seed: int, batch: MultiAgentBatch, begin: dict[str, Any]) -> tuple[Any, bool]:
         """Weights after the updates, and whether the learners' own generators were asked for them."""
         with self.runs.at_once(seed=seed) as trainer:
-            own = [learner.rng.bit_generator.state for learner in trainer.learners]
+            own = _generators(trainer)
             trainer.set_weights(begin["policies"])
             for learner, state, rng in zip(trainer.learners, begin["learners"], own, strict=True):
                 learner.load_state_dict(state)
-                learner.rng.bit_generator.state = rng
+                learner.rng.bit_generator.state = (
+                    rng  # the state had that of the other run, which is what is asked about
+                )
             hand_over(trainer, batch)
-            asked = [learner.rng.bit_generator.state != rng for learner, rng in zip(trainer.learners, own, strict=True)]
-            return trainer.get_weights(), any(asked)
+            return trainer.get_weights(), _generators(trainer) != own
 
     # -- masks and absence -----------------------------------------------------------------------------------------
 
     def learns_with_masks(self) -> str:
         """Masks count in the update: those of the next decision where its value is looked ahead to, else the present ones."""
-        name = "legal" if self.runs.preset.family.on_policy else "new_legal"
+        name, when = "new_legal", "of what follows a decision"
+        if self.runs.preset.family.on_policy:
+            name, when = "legal", "of decisions"
 
         def without_masks(batch: MultiAgentBatch) -> None:
             for part in getattr(batch, name):
                 part[:] = True
 
         env = {"masked": True, "actions": "discrete"}
-        masked, free = (self.runs.learned_from(change, env) for change in (_as_it_is, without_masks))
-        when = "of decisions" if name == "legal" else "of what follows a decision"
+        masked = self.runs.learned_from(_as_it_is, env)
+        free = self.runs.learned_from(without_masks, env)
         if not different(masked["policies"], free["policies"]):
             raise NotSo(f"the update is the same without the masks {when} ({name}), so it counts illegal actions.")
         return f"without the masks {when} ({name}) the update is another one."
 
     def ignores_the_absent(self) -> str:
         """What stands in the cells of agents that are not there changes no bit of policies and learners."""
-        plain, noisy = (self.runs.learned_from(change, {"come_and_go": True}) for change in (_as_it_is, _add_ghosts))
+        env = {"come_and_go": True}
+        plain = self.runs.learned_from(_as_it_is, env)
+        noisy = self.runs.learned_from(_add_ghosts, env)
         changed = [part for part in ("policies", "learners") if different(plain[part], noisy[part])]
         if changed:
             raise NotSo(
@@ -161,9 +172,9 @@ class UpdateChecks:
         return "noise in the cells of agents that had left changed nothing."
 
 
-def _beginning(trainer: Trainer) -> dict[str, Any]:
-    """Weights of the policies and the state of the learners, which other runs can begin with."""
-    return {"policies": trainer.get_weights(), "learners": [learner.state_dict() for learner in trainer.learners]}
+def _generators(trainer: Trainer) -> list[Mapping[str, Any]]:
+    """Where the learners' own generators stand."""
+    return [learner.rng.bit_generator.state for learner in trainer.learners]
 
 
 def _as_it_is(batch: MultiAgentBatch) -> None:
@@ -183,8 +194,8 @@ def _add_ghosts(batch: MultiAgentBatch) -> None:
 
 def _arrays(trainer: Trainer) -> dict[str, Array]:
     """All arrays of numbers that the policies and learners hold, as they are now."""
-    learners = {str(i): learner.state_dict() for i, learner in enumerate(trainer.learners)}
-    _, arrays = pack({"policies": trainer.get_weights(), "learners": learners})
+    _, arrays = pack(learned(trainer))
+    # Copies, as training changes arrays in place; counters and flags are no copies of what is learned.
     return {name: array.copy() for name, array in arrays.items() if array.dtype.kind == "f"}
 
 
@@ -192,20 +203,20 @@ def _copies(arrays: dict[str, Array]) -> list[list[str]]:
     """Names of arrays that are equal to the last bit; those of one number over and over (zeros) tell nothing."""
     groups: dict[tuple[Any, ...], list[str]] = {}
     for name, array in arrays.items():
-        if array.size > 1 and array.min() < array.max():
-            groups.setdefault((array.shape, array.tobytes()), []).append(name)
+        if len(np.unique(array)) > 1:
+            key = (array.shape, array.tobytes())
+            groups.setdefault(key, []).append(name)
     return [names for names in groups.values() if len(names) > 1]
-
-
-def _moved(first: dict[str, Array], now: dict[str, Array]) -> set[str]:
-    return {name for name in first if not same_bits(first[name], now.get(name))}
 
 
 def _left_behind(groups: list[list[str]], moved: set[str]) -> dict[str, str]:
     """Copies that have not moved, each with an array of the same beginning that has."""
     found: dict[str, str] = {}
     for names in groups:
-        sources = [name for name in names if name in moved]
-        if sources:
-            found |= {name: sources[0] for name in names if name not in moved}
+        source = min(moved.intersection(names), key=names.index, default=None)
+        if source is None:
+            continue  # nothing of them has learned yet, so there is nothing to follow
+        for name in names:
+            if name not in moved:
+                found[name] = source
     return found

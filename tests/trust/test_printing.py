@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from marl.analysis.report.content import Grid, Section, Words
-from marl.analysis.report.page import as_page
-from marl.analysis.report.text import as_text
+from marl.analysis.report.page import as_page, as_text
 from marl.errors import CheckpointError, printable
 from marl.runs.checkpoint import find_checkpoint
 from marl.runs.curve import draw_rewards

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import Any
+from itertools import chain, combinations
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from marl.analysis.compare.keys import differences, told
+from marl.analysis.compare.keys import Difference, differences, told
 from marl.analysis.compare.statistics import Scores, holm, improvement, interval, iqm, rank_test, resampled, smallest_p
+from marl.analysis.report.curves import look_into
 from marl.errors import ConfigError, did_you_mean
 from marl.runs.fields import fields_of
 from marl.runs.result import SMALLER_IS_BETTER, look_up
 
 POINTS = 60  # of a drawn curve, at most
 SAME_ENV = ("env", "env_config", "wrappers", "horizon", "multiagent.joint")
+# Exploration changes what an evaluation measures as much as another env does.
 SAME_EXAM = ("evaluation.env", "evaluation.env_config", "evaluation.explore")
+
+Line: TypeAlias = list[tuple[float, float]]
+"""What one run measured: env steps and value, in the order of training."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +37,14 @@ class Run:
     params: Mapping[str, Any]
     results: Sequence[Mapping[str, Any]]
 
-    def points(self, metric: str) -> list[tuple[float, float]]:
+    def points(self, metric: str) -> Line:
         """Env steps and value wherever the metric was measured."""
-        found = ((float(result["timesteps_total"]), look_up(result, metric)) for result in self.results)
-        return [(steps, value) for steps, value in found if value is not None]
+        found: Line = []
+        for result in self.results:
+            value = look_up(result, metric)
+            if value is not None:
+                found.append((float(result["timesteps_total"]), value))
+        return found
 
 
 @dataclass(frozen=True)
@@ -81,30 +90,52 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "metric": self.metric, "confidence": self.confidence, "timesteps": float(self.steps[-1]),
-            "entrants": [
-                {
-                    "name": c.name, "runs": len(c.values), "iqm": float(c.middle[-1]), "low": float(c.low[-1]),
-                    "high": float(c.high[-1]), "mean": float(c.values[:, -1].mean()), "scores": c.values[:, -1].tolist(),
-                    "curve": {"timesteps": self.steps.tolist(), "iqm": c.middle.tolist(), "low": c.low.tolist(),
-                              "high": c.high.tolist()},
-                }
-                for c in self.curves
-            ],
+            "metric": self.metric,
+            "confidence": self.confidence,
+            "timesteps": float(self.steps[-1]),
+            "entrants": [self._entrant_as_json(curve) for curve in self.curves],
             "pairs": [vars(pair) for pair in self.pairs],
             "notes": list(self.notes),
-        }  # fmt: skip
+        }
+
+    def _entrant_as_json(self, curve: Curve) -> dict[str, Any]:
+        final = curve.values[:, -1]
+        drawn = {
+            "timesteps": self.steps.tolist(),
+            "iqm": curve.middle.tolist(),
+            "low": curve.low.tolist(),
+            "high": curve.high.tolist(),
+        }
+        return {
+            "name": curve.name,
+            "runs": len(curve.values),
+            "iqm": float(curve.middle[-1]),
+            "low": float(curve.low[-1]),
+            "high": float(curve.high[-1]),
+            "mean": float(final.mean()),
+            "scores": final.tolist(),
+            "curve": drawn,
+        }
 
 
 def compare(
-    entrants: Sequence[Entrant], metric: str | None = None, *, at: int | None = None, confidence: float = 0.95,
-    resamples: int = 2_000, seed: int = 0,
-) -> Comparison:  # fmt: skip
+    entrants: Sequence[Entrant],
+    metric: str | None = None,
+    *,
+    at: int | None = None,
+    confidence: float = 0.95,
+    resamples: int = 2_000,
+    seed: int = 0,
+) -> Comparison:
     """Compare entrants of the same env by a field of their results; ``at`` env steps instead of the last common one."""
     metric = agreed_metric(entrants, metric)
-    points = {entrant.name: [measured(entrant, run, metric) for run in entrant.runs] for entrant in entrants}
-    steps, notes = common_steps(points, at)
-    notes = [*(note for entrant in entrants for note in entrant.notes), *notes]
+    notes: list[str] = []
+    points: dict[str, list[Line]] = {}
+    for entrant in entrants:
+        points[entrant.name] = [measured(entrant, run, metric) for run in entrant.runs]
+        notes += entrant.notes
+    steps, more_notes = common_steps(points, at)
+    # One generator for all: a comparison with the same seed gives the same intervals.
     rng = np.random.default_rng(seed)
     curves, drawn = [], []
     for name, lines in points.items():
@@ -113,8 +144,9 @@ def compare(
         low, high = interval(iqm(again, axis=1), confidence)
         curves.append(Curve(name, values, iqm(values), low, high))
         drawn.append(again[:, :, -1])
-    pairs = _pairs(curves, drawn, -1.0 if metric in SMALLER_IS_BETTER else 1.0, confidence)
-    return Comparison(metric, confidence, steps, curves, pairs, notes)
+    sign = -1.0 if metric in SMALLER_IS_BETTER else 1.0
+    pairs = _pairs(curves, drawn, sign, confidence)
+    return Comparison(metric, confidence, steps, curves, pairs, [*notes, *more_notes])
 
 
 def agreed_metric(entrants: Sequence[Entrant], metric: str | None = None) -> str:
@@ -132,7 +164,9 @@ def agreed_metric(entrants: Sequence[Entrant], metric: str | None = None) -> str
 
 def common_metric(entrants: Sequence[Entrant]) -> str:
     """The field by which all runs judge their evaluations; without evaluations the reward in training."""
-    runs = [run for entrant in entrants for run in entrant.runs]
+    runs: list[Run] = []
+    for entrant in entrants:
+        runs += entrant.runs
     asked = {f"evaluation.{run.params['evaluation']['metric']}" for run in runs}
     if len(asked) > 1:
         raise ConfigError(
@@ -140,34 +174,44 @@ def common_metric(entrants: Sequence[Entrant]) -> str:
             "compare."
         )
     (metric,) = asked
-    return metric if all(_evaluated(run, metric) for run in runs) else "episode_reward_mean"
+    if all(_evaluated(run, metric) for run in runs):
+        return metric
+    # Evaluations of some runs say nothing beside training rewards of others: training is what all have.
+    return "episode_reward_mean"
 
 
 def _evaluated(run: Run, metric: str) -> bool:
     """Whether the run has evaluations; one that is still to be trained will have them if its scenario says so."""
-    return bool(run.points(metric) if run.results else run.params["evaluation"].get("interval"))
+    if run.results:
+        return bool(run.points(metric))
+    return bool(run.params["evaluation"].get("interval"))
 
 
-def measured(entrant: Entrant, run: Run, metric: str) -> list[tuple[float, float]]:
+def measured(entrant: Entrant, run: Run, metric: str) -> Line:
+    """The run's values of the metric, at least one."""
     found = run.points(metric)
-    if not found:
-        there = (
-            [name for name in fields_of(run.results[-1]) if look_up(run.results[-1], name) is not None]
-            if run.results
-            else []
-        )
-        raise ConfigError(
-            f"{entrant.name}, run {run.name}: no result has a number {metric!r}.{did_you_mean(metric, there)} Choose a field "
-            "that all runs have, by --metric; `marl explain` lists them."
-        )
-    return found
+    if found:
+        return found
+    numbers: list[str] = []
+    if run.results:
+        last = run.results[-1]
+        numbers = [name for name in fields_of(last) if look_up(last, name) is not None]
+    raise ConfigError(
+        f"{entrant.name}, run {run.name}: no result has a number {metric!r}.{did_you_mean(metric, numbers)} Choose a field "
+        "that all runs have, by --metric; `marl explain` lists them."
+    )
 
 
 def _check_same(entrants: Sequence[Entrant], keys: Sequence[str], what: str) -> None:
     first = entrants[0].runs[0]
     for entrant in entrants:
         for run in entrant.runs:
-            found = [d for key in keys for d in differences(_at(first.params, key), _at(run.params, key), key)]
+            found: list[Difference] = []
+            for key in keys:
+                words = key.split(".")
+                # An empty section says as much as none.
+                there, here = look_into(first.params, words) or None, look_into(run.params, words) or None
+                found += differences(there, here, key)
             if found:
                 raise ConfigError(
                     f"{entrants[0].name} and {entrant.name} cannot be compared, because they have {what}: "
@@ -175,36 +219,43 @@ def _check_same(entrants: Sequence[Entrant], keys: Sequence[str], what: str) -> 
                 )
 
 
-def _at(params: Mapping[str, Any], key: str) -> Any:
-    value: Any = params
-    for word in key.split("."):
-        value = value.get(word) if isinstance(value, Mapping) else None
-    return value or None  # an empty section says as much as none
-
-
-def common_steps(points: Mapping[str, list[list[tuple[float, float]]]], at: int | None) -> tuple[Scores, list[str]]:
+def common_steps(points: Mapping[str, list[Line]], at: int | None) -> tuple[Scores, list[str]]:
     """Steps at which every run has a value, and a note where a run that ended early cuts the others short."""
-    lines = [(name, line) for name, found in points.items() for line in found]
-    first = max(line[0][0] for _, line in lines)
-    ends = {name: min(line[-1][0] for line in found) for name, found in points.items()}
-    last = min(ends.values())
-    furthest = max(line[-1][0] for _, line in lines)
-    if at is not None:
-        if not first <= at <= last:
-            raise ConfigError(f"--at {at}: all runs have a value from {first:.0f} to {last:.0f} env steps only.")
+    lines = list(chain.from_iterable(points.values()))
+    first = max(line[0][0] for line in lines)
+    last = min(line[-1][0] for line in lines)
+    notes: list[str] = []
+    if at is None:
+        _check_overlap(first, last)
+        notes = _cut_short(points, last)
+    elif first <= at <= last:
         last = float(at)
+    else:
+        raise ConfigError(f"--at {at}: all runs have a value from {first:.0f} to {last:.0f} env steps only.")
+    measured_at = [step for step, _ in chain.from_iterable(lines) if first <= step <= last]
+    known = np.unique([*measured_at, last])
+    if len(known) > POINTS:
+        known = np.linspace(first, last, POINTS)
+    return known, notes
+
+
+def _check_overlap(first: float, last: float) -> None:
     if last < first:
         raise ConfigError(
             f"the runs do not overlap: one ended after {last:.0f} env steps, another was first measured after {first:.0f}."
         )
+
+
+def _cut_short(points: Mapping[str, list[Line]], last: float) -> list[str]:
+    """A note where others were trained much further than the run that ended first."""
+    furthest = max(line[-1][0] for line in chain.from_iterable(points.values()))
+    if furthest <= 1.05 * last:  # runs end with a whole iteration, so equal budgets end a little apart
+        return []
+    ends = {}
+    for name, lines in points.items():
+        ends[name] = min(line[-1][0] for line in lines)
     shortest = min(ends, key=lambda name: ends[name])
-    notes = [
-        f"compared at {last:,.0f} env steps, where a run of {shortest} ends; other runs go on to {furthest:,.0f}"
-    ] if at is None and furthest > 1.05 * last else []  # fmt: skip
-    known = np.unique([step for _, line in lines for step, _ in line if first <= step <= last] + [last])
-    if len(known) > POINTS:
-        known = np.linspace(first, last, POINTS)
-    return known, notes
+    return [f"compared at {last:,.0f} env steps, where a run of {shortest} ends; other runs go on to {furthest:,.0f}"]
 
 
 def _held(line: Sequence[tuple[float, float]], steps: Scores) -> Scores:
@@ -217,13 +268,16 @@ def _held(line: Sequence[tuple[float, float]], steps: Scores) -> Scores:
 def _pairs(curves: Sequence[Curve], drawn: Sequence[Scores], sign: float, confidence: float) -> list[Pair]:
     numbers = list(combinations(range(len(curves)), 2))
     finals = [sign * curve.values[:, -1] for curve in curves]
+    # Raised for their number: of twenty pairs without any difference one is below 5 % by chance.
     p_values = holm([rank_test(finals[i], finals[j]) for i, j in numbers])
     found = []
     for (i, j), p in zip(numbers, p_values, strict=True):
         probability = float(improvement(finals[i], finals[j]))
         low, high = interval(improvement(sign * drawn[i], sign * drawn[j]), confidence)
         names = curves[i].name, curves[j].name
-        better = None if p > 1.0 - confidence else names[0] if probability > 0.5 else names[1]
+        better: str | None = names[0] if probability > 0.5 else names[1]
+        if p > 1.0 - confidence:
+            better = None
         why = _why(better, len(finals[i]), len(finals[j]), len(numbers), confidence)
         found.append(Pair(*names, probability, float(low), float(high), p, better, why))
     return found
@@ -235,6 +289,8 @@ def _why(better: str | None, n: int, m: int, pairs: int, confidence: float) -> s
     if better is not None:
         return f"{better} is better ({sure})."
     if pairs * smallest_p(n, m) > 1.0 - confidence:
-        enough = next(k for k in range(1, 1_000) if pairs * smallest_p(k, k) <= 1.0 - confidence)
+        enough = 1
+        while pairs * smallest_p(enough, enough) > 1.0 - confidence:
+            enough += 1
         return f"not distinguishable: {n} and {m} runs can never show a difference {sure}; take at least {enough} seeds each."
     return f"not distinguishable ({sure}): chance may explain the difference. More seeds may tell."

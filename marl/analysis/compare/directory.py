@@ -44,47 +44,63 @@ class Place:
 
 def choose_place(sources: Sequence[str], metric: str | None, out: Path | None = None) -> Place:
     """``out``, unless another comparison is there; else a folder of the results, with a number where its name is taken."""
-    about = {"sources": [str(real_path(Path(source).expanduser())) for source in sources], "metric": metric}
+    # Whole paths: the same words given in another folder mean other runs.
+    paths = [str(real_path(Path(source).expanduser())) for source in sources]
+    about = {"sources": paths, "metric": metric}
     if out is not None:
-        there = _held(out)
-        if there is not None and there != about:
-            raise ConfigError(f"{out} holds another comparison: {_why(there, about)}.{_remedy(there, about, out)}")
+        _check_free(out, about)
         return Place(out, out, about)
-    base = default_results() / "compare" / safe_name("_vs_".join(Path(source).stem for source in sources))
-    runs = None
-    for number in count(1):
-        folder = base if number == 1 else base.with_name(f"{base.name}_{number}")
-        there = _held(folder)
-        if runs is None and there is not None and there.get("sources") == about["sources"]:
+    stems = [Path(source).stem for source in sources]
+    base = default_results() / "compare" / safe_name("_vs_".join(stems))
+    return _first_free(base, about)
+
+
+def _check_free(out: Path, about: Mapping[str, Any]) -> None:
+    """Refuse a folder of the user's choice that holds another comparison."""
+    there = _held(out)
+    if there is None or there == about:
+        return
+    if there.get("sources") == about["sources"]:
+        why = f"by {_field(there)}; this one is by {_field(about)}"
+        remedy = f". Runs that were trained in {out} need not be trained again: give their folders."
+    else:
+        why = f"of {_sources(there)}; this one is of {_sources(about)}"
+        remedy = ", or delete that one."
+    raise ConfigError(f"{out} holds another comparison: {why}. Choose another place by --out{remedy}")
+
+
+def _first_free(base: Path, about: Mapping[str, Any]) -> Place:
+    """``base``, ``base_2``, ...: the first that is empty or holds this very comparison."""
+    numbers = count(2)
+    folder, there = base, _held(base)
+    runs: Path | None = None
+    while there is not None and there != about:
+        # The same sources compared by another field: what was trained for that comparison is not trained again.
+        if runs is None and there.get("sources") == about["sources"]:
             runs = folder
-        if there is None or there == about:
-            return Place(folder, runs or folder, about)
-    raise AssertionError("counting never ends")
+        folder = base.with_name(f"{base.name}_{next(numbers)}")
+        there = _held(folder)
+    return Place(folder, runs or folder, about)
 
 
 def _held(folder: Path) -> dict[str, Any] | None:
     """What is compared in a folder; None: nothing. Empty where there is a comparison that does not say of what."""
-    if not (folder / ABOUT).exists() and not (folder / RESULT).exists():
+    about = folder / ABOUT
+    if not about.exists() and not (folder / RESULT).exists():
         return None
     try:
-        found = read_json(folder / ABOUT)
+        found = read_json(about)
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    return found
 
 
-def _why(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    if there.get("sources") != here["sources"]:
-        mine, theirs = (", ".join(map(str, about.get("sources") or ["what nobody knows"])) for about in (here, there))
-        return f"of {theirs}; this one is of {mine}"
-    return f"by {_field(there)}; this one is by {_field(here)}"
+def _sources(about: Mapping[str, Any]) -> str:
+    sources = about.get("sources") or ["what nobody knows"]
+    return ", ".join(map(str, sources))
 
 
 def _field(about: Mapping[str, Any]) -> str:
     return str(about.get("metric") or "what evaluations are judged by")
-
-
-def _remedy(there: Mapping[str, Any], here: Mapping[str, Any], out: Path) -> str:
-    if there.get("sources") != here["sources"]:
-        return " Choose another place by --out, or delete that one."
-    return f" Choose another place by --out. Runs that were trained in {out} need not be trained again: give their folders."

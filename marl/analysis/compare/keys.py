@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from marl.analysis.report.content import plural
+
 MOST = 5  # keys that a message names
 LONGEST = 60  # characters of a value in a message
 
@@ -19,25 +21,34 @@ class Difference(NamedTuple):
 
 def differences(first: Any, second: Any, key: str = "") -> list[Difference]:
     """The leaves in which two trees differ. An empty section says as much as none."""
-    trees = [tree or {} for tree in (first, second) if isinstance(tree, Mapping) or tree is None]
-    if len(trees) == 2:
-        a, b = trees
-        keys = dict.fromkeys([*a, *b])
-        return [d for k in keys for d in differences(a.get(k), b.get(k), f"{key}.{k}" if key else str(k))]
-    return [] if first == second else [Difference(key, first, second)]
+    # None as well: a section that is left out and an empty one are the same scenario.
+    if not (isinstance(first, Mapping | None) and isinstance(second, Mapping | None)):
+        if first == second:
+            return []
+        return [Difference(key, first, second)]
+    here, there = first or {}, second or {}
+    found: list[Difference] = []
+    for name in dict.fromkeys([*here, *there]):
+        below = f"{key}.{name}".removeprefix(".")
+        found += differences(here.get(name), there.get(name), below)
+    return found
 
 
 def told(found: Sequence[Difference], first: str = "", second: str = "") -> str:
     """``algo.lr is 0.1 there and 0.5 now``, for the first few keys; ``first`` and ``second`` are words such as there, now."""
-    parts = [
-        f"{d.key} is {' '.join(filter(None, (_short(d.first), first)))} and "
-        f"{' '.join(filter(None, (_short(d.second), second)))}"
-        for d in found[:MOST]
-    ]
+    parts = []
+    for one in found[:MOST]:
+        here = f"{_short(one.first)} {first}".rstrip()
+        there = f"{_short(one.second)} {second}".rstrip()
+        parts.append(f"{one.key} is {here} and {there}")
     more = len(found) - MOST
-    return "; ".join([*parts, f"and {more} more {'key' if more == 1 else 'keys'}"] if more > 0 else parts)
+    if more > 0:
+        parts.append(f"and {plural(more, 'more key')}")
+    return "; ".join(parts)
 
 
 def _short(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST - 3]}..."

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from marl.analysis.compare.compare import Comparison
+from marl.analysis.report.content import plural
 from marl.errors import printable
 from marl.runs.atomic import write_atomically
 from marl.runs.curve import POLICY_COLOURS, drawn
@@ -25,9 +26,18 @@ def comparison_table(found: Comparison) -> Table:
     less = found.metric in SMALLER_IS_BETTER
     for curve in sorted(found.curves, key=lambda c: float(c.middle[-1]), reverse=not less):
         last = curve.values[:, -1]
-        ends = (last.max(), last.min()) if less else (last.min(), last.max())
-        numbers = (f"{curve.middle[-1]:.4g}", f"[{curve.low[-1]:.4g}, {curve.high[-1]:.4g}]", f"{last.mean():.4g}")
-        table.add_row(*map(Text, (printable(curve.name), str(len(last)), *numbers, *(f"{end:.4g}" for end in ends))))
+        # Where less is better the worst is the largest.
+        worst, best = sorted([last.min(), last.max()], reverse=less)
+        cells = [
+            printable(curve.name),
+            str(len(last)),
+            f"{curve.middle[-1]:.4g}",
+            f"[{curve.low[-1]:.4g}, {curve.high[-1]:.4g}]",
+            f"{last.mean():.4g}",
+            f"{worst:.4g}",
+            f"{best:.4g}",
+        ]
+        table.add_row(*map(Text, cells))
     return table
 
 
@@ -53,10 +63,11 @@ def draw_comparison(found: Comparison, path: Path) -> Path:
     axes = figure.add_subplot()
     for number, curve in enumerate(found.curves):
         colour = POLICY_COLOURS[number % len(POLICY_COLOURS)]
-        if len(found.steps) == 1:  # an area of no width cannot be seen
+        marker = ""
+        if len(found.steps) == 1:  # a line of one point and an area of no width cannot be seen
             axes.vlines(found.steps, curve.low, curve.high, color=colour, linewidth=3, alpha=0.4)
-        marker = "o" if len(found.steps) == 1 else ""
-        runs = f"{len(curve.values)} run{'' if len(curve.values) == 1 else 's'}"
+            marker = "o"
+        runs = plural(len(curve.values), "run")
         axes.plot(found.steps, curve.middle, color=colour, marker=marker, label=drawn(f"{curve.name} ({runs})"))
         axes.fill_between(found.steps, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
     axes.set_xlabel("env steps")

@@ -12,22 +12,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from marl.analysis.compare.check import check_scenario
 from marl.analysis.compare.compare import Entrant, Run, agreed_metric, common_steps, measured
 from marl.analysis.compare.keys import MOST, Difference, differences, told
 from marl.analysis.report.curves import read_results
+from marl.data.task import PolicyID
 from marl.errors import ConfigError
 from marl.inputs import read_json, real_path
 from marl.old_names import with_current_names
 from marl.runs.directories import find_runs
+from marl.runs.fields import meaning_of
 from marl.runs.files import safe_name, to_plain
 from marl.runs.lock import check_unlocked
-from marl.runs.result import reached
+from marl.runs.result import check_field, reached
 from marl.runs.resume import resumable_in
 from marl.runs.resume_check import FREE
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import apply, compose, parse_set, read_yaml
+from marl.scenario.resolve import resolve
+from marl.training.build import check_fields
 from marl.training.display import Display, Progress, Quiet
 from marl.training.loop import run_until_stopped
 from marl.training.trainer import Trainer
@@ -47,13 +50,17 @@ class Plan:
 
     def entrants(self) -> list[Entrant]:
         """All entrants as far as they are known: runs that are still to be trained have no results."""
-        return [
-            self.read[n] if n in self.read else Entrant(n, [*map(_untrained, self.scenarios[n])]) for n in self.names
-        ]
+        untrained: dict[str, list[Run]] = {}
+        for name, scenarios in self.scenarios.items():
+            untrained[name] = [Run(f"seed_{one.seed}", described(one), ()) for one in scenarios]
+        return self.in_order(untrained)
 
-
-def _untrained(scenario: Scenario) -> Run:
-    return Run(f"seed_{scenario.seed}", described(scenario), ())
+    def in_order(self, trained: Mapping[str, Sequence[Run]]) -> list[Entrant]:
+        """All entrants as the sources were given, with these runs for the scenarios."""
+        found = []
+        for name in self.names:
+            found.append(self.read[name] if name in self.read else Entrant(name, trained[name]))
+        return found
 
 
 def described(scenario: Scenario) -> dict[str, Any]:
@@ -65,38 +72,74 @@ def described(scenario: Scenario) -> dict[str, Any]:
 def plan_comparison(sources: Sequence[str], seeds: Sequence[int], changes: Sequence[str] = ()) -> Plan:
     """One entrant per source: runs are read, scenarios are composed; nothing is trained."""
     names = _names(sources)
-    raws = {
-        name: scenario_of(Path(source), changes)
-        for name, source in zip(names, sources, strict=True)
-        if Path(source).suffix in (".yaml", ".yml")
-    }
-    if changes and not raws:
+    paths = [Path(source) for source in sources]
+    if changes and not any(map(_is_scenario, paths)):
         raise ConfigError("--set changes scenarios that are trained, but only finished runs were given. Drop it.")
-    read = {n: read_entrant(n, Path(s)) for n, s in zip(names, sources, strict=True) if n not in raws}
-    scenarios = {name: [compose({**raw, "seed": seed}, name) for seed in seeds] for name, raw in raws.items()}
+    read: dict[str, Entrant] = {}
+    scenarios: dict[str, list[Scenario]] = {}
+    for name, path in zip(names, paths, strict=True):
+        if not _is_scenario(path):
+            read[name] = read_entrant(name, path)
+            continue
+        raw = scenario_of(path, changes)
+        scenarios[name] = [compose({**raw, "seed": seed}, name) for seed in seeds]
     return Plan(names, read, scenarios)
+
+
+def _is_scenario(path: Path) -> bool:
+    return path.suffix in (".yaml", ".yml")
 
 
 def check_plan(plan: Plan, out: Path, metric: str | None = None, at: int | None = None) -> None:
     """Refuse, before anything is trained, what is sure to be refused afterwards."""
     chosen = agreed_metric(plan.entrants(), metric)
-    points = {name: [measured(one, run, chosen) for run in one.runs] for name, one in plan.read.items()}
+    points = {}
+    for name, entrant in plan.read.items():
+        points[name] = [measured(entrant, run, chosen) for run in entrant.runs]
     if points:
         common_steps(points, at)
     for name, scenarios in plan.scenarios.items():
-        check_scenario(name, scenarios[0], chosen)
+        # One seed stands for all of them: seeds change neither envs nor the fields of results.
+        policies = list(resolve(scenarios[0]).policies)
+        check_fields(scenarios[0], policies)
+        _check_metric(name, scenarios[0], policies, chosen)
         for scenario in scenarios:
             _check_unchanged(_directory(out, name, scenario), described(scenario))
 
 
+def _check_metric(name: str, scenario: Scenario, policies: Sequence[PolicyID], metric: str) -> None:
+    """Refuse a field that results of the scenario will never have."""
+    evaluations = (bool(scenario.evaluation.interval), "evaluations: set evaluation.interval to 1 or more")
+    needs = {
+        "evaluation": evaluations,
+        "best_evaluation": evaluations,
+        "exploitability": (bool(scenario.exploitability.interval), "measurements: set exploitability.interval to 1 or more"),
+        "population": (scenario.population is not None, "a population: add `population:` to the scenario"),
+        "curriculum": (bool(scenario.curriculum), "a curriculum: add `curriculum:` to the scenario"),
+    }  # fmt: skip
+    there, what = needs.get(metric.partition(".")[0], (True, ""))
+    if not there:
+        raise ConfigError(f"--metric {metric}: {name} will never have it, because it needs {what}.")
+    known = meaning_of(metric)
+    if known is not None and known.is_number and known.name == metric:
+        return
+    # Callbacks may add any field to results, which shows only when they run.
+    if scenario.callbacks is None:
+        check_field(metric, policies, f"--metric, {name}")
+
+
 def gather(plan: Plan, out: Path, report: Report = lambda *_: None) -> list[Entrant]:
     """All entrants with their results; scenarios are trained one after the other."""
-    jobs = [(name, scenario) for name, scenarios in plan.scenarios.items() for scenario in scenarios]
-    trained: dict[str, list[Run]] = {name: [] for name in plan.scenarios}
-    for done, (name, scenario) in enumerate(jobs):
-        watch = _Watch(report, done, len(jobs), f"{name}, seed {scenario.seed}")
-        trained[name].append(train(scenario, _directory(out, name, scenario), watch))
-    return [plan.read[name] if name in plan.read else Entrant(name, trained[name]) for name in plan.names]
+    total = sum(map(len, plan.scenarios.values()))
+    done = 0
+    trained: dict[str, list[Run]] = {}
+    for name, scenarios in plan.scenarios.items():
+        runs = trained.setdefault(name, [])
+        for scenario in scenarios:
+            watch = _Watch(report, done, total, f"{name}, seed {scenario.seed}")
+            runs.append(train(scenario, _directory(out, name, scenario), watch))
+            done += 1
+    return plan.in_order(trained)
 
 
 def _directory(out: Path, name: str, scenario: Scenario) -> Path:
@@ -108,9 +151,14 @@ def _names(sources: Sequence[str]) -> list[str]:
     names: list[str] = []
     for source in sources:
         path = real_path(Path(source).expanduser())
-        base = safe_name(path.stem if path.suffix in (".yaml", ".yml") else path.name, empty="run")
-        number = 1 + sum(name == base or name.startswith(f"{base}_no_") for name in names)
-        names.append(base if number == 1 else f"{base}_no_{number}")
+        words = path.name
+        if _is_scenario(path):  # only then: a folder may have a dot in its name (lr_0.1), which is no suffix
+            words = path.stem
+        base = safe_name(words, empty="run")
+        earlier = [name for name in names if name == base or name.startswith(f"{base}_no_")]
+        if earlier:
+            base = f"{base}_no_{len(earlier) + 1}"
+        names.append(base)
     return names
 
 
@@ -120,8 +168,9 @@ def scenario_of(file: Path, changes: Sequence[str]) -> dict[str, Any]:
     raw.setdefault("name", file.stem)
     for text in changes:
         apply(raw, *parse_set(text))
-    stop = {field: value for field, value in dict(raw.get("stop") or {}).items() if field != "goal"}
-    if not any(field in BUDGETS for field in stop):
+    stop = dict(raw.get("stop") or {})
+    stop.pop("goal", None)
+    if not stop.keys() & set(BUDGETS):
         raise ConfigError(
             f"{file}: to be compared a scenario needs a budget. Give it one: --set stop.timesteps_total=50000."
         )
@@ -153,8 +202,9 @@ def train(scenario: Scenario, directory: Path, display: Display | None = None) -
     wanted = described(scenario)
     _check_unchanged(directory, wanted)
     results = read_results(directory / "result.json")
-    budget = {field: float(value) for field, value in scenario.stop.items()}
-    if not results or not any(reached(results[-1], {field: value}) for field, value in budget.items()):
+    last = results[-1] if results else {}
+    # Any of them: a run ends with the first stop condition that is met.
+    if not any(reached(last, {field: float(value)}) for field, value in scenario.stop.items()):
         _go(scenario, directory, display or Quiet())
         results = read_results(directory / "result.json")
     return Run(directory.name, wanted, results)
@@ -163,7 +213,10 @@ def train(scenario: Scenario, directory: Path, display: Display | None = None) -
 def _check_unchanged(directory: Path, wanted: Mapping[str, Any]) -> None:
     """What is there already must be a run of the same scenario."""
     there = _params(directory)
-    changed = different(there, wanted, FREE - {"evaluation", "exploitability"}) if there else []
+    if not there:
+        return
+    # What a resumed run may change freely, but measurements have to be the same in all runs of a comparison.
+    changed = different(there, wanted, FREE - {"evaluation", "exploitability"})
     if changed:
         raise ConfigError(
             f"{directory} holds a run of another scenario: {told(changed, 'there', 'now')}. Choose another place by --out, "
@@ -188,14 +241,7 @@ def read_entrant(name: str, path: Path) -> Entrant:
             f"{path} is neither a scenario file (.yaml), nor a run directory, nor a folder of runs. Check the path; "
             "`marl runs` lists the runs there are."
         )
-    runs: dict[int, Run] = {}
-    dropped: list[str] = []
-    for directory in find_runs(path):  # oldest first: of two runs with one seed the newer counts
-        results, params = read_results(directory / "result.json"), _params(directory)
-        if results and params:
-            seed = int(params.get("seed", 0))
-            dropped += [runs[seed].name] if seed in runs else []
-            runs[seed] = Run(directory.name, params, results)
+    runs, dropped = _newest_by_seed(path)
     if not runs:
         raise ConfigError(f"{path} holds no run with results. Train one there: marl run FILE --local-dir {path}.")
     found = [runs[seed] for seed in sorted(runs)]
@@ -207,6 +253,21 @@ def read_entrant(name: str, path: Path) -> Entrant:
                 "directories one by one."
             )
     return Entrant(name, found, _notes(name, dropped))
+
+
+def _newest_by_seed(folder: Path) -> tuple[dict[int, Run], list[str]]:
+    """The runs that have results, and the names of older runs whose seed was trained again."""
+    runs: dict[int, Run] = {}
+    dropped: list[str] = []
+    for directory in find_runs(folder):  # oldest first
+        results, params = read_results(directory / "result.json"), _params(directory)
+        if not results or not params:
+            continue
+        seed = int(params.get("seed", 0))
+        if seed in runs:
+            dropped.append(runs[seed].name)
+        runs[seed] = Run(directory.name, params, results)
+    return runs, dropped
 
 
 def _notes(name: str, dropped: Sequence[str]) -> list[str]:
@@ -226,5 +287,5 @@ def _params(directory: Path) -> dict[str, Any]:
 
 def different(a: Mapping[str, Any], b: Mapping[str, Any], free: Collection[str] = FREE) -> list[Difference]:
     """The keys in which two runs differ, besides their seed and sections that change no numbers."""
-    first, second = ({k: v for k, v in params.items() if k not in free and k != "seed"} for params in (a, b))
-    return differences(first, second)
+    ignored = {*free, "seed"}
+    return [one for one in differences(a, b) if one.key.partition(".")[0] not in ignored]

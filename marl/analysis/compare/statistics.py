@@ -33,6 +33,7 @@ def iqm(scores: Scores, axis: int = 0) -> Scores:
 
 def resampled(scores: Scores, resamples: int, rng: np.random.Generator) -> Scores:
     """Runs ``[n, ...]`` drawn again with replacement: ``[resamples, n, ...]``."""
+    # Whole runs are drawn, with all their steps: values of one run hang together.
     return scores[rng.integers(0, len(scores), (resamples, len(scores)))]
 
 
@@ -59,6 +60,7 @@ def rank_test(a: Scores, b: Scores) -> float:
     centre = len(a) * (len(ranks) + 1) / 2
     found = abs(ranks[: len(a)].sum() - centre)
     sums = np.array([ranks[list(chosen)].sum() for chosen in combinations(range(len(ranks)), len(a))])
+    # Ties have half ranks, whose sums must not be told apart by rounding.
     return float((np.abs(sums - centre) >= found - 1e-9).mean())
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,9 @@ class Bound:
 
 def table_bounds(payoffs: PayoffTensor) -> list[Bound]:
     """From below: the best reply among the entrants to each entrant that plays all players."""
-    rivals = len({name for names in payoffs.names for name in names})
-    shared = [name for name in payoffs.names[0] if all(name in names for names in payoffs.names)]
-    return [_table_bound(payoffs, name, rivals) for name in shared]
+    rivals = set(chain.from_iterable(payoffs.names))
+    shared = set.intersection(*map(set, payoffs.names))
+    return [_table_bound(payoffs, name, len(rivals)) for name in payoffs.names[0] if name in shared]
 
 
 def _table_bound(payoffs: PayoffTensor, name: str, rivals: int) -> Bound:
@@ -92,11 +93,10 @@ def exact_bounds(
         except UserError as error:
             notes.append(f"{one.name} has no exact NashConv: {error}")
             continue
-        found.append(
-            Bound(one.name, parts.nash_conv, parts.total_error, bound, "best reply in the whole tree",
-                  dict(zip(tree.players, parts.gains.tolist(), strict=True)),
-                  dict(zip(tree.players, parts.errors.tolist(), strict=True)))
-        )  # fmt: skip
+        gains = dict(zip(tree.players, parts.gains.tolist(), strict=True))
+        errors = dict(zip(tree.players, parts.errors.tolist(), strict=True))
+        how = "best reply in the whole tree"
+        found.append(Bound(one.name, parts.nash_conv, parts.total_error, bound, how, gains, errors))
     return found, notes
 
 
@@ -117,11 +117,10 @@ def trained_bounds(
 
 def exploitability_section(bounds: Sequence[Bound], notes: Sequence[str], order: Sequence[str]) -> Section:
     ranked = sorted(bounds, key=lambda one: order.index(one.name))
-    rows = [
-        [one.name, SIGNS[one.bound] + (
-            number(one.nash_conv, 4) if not one.stderr else with_error(one.nash_conv, one.stderr)), one.bound, one.how]
-        for one in ranked
-    ]  # fmt: skip
+    rows = []
+    for one in ranked:
+        figure = with_error(one.nash_conv, one.stderr) if one.stderr else number(one.nash_conv, 4)
+        rows.append([one.name, f"{SIGNS[one.bound]}{figure}", one.bound, one.how])
     blocks: list[Block] = [
         Grid("NashConv when everybody plays the same entrant", ["entrant", "NashConv", "", "found by"], rows),
         *[Words(note) for note in notes],

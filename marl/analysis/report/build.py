@@ -18,11 +18,10 @@ from marl.analysis.report.curves import curves_section, run_curves
 from marl.analysis.report.equilibria import empirical_equilibria, equilibria_section
 from marl.analysis.report.game import GameFacts, game_facts, game_section, small_tree
 from marl.analysis.report.names import ReportParticipant, contestants, env_of, spelled_out
-from marl.analysis.report.page import as_page
+from marl.analysis.report.page import as_page, as_text
 from marl.analysis.report.payoffs import payoffs_section
 from marl.analysis.report.ranking import ranking_section, rankings
 from marl.analysis.report.sample import sample
-from marl.analysis.report.text import as_text
 from marl.errors import ConfigError, DataError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.tree.tree import Tree
@@ -98,7 +97,9 @@ def default_directory(env: str) -> Path:
 def checked_place(directory: Path) -> Path:
     """The directory of a report; told before anything is played if it cannot be written, and not made before it is needed."""
     directory = directory.expanduser()
-    there = next(place for place in (directory.absolute(), *directory.absolute().parents) if place.exists())
+    there = directory.absolute()
+    while not there.exists():
+        there = there.parent
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise DataError(f"the report cannot be written to {directory}: {there} is no directory that can be written to.")
     return directory
@@ -119,25 +120,31 @@ def build_report(
         import_module(module, "imports")
     Effort(asked.episodes, asked.until_decided)  # refuses what makes no sense
     names = spelled_out([str(name) for name in checkpoints], asked.all_checkpoints, asked.members, asked.with_random)
-    batched_env = env_of(env, env_config, names)
-    if asked.best_response is not None and (batched_env.env is not None or not names):
+    played = env_of(env, env_config, names)
+    if asked.best_response is not None:
+        _check_best_response(played, names, players, asked)
+    again = "the whole env, by ENV and --env-config (env, env_config=...)"
+    game = env.partition(":")[2]  # not the whole name: a module that it stands for has to be allowed
+    with given_by_user(words_of([env_config, game if "(" in game else None]), again):
+        return _report(env, played, names, players, asked, directory, progress)
+
+
+def _check_best_response(played: Env, names: Sequence[str], players: Players | None, asked: ReportOptions) -> None:
+    """Training is that of the checkpoint's own run, so nothing may differ from it."""
+    if played.env is not None or not names:
         raise ConfigError(
             "best responses are trained on checkpoints in their own env. Give both, or no --best-response."
         )
-    if asked.best_response is not None and (players or asked.explore is not None):
+    if players or asked.explore is not None:
         raise ConfigError(
             "best responses are trained against the players of the checkpoint's own run, playing as they are measured: "
             "--best-response cannot be given with --players, --greedy or --explore. Leave one of them out."
         )
-    again = "the whole env, by ENV and --env-config (env, env_config=...)"
-    game = env.partition(":")[2]  # not the whole name: a module that it stands for has to be allowed
-    with given_by_user(words_of([env_config, game if "(" in game else None]), again):
-        return _report(env, batched_env, names, players, asked, directory, progress)
 
 
 def _report(
     env: str,
-    batched_env: Env,
+    played: Env,
     names: Sequence[str],
     players: Players | None,
     asked: ReportOptions,
@@ -146,18 +153,30 @@ def _report(
 ) -> Report:
     symmetric: Symmetric = False if asked.by_seat else "auto"
     allowed = frozenset(asked.allow)
-    entrants, setup = read_entrants(names or ["random"], batched_env, allowed)
+    entrants, setup = read_entrants(names or ["random"], played, allowed)
     field = Field(entrants, setup, players, symmetric, asked.seed)
     check_members(list(field.members.values()), setup.task, allowed)
-    facts, tree = _look_at_the_game(field, setup, asked)
+    sampled = sample(setup, field.agents, asked.episodes, asked.seed)
+    tree, note = small_tree(setup, field.agents, sampled, asked.max_nodes, asked.chance_samples)
+    facts = game_facts(setup, field.agents, sampled, tree, note)
     if not names:
         about = f"{facts.episodes} episodes of random play; nobody trained took part."
         return Report(f"Report on {env}", [game_section(facts)], {"about": about, "game": facts.as_json()}, None)
     payoffs = cross_play(
-        names, batched_env.env, batched_env.env_config, players, episodes=asked.episodes, until_decided=asked.until_decided,
-        symmetric=symmetric, explore=asked.explore, num_workers=asked.workers, directory=directory, seed=asked.seed,
-        allow=asked.allow, progress=progress,
-    )  # fmt: skip
+        names,
+        played.env,
+        played.env_config,
+        players,
+        episodes=asked.episodes,
+        until_decided=asked.until_decided,
+        symmetric=symmetric,
+        explore=asked.explore,
+        num_workers=asked.workers,
+        directory=directory,
+        seed=asked.seed,
+        allow=asked.allow,
+        progress=progress,
+    )
     who = contestants(names, entrants)
     payoffs = renamed(payoffs, who)
     with only_modules(allowed):
@@ -165,16 +184,13 @@ def _report(
     return _compose(env, who, facts, payoffs, bounds, notes, asked.seed)
 
 
-def _look_at_the_game(field: Field, setup: Setup, asked: ReportOptions) -> tuple[GameFacts, Tree | None]:
-    sampled = sample(setup, field.agents, asked.episodes, asked.seed)
-    tree, note = small_tree(setup, field.agents, sampled, asked.max_nodes, asked.chance_samples)
-    return game_facts(setup, field.agents, sampled, tree, note), tree
-
-
 def renamed(payoffs: PayoffTensor, who: Sequence[ReportParticipant]) -> PayoffTensor:
     """The table with the report's names."""
     name = {one.label: one.name for one in who}
-    return replace(payoffs, names=tuple(tuple(name[label] for label in labels) for labels in payoffs.names))
+    names = []
+    for labels in payoffs.names:
+        names.append(tuple(name[label] for label in labels))
+    return replace(payoffs, names=tuple(names))
 
 
 def _bounds(
@@ -185,18 +201,27 @@ def _bounds(
     setup: Setup,
     asked: ReportOptions,
 ) -> tuple[list[Bound], list[str]]:
-    exact, notes = ([], []) if tree is None else exact_bounds(tree, field, who, setup.task.kinds, asked.explore)
-    known = {bound.name for bound in exact}
-    found = [*exact, *(bound for bound in table_bounds(payoffs) if bound.name not in known)]
+    found: list[Bound] = []
+    notes: list[str] = []
+    if tree is not None:
+        found, notes = exact_bounds(tree, field, who, setup.task.kinds, asked.explore)
+    # Where the exact number is known, a lower bound says nothing more.
+    known = {bound.name for bound in found}
+    found += [bound for bound in table_bounds(payoffs) if bound.name not in known]
     if asked.best_response is not None:
         found += trained_bounds(who, asked.best_response, asked.workers, asked.allow)
     return found, notes
 
 
 def _compose(
-    env: str, who: Sequence[ReportParticipant], facts: GameFacts, payoffs: PayoffTensor,
-    bounds: Sequence[Bound], notes: Sequence[str], seed: int,
-) -> Report:  # fmt: skip
+    env: str,
+    who: Sequence[ReportParticipant],
+    facts: GameFacts,
+    payoffs: PayoffTensor,
+    bounds: Sequence[Bound],
+    notes: Sequence[str],
+    seed: int,
+) -> Report:
     equilibria, ranked = empirical_equilibria(payoffs, seed=seed), rankings(payoffs, who, seed)
     curves, without = run_curves(who)
     sections = [

@@ -59,7 +59,9 @@ def warning(text: str) -> Words:
 
 def number(value: float, digits: int = 3) -> str:
     """Short, and never -0."""
-    return f"{value + 0.0:.{digits}g}" if abs(value) >= 1e-12 else "0"
+    if abs(value) < 1e-12:
+        return "0"
+    return f"{value + 0.0:.{digits}g}"
 
 
 def with_error(value: float, error: float) -> str:
@@ -67,9 +69,14 @@ def with_error(value: float, error: float) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun}s"
 
 
 def joined(words: Sequence[str]) -> str:
     """a, b and c."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    if len(words) < 2:
+        return "".join(words)
+    *most, last = words
+    return f"{', '.join(most)} and {last}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,9 @@ def run_curves(who: Sequence[ReportParticipant]) -> tuple[list[RunCurves], list[
     runs: dict[Path, list[int]] = {}
     for one in who:
         if one.run is not None:
-            runs.setdefault(one.run, []).extend([one.iteration] if one.iteration is not None else [])
+            iterations = runs.setdefault(one.run, [])
+            if one.iteration is not None:
+                iterations.append(one.iteration)
         elif one.folder is not None:
             notes.append(f"{one.name} does not lie in a run directory, so its training is not known.")
     for run, iterations in runs.items():
@@ -55,6 +58,7 @@ def run_curves(who: Sequence[ReportParticipant]) -> tuple[list[RunCurves], list[
             found.append(_curves(run.name, results, iterations))
         else:
             notes.append(f"{run.name} has no readable result.json.")
+    # Several checkpoints of one run would say the same.
     return found, list(dict.fromkeys(notes))
 
 
@@ -77,29 +81,53 @@ def read_results(file: Path) -> list[dict[str, Any]]:
 
 def _curves(run: str, results: Sequence[Mapping[str, Any]], iterations: Sequence[int]) -> RunCurves:
     rewards = {name: _line(results, keys) for name, keys in FIELDS.items()}
-    for side, title in ((("policy_reward_mean",), ""), (("evaluation", "policy_reward_mean"), " in evaluation")):
-        blocks = [block for result in results if isinstance(block := _look(result, side), Mapping)]
-        names = list(dict.fromkeys(str(name) for block in blocks for name in block))
-        rewards |= {f"{name}{title}": _line(results, (*side, name)) for name in names if len(names) > 1 or title}
-    bounds = [b for result in results if isinstance(b := _look(result, ("exploitability", "bound")), str)]
-    steps = {result.get("training_iteration"): float(result["timesteps_total"]) for result in results}
-    saved = sorted({steps[i] for i in iterations if i in steps})
+    trained = _policy_lines(results, ("policy_reward_mean",), "")
+    if len(trained) > 1:  # the curve of a single policy is that of the whole reward once more
+        rewards |= trained
+    rewards |= _policy_lines(results, ("evaluation", "policy_reward_mean"), " in evaluation")
+    bound = ""
+    steps: dict[Any, float] = {}
+    for result in results:
+        steps[result.get("training_iteration")] = float(result["timesteps_total"])
+        measured = look_into(result, ("exploitability", "bound"))
+        if isinstance(measured, str):
+            bound = measured
+    saved = {steps[iteration] for iteration in iterations if iteration in steps}
     drawn = {name: line for name, line in rewards.items() if line}
-    return RunCurves(run, drawn, _line(results, NASH_CONV), bounds[-1] if bounds else "", saved)
+    return RunCurves(run, drawn, _line(results, NASH_CONV), bound, sorted(saved))
 
 
-def _look(result: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    value: Any = result
+def _policy_lines(results: Sequence[Mapping[str, Any]], keys: Sequence[str], title: str) -> dict[str, Line]:
+    """A line for each policy that a section of the results ever names, in the order in which they appear.
+
+    ``title`` follows the policy's name.
+    """
+    names: dict[str, None] = {}
+    for result in results:
+        section = look_into(result, keys)
+        if isinstance(section, Mapping):
+            names |= dict.fromkeys(map(str, section))
+    return {f"{name}{title}": _line(results, (*keys, name)) for name in names}
+
+
+def look_into(tree: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    """What stands in nested sections; None where one of them is missing."""
+    value: Any = tree
     for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
     return value
 
 
 def _line(results: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Line:
-    values = ((float(result["timesteps_total"]), _look(result, keys)) for result in results)
-    return [
-        (steps, float(v)) for steps, v in values if isinstance(v, int | float) and not isinstance(v, bool) and v == v
-    ]
+    found: Line = []
+    for result in results:
+        value = look_into(result, keys)
+        # Not isinstance, to which true is an int. NaN (no episode has ended) cannot be drawn.
+        if type(value) in (int, float) and not math.isnan(value):
+            found.append((float(result["timesteps_total"]), float(value)))
+    return found
 
 
 def curves_section(found: Sequence[RunCurves], notes: Sequence[str]) -> Section:

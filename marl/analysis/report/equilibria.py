@@ -47,10 +47,10 @@ class EmpiricalEquilibria:
 
     def weights(self, profile: Profile) -> dict[str, dict[str, float]]:
         """Player to the strategies that it plays with their chances."""
-        return {
-            player: {name: float(w) for name, w in zip(names, mix, strict=True) if w > PLAYED}
-            for player, names, mix in zip(self.players, self.names, profile, strict=True)
-        }
+        found = {}
+        for player, names, mix in zip(self.players, self.names, profile, strict=True):
+            found[player] = {name: float(w) for name, w in zip(names, mix, strict=True) if w > PLAYED}
+        return found
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -58,45 +58,51 @@ class EmpiricalEquilibria:
             "degenerate": self.degenerate,
             "draws": self.draws,
             "note": self.note,
-            "equilibria": [
-                {
-                    "profile": self.weights(one.found.profile),
-                    "values": dict(zip(self.players, one.found.values.tolist(), strict=True)),
-                    "nash_conv": one.found.nash_conv,
-                    "converged": one.found.converged,
-                    "nash_conv_drawn": one.nash_conv_drawn,
-                    "support_kept": one.support_kept,
-                }
-                for one in self.equilibria
-            ],
+            "equilibria": [self._one_as_json(one) for one in self.equilibria],
+        }
+
+    def _one_as_json(self, one: Stable) -> dict[str, Any]:
+        return {
+            "profile": self.weights(one.found.profile),
+            "values": dict(zip(self.players, one.found.values.tolist(), strict=True)),
+            "nash_conv": one.found.nash_conv,
+            "converged": one.found.converged,
+            "nash_conv_drawn": one.nash_conv_drawn,
+            "support_kept": one.support_kept,
         }
 
 
 def empirical_equilibria(payoffs: PayoffTensor, draws: int = 100, seed: int = 0) -> EmpiricalEquilibria:
+    """The equilibria of the means, and how each fares in ``draws`` games within the errors."""
+    # Sums that differ in the last bits would make a zero-sum game a general one, which is far harder to solve.
     game = without_rounding(payoffs.game)
-    several = game.num_players == 2 and max(game.shape) <= ALL_UP_TO
-    if game.num_players > 2 and payoffs.count.size > MOST_CELLS:
-        note = f"{payoffs.count.size} pairings of {game.num_players} players are too many to look for an equilibrium."
+    note = _why_none(payoffs, game)
+    if note:
         return EmpiricalEquilibria((), False, False, 0, payoffs.players, payoffs.names, note)
-    if game.num_players == 1:
-        best = payoffs.names[0][int(game.payoffs[0].argmax())]
-        return EmpiricalEquilibria(
-            (), False, False, 0, payoffs.players, payoffs.names, f"One player: the best choice is {best}."
-        )
-    listed = all_equilibria(game) if several else None
-    found = listed.solutions if listed is not None else (nash(game),)
+    several = game.num_players == 2 and max(game.shape) <= ALL_UP_TO
+    found: tuple[Solution, ...]
+    if several:
+        listed = all_equilibria(game)
+        found, degenerate = listed.solutions, listed.degenerate
+    else:
+        found, degenerate = (nash(game),), False
     rng = np.random.default_rng(seed)
-    count = 1 if payoffs.is_exact else draws
+    count = 1 if payoffs.is_exact else draws  # exact payoffs come out the same every time
     drawn = [without_rounding(payoffs.redrawn(rng).game) for _ in range(count)]
     supports = _supports_of(drawn, several)
-    return EmpiricalEquilibria(
-        tuple(_stable(one, drawn, supports) for one in found),
-        several,
-        listed.degenerate if listed is not None else False,
-        count,
-        payoffs.players,
-        payoffs.names,
-    )
+    stable = [_stable(one, drawn, supports) for one in found]
+    return EmpiricalEquilibria(tuple(stable), several, degenerate, count, payoffs.players, payoffs.names)
+
+
+def _why_none(payoffs: PayoffTensor, game: MatrixGame) -> str:
+    """Why no equilibrium is looked for; empty where one is."""
+    if game.num_players == 1:
+        best = payoffs.names[0][int(game.payoffs[0].argmax())]
+        return f"One player: the best choice is {best}."
+    pairings = payoffs.count.size
+    if game.num_players > 2 and pairings > MOST_CELLS:
+        return f"{pairings} pairings of {game.num_players} players are too many to look for an equilibrium."
+    return ""
 
 
 def _supports_of(drawn: Sequence[MatrixGame], several: bool) -> list[set[str]]:
@@ -105,12 +111,13 @@ def _supports_of(drawn: Sequence[MatrixGame], several: bool) -> list[set[str]]:
     Two players' games of up to 8x8 have all their equilibria looked up, and larger ones only if they are zero-sum, where
     equilibria can be exchanged for each other.
     """
-    if not several and not (drawn[0].num_players == 2 and drawn[0].is_constant_sum):
-        return []
+    first = drawn[0]
     if several:
-        affordable = WORK // comb(sum(drawn[0].shape), drawn[0].shape[0])
-        return [{_support(one) for one in all_equilibria(game)} for game in drawn[: max(10, affordable)]]
-    return [{_support(nash(game))} for game in drawn]
+        affordable = WORK // comb(sum(first.shape), first.shape[0])
+        return [set(map(_support, all_equilibria(game))) for game in drawn[: max(10, affordable)]]
+    if first.num_players == 2 and first.is_constant_sum:
+        return [{_support(nash(game))} for game in drawn]
+    return []
 
 
 def _support(found: Solution) -> str:
@@ -119,7 +126,10 @@ def _support(found: Solution) -> str:
 
 def _stable(found: Solution, drawn: Sequence[MatrixGame], supports: Sequence[set[str]]) -> Stable:
     gains = [max(0.0, game.nash_conv(found.profile)) for game in drawn]
-    kept = float(np.mean([_support(found) in one for one in supports])) if supports else None
+    kept = None
+    if supports:
+        mine = _support(found)
+        kept = float(np.mean([mine in theirs for theirs in supports]))
     return Stable(found, float(np.quantile(gains, 0.95)), kept)
 
 
@@ -128,11 +138,9 @@ def equilibria_section(found: EmpiricalEquilibria) -> Section:
         return Section("equilibria", "Equilibria of the empirical game", [Words(found.note)])
     rows = []
     for place, one in enumerate(found.equilibria[:SHOWN], 1):
-        mixes = {player: mix_in_words(mix) for player, mix in found.weights(one.found.profile).items()}
-        alike = len(set(mixes.values())) == 1
-        plays = f"all: {mixes[found.players[0]]}" if alike else "; ".join(f"{p}: {mix}" for p, mix in mixes.items())
+        plays = _plays(found.weights(one.found.profile))
         kept = "-" if one.support_kept is None else f"{one.support_kept:.0%}"
-        values = ", ".join(number(value) for value in one.found.values)
+        values = ", ".join(map(number, one.found.values))
         rows.append([str(place), plays, values, f"{one.found.nash_conv:.1g}", number(one.nash_conv_drawn), kept])
     head = ["", "who plays whom", "values", "NashConv", "NashConv within errors", "same support"]
     blocks: list[Block] = [Words(_told(found)), Grid("Equilibria of the empirical game", head, rows)]
@@ -153,12 +161,21 @@ def equilibria_section(found: EmpiricalEquilibria) -> Section:
     return Section("equilibria", "Equilibria of the empirical game", blocks)
 
 
+def _plays(weights: Mapping[str, Mapping[str, float]]) -> str:
+    """What each player does, or once where all do the same."""
+    mixes = {player: mix_in_words(mix) for player, mix in weights.items()}
+    first, *others = set(mixes.values())
+    if not others:
+        return f"all: {first}"
+    return "; ".join(f"{player}: {mix}" for player, mix in mixes.items())
+
+
 def mix_in_words(weights: Mapping[str, float]) -> str:
     """Names with their chances, the most likely first."""
-    ordered = sorted(
-        ((name, w) for name, w in weights.items() if w > PLAYED), key=lambda pair: (-round(pair[1], 9), pair[0])
-    )
-    return ", ".join(f"{name} {weight:.0%}" for name, weight in ordered)
+    played = [(name, weight) for name, weight in weights.items() if weight > PLAYED]
+    # Rounded: equal chances differ in their last bits, and would come in another order on another machine.
+    played.sort(key=lambda pair: (-round(pair[1], 9), pair[0]))
+    return ", ".join(f"{name} {weight:.0%}" for name, weight in played)
 
 
 def _told(found: EmpiricalEquilibria) -> str:
@@ -168,4 +185,6 @@ def _told(found: EmpiricalEquilibria) -> str:
     more = f", of which {SHOWN} are shown" if count > SHOWN else ""
     if found.degenerate:
         return f"The table has ties, so equilibria come in whole sets; with {plural(count, 'corner')}{more}."
-    return f"{count} equilibria{more}: all there are." if count > 1 else "One equilibrium, and there is no other."
+    if count > 1:
+        return f"{count} equilibria{more}: all there are."
+    return "One equilibrium, and there is no other."

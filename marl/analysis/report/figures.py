@@ -45,19 +45,29 @@ def draw_responses(found: Responses) -> str:
     sink_of: dict[Node, int] = {}
     for number, sink in enumerate(found.sinks):
         sink_of |= dict.fromkeys(sink, number)
-    size = 5.2 if len(graph) <= 8 else 7.5
+    size, nodes = 5.2, 2300
+    if len(graph) > 8:  # smaller circles on a larger sheet, so that arrows between them are still seen
+        size, nodes = 7.5, 1500
     figure = _figure(size, size)
     axes = figure.add_subplot()
     places = nx.circular_layout(graph)
-    colours = [SINKS[sink_of[node] % len(SINKS)] if node in sink_of else PLAIN for node in graph]
-    labels = {node: drawn("\n".join(textwrap.wrap(node_name(node), 11))) for node in graph}
-    nodes = 2300 if len(graph) <= 8 else 1500
+    colours, labels = [], {}
+    for node in graph:
+        colours.append(SINKS[sink_of[node] % len(SINKS)] if node in sink_of else PLAIN)
+        labels[node] = drawn("\n".join(textwrap.wrap(node_name(node), 11)))
     nx.draw_networkx_nodes(graph, places, ax=axes, node_color=colours, node_size=nodes, edgecolors=INK, linewidths=0.8)
     for bend, edges in _bent_inwards(graph, places).items():
         nx.draw_networkx_edges(
-            graph, places, edges, ax=axes, node_size=nodes, arrowsize=14, edge_color="#57606a", width=1.1,
+            graph,
+            places,
+            edges,
+            ax=axes,
+            node_size=nodes,
+            arrowsize=14,
+            edge_color="#57606a",
+            width=1.1,
             connectionstyle=f"arc3,rad={bend}",
-        )  # fmt: skip
+        )
     nx.draw_networkx_labels(graph, places, labels, ax=axes, font_size=8, font_color=INK)
     axes.margins(0.12)
     axes.set_axis_off()
@@ -69,24 +79,28 @@ def _bent_inwards(graph: nx.DiGraph, places: Mapping[Node, Any]) -> dict[float, 
     found: dict[float, list[tuple[Node, Node]]] = {}
     for a, b in graph.edges:
         (x, y), (u, v) = places[a], places[b]
-        found.setdefault(BEND if x * v - y * u > 0 else -BEND, []).append((a, b))
+        # The sign of the cross product says on which side of the arrow the centre lies.
+        bend = BEND if x * v - y * u > 0 else -BEND
+        found.setdefault(bend, []).append((a, b))
     return found
 
 
 def draw_curves(rewards: Mapping[str, Line], nash_conv: Line, checkpoints: Sequence[float]) -> str:
     """Rewards over env steps and, below, NashConv where it was measured."""
-    panels = [dict(rewards)] if rewards else []
-    panels += [{"NashConv": nash_conv}] if nash_conv else []
+    panels: dict[str, Mapping[str, Line]] = {}
+    if rewards:
+        panels["mean reward per episode"] = rewards
+    if nash_conv:
+        panels["NashConv"] = {"NashConv": nash_conv}
     figure = _figure(7.2, 3.2 * len(panels))
-    for place, lines in enumerate(panels):
-        axes = figure.add_subplot(len(panels), 1, place + 1)
+    for place, (label, lines) in enumerate(panels.items(), 1):
+        axes = figure.add_subplot(len(panels), 1, place)
         for name, line in lines.items():
-            style: dict[str, Any] = {"marker": "o", "markersize": 3.5} if len(line) < 40 else {}
-            axes.plot([x for x, _ in line], [y for _, y in line], label=drawn(name), linewidth=1.5, **style)
+            _draw_line(axes, name, line)
         for steps in checkpoints:
             axes.axvline(steps, color=QUIET, linewidth=0.8, linestyle=":")
         axes.set_xlabel("env steps")
-        axes.set_ylabel("mean reward per episode" if "NashConv" not in lines else "NashConv")
+        axes.set_ylabel(label)
         axes.xaxis.set_major_formatter(lambda steps, _: f"{steps:,.10g}")
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
@@ -94,9 +108,18 @@ def draw_curves(rewards: Mapping[str, Line], nash_conv: Line, checkpoints: Seque
     return _svg(figure)
 
 
+def _draw_line(axes: Any, name: str, line: Line) -> None:
+    style: dict[str, Any] = {}
+    if len(line) < 40:  # a single point without a marker is not seen at all
+        style = {"marker": "o", "markersize": 3.5}
+    steps, values = zip(*line, strict=True)
+    axes.plot(steps, values, label=drawn(name), linewidth=1.5, **style)
+
+
 def _figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
+    # Not pyplot: it keeps every figure in a global list until it is closed.
     return Figure(figsize=(width, height), layout="constrained")
 
 
@@ -110,6 +133,7 @@ def _svg(figure: Figure) -> str:
     import matplotlib
 
     picture = io.StringIO()
+    # Ids in the drawing are random and the date is today's unless matplotlib is told otherwise.
     with matplotlib.rc_context({"svg.hashsalt": "marl", "svg.fonttype": "path"}):
         figure.savefig(picture, format="svg", metadata={"Date": None, "Creator": None})
     return picture.getvalue()

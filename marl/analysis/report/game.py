@@ -84,10 +84,15 @@ def game_facts(
 ) -> GameFacts:
     returns, names = sampled.returns, list(agents)
     total = returns.sum(axis=1)
+    # Relative: float32 keeps seven digits, so large payoffs have large rounding errors.
     close = ROUNDING * float(np.abs(returns).max())
     spaces = {player: _spaces(mine, setup.task) for player, mine in agents.items()}
     gap, error = _clearest_gap(returns)
-    many = len(names) > 1
+    zero_sum = constant_sum = cooperative = False
+    if len(names) > 1:  # what one player earns is shared by all in an empty way
+        zero_sum = bool(np.abs(total).max() <= close)
+        constant_sum = bool(np.ptp(total) <= close)
+        cooperative = bool(np.ptp(returns, axis=1).max() <= close)
     return GameFacts(
         env=env_name(setup.rollout.env),
         players={player: list(mine) for player, mine in agents.items()},
@@ -97,10 +102,10 @@ def game_facts(
         stderrs=dict(zip(names, standard_error(returns).tolist(), strict=True)),
         episode_length=float(np.mean(sampled.walks.lengths)),
         turn_based=sampled.walks.most_at_once == 1 and sum(map(len, agents.values())) > 1,
-        zero_sum=many and bool(np.abs(total).max() <= close),
-        constant_sum=many and bool(np.ptp(total) <= close),
+        zero_sum=zero_sum,
+        constant_sum=constant_sum,
         total=float(total.mean()),
-        cooperative=many and bool(np.ptp(returns, axis=1).max() <= close),
+        cooperative=cooperative,
         silent=not returns.any(),
         same_spaces=len({tuple(mine) for mine in spaces.values()}) == 1,
         seat_gap=gap,
@@ -115,8 +120,10 @@ def _spaces(agents: Sequence[AgentID], task: Task) -> list[str]:
     """What the player's agents see and do, each pair of spaces once."""
     found = []
     for kind in task.kinds:
-        if any(name.split("[")[0] in agents for name in kind.agents):
+        names = {name.split("[")[0] for name in kind.agents}
+        if names & set(agents):
             mask = ", legal actions are told" if kind.masked else ""
+            # numpy breaks long bounds of a space into lines.
             sees = " ".join(str(kind.observation_space).split())
             found.append(f"sees {sees}, does {kind.action_space}{mask}")
     return found
@@ -127,6 +134,7 @@ def _clearest_gap(returns: Any) -> tuple[float, float]:
     found: list[tuple[float, float]] = []
     for one in range(returns.shape[1]):
         for other in range(one):
+            # Episode by episode: luck that both seats share in an episode falls out of the difference.
             ahead = returns[:, [one]] - returns[:, [other]]
             found.append((abs(float(ahead.mean())), float(standard_error(ahead)[0])))
     return max(found, key=lambda pair: pair[0] - ERRORS_APART * pair[1], default=(0.0, 0.0))
@@ -141,6 +149,7 @@ def small_tree(
 ) -> tuple[Tree | None, str]:
     """The game's tree if it is small; else why not."""
     scenario = setup.scenario
+    # What random play has shown is asked first: to find out that a tree is huge by building it takes long.
     if not sampled.walks.discrete:
         return None, "some actions are not a choice among a few, so there is no finite tree."
     if sampled.walks.nodes > max_nodes:
@@ -148,7 +157,8 @@ def small_tree(
         return None, f"the tree has {size} nodes, estimated from random play, more than max_nodes ({max_nodes:,})."
     if scenario.horizon is not None:
         return None, f"horizon: {scenario.horizon} cuts episodes off, which a tree does not know."
-    if scenario.wrappers or scenario.multiagent.joint or any(len(mine) != 1 for mine in agents.values()):
+    sizes = set(map(len, agents.values()))
+    if scenario.wrappers or scenario.multiagent.joint or sizes != {1}:
         return None, "trees are built for envs without wrappers whose players are single agents."
     try:
         tree = build_tree(
@@ -158,7 +168,9 @@ def small_tree(
         raise
     except UserError as error:
         return None, str(error)
-    return tree, sampled_in_words(tree.sample.as_json()) + "." if tree.sample is not None else ""
+    if tree.sample is None:
+        return tree, ""
+    return tree, f"{sampled_in_words(tree.sample.as_json())}."
 
 
 def tree_facts(tree: Tree) -> TreeFacts:
@@ -185,17 +197,19 @@ def tree_facts(tree: Tree) -> TreeFacts:
 
 def _equilibria(tree: Tree) -> list[str]:
     """All equilibria of a table of two players, where its payoffs are exact: others may have none in common with a sample."""
-    game = one_shot(tree) if tree.num_players == 2 and tree.sample is None else None
+    if tree.num_players != 2 or tree.sample is not None:
+        return []
+    game = one_shot(tree)
     if game is None or max(game.shape) > ALL_UP_TO:
         return []
     told = []
     for found in all_equilibria(game):
-        mixes = (
-            mix_in_words(dict(zip(n, m.tolist(), strict=True)))
-            for n, m in zip(game.actions, found.profile, strict=True)
-        )
-        plays = "; ".join(f"{player}: {mix}" for player, mix in zip(game.players, mixes, strict=True))
-        told.append(f"{plays} (payoffs {', '.join(number(value) for value in found.values)})")
+        plays = []
+        for player, actions, mix in zip(game.players, game.actions, found.profile, strict=True):
+            chances = dict(zip(actions, mix.tolist(), strict=True))
+            plays.append(f"{player}: {mix_in_words(chances)}")
+        values = ", ".join(map(number, found.values))
+        told.append(f"{'; '.join(plays)} (payoffs {values})")
     return told
 
 
@@ -203,11 +217,10 @@ def _equilibria(tree: Tree) -> list[str]:
 
 
 def game_section(facts: GameFacts) -> Section:
-    rows = [
-        [player, ", ".join(agents), "; ".join(facts.spaces[player]),
-         with_error(facts.means[player], facts.stderrs[player])]
-        for player, agents in facts.players.items()
-    ]  # fmt: skip
+    rows = []
+    for player, agents in facts.players.items():
+        earned = with_error(facts.means[player], facts.stderrs[player])
+        rows.append([player, ", ".join(agents), "; ".join(facts.spaces[player]), earned])
     moves = "agents take turns" if facts.turn_based else "several agents may move at once"
     if sum(map(len, facts.players.values())) == 1:
         moves = "one agent plays alone"
@@ -224,7 +237,7 @@ def game_section(facts: GameFacts) -> Section:
         ),
         *_kinds_of_games(facts),
         *_tree_blocks(facts),
-    ]  # fmt: skip
+    ]
     return Section("game", "The game", blocks)
 
 
@@ -270,35 +283,45 @@ def _tree_blocks(facts: GameFacts) -> list[Block]:
     tree = facts.tree
     if tree is None:
         return [Words(f"No exact solution: {facts.tree_note}")]
-    kind = {"none": "none", "exact": "all of it is in the tree", "sampled": "seeds stand for it"}[tree.chance]
+    exact = "exact" if tree.exact else "sampled chance"
+    blocks: list[Block] = [Grid(f"The whole game ({exact})", ["", ""], _tree_rows(tree))]
+    more = len(tree.equilibria) - SHOWN
+    if more > 0:
+        blocks.append(Words(f"{more} more equilibria are in the JSON file."))
+    if facts.tree_note:
+        blocks.append(Words(f"Note: {facts.tree_note}"))
+    value = ""
+    if tree.values:
+        value = f"The value is what a player earns if {joined(list(facts.players))} play perfectly. "
+    blocks.append(
+        meaning(
+            f"The game is small enough to look at every way it can go. {value}NashConv is what all players together could "
+            "still gain by playing better, each on its own: 0 means that nobody can."
+        )
+    )
+    return blocks
+
+
+def _tree_rows(tree: TreeFacts) -> list[list[str]]:
+    chance = {"none": "none", "exact": "all of it is in the tree", "sampled": "seeds stand for it"}[tree.chance]
     if tree.sample is not None and tree.sample["starts"] == 1:
-        kind = f"all {tree.sample['seeds']:,} seeds in the tree play alike"
+        chance = f"all {tree.sample['seeds']:,} seeds in the tree play alike"
     rows = [
         ["nodes of the tree", f"{tree.nodes:,}"],
         ["information sets", f"{tree.information_sets:,}"],
-        ["chance", kind],
-    ]
-    rows += [
+        ["chance", chance],
         ["zero-sum", "yes" if tree.zero_sum else "no"],
         ["NashConv of uniform play", _figure(tree.uniform_nash_conv, tree.uniform_nash_conv_stderr)],
     ]
     if tree.values is not None and tree.value_stderrs is not None:
         for player, earns in tree.values.items():
             rows.append([f"value for {player}", _figure(earns, tree.value_stderrs[player])])
-    rows += [[f"equilibrium {place}", told] for place, told in enumerate(tree.equilibria[:SHOWN], 1)]
-    more = len(tree.equilibria) - SHOWN
-    value = f"The value is what a player earns if {joined(list(facts.players))} play perfectly. " if tree.values else ""
-    exact = "exact" if tree.exact else "sampled chance"
-    return [
-        Grid(f"The whole game ({exact})", ["", ""], rows),
-        *([Words(f"{more} more equilibria are in the JSON file.")] if more > 0 else []),
-        *([Words(f"Note: {facts.tree_note}")] if facts.tree_note else []),
-        meaning(
-            f"The game is small enough to look at every way it can go. {value}NashConv is what all players together could "
-            "still gain by playing better, each on its own: 0 means that nobody can."
-        ),
-    ]
+    for place, told in enumerate(tree.equilibria[:SHOWN], 1):
+        rows.append([f"equilibrium {place}", told])
+    return rows
 
 
 def _figure(value: float, error: float) -> str:
-    return f"~ {with_error(value, error)}" if error else number(value, 6)
+    if not error:
+        return number(value, 6)
+    return f"~ {with_error(value, error)}"

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
 from marl.analysis.participants import BUILT_IN, Env, Participant, source_of
 from marl.errors import CheckpointError, ConfigError
-from marl.runs.checkpoint import (
-    TO_PLAY,
-    damage_of,
-    iteration_of,
-    meant_by,
-    numbered,
-)
+from marl.runs.checkpoint import TO_PLAY, damage_of, iteration_of, meant_by, numbered
 from marl.runs.damage import tell
 from marl.runs.saved import SavedRun, directory_of
 
@@ -40,11 +34,16 @@ class ReportParticipant:
     @property
     def run(self) -> Path | None:
         """The run directory behind the checkpoint."""
-        return directory_of(self.folder) if self.folder is not None else None
+        if self.folder is None:
+            return None
+        return directory_of(self.folder)
 
     @property
     def iteration(self) -> int | None:
-        if self.folder is None or not self.folder.name.startswith("checkpoint_"):
+        """None for built-in opponents and for copies such as ``best``, which are not numbered."""
+        if self.folder is None:
+            return None
+        if not self.folder.name.startswith("checkpoint_"):
             return None
         return iteration_of(self.folder)
 
@@ -56,16 +55,21 @@ def spelled_out(given: Sequence[str], all_checkpoints: bool, members: bool, with
     """Every entrant by itself; without any checkpoint nobody takes part."""
     names: list[str] = []
     for name in given:
-        found = _all_checkpoints(name) if all_checkpoints and name not in BUILT_IN else [name]
-        names += found
-        if members and name not in BUILT_IN:
-            names += [one for checkpoint in found[-1:] for one in _members(checkpoint)]
-    if all(name in BUILT_IN for name in names):
-        wrong = "--all-checkpoints" if all_checkpoints else "--members" if members else None
-        if wrong:
-            raise ConfigError(f"{wrong} was given without a run. Name a run directory.")
+        if name in BUILT_IN:
+            names.append(name)
+            continue
+        names += _all_checkpoints(name) if all_checkpoints else [name]
+        if members:
+            names += _members(names[-1])  # of the last checkpoint: most members stand in every one of them
+    if set(names) <= set(BUILT_IN):
+        if all_checkpoints:
+            raise ConfigError("--all-checkpoints was given without a run. Name a run directory.")
+        if members:
+            raise ConfigError("--members was given without a run. Name a run directory.")
         return []
-    return [*names, "random"] if with_random and "random" not in names else names
+    if with_random and "random" not in names:
+        names.append("random")
+    return names
 
 
 def _all_checkpoints(name: str) -> list[str]:
@@ -77,57 +81,91 @@ def _all_checkpoints(name: str) -> list[str]:
             f"--all-checkpoints: {path} has no numbered checkpoints in it. Expected a run directory; runs keep many "
             "checkpoints by checkpoint_freq: 10 and keep_checkpoints: 100."
         )
-    faults = [(entry, damage_of(entry, TO_PLAY)) for entry in found]
-    damaged = [(entry, fault) for entry, fault in faults if fault]
-    if len(damaged) == len(found):
+    complete: list[str] = []
+    damaged: list[tuple[Path, str]] = []
+    chosen = f"#{policy}" if policy else ""
+    for entry in found:
+        fault = damage_of(entry, TO_PLAY)
+        if fault:
+            damaged.append((entry, fault))
+        else:
+            complete.append(f"{entry}{chosen}")
+    if not complete:
         reasons = "; ".join(f"{entry.name}: {fault}" for entry, fault in damaged)
         raise CheckpointError(f"--all-checkpoints: none of the checkpoints of {path} is complete ({reasons}).")
     tell(damaged, None)
-    return [f"{entry}#{policy}" if policy else str(entry) for entry, fault in faults if not fault]
+    return complete
 
 
 def _members(name: str) -> list[str]:
     """Members of all sides of a population's checkpoint."""
     if "#" in name:
         raise ConfigError(f"--members adds the members of whole runs, but {name} names a policy. Drop '#...'.")
-    run = _opened(name)
-    found = [
-        f"{name}#{policy}/{number}"
-        for policy, weights in run.weights.items()
-        if policy.endswith(ANSWER)
-        for number in range(len(weights.get("chances", ())))
-    ]
+    run = SavedRun.open(source_of(name)[0])
+    found: list[str] = []
+    for policy, weights in run.weights.items():
+        if policy.endswith(ANSWER):
+            count = len(weights.get("chances", ()))
+            found += [f"{name}#{policy}/{number}" for number in range(count)]
     if not found:
         raise CheckpointError(f"--members: {run.folder} comes from a run without `population:`, so it has no members.")
     return found
 
 
-def _opened(name: str) -> SavedRun:
-    return SavedRun.open(source_of(name)[0])
+def _opened(names: Sequence[str]) -> dict[str, SavedRun]:
+    """The runs behind those names that are checkpoints."""
+    runs = {}
+    for name in names:
+        if name not in BUILT_IN:
+            path, _ = source_of(name)
+            runs[name] = SavedRun.open(path)
+    return runs
 
 
 def env_of(env: str, env_config: Mapping[str, Any] | None, names: Sequence[str]) -> Env:
     """The checkpoints' own env where they were trained on ``env``; else that env, with equal spaces."""
-    trained = [_opened(name).scenario for name in names if name not in BUILT_IN]
-    own = bool(trained) and all(
-        one["env"] == env and (env_config is None or one.get("env_config") == env_config) for one in trained
-    )
-    return Env() if own else Env(env, env_config)
+    given = Env(env, env_config)
+    runs = _opened(names).values()
+    if not runs:
+        return given
+    wanted: dict[str, Any] = {"env": env}
+    if env_config is not None:
+        wanted["env_config"] = env_config
+    for run in runs:
+        trained = {key: run.scenario.get(key) for key in wanted}
+        if trained != wanted:
+            return given
+    return Env()
 
 
 def contestants(names: Sequence[str], entrants: Sequence[Participant]) -> list[ReportParticipant]:
     """Entrants with short names: the iteration of a checkpoint, with a letter for its run where there are several."""
-    folders = [None if name in BUILT_IN else _opened(name).folder for name in names]
-    runs = list(dict.fromkeys(directory_of(folder) or folder for folder in folders if folder is not None))
-    letters = {run: _letter(place) for place, run in enumerate(runs)} if len(runs) > 1 else {}
-    single = len({folder for folder in folders if folder is not None}) == 1
+    folders = {name: run.folder for name, run in _opened(names).items()}
+    # Policies of a single checkpoint need no word on which checkpoint they are of.
+    single = len(set(folders.values())) == 1
+    letters = _letters(list(folders.values()))
     found = []
-    for name, entrant, folder in zip(names, entrants, folders, strict=True):
-        short = entrant.label if folder is None else _short(entrant, folder, letters, single)
-        found.append(ReportParticipant(name, entrant.label, short, folder))
+    for name, entrant in zip(names, entrants, strict=True):
+        one = ReportParticipant(name, entrant.label, entrant.label)
+        if name in folders:
+            folder = folders[name]
+            one = replace(one, name=_short(entrant, folder, letters, single), folder=folder)
+        found.append(one)
     if len({one.name for one in found}) < len(found):
-        return [ReportParticipant(one.given, one.label, one.label, one.folder) for one in found]
+        # Two short names are the same: the long ones of the cross-play are all different.
+        return [replace(one, name=one.label) for one in found]
     return found
+
+
+def _letters(folders: Sequence[Path]) -> dict[Path, str]:
+    """A letter for each run that the checkpoints come from; none where there is only one run."""
+    runs = dict.fromkeys(directory_of(folder) or folder for folder in folders)
+    if len(runs) < 2:
+        return {}
+    letters = {}
+    for place, run in enumerate(runs):
+        letters[run] = ascii_uppercase[place] if place < len(ascii_uppercase) else f"run {place + 1}"
+    return letters
 
 
 def _short(entrant: Participant, folder: Path, letters: Mapping[Path, str], single: bool) -> str:
@@ -135,18 +173,17 @@ def _short(entrant: Participant, folder: Path, letters: Mapping[Path, str], sing
     if run is None:
         before = entrant.label.partition("#")[0]
     else:
-        numbered = folder.name.startswith("checkpoint_")
-        at = f"iteration {iteration_of(folder)}" if numbered else folder.name
-        before = f"{letters[run]}: {at}" if run in letters else at
+        before = folder.name  # such as `best`
+        if before.startswith("checkpoint_"):
+            before = f"iteration {iteration_of(folder)}"
+        if run in letters:
+            before = f"{letters[run]}: {before}"
     if entrant.policy is None:
         population = entrant.setup is not None and entrant.setup.stage is not None
+        # A whole checkpoint of a population plays the mixture that it proposes.
         return f"{before} (answer)" if population else before
     if entrant.member is None:
         after = entrant.policy
     else:
         after = f"{entrant.policy.removesuffix(ANSWER)}_{entrant.member}"  # as the run's lineage calls it
     return after if single else f"{before} {after}"
-
-
-def _letter(place: int) -> str:
-    return ascii_uppercase[place] if place < len(ascii_uppercase) else f"run {place + 1}"

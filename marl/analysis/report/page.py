@@ -1,13 +1,25 @@
-"""The report as one HTML file: styles and drawings inside, nothing loaded from anywhere, everything from files escaped."""
+"""The report as readers get it: as text for a terminal, and as one HTML file.
+
+The page has its styles and drawings inside, loads nothing from anywhere, and everything from files is escaped.
+"""
 
 from __future__ import annotations
 
 import base64
+import textwrap
 from collections.abc import Sequence
 from html import escape
+from io import StringIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from marl.analysis.report.content import Block, Grid, Picture, Section, Words
+from marl.errors import printable
 
+WIDTH = 110  # of the text, in characters
 STYLE = """
 :root { color-scheme: light; }
 body { margin: 0 auto; max-width: 56rem; padding: 1rem; background: #fff; color: #24292f;
@@ -41,9 +53,54 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 LOW, HIGH = (230, 126, 34), (31, 111, 235)
 
 
+# -- text --------------------------------------------------------------------------------------------------------------
+
+
+def as_text(title: str, sections: Sequence[Section]) -> str:
+    lines = [title, "=" * len(title), ""]
+    for section in sections:
+        lines += [section.title, "-" * len(section.title), ""]
+        for block in section.blocks:
+            lines += _lines(block)
+    return printable("\n".join(lines).rstrip() + "\n")
+
+
+def _lines(block: Block) -> list[str]:
+    """A block without its drawings."""
+    if isinstance(block, Words):
+        start = {"plain": "", "meaning": "  ", "warning": "! "}[block.kind]
+        return [*textwrap.wrap(block.text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start)), ""]
+    if isinstance(block, Grid):
+        return [block.caption, *_table_lines(block), ""]
+    return []
+
+
+def _table_lines(grid: Grid) -> list[str]:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(grid.head), show_edge=False)
+    for title in grid.head:
+        table.add_column(Text(title), overflow="fold")
+    for row in grid.rows:
+        table.add_row(*map(Text, row))
+    width = WIDTH
+    if grid.shades:
+        # A heat map is never folded: its rows have to stay rows.
+        for column in table.columns[1:]:
+            column.no_wrap = True
+        columns = zip(grid.head, *grid.rows, strict=True)
+        width = max(WIDTH, sum(max(map(len, cells)) + 3 for cells in columns))
+    screen = StringIO()
+    Console(file=screen, width=width, emoji=False, color_system=None).print(table)
+    return [line.rstrip() for line in screen.getvalue().splitlines()]
+
+
+# -- HTML --------------------------------------------------------------------------------------------------------------
+
+
 def as_page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
-    entries = "".join(f'<li><a href="#{escape(s.key)}">{escape(s.title)}</a></li>' for s in sections)
-    body = "".join(_section(section) for section in sections)
+    entries, body = "", ""
+    for section in sections:
+        entries += f'<li><a href="#{escape(section.key)}">{escape(section.title)}</a></li>'
+        body += _section(section)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
@@ -64,9 +121,12 @@ def _section(section: Section) -> str:
 
 
 def _block(block: Block) -> str:
-    if isinstance(block, Words):
-        return _words(block)
-    return _table(block) if isinstance(block, Grid) else _figure(block)
+    match block:
+        case Words():
+            return _words(block)
+        case Grid():
+            return _table(block)
+    return _figure(block)
 
 
 def _words(words: Words) -> str:
@@ -77,13 +137,18 @@ def _words(words: Words) -> str:
 
 
 def _table(grid: Grid) -> str:
-    head = "".join(_title(title) for title in grid.head)
     rows = []
-    for r, row in enumerate(grid.rows):
-        cells = "".join(f"<td{_shade(grid, r, c)}>{_cell(grid, cell)}</td>" for c, cell in enumerate(row[1:]))
-        rows.append(f'<tr><th scope="row">{escape(row[0])}</th>{cells}</tr>\n')
+    for r, (name, *texts) in enumerate(grid.rows):
+        cells = ""
+        for c, text in enumerate(texts):
+            cells += f"<td{_shade(grid, r, c)}>{_cell(grid, text)}</td>"
+        rows.append(f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>\n')
     kind = ' class="heat"' if grid.shades else ""
-    top = f"<thead><tr>{head}</tr></thead>" if any(grid.head) else ""
+    top = ""
+    if any(grid.head):
+        titles = "".join(map(_title, grid.head))
+        top = f"<thead><tr>{titles}</tr></thead>"
+    # A region with a tabindex can be scrolled by the keyboard, which a wide table needs.
     label = escape(grid.caption)
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table{kind}><caption>{label}</caption>{top}'
@@ -105,15 +170,19 @@ def _title(title: str) -> str:
 
 def _shade(grid: Grid, row: int, column: int) -> str:
     """Orange for low, white in the middle, blue for high; never so dark that black letters are hard to read."""
-    shade = grid.shades[row][column] if grid.shades else None
+    if not grid.shades:
+        return ""
+    shade = grid.shades[row][column]
     if shade is None:
         return ""
-    strength, colour = 0.62 * min(1.0, abs(shade)), HIGH if shade > 0 else LOW
-    mixed = (round(255 + strength * (part - 255)) for part in colour)
-    return f' style="background:rgb({",".join(map(str, mixed))})"'
+    colour = HIGH if shade > 0 else LOW
+    strength = 0.62 * min(1.0, abs(shade))
+    red, green, blue = (round(255 + strength * (part - 255)) for part in colour)
+    return f' style="background:rgb({red},{green},{blue})"'
 
 
 def _figure(picture: Picture) -> str:
+    # An image, not SVG in the page: nothing in it can run, and ids of two drawings cannot clash.
     data = base64.b64encode(picture.svg.encode()).decode()
     return (
         f'<figure><img alt="{escape(picture.alt)}" src="data:image/svg+xml;base64,{data}">'

@@ -6,29 +6,30 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from marl.analysis.payoff_table import caption, is_zero_sum
+from marl.analysis.payoff_table import all_pairings, caption, is_zero_sum, strategies_of
 from marl.analysis.report.content import Block, Grid, Section, Shades, Words, meaning, with_error
 from marl.analysis.report.names import ReportParticipant
 from marl.gametheory.payoffs import PayoffTensor
-from marl.populations.payoff_estimates import all_cells
 
 MOST_LISTED = 200
 
 
 def payoffs_section(payoffs: PayoffTensor, who: Sequence[ReportParticipant]) -> Section:
-    blocks: list[Block] = [
-        _taking_part(who),
-        Words(f"{caption(payoffs)[:1].upper()}{caption(payoffs)[1:]}."),
-    ]
-    two = len(payoffs.players) == 2
-    if two:
-        both = not payoffs.symmetric and not is_zero_sum(payoffs)
-        blocks += [_heat(payoffs, player) for player in ((0, 1) if both else (0,))]
+    told = caption(payoffs)
+    blocks: list[Block] = [_taking_part(who), Words(f"{told[:1].upper()}{told[1:]}.")]
+    cells = ""
+    if len(payoffs.players) == 2:
+        blocks.append(_heat(payoffs, 0))
+        # Elsewhere the second player's table is the first's once more, turned round or with the other sign.
+        if not payoffs.symmetric and not is_zero_sum(payoffs):
+            blocks.append(_heat(payoffs, 1))
+        numbers = "Columns have the rows' numbers. " if payoffs.symmetric else ""
+        cells = (
+            "Each cell says what was earned on average when the row's entrant met the column's. "
+            f"{numbers}Blue is high, orange is low. "
+        )
     else:
-        blocks += [_listed(payoffs)]
-    cells = "Each cell says what was earned on average when the row's entrant met the column's. " if two else ""
-    cells += "Columns have the rows' numbers. " if two and payoffs.symmetric else ""
-    cells += "Blue is high, orange is low. " if two else ""
+        blocks.append(_listed(payoffs))
     blocks.append(
         meaning(
             f"{cells}The number after ± is the standard error of the mean: about 95 % of the time the truth is within two of "
@@ -40,14 +41,19 @@ def payoffs_section(payoffs: PayoffTensor, who: Sequence[ReportParticipant]) -> 
 
 def _taking_part(who: Sequence[ReportParticipant]) -> Grid:
     """Names and where they come from, without what all paths begin with."""
-    parents = [str(folder.parent.absolute()) for one in who if (folder := one.folder) is not None]
+    parents = [one.folder.parent.absolute() for one in who if one.folder is not None]
     root = Path(os.path.commonpath(parents))
-    root = root.parent if root.name == "checkpoints" else root
+    if root.name == "checkpoints":
+        root = root.parent  # the name of the run says more
     rows = []
     for one in who:
+        source = "built in"
+        if one.folder is not None:
+            source = str(one.folder.absolute().relative_to(root))
         policy = one.given.partition("#")[2]
-        path = "built in" if one.folder is None else str(one.folder.absolute().relative_to(root))
-        rows.append([one.name, f"{path}#{policy}" if policy else path])
+        if policy:
+            source += f"#{policy}"
+        rows.append([one.name, source])
     return Grid("Who took part", ["entrant", f"checkpoint in {root.name}"], rows)
 
 
@@ -55,10 +61,10 @@ def _heat(payoffs: PayoffTensor, player: int) -> Grid:
     """What the player earns, its rival's entrants in the columns."""
     mean, error = payoffs.mean[player], payoffs.stderr[player]
     rows, columns = payoffs.names
-    cells = [
-        [f"{r + 1}  {name}", *(with_error(mean[r, c], error[r, c]) for c in range(len(columns)))]
-        for r, name in enumerate(rows)
-    ]
+    cells = []
+    for r, name in enumerate(rows):
+        earned = [with_error(mean[r, c], error[r, c]) for c in range(len(columns))]
+        cells.append([f"{r + 1}  {name}", *earned])
     if payoffs.symmetric:
         title, head = "What the row's entrant earns", [str(c + 1) for c in range(len(columns))]
     else:
@@ -73,18 +79,22 @@ def _shades(payoffs: PayoffTensor, player: int) -> Shades:
     low, high = float(mean.min()), float(mean.max())
     middle = 0.0 if low < 0 < high else (low + high) / 2
     reach = max(high - middle, middle - low) or 1.0
-    return [[float((x - middle) / reach) for x in row] for row in mean]
+    shades: list[list[float | None]] = ((mean - middle) / reach).tolist()
+    return shades
 
 
 def _listed(payoffs: PayoffTensor) -> Grid:
     """One line per pairing."""
-    places = [c for c in all_cells(payoffs.count.shape) if not payoffs.symmetric or c == tuple(sorted(c))]
+    pairings = all_pairings(payoffs)
     rows = []
-    for number, cell in enumerate(places[:MOST_LISTED], 1):
-        played = [names[i] for names, i in zip(payoffs.names, cell, strict=True)]
-        earned = [with_error(payoffs.mean[(p, *cell)], payoffs.stderr[(p, *cell)]) for p in range(len(payoffs.players))]
-        rows.append([str(number), *played, *earned])
-    cut = len(places) > MOST_LISTED
-    more = f" (the first {MOST_LISTED} of {len(places)} pairings; all are in payoffs.json)" if cut else ""
-    head = ["", *payoffs.players, *(f"{player} earns" for player in payoffs.players)]
-    return Grid(f"What everybody earns{more}", head, rows)
+    for number, cell in enumerate(pairings[:MOST_LISTED], 1):
+        row = [str(number), *strategies_of(payoffs, cell)]
+        for player in range(len(payoffs.players)):
+            place = (player, *cell)
+            row.append(with_error(payoffs.mean[place], payoffs.stderr[place]))
+        rows.append(row)
+    more = ""
+    if len(pairings) > MOST_LISTED:
+        more = f" (the first {MOST_LISTED} of {len(pairings)} pairings; all are in payoffs.json)"
+    earns = [f"{player} earns" for player in payoffs.players]
+    return Grid(f"What everybody earns{more}", ["", *payoffs.players, *earns], rows)

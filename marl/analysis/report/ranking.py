@@ -7,16 +7,28 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from marl.analysis.report.content import Block, Grid, Picture, Section, Words, meaning, number, plural, warning
+from marl.analysis.report.content import (
+    Block,
+    Grid,
+    Picture,
+    Section,
+    Words,
+    meaning,
+    number,
+    plural,
+    warning,
+    with_error,
+)
 from marl.analysis.report.figures import draw_intervals, draw_responses
 from marl.analysis.report.names import ReportParticipant
 from marl.errors import ConfigError
 from marl.gametheory.payoffs import PayoffTensor
-from marl.gametheory.rank import RANKINGS, Bootstrap, Elo, Ranking, Responses, bootstrap, elo, responses
+from marl.gametheory.rank import RANKINGS, Bootstrap, Elo, Responses, bootstrap, elo, responses
 from marl.gametheory.rank.shares import ResponseShares, sink_name
 
 RESPONSE_DRAWS = 200  # tables of which the response graph is drawn anew
 MANY_STATES = 100  # profiles from which on tables are drawn less often
+MOST_SINKS = 10  # that are named
 MOST_DRAWN = 36  # nodes of a response graph that is still readable
 
 
@@ -61,45 +73,58 @@ def rankings(payoffs: PayoffTensor, who: Sequence[ReportParticipant], seed: int 
     refused: dict[str, str] = {}
     rated: Elo | None = None
     states = len(payoffs.names[0]) if payoffs.symmetric else payoffs.count.size
-    for method, ranking in _rankings_for(payoffs).items():
+    alone = len(payoffs.players) == 1
+    for method in RANKINGS.names:
+        ranking = RANKINGS[method]
+        if ranking.alone != alone:
+            continue  # a single player, or team, has nobody to beat
         try:
             if method == "elo":
                 rated = elo(payoffs)
+            # One seed for all: every method ranks the same redrawn tables.
             found[method] = bootstrap(payoffs, ranking.rank, _draws(ranking.draws, states), seed=seed)
         except ConfigError as error:
             refused[method] = str(error)
-    orders = tuple(order for method, table in found.items() for order in _orders(method, table, who))
-    warned, misfit = (rated.warning, rated.misfit) if rated is not None else (None, None)
+    orders: list[Order] = []
+    for method, table in found.items():
+        orders += _orders(method, table, who)
+    warned, misfit = None, None
+    if rated is not None:
+        warned, misfit = rated.warning, rated.misfit
     shares = bootstrap(payoffs, responses, _draws(RESPONSE_DRAWS, states), seed=seed)
-    return Rankings(found, refused, warned, misfit, responses(payoffs), shares, orders)
-
-
-def _rankings_for(payoffs: PayoffTensor) -> dict[str, Ranking]:
-    """All registered rankings that fit: a single player, or team, has nobody to beat."""
-    alone = len(payoffs.players) == 1
-    return {name: RANKINGS[name] for name in RANKINGS.names if RANKINGS[name].alone == alone}
+    return Rankings(found, refused, warned, misfit, responses(payoffs), shares, tuple(orders))
 
 
 def _draws(usual: int, states: int) -> int:
     """Large tables are drawn less often: each of them takes longer."""
-    return usual if states <= MANY_STATES else max(1, usual // 5)
+    if states <= MANY_STATES:
+        return usual
+    return max(1, usual // 5)
 
 
 def _orders(method: str, table: Bootstrap, who: Sequence[ReportParticipant]) -> list[Order]:
     """For each run with several whole checkpoints; only where all entrants are one population."""
     if not RANKINGS[method].orders_all:
         return []
+    found = []
+    for run, points in _scores_by_run(table, who).items():
+        if len(points) > 1:
+            scores = [score for _, score in sorted(points)]
+            later_above = [earlier < later for earlier, later in combinations(scores, 2)]
+            found.append(Order(run, method, sum(later_above), len(later_above)))
+    return found
+
+
+def _scores_by_run(table: Bootstrap, who: Sequence[ReportParticipant]) -> dict[str, list[tuple[int, float]]]:
+    """Iterations and scores of each run's whole checkpoints."""
     score = dict(zip(table.names, table.scores.tolist(), strict=True))
     runs: dict[str, list[tuple[int, float]]] = {}
     for one in who:
-        if one.whole and one.run is not None and one.iteration is not None and one.name in score:
+        if not one.whole or one.name not in score:
+            continue
+        if one.run is not None and one.iteration is not None:
             runs.setdefault(one.run.name, []).append((one.iteration, score[one.name]))
-    found = []
-    for run, points in runs.items():
-        if len(points) > 1:
-            pairs = list(combinations(sorted(points), 2))
-            found.append(Order(run, method, sum(later[1] > earlier[1] for earlier, later in pairs), len(pairs)))
-    return found
+    return runs
 
 
 # -- the section ---------------------------------------------------------------------------------------------------
@@ -109,7 +134,7 @@ def ranking_section(found: Rankings) -> Section:
     blocks: list[Block] = []
     for cycle, share in found.shares.cycles:
         where = "better replies end here" if cycle.in_sink else "better replies lead away from it"
-        margins = ", ".join(f"{number(m)} ± {number(e, 2)}" for m, e in zip(cycle.margins, cycle.stderrs, strict=True))
+        margins = ", ".join(map(with_error, cycle.margins, cycle.stderrs))
         blocks.append(warning(f"Cycle: {cycle}, {_again(share, found.shares)}. Margins: {margins}; {where}."))
     if found.responses.cycles:
         blocks.append(
@@ -130,35 +155,38 @@ def _method_blocks(method: str, table: Bootstrap, found: Rankings) -> list[Block
     ranking = RANKINGS[method]
     title = ranking.title
     first = dict(zip(table.names, table.first.tolist(), strict=True))
-    shown = (lambda x: f"{x:.1%}") if ranking.as_share else number
+    shown = "{:.1%}".format if ranking.as_share else number
     place = dict(zip(table.names, table.population.tolist(), strict=True))
     ordered = sorted(table.table(), key=lambda row: place[row.name])  # stable: the best of each population first
-    rows = [
-        [row.name, shown(row.score), f"{shown(row.low)} to {shown(row.high)}", f"{first[row.name]:.0%}"]
-        for row in ordered
-    ]
+    rows, scores = [], []
+    for row in ordered:
+        score = shown(row.score)
+        rows.append([row.name, score, f"{shown(row.low)} to {shown(row.high)}", f"{first[row.name]:.0%}"])
+        scores.append(f"{row.name} {score}")
     interval = f"{table.confidence:.0%} interval"
-    alt = f"{title}: " + ", ".join(f"{row.name} {shown(row.score)}" for row in ordered)
+    alt = f"{title}: {', '.join(scores)}"
     blocks: list[Block] = [
         Grid(title, ["entrant", "score", interval, "chance to be first"], rows),
         Picture(draw_intervals(ordered, title), alt, f"{title} with {interval}s"),
     ]
     if method == "elo" and found.warning:
         blocks.append(warning(f"Do not trust Elo here: {found.warning}"))
-    for order in (one for one in found.orders if one.method == method):
-        blocks.append(
-            Words(
+    for order in found.orders:
+        if order.method == method:
+            told = (
                 f"{title}: of two checkpoints of {order.run}, the later one ranks above the earlier one in {order.right} of "
                 f"{order.pairs} pairs."
             )
-        )
+            blocks.append(Words(told))
     again = f"Intervals come from {table.draws} tables with payoffs drawn anew within their errors."
     return [*blocks, meaning(f"{title}: {ranking.meaning} {again}")]
 
 
 def _again(share: float, shares: ResponseShares) -> str:
     """How often something was there in tables drawn anew."""
-    return "for sure, as the payoffs are exact" if shares.draws == 1 else f"in {100 * share:.0f} % of redrawn tables"
+    if shares.draws == 1:
+        return "for sure, as the payoffs are exact"
+    return f"in {100 * share:.0f} % of redrawn tables"
 
 
 def _graph_blocks(found: Responses, shares: ResponseShares) -> list[Block]:
@@ -170,7 +198,9 @@ def _graph_blocks(found: Responses, shares: ResponseShares) -> list[Block]:
             )
         ]
     sinks = [f"{sink_name(sink)} ({_again(share, shares)})" for sink, share in shares.sinks]
-    shown = "; ".join(sinks[:10]) + (f"; and {len(sinks) - 10} more" if len(sinks) > 10 else "")
+    shown = "; ".join(sinks[:MOST_SINKS])
+    if len(sinks) > MOST_SINKS:
+        shown += f"; and {len(sinks) - MOST_SINKS} more"
     told = f"Better replies end in {plural(len(sinks), 'place')}: {shown}."
     note = meaning(
         "An arrow leads from an entrant to one that earns more against it, where the difference is clearer than "
