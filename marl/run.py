@@ -217,7 +217,7 @@ def _train(
 
 def _open(trainer: Any, folder: Path | None, local_dir: Path | None, index: int) -> None:
     """Workers and a run directory, ready for the first iteration: a new run, or one that goes on from a checkpoint."""
-    from marl.runs.places import default_results
+    from marl.runs.directories import default_results
     from marl.runs.saved import check_stays_inside
 
     if folder is None:

@@ -26,7 +26,7 @@ def runs(
     from rich.console import Console
 
     from marl.analysis.runs import list_runs, runs_table
-    from marl.runs.places import default_results
+    from marl.runs.directories import default_results
 
     place = directory or default_results()
     found = list_runs(place)

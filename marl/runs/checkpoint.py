@@ -28,8 +28,7 @@ from marl.errors import CheckpointError, CheckpointWriteError, did_you_mean
 from marl.inputs import check_fits, open_input, read_json, real_path
 from marl.runs.atomic import clear_leftovers, put_in_place, remove, sync, temporary_beside, write_atomically
 from marl.runs.damage import tell
-from marl.runs.directories import named_run, runs_called
-from marl.runs.places import default_results
+from marl.runs.directories import default_results, named_run, runs_called
 from marl.runs.restoring import strange_part
 
 log = logging.getLogger(__name__)

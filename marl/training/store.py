@@ -203,7 +203,7 @@ class Store:
         if path is not None:
             return write_checkpoint(path, self._parts())
         if self.directory is None:
-            from marl.runs.places import default_results
+            from marl.runs.directories import default_results
 
             self.create(default_results())
         assert self.directory is not None

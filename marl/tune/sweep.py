@@ -16,7 +16,7 @@ from typing import Any
 
 from marl.errors import ConfigError, RayLostError, ResourceError
 from marl.runs.lock import check_unlocked, clear_lock, take_lock
-from marl.runs.places import default_results
+from marl.runs.directories import default_results
 from marl.runs.saved import check_stays_inside, check_texts
 from marl.scenario.describe import can_be_replayed, to_plain
 from marl.scenario.load import apply
