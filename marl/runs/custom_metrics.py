@@ -18,11 +18,13 @@ def custom_numbers(stats: EpisodeStats) -> dict[str, float]:
     for remark in stats.remarks:
         for name, value in remark.get("custom_metrics", {}).items():
             found.setdefault(name, []).append(value)
-    return {
-        f"{name}_{how}": float(reduce(np.array(values, np.float64)))
-        for name, values in found.items()
-        for how, reduce in (("mean", np.mean), ("min", np.min), ("max", np.max))
-    }
+    numbers = {}
+    for name, values in found.items():
+        column = np.array(values, np.float64)
+        numbers[f"{name}_mean"] = float(column.mean())
+        numbers[f"{name}_min"] = float(column.min())
+        numbers[f"{name}_max"] = float(column.max())
+    return numbers
 
 
 def custom_histograms(stats: EpisodeStats, longest: int) -> dict[str, list[float]]:
@@ -31,13 +33,15 @@ def custom_histograms(stats: EpisodeStats, longest: int) -> dict[str, list[float
     for remark in stats.remarks:
         for name, values in remark.get("hist_data", {}).items():
             found.setdefault(name, []).append(values)
-    return {name: _thinned(np.concatenate(parts), longest).tolist() for name, parts in found.items()}
-
-
-def _thinned(values: Array, longest: int) -> Array:
-    if len(values) <= longest:
-        return values
-    return values[np.linspace(0, len(values) - 1, longest).round().astype(np.int64)]
+    histograms = {}
+    for name, parts in found.items():
+        column = np.concatenate(parts)
+        # Every result carries them all: without a limit an episode with many values would fill the disk.
+        if len(column) > longest:
+            evenly = np.linspace(0, len(column) - 1, longest)
+            column = column[evenly.round().astype(np.int64)]
+        histograms[name] = column.tolist()
+    return histograms
 
 
 def pictures(stats: EpisodeStats) -> dict[str, list[Any]]:

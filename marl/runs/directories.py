@@ -157,9 +157,11 @@ def runs_called(name: str, root: Path | None = None) -> list[Path]:
     called_so: list[Path] = []
     of_experiment: list[Path] = []
     for run in find_runs(root):
-        if name in (run.name, trial_id(run), numbered_id(run)):
+        own_names = (run.name, trial_id(run), numbered_id(run))
+        experiment = run.parent
+        if name in own_names:
             called_so.append(run)
-        elif run.parent.name == name and run.parent != root:
+        elif experiment.name == name and experiment != root:
             of_experiment.append(run)
     return called_so or of_experiment
 

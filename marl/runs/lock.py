@@ -238,7 +238,9 @@ def _locked(directory: Path, holder: Holder) -> RunLockedError:
             f"{directory} is in use: another Trainer of this program writes there, and two would mix their results. Call "
             "stop() on it first, or use another directory."
         )
-    since = datetime.fromtimestamp(min(max(holder.since, 0.0), 4e9)).isoformat(" ", "seconds")
+    # A file may say anything; what is no time of a calendar would be an error here.
+    moment = min(max(holder.since, 0.0), 4e9)
+    since = datetime.fromtimestamp(moment).isoformat(" ", "seconds")
     who = (
         f"{directory} is in use: process {holder.pid} on host {holder.hostname!r} has been writing to it since {since}"
     )

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from marl.data.episode import EpisodeStats
+from marl.data.task import Array
 from marl.errors import CheckpointError, UserError
 from marl.failures import machine_failure
 
@@ -176,13 +177,8 @@ def _are_episodes(value: Any) -> bool:
         return False
     if not _are_remarks(value.get("remarks", []), episodes):
         return False
-    # Later these columns are used as indices: a negative one would count from the end, a large one would be out of bounds.
     ends = {"agent": len(agents), "episode": episodes, "policy": LARGEST}
-    for name, end in ends.items():
-        column = value[name]
-        if entries and not (column.min() >= 0 and column.max() < end):
-            return False
-    return True
+    return all(_are_indices(value[name], end) for name, end in ends.items())
 
 
 def _are_remarks(remarks: Any, episodes: int) -> bool:
@@ -192,6 +188,13 @@ def _are_remarks(remarks: Any, episodes: int) -> bool:
     if len(remarks) not in (0, episodes):
         return False
     return all(map(_has_names, remarks))
+
+
+def _are_indices(column: Array, end: int) -> bool:
+    # A negative one would count from the end, a large one would be out of bounds; of nothing there is no smallest.
+    if not len(column):
+        return True
+    return bool(column.min() >= 0 and column.max() < end)
 
 
 def _length(columns: dict[str, Any], kinds: dict[str, str]) -> int | None:

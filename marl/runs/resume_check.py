@@ -44,20 +44,25 @@ def check_same(folder: Path, saved: Mapping[str, Any], here: Mapping[str, Any]) 
 
 def _differences(a: Any, b: Any, path: str = "") -> list[str]:
     """Dotted names of the keys that differ, at most three words deep: `FREE` names none deeper."""
-    if isinstance(a, Mapping) and isinstance(b, Mapping) and path.count(".") < 2:
-        found = []
-        for key in dict.fromkeys([*a, *b]):
-            inside = str(key)
-            if path:
-                inside = f"{path}.{key}"
-            found += _differences(a.get(key), b.get(key), inside)
-        return found
+    both_blocks = isinstance(a, Mapping) and isinstance(b, Mapping)
+    if both_blocks and path.count(".") < 2:
+        return _differences_inside(a, b, path)
     if a == b:
         return []
     # Python objects are given anew by the user, who cannot make equal ones.
     if not can_be_replayed(a) or not can_be_replayed(b):
         return []
     return [path]
+
+
+def _differences_inside(a: Mapping[str, Any], b: Mapping[str, Any], path: str) -> list[str]:
+    found = []
+    for key in dict.fromkeys([*a, *b]):
+        inside = str(key)
+        if path:
+            inside = f"{path}.{key}"
+        found += _differences(a.get(key), b.get(key), inside)
+    return found
 
 
 def _at(tree: Any, path: str) -> Any:

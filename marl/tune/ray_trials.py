@@ -123,7 +123,7 @@ def make_scheduler(journal: Journal) -> Any:
 
 def past(journal: Journal, index: int) -> list[dict[str, float]]:
     """Scores that a trial had reached before; of one that goes on those up to its checkpoint, as later ones come again."""
-    from marl.runs.checkpoint import iteration_of
+    from marl.runs.manifest import iteration_of
     from marl.runs.result import look_up
 
     plan, place = journal.plan, journal.directory_of(journal.plan.trials[index])

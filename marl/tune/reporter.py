@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marl.errors import ConfigError
-from marl.runs.checkpoint import checkpoint_name, iteration_of
 from marl.runs.files import RunFiles, to_plain
+from marl.runs.manifest import checkpoint_name, iteration_of
 from marl.runs.result import reached
 from marl.runs.resume import resumable_in
 from marl.tune.objective import Objective
