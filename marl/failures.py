@@ -44,11 +44,14 @@ def line_of_code(error: BaseException) -> str:
     if not frames:
         return ""
     # The innermost line that is the user's; else of a library that he called; else of ours.
-    frame = max(enumerate(frames), key=lambda numbered: (_nearness(numbered[1].filename), numbered[0]))[1]
+    nearest = frames[0]
+    for frame in frames:
+        if _nearness(frame.filename) >= _nearness(nearest.filename):
+            nearest = frame
     code = ""
-    if frame.line:
-        code = f": {frame.line}"
-    return f" (at {frame.filename}:{frame.lineno}, in {frame.name}{code})"
+    if nearest.line:
+        code = f": {nearest.line}"
+    return f" (at {nearest.filename}:{nearest.lineno}, in {nearest.name}{code})"
 
 
 def _nearness(filename: str) -> int:

@@ -7,7 +7,7 @@ import logging
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -35,6 +35,7 @@ from marl.cli.options import (
     Verbose,
     given,
     log_level_of,
+    one_of,
     output_of,
     parse_seeds,
     read_json,
@@ -86,8 +87,7 @@ def run(
     """
     if file is None and resume is None:
         raise ConfigError("give a scenario file, or --resume RUN to go on with an earlier run. Try: marl list")
-    if seed is not None and seeds is not None:
-        raise ConfigError("--seed and --seeds cannot be given together.")
+    one_of({"--seed": seed, "--seeds": seeds})
     if resume is not None and seeds is not None:
         raise ConfigError("--resume goes on with one run, so it cannot be given with --seeds.")
     output, more = output_of(as_json, quiet), read_json(config)
@@ -97,15 +97,27 @@ def run(
         keep_checkpoints=keep_checkpoints, log_level=log_level_of(verbose),
     )  # fmt: skip
     stops = stop_changes(stop_iters, stop_timesteps, stop_reward)
-    trust = Trust(frozenset(allow or []), frozenset(words_of([value for _, value in given_values(sets or [], more)])))
+    folder, trust = None, None
+    if saved is not None:
+        folder = saved.folder
+    if file is None:  # the scenario comes from the checkpoint, which may be a stranger's
+        typed = [value for _, value in given_values(sets or [], more)]
+        trust = Trust(frozenset(allow or []), frozenset(words_of(typed)))
     codes = []
-    for index, one_seed in enumerate(parse_seeds(seeds) if seeds is not None else [None]):
+    for index, one_seed in enumerate(_seeds_of(seeds)):
         raw = raw_scenario(file, saved, sets or [], more, {**options, **given(seed=one_seed)})
-        folder = None if saved is None else saved.folder
-        codes.append(execute(raw, stops, local_dir, folder, as_test, trust if file is None else None, index, output))
-        if codes[-1] == 130:
+        code = execute(raw, stops, local_dir, folder, as_test, trust, index, output)
+        codes.append(code)
+        if code == 130:  # Ctrl-C means the command, not one of its seeds
             break
     raise typer.Exit(max(codes))
+
+
+def _seeds_of(seeds: str | None) -> Sequence[int | None]:
+    """One run per seed; None stands for the seed of the scenario."""
+    if seeds is None:
+        return [None]
+    return parse_seeds(seeds)
 
 
 def _opened(resume: Path | None) -> SavedRun | None:
@@ -149,7 +161,8 @@ def given_values(
     """Keys and values of a command line; later ones win."""
     from marl.scenario.load import parse_set
 
-    return [*(config or {}).items(), *(parse_set(text) for text in sets), *(options or {}).items()]
+    by_sets = [parse_set(text) for text in sets]
+    return [*(config or {}).items(), *by_sets, *(options or {}).items()]
 
 
 def execute(
@@ -166,15 +179,17 @@ def execute(
     from marl.scenario.load import compose
 
     keys = dict(raw)
-    if stops:
-        before = keys.get("stop") or {}
-        keys["stop"] = {**before, **stops} if isinstance(before, Mapping) else before
+    before = keys.get("stop") or {}
+    if stops and isinstance(before, Mapping):  # else composing the scenario says what is wrong with it
+        keys["stop"] = {**before, **stops}
     if as_test and not keys.get("goal"):
         if "episode_reward_mean" not in stops:
             raise ConfigError("--as-test needs a goal: in the scenario, or by --stop-reward.")
         keys["goal"] = {"episode_reward_mean": stops["episode_reward_mean"]}
+    where = str(resume)
+    if trust is None:
+        where = str(raw.get("name", "config"))
     with under(trust):
-        where = str(raw.get("name", "config")) if trust is None else str(resume)
         return _train(compose(keys, where), local_dir, resume, as_test, index, output)
 
 
@@ -212,7 +227,9 @@ def _train(
             display.finish(_closing_lines(trainer, outcome))
     if outcome.interrupted:
         return 130
-    return 1 if as_test and not trainer.goal_met else 0
+    if as_test and not trainer.goal_met:
+        return 1
+    return 0
 
 
 def _open(trainer: Any, folder: Path | None, local_dir: Path | None, index: int) -> None:
@@ -282,17 +299,23 @@ def _closing_lines(trainer: Any, outcome: Any) -> list[str]:
     from marl.runs.result import look_up, unsure_of
 
     lines = []
-    if trainer.scenario.goal:
-        wanted = ", ".join(f"{field} {value:g}" for field, value in trainer.scenario.goal.items())
-        verdict = "met" if trainer.goal_met else "not met yet" if outcome.interrupted else "missed"
+    goal = trainer.scenario.goal
+    if goal:
+        verdict = "missed"
+        if trainer.goal_met:
+            verdict = "met"
+        elif outcome.interrupted:
+            verdict = "not met yet"
+        wanted = ", ".join(f"{field} {value:g}" for field, value in goal.items())
         lines.append(f"goal {verdict}: {wanted}")
-        lines += unsure_of(trainer.last_result, trainer.scenario.goal)
+        lines += unsure_of(trainer.last_result, goal)
     metric = trainer.scenario.evaluation.metric
     value = look_up(trainer.last_evaluation or {}, metric)
     if value is not None:
         lines.append(f"last evaluation: {metric} {value:.4g}")
     if outcome.interrupted:
         lines.append(f"stopped at iteration {trainer.iteration}. Go on with: {_resume_command(trainer)}")
+    # `results:` is always the last line: scripts read it.
     lines += [f"checkpoint: {outcome.checkpoint}", f"results: {outcome.directory}"]
     return lines
 
@@ -303,12 +326,15 @@ def _after_failure(trainer: Any, fresh: bool) -> list[str]:
     if directory is None:
         return []
     kept = sorted((directory / "checkpoints").glob("checkpoint_*"))
+    if kept:
+        last = f"last checkpoint: {kept[-1]}. Go on with: {_resume_command(trainer)}"
+        return [last, f"results: {directory}"]
     results = directory / "result.json"
-    if fresh and not kept and not (results.exists() and results.stat().st_size):
+    has_results = results.exists() and results.stat().st_size > 0
+    if fresh and not has_results:
         shutil.rmtree(directory, ignore_errors=True)
         return ["the run ended before its first result; nothing was kept"]
-    last = f"last checkpoint: {kept[-1]}. Go on with: {_resume_command(trainer)}" if kept else "no checkpoint yet"
-    return [last, f"results: {directory}"]
+    return ["no checkpoint yet", f"results: {directory}"]
 
 
 def _prepare_last_words(trainer: Any) -> None:
@@ -334,12 +360,15 @@ def _resume_command(trainer: Any) -> str:
 
 def guarded(app: Callable[[], Any]) -> None:
     """Run a command line: mistakes of the user end with one clear message and code 2, never with a traceback."""
+    # `kill -USR1 PID` prints where every thread stands: for runs that seem to hang.
     if hasattr(signal, "SIGUSR1") and sys.__stderr__ is not None:
         faulthandler.register(signal.SIGUSR1, file=sys.__stderr__, all_threads=True)
     try:
         app()
     except Exception as error:
-        told = error if isinstance(error, UserError) else machine_failure(error)
+        told = machine_failure(error)
+        if isinstance(error, UserError):
+            told = error
         if told is None:
             raise
         print(f"error: {printable(told)}", file=sys.stderr)

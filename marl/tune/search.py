@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import product
+from types import UnionType
 from typing import Any, TypeAlias
 from zlib import crc32
 
@@ -73,31 +74,44 @@ def variants(keys: Mapping[str, Any], num_samples: int, seed: int, seeded: bool 
     marks = list(find_marks(keys))
     for mark in marks:
         _check(mark)
-    grids = [mark for mark in marks if mark.kind == "grid_search"]
-    drawn = [mark for mark in marks if mark.kind != "grid_search"]
     names = short_names([mark.path for mark in marks])
+    own_seeds = seeded and num_samples > 1 and ("seed",) not in names
     found: list[Variant] = []
-    for sample, chosen in product(range(num_samples), product(*(mark.values for mark in grids))):
-        values = {mark.path: value for mark, value in zip(grids, chosen, strict=True)}
-        values |= {mark.path: _draw(mark, seed, len(found)) for mark in drawn}
-        config: dict[str, Any] = dict(keys)
+    for sample, of_grids in product(range(num_samples), _grid_points(marks)):
+        config, params = dict(keys), {}
         for mark in marks:
-            config = _with(config, mark.path, values[mark.path])
-        params = {names[mark.path]: values[mark.path] for mark in marks}
-        if seeded and num_samples > 1 and ("seed",) not in values:
+            if mark.kind == "grid_search":
+                value = of_grids[mark.path]
+            else:
+                value = _draw(mark, seed, trial=len(found))
+            config = _with(config, mark.path, value)
+            params[names[mark.path]] = value
+        if own_seeds:
             config["seed"] = params["seed"] = seed + sample
         found.append(Variant(config, params))
     return found
+
+
+def _grid_points(marks: Sequence[Mark]) -> list[dict[Path, Any]]:
+    """Every combination of the grids' values; without a grid there is one, which is empty."""
+    grids = [mark for mark in marks if mark.kind == "grid_search"]
+    paths = [mark.path for mark in grids]
+    points = []
+    for values in product(*[mark.values for mark in grids]):
+        points.append(dict(zip(paths, values, strict=True)))
+    return points
 
 
 def short_names(paths: Sequence[Path]) -> dict[Path, str]:
     """Each path by as many of its last words as tell it from the others: ``lr``, ``car/lr``."""
     names = {}
     for path in paths:
-        lengths = range(1, len(path) + 1)
-        words = next(
-            path[-n:] for n in lengths if sum(other[-n:] == path[-n:] for other in paths) == 1 or n == len(path)
-        )
+        words = path
+        for length in range(1, len(path) + 1):
+            words = path[-length:]
+            alike = [other for other in paths if other[-length:] == words]
+            if len(alike) == 1:
+                break
         names[path] = "/".join(map(str, words))
     return names
 
@@ -111,23 +125,42 @@ def _with(tree: Any, path: Path, value: Any) -> Any:
     """The tree with one value replaced; what is not on the way there is shared."""
     if not path:
         return value
-    changed = list(tree) if isinstance(tree, list | tuple) else copy(tree)
-    changed[path[0]] = _with(tree[path[0]], path[1:], value)  # type: ignore[index]
+    changed = copy(tree)
+    if isinstance(tree, tuple):
+        changed = list(tree)
+    changed[path[0]] = _with(tree[path[0]], path[1:], value)
     return changed
 
 
 def _check(mark: Mark) -> None:
-    where, values = ".".join(map(str, mark.path)), mark.values
+    where = ".".join(map(str, mark.path))
     if mark.kind in ("grid_search", "choice"):
-        if not isinstance(values, list | tuple) or not values:
-            raise ConfigError(
-                f"{where}: {mark.kind} is {values!r}; expected a list of values, such as [0.001, 0.0001]."
-            )
-        return
-    kinds = int if mark.kind == "randint" else int | float
-    numbers = isinstance(values, list | tuple) and [isinstance(v, kinds) and not isinstance(v, bool) for v in values]
-    if numbers != [True, True] or not values[0] < values[1]:
-        what = "whole numbers" if mark.kind == "randint" else "numbers"
-        raise ConfigError(f"{where}: {mark.kind} is {values!r}; expected two {what}, the smaller one first.")
-    if mark.kind == "loguniform" and values[0] <= 0:
-        raise ConfigError(f"{where}: loguniform is {values!r}; expected positive numbers. Use uniform for others.")
+        _check_list(where, mark)
+    else:
+        _check_ends(where, mark)
+
+
+def _check_list(where: str, mark: Mark) -> None:
+    if not isinstance(mark.values, list | tuple) or not mark.values:
+        raise ConfigError(
+            f"{where}: {mark.kind} is {mark.values!r}; expected a list of values, such as [0.001, 0.0001]."
+        )
+
+
+def _check_ends(where: str, mark: Mark) -> None:
+    ends = mark.values
+    kind: type[int] | UnionType = int | float
+    what = "numbers"
+    if mark.kind == "randint":
+        kind, what = int, "whole numbers"
+    if not _are_two(kind, ends) or not ends[0] < ends[1]:
+        raise ConfigError(f"{where}: {mark.kind} is {ends!r}; expected two {what}, the smaller one first.")
+    if mark.kind == "loguniform" and ends[0] <= 0:
+        raise ConfigError(f"{where}: loguniform is {ends!r}; expected positive numbers. Use uniform for others.")
+
+
+def _are_two(kind: type[int] | UnionType, values: Any) -> bool:
+    if not isinstance(values, list | tuple) or len(values) != 2:
+        return False
+    # A bool is an int to Python, but `randint: [false, true]` is a mistake.
+    return all(isinstance(value, kind) and not isinstance(value, bool) for value in values)
