@@ -90,7 +90,11 @@ def read_traces(path: Path) -> list[Trace]:
         raise DataError(f"{path} cannot be read as recorded episodes ({error}). Record them again.") from error
     if rest and not lines:
         raise DataError(f"{path} holds no recorded episode: its only line is not complete. Record them again.")
-    return [_read(path, number, line) for number, line in enumerate(lines, start=1) if line]
+    traces = []
+    for number, line in enumerate(lines, start=1):
+        if line:
+            traces.append(_read(path, number, line))
+    return traces
 
 
 def _read(path: Path, number: int, line: str) -> Trace:

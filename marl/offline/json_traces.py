@@ -73,9 +73,9 @@ class TextFiles:
         needed = self._names()
         check_there(self.directory, needed)
         for path in trace_files(self.directory):
-            match = NAME.fullmatch(path.name)
-            # Of this run, and begun after the checkpoint: other runs may record into the same directory.
-            if match is not None and match["date"] == self.date and path.name not in needed:
+            # Of this run (its date), and begun after the checkpoint: other runs may record into the same directory.
+            ours = path.name.startswith(f"output-{self.date}_worker-")
+            if ours and path.name not in needed:
                 path.unlink()
         for worker, place in self.places.items():
             os.truncate(self._path(worker, place), place.size)

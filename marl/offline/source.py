@@ -48,9 +48,12 @@ class RecordedEpisodes:
             f"learning from {len(self.data)} recorded episodes ({self.data.env_steps} env steps) of {self.given}: reward mean "
             f"{returns.mean():.4g}, min {returns.min():.4g}, max {returns.max():.4g}"
         ]
-        envs = {str(read_manifest(directory)["env"]) for directory in {path.parent for path in files}}
+        directories = {path.parent for path in files}
+        envs = {str(read_manifest(directory)["env"]) for directory in directories}
         here = env_name(self.setup.scenario.env)
-        return notes + [f"they were recorded in env {env!r}; this run plays {here!r}" for env in sorted(envs - {here})]
+        for env in sorted(envs - {here}):
+            notes.append(f"they were recorded in env {env!r}; this run plays {here!r}")
+        return notes
 
     def collect(self, steps: int) -> Collected:
         """Whole episodes with at least ``steps`` env steps in all, as if one copy had just played them."""
@@ -128,8 +131,16 @@ class RecordedEpisodes:
 def find_files(given: str) -> list[Path]:
     """The files that ``input`` means, in order."""
     path = Path(given).expanduser()
-    places = sorted(map(Path, glob(str(path)))) if has_magic(str(path)) else [path]
-    files = [file for place in places for file in (recorded_files(place) if place.is_dir() else [place])]
+    places = [path]
+    if has_magic(str(path)):
+        places = sorted(map(Path, glob(str(path))))
+    files = []
+    for place in places:
+        if place.is_dir():
+            files += recorded_files(place)
+        else:
+            files.append(place)
+    # A pattern such as runs/* meets the manifest as well.
     found = [file for file in files if file.is_file() and file.name != MANIFEST]
     if not found:
         raise DataError(
