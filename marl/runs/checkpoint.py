@@ -191,8 +191,10 @@ def find_checkpoint(path: Path, parts: Collection[str] | None = None) -> Path:
 
 def choose_checkpoint(path: Path, fault_of: Callable[[Path], str]) -> Path:
     """The checkpoint that ``path`` names, or the newest one of a run in which ``fault_of`` finds no fault."""
-    path = meant_by(path)
-    folder = path.parent if path.is_file() else path
+    folder = meant_by(path)
+    if folder.is_file():
+        folder = folder.parent
+    # One that is named is taken as it is: whoever reads it hears of its faults.
     if (folder / MANIFEST).is_file():
         return folder
     damaged: list[tuple[Path, str]] = []
@@ -210,7 +212,8 @@ def damage_of(folder: Path, parts: Collection[str] | None = None) -> str:
     try:
         manifest = read_manifest(folder)
         for file in manifest.files:
-            if parts is None or file.rpartition(".")[0] in parts:
+            part = Path(file).stem
+            if parts is None or part in parts:
                 check_hash(folder / file, manifest)
     except CheckpointError as error:
         return error.reason
@@ -332,7 +335,9 @@ def _is_empty_or_ours(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     entries = list(folder.iterdir())
+    if not entries:
+        return True
     for entry in entries:
         if not entry.is_file() or entry.suffix not in (".json", ".safetensors", ".tmp"):
             return False
-    return not entries or (folder / MANIFEST).is_file()
+    return (folder / MANIFEST).is_file()

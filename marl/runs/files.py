@@ -237,14 +237,15 @@ def to_plain(value: Any, *, finite: bool = False) -> Any:
 def _plain_scalar(value: Any, finite: bool) -> Scalar:
     if value is None or isinstance(value, bool):
         return value
-    # Enums and other children of float and int become what they derive from.
-    if isinstance(value, float):
-        if finite and not math.isfinite(value):
-            return None
-        return float(value)
+    # Children of float and int, such as enums, become what they derive from.
     if isinstance(value, int):
         return int(value)
-    return str(value)
+    if not isinstance(value, float):
+        return str(value)
+    number = float(value)
+    if finite and not math.isfinite(number):
+        return None
+    return number
 
 
 def _step_of(result: Result) -> int:
@@ -263,10 +264,11 @@ def _without_config(result: Result) -> Result:
 
 def _scalars(tree: Result, prefix: str) -> Iterator[tuple[str, Scalar]]:
     for key, value in tree.items():
+        path = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            yield from _scalars(value, f"{prefix}{key}/")
+            yield from _scalars(value, f"{path}/")
         elif not isinstance(value, list | tuple):
-            yield f"{prefix}{key}", value
+            yield path, value
 
 
 def _histograms(tree: Result, prefix: str) -> Iterator[tuple[str, list[float]]]:
@@ -274,13 +276,15 @@ def _histograms(tree: Result, prefix: str) -> Iterator[tuple[str, list[float]]]:
     below_histograms = "hist_stats" in prefix.split("/")
     for key, value in tree.items():
         path = f"{prefix}{key}"
-        is_histogram = below_histograms or key == "td_error"
         if isinstance(value, Mapping):
             yield from _histograms(value, f"{path}/")
-        elif is_histogram and isinstance(value, list):
-            numbers = [item for item in value if isinstance(item, int | float)]
-            if numbers:
-                yield path, numbers
+            continue
+        is_histogram = below_histograms or key == "td_error"
+        if not is_histogram or not isinstance(value, list):
+            continue
+        numbers = [item for item in value if isinstance(item, int | float)]
+        if numbers:
+            yield path, numbers
 
 
 def _csv(rows: Iterable[Iterable[Scalar]]) -> str:

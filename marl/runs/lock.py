@@ -89,9 +89,12 @@ def _release_all() -> None:
 
 
 def _release(token: str) -> None:
-    directory, holder = _to_release.pop(token, (None, None))
-    if directory is None or holder is None or holder.pid != os.getpid():  # a fork inherited the object, not the lock
+    if token not in _to_release:
         return
+    directory, holder = _to_release.pop(token)
+    if holder.pid != os.getpid():  # a fork inherited the object, not the lock
+        return
+    # Whatever goes wrong here, the process is about to end or to go on elsewhere; a lock of a dead process counts for nothing.
     with suppress(OSError, RunLockedError), _one_at_a_time(directory):
         if holder_of(directory) == holder:
             (directory / LOCK).unlink(missing_ok=True)
@@ -112,7 +115,12 @@ def take_lock(directory: Path, patience: float = 0.0) -> RunLock:
 def check_unlocked(directory: Path) -> None:
     """Refuse early what ``take_lock`` would refuse."""
     holder = holder_of(directory)
-    if holder is not None and _in_the_way(holder):
+    if holder is None:
+        return
+    in_the_way = not holder.here or holder.running
+    if holder.is_this_process:
+        in_the_way = _is_in_use(holder.token)
+    if in_the_way:
         raise _locked(directory, holder)
 
 
@@ -120,7 +128,9 @@ def clear_lock(directory: Path) -> None:
     """Take away a lock whose process is gone: on this host it counts for nothing, but other hosts cannot see that."""
     with suppress(OSError, RunLockedError), _one_at_a_time(directory):
         holder = holder_of(directory)
-        if holder is not None and holder.here and not holder.running:
+        if holder is None or not holder.here:
+            return
+        if not holder.running:
             (directory / LOCK).unlink(missing_ok=True)
 
 
@@ -168,12 +178,6 @@ def _take(directory: Path) -> RunLock:
     except OSError as error:
         raise _not_writable(directory, error) from error
     return RunLock(directory, mine)
-
-
-def _in_the_way(holder: Holder) -> bool:
-    if holder.is_this_process:
-        return _is_in_use(holder.token)
-    return not holder.here or holder.running
 
 
 def _is_in_use(token: str) -> bool:

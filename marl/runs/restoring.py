@@ -61,13 +61,13 @@ def _strange_policies(policies: Any) -> str | None:
     if not _has_names(policies):
         return "it does not hold policies by their names"
     for name, weights in policies.items():
-        strange = f"the weights of policy {name!r} are not arrays by their names"
-        if not isinstance(weights, dict):
-            return strange
-        for array in weights.values():
-            if not isinstance(array, np.ndarray):
-                return strange
+        if not isinstance(weights, dict) or not _are_arrays(weights.values()):
+            return f"the weights of policy {name!r} are not arrays by their names"
     return None
+
+
+def _are_arrays(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, np.ndarray) for value in values)
 
 
 def _strange_run(run: Any) -> str | None:
@@ -89,11 +89,12 @@ def _strange_entry(entries: dict[str, Any], expected: dict[str, Expected]) -> st
 
 def _short(value: Any) -> str:
     # What a stranger wrote goes to a terminal: nothing long, and nothing whose repr is not known to be harmless.
+    short = f"a {type(value).__name__}"
     if isinstance(value, int | float | str):
         text = repr(value)
         if len(text) < 40:
-            return text
-    return f"a {type(value).__name__}"
+            short = text
+    return short
 
 
 class Expected(NamedTuple):

@@ -155,10 +155,12 @@ class SavedRun:
 
     def check_policy(self, name: PolicyID) -> None:
         """Refuse the name of a policy that the run does not have."""
-        if name not in self.weights:
-            raise CheckpointError(
-                f"{self.folder} has no policy {name!r}. It has {', '.join(self.weights)}.{did_you_mean(name, self.weights)}"
-            )
+        if name in self.weights:
+            return
+        known = ", ".join(self.weights)
+        raise CheckpointError(
+            f"{self.folder} has no policy {name!r}. It has {known}.{did_you_mean(name, self.weights)}"
+        )
 
 
 def directory_of(checkpoint: Path) -> Path | None:
@@ -187,15 +189,17 @@ def check_texts(value: object, where: str) -> None:
 
 
 def _texts(value: object) -> Iterator[str]:
+    """All texts in a nested value, keys included."""
+    inside: Iterable[object] = ()
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield str(key)
-            yield from _texts(item)
+        yield from map(str, value)
+        inside = value.values()
     elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _texts(item)
+        inside = value
+    for item in inside:
+        yield from _texts(item)
 
 
 def check_stays_inside(directory: Path) -> None:
@@ -263,11 +267,14 @@ def places_again(described: Mapping[str, Any], places: Mapping[str, str] = PLACE
     """The options with which the owner of a run or a search goes on with it: its own places, then files of its envs."""
     options = []
     for key in places:
-        if described.get(key):
-            options.append(place_option(key, described[key]))
+        value = described.get(key)
+        if value:
+            options.append(place_option(key, value))
+    env_config = described.get("env_config") or {}
+    options += places_given(described.get("env"), env_config)
     evaluation = described.get("evaluation") or {}
-    options += places_given(described.get("env"), described.get("env_config") or {})
-    options += places_given(evaluation.get("env"), evaluation.get("env_config") or {}, "evaluation.env_config")
+    env_config = evaluation.get("env_config") or {}
+    options += places_given(evaluation.get("env"), env_config, "evaluation.env_config")
     return [f"--set {option}" for option in options]
 
 
