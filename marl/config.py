@@ -30,11 +30,9 @@ class Config(BaseModel):
         for key, field in type(self).model_fields.items():
             if "float" not in str(field.annotation):  # what is handed on to an env or a model may hold anything
                 continue
-            may_be_infinite = key in LIMITS
             for number in _floats(getattr(self, key)):
-                if math.isfinite(number):
-                    continue
-                if math.isnan(number) or not may_be_infinite:
+                no_limit = math.isinf(number) and key in LIMITS
+                if not math.isfinite(number) and not no_limit:
                     raise ValueError(f"{key} holds {number}; expected a finite number, neither infinite nor NaN")
         return self
 

@@ -68,16 +68,21 @@ def machine_failure(error: BaseException) -> UserError | None:
     """A full disk or too little memory as a ``UserError``; None for errors of any other kind."""
     if isinstance(error, StorageError):
         return error
-    if isinstance(error, MemoryError):
+    if _is_lack_of_memory(error):
         return out_of_memory(error)
-    if isinstance(error, RuntimeError) and _TORCH.search(str(error)):
-        return out_of_memory(error)
-    if isinstance(error, OSError) and not isinstance(error, UserError):
-        said = str(error.strerror or error)
-        if error.filename:
-            said = f"{error.filename}: {said}"
-        return StorageError(f"the system refused to read or write a file: {said}.")
-    return None
+    # Some of our own errors are children of OSError too; they say what to do already.
+    if isinstance(error, UserError) or not isinstance(error, OSError):
+        return None
+    said = str(error.strerror or error)
+    if error.filename:
+        said = f"{error.filename}: {said}"
+    return StorageError(f"the system refused to read or write a file: {said}.")
+
+
+def _is_lack_of_memory(error: BaseException) -> bool:
+    if isinstance(error, RuntimeError):
+        return bool(_TORCH.search(str(error)))
+    return isinstance(error, MemoryError)
 
 
 def out_of_memory(error: BaseException) -> OutOfMemoryError:

@@ -65,7 +65,7 @@ class Registry(Generic[T]):
         try:
             return self._items[name.lower()]
         except KeyError:
-            raise UnknownNameError(self.unknown(name)) from None
+            raise UnknownNameError(self.unknown(name)) from None  # the KeyError itself says nothing to a user
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._items))
@@ -125,10 +125,11 @@ def _line_of(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return ""  # its text has the place
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = frame.filename
         # Between this file and the module lie lines of Python's own import, some of which have no file ("<frozen ...>").
-        if frame.filename == __file__ or frame.filename.startswith("<") or frame.filename.endswith(_IMPORTLIB):
-            continue
-        return f" (at {frame.filename}:{frame.lineno}: {frame.line})"
+        is_import = file.startswith("<") or file.endswith(_IMPORTLIB)
+        if not is_import and file != __file__:
+            return f" (at {file}:{frame.lineno}: {frame.line})"
     return ""
 
 

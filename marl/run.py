@@ -97,20 +97,26 @@ def run(
         keep_checkpoints=keep_checkpoints, log_level=log_level_of(verbose),
     )  # fmt: skip
     stops = stop_changes(stop_iters, stop_timesteps, stop_reward)
+    sets = sets or []
     folder, trust = None, None
     if saved is not None:
         folder = saved.folder
     if file is None:  # the scenario comes from the checkpoint, which may be a stranger's
-        typed = [value for _, value in given_values(sets or [], more)]
-        trust = Trust(frozenset(allow or []), frozenset(words_of(typed)))
+        trust = Trust(frozenset(allow or []), _words_typed(sets, more))
     codes = []
     for index, one_seed in enumerate(_seeds_of(seeds)):
-        raw = raw_scenario(file, saved, sets or [], more, {**options, **given(seed=one_seed)})
+        raw = raw_scenario(file, saved, sets, more, {**options, **given(seed=one_seed)})
         code = execute(raw, stops, local_dir, folder, as_test, trust, index, output)
         codes.append(code)
         if code == 130:  # Ctrl-C means the command, not one of its seeds
             break
     raise typer.Exit(max(codes))
+
+
+def _words_typed(sets: list[str], config: Mapping[str, Any]) -> frozenset[str]:
+    """Names that stand in the command itself: whoever typed them trusts them."""
+    values = [value for _, value in given_values(sets, config)]
+    return frozenset(words_of(values))
 
 
 def _seeds_of(seeds: str | None) -> Sequence[int | None]:
@@ -197,7 +203,6 @@ def _train(
     scenario: Any, local_dir: Path | None, folder: Path | None, as_test: bool, index: int, output: Output
 ) -> int:
     from marl.runs.lock import check_unlocked
-    from marl.training.loop import run_until_stopped
     from marl.training.trainer import Trainer
 
     if folder is not None and _goes_on_there(folder, local_dir):
@@ -216,20 +221,28 @@ def _train(
                 display.finish(_after_failure(trainer, fresh=folder is None))
                 raise
             _prepare_last_words(trainer)
-            try:
-                outcome = run_until_stopped(trainer, display)
-            except Exception as error:
-                display.finish(_after_failure(trainer, fresh=folder is None))
-                raise _can_go_on(error, trainer) from error
-            except KeyboardInterrupt:  # the second Ctrl-C
-                display.finish(_after_failure(trainer, fresh=folder is None))
-                return 130
-            display.finish(_closing_lines(trainer, outcome))
-    if outcome.interrupted:
+            in_order = _run_and_tell(trainer, display, fresh=folder is None)
+    if not in_order:
         return 130
     if as_test and not trainer.goal_met:
         return 1
     return 0
+
+
+def _run_and_tell(trainer: Any, display: Any, fresh: bool) -> bool:
+    """Train to the end and say what came out; False after Ctrl-C."""
+    from marl.training.loop import run_until_stopped
+
+    try:
+        outcome = run_until_stopped(trainer, display)
+    except Exception as error:
+        display.finish(_after_failure(trainer, fresh))
+        raise _can_go_on(error, trainer) from error
+    except KeyboardInterrupt:  # the second Ctrl-C, while a checkpoint was being written after the first one
+        display.finish(_after_failure(trainer, fresh))
+        return False
+    display.finish(_closing_lines(trainer, outcome))
+    return not outcome.interrupted
 
 
 def _open(trainer: Any, folder: Path | None, local_dir: Path | None, index: int) -> None:

@@ -128,14 +128,15 @@ def as_built(trust_of: Callable[[Any], Trust | None]) -> Callable[[Callable[P, R
 
 def words_of(value: object) -> Iterator[str]:
     """All texts in a nested value."""
+    inside: Iterable[object] = ()
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from words_of(item)
+        inside = value.values()
     elif isinstance(value, list | tuple):
-        for item in value:
-            yield from words_of(item)
+        inside = value
+    for item in inside:
+        yield from words_of(item)
 
 
 # -- checks --------------------------------------------------------------------------------------------------------
@@ -146,16 +147,16 @@ def check_name(name: str, module: str, sort: Sort) -> None:
     trust = current()
     if trust is None or trust.said(name):
         return
+    # `os:environ.clear` would be looked up step by step, and steps may have effects (properties, lazy imports).
     if not _FORM.fullmatch(name):
         raise ConfigError(
             f"{sort.what} {name!r} comes from a file, where a name has the form package.module:name with one name after the "
             "colon. What is inside of a class or of something else is not looked up: put it at the top of its module."
         )
-    if is_marl(module):
-        if not sort.is_ours(module, name):
-            raise _not_ours(name, sort)
-        return
-    check_module(module, f"{sort.what} {name!r}")
+    if not is_marl(module):
+        check_module(module, f"{sort.what} {name!r}")
+    elif not sort.is_ours(module, name):
+        raise _not_ours(name, sort)
 
 
 def check_module(module: str, what: str) -> None:
@@ -185,7 +186,8 @@ def check_found(name: str, module: str, found: object, sort: Sort) -> None:
 
 def _check_ours(name: str, module: str, found: object, sort: Sort) -> None:
     # A module of ours also holds what it imports, such as `os`: only what it defines may be named.
-    at_home = getattr(found, "__module__", None) == module or isinstance(found, sort.objects)
+    home = getattr(found, "__module__", None)
+    at_home = home == module or isinstance(found, sort.objects)
     right_sort = sort.fits(found) or name in sort.ours
     if not at_home or not right_sort:
         raise _not_ours(name, sort)

@@ -36,7 +36,10 @@ def runs(
     if not found:
         print(f"no runs in {place}")
         return
-    screen = Console().width if sys.stdout.isatty() else None
+    screen = None
+    if sys.stdout.isatty():
+        screen = Console().width
+    # The table itself fits the screen; in a file nothing is cut off.
     Console(width=100_000, emoji=False, highlight=False).print(runs_table(found, screen))
     for run in found:
         if run.error:
@@ -92,6 +95,7 @@ def compare(
 
     plan = plan_comparison(sources, count_or_seeds(seeds), sets or [])
     place = choose_place(sources, metric, out)
+    # All that can be refused is refused here: training takes hours.
     check_plan(plan, place.runs, metric, at)
     place.claim()
     try:

@@ -212,8 +212,8 @@ class RunFiles:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 continue
             events.add_scalar(tag, value, step)
-        for tag, values in _histograms(_without_config(result), ""):
-            events.add_histogram(tag, values, step)
+        for tag, numbers in _histograms(result):
+            events.add_histogram(tag, numbers, step)
         events.flush()
 
 
@@ -254,37 +254,42 @@ def _step_of(result: Result) -> int:
 
 def table_row(result: Result) -> dict[str, Scalar]:
     """The result's scalars under keys joined by '/'; lists and the run's ``config`` are left out."""
-    return dict(_scalars(_without_config(result), ""))
+    row = {}
+    for path, value in _measured(result):
+        if not isinstance(value, list | tuple):
+            row[path] = value
+    return row
 
 
-def _without_config(result: Result) -> Result:
-    """What was measured: the scenario's own numbers are no curves."""
-    return {key: value for key, value in result.items() if key != "config"}
-
-
-def _scalars(tree: Result, prefix: str) -> Iterator[tuple[str, Scalar]]:
-    for key, value in tree.items():
-        path = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            yield from _scalars(value, f"{path}/")
-        elif not isinstance(value, list | tuple):
-            yield path, value
-
-
-def _histograms(tree: Result, prefix: str) -> Iterator[tuple[str, list[float]]]:
+def _histograms(result: Result) -> Iterator[tuple[str, list[float]]]:
     """The number lists below any ``hist_stats``, and single errors of training batches, without nulls."""
-    below_histograms = "hist_stats" in prefix.split("/")
-    for key, value in tree.items():
-        path = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            yield from _histograms(value, f"{path}/")
-            continue
-        is_histogram = below_histograms or key == "td_error"
-        if not is_histogram or not isinstance(value, list):
+    for path, value in _measured(result):
+        if not isinstance(value, list) or not _is_histogram(path):
             continue
         numbers = [item for item in value if isinstance(item, int | float)]
-        if numbers:
+        if numbers:  # TensorBoard refuses an empty one
             yield path, numbers
+
+
+def _is_histogram(path: str) -> bool:
+    *blocks, name = path.split("/")
+    return "hist_stats" in blocks or name == "td_error"
+
+
+def _measured(result: Result) -> Iterator[tuple[str, Any]]:
+    """All values with their keys joined by '/'; the scenario's own numbers are no measurements."""
+    without_config = dict(result)
+    without_config.pop("config", None)
+    return _leaves(without_config, "")
+
+
+def _leaves(tree: Result, prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{path}/")
+        else:
+            yield path, value
 
 
 def _csv(rows: Iterable[Iterable[Scalar]]) -> str:

@@ -11,7 +11,7 @@ from marl.runs.result import SMALLER_IS_BETTER, look_up
 from marl.scenario.config import Scenario
 from marl.tune.config import TuneConfig
 
-CLOCKS = ("timesteps_total", "training_iteration", "episodes_total", "time_total_s")
+CLOCKS: tuple[str, ...] = ("timesteps_total", "training_iteration", "episodes_total", "time_total_s")
 
 
 @dataclass(frozen=True)
@@ -82,26 +82,22 @@ def make_objective(config: TuneConfig, scenario: Scenario | None) -> Objective:
     metric = best or "episode_reward_mean"
     if config.metric:
         metric = dotted(config.metric)
-    mode = "max"
-    if metric in SMALLER_IS_BETTER:
-        mode = "min"
-    if config.mode:
-        mode = config.mode
+    mode = config.mode or better(metric)
     return Objective(metric, mode, keeps_best=metric == best and mode == "max")
+
+
+def better(metric: str) -> str:
+    """Which way a field is better, where nobody says: distances to an equilibrium should be small, rewards large."""
+    if metric in SMALLER_IS_BETTER:
+        return "min"
+    return "max"
 
 
 def make_halving(config: TuneConfig, stop: Mapping[str, float | bool]) -> Halving | None:
     """None for a scheduler that lets every trial run to its end."""
     if config.scheduler != "asha":
         return None
-    clock = next((one for one in CLOCKS if one in stop), None)
-    if config.time_attr:
-        clock = dotted(config.time_attr)
-    if clock is None or clock not in stop:
-        raise ConfigError(
-            f"asha has to know how long a trial may be, but stop has no {clock or 'budget'}. Give one, for instance stop: "
-            "{timesteps_total: 100000}."
-        )
+    clock = _clock_of(config, stop)
     budget, factor = float(stop[clock]), config.reduction_factor
     grace = config.grace_period
     if grace is None:
@@ -112,3 +108,19 @@ def make_halving(config: TuneConfig, stop: Mapping[str, float | bool]) -> Halvin
     if grace > budget:
         raise ConfigError(f"tune: grace_period is {grace:g} {clock}, but trials end at {budget:g}. Give less.")
     return Halving(clock, budget, grace, factor)
+
+
+def _clock_of(config: TuneConfig, stop: Mapping[str, float | bool]) -> str:
+    """The field by which trials are as long as each other."""
+    wanted = CLOCKS
+    missing = "budget"
+    if config.time_attr:
+        missing = dotted(config.time_attr)
+        wanted = (missing,)
+    for clock in wanted:
+        if clock in stop:
+            return clock
+    raise ConfigError(
+        f"asha has to know how long a trial may be, but stop has no {missing}. Give one, for instance stop: "
+        "{timesteps_total: 100000}."
+    )

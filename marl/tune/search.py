@@ -76,13 +76,12 @@ def variants(keys: Mapping[str, Any], num_samples: int, seed: int, seeded: bool 
         _check(mark)
     names = short_names([mark.path for mark in marks])
     own_seeds = seeded and num_samples > 1 and ("seed",) not in names
+    choices = [_grid_values(mark) for mark in marks]
     found: list[Variant] = []
-    for sample, of_grids in product(range(num_samples), _grid_points(marks)):
+    for sample, chosen in product(range(num_samples), product(*choices)):
         config, params = dict(keys), {}
-        for mark in marks:
-            if mark.kind == "grid_search":
-                value = of_grids[mark.path]
-            else:
+        for mark, value in zip(marks, chosen, strict=True):
+            if mark.kind != "grid_search":
                 value = _draw(mark, seed, trial=len(found))
             config = _with(config, mark.path, value)
             params[names[mark.path]] = value
@@ -92,14 +91,12 @@ def variants(keys: Mapping[str, Any], num_samples: int, seed: int, seeded: bool 
     return found
 
 
-def _grid_points(marks: Sequence[Mark]) -> list[dict[Path, Any]]:
-    """Every combination of the grids' values; without a grid there is one, which is empty."""
-    grids = [mark for mark in marks if mark.kind == "grid_search"]
-    paths = [mark.path for mark in grids]
-    points = []
-    for values in product(*[mark.values for mark in grids]):
-        points.append(dict(zip(paths, values, strict=True)))
-    return points
+def _grid_values(mark: Mark) -> Sequence[Any]:
+    """What a mark multiplies the trials by; one place for a value that each trial draws."""
+    if mark.kind != "grid_search":
+        return [None]
+    values: Sequence[Any] = mark.values
+    return values
 
 
 def short_names(paths: Sequence[Path]) -> dict[Path, str]:
@@ -117,8 +114,10 @@ def short_names(paths: Sequence[Path]) -> dict[Path, str]:
 
 
 def _draw(mark: Mark, seed: int, trial: int) -> Any:
+    # Python's own hash of a text differs between processes; a checksum does not, so a resumed search draws the same.
     key = crc32("/".join(map(str, mark.path)).encode())
-    return DRAWS[mark.kind](np.random.default_rng([seed, trial, key]), mark.values)
+    rng = np.random.default_rng([seed, trial, key])
+    return DRAWS[mark.kind](rng, mark.values)
 
 
 def _with(tree: Any, path: Path, value: Any) -> Any:
@@ -133,30 +132,21 @@ def _with(tree: Any, path: Path, value: Any) -> Any:
 
 
 def _check(mark: Mark) -> None:
-    where = ".".join(map(str, mark.path))
+    where, values = ".".join(map(str, mark.path)), mark.values
     if mark.kind in ("grid_search", "choice"):
-        _check_list(where, mark)
-    else:
-        _check_ends(where, mark)
-
-
-def _check_list(where: str, mark: Mark) -> None:
-    if not isinstance(mark.values, list | tuple) or not mark.values:
-        raise ConfigError(
-            f"{where}: {mark.kind} is {mark.values!r}; expected a list of values, such as [0.001, 0.0001]."
-        )
-
-
-def _check_ends(where: str, mark: Mark) -> None:
-    ends = mark.values
+        if not isinstance(values, list | tuple) or not values:
+            raise ConfigError(
+                f"{where}: {mark.kind} is {values!r}; expected a list of values, such as [0.001, 0.0001]."
+            )
+        return
     kind: type[int] | UnionType = int | float
     what = "numbers"
     if mark.kind == "randint":
         kind, what = int, "whole numbers"
-    if not _are_two(kind, ends) or not ends[0] < ends[1]:
-        raise ConfigError(f"{where}: {mark.kind} is {ends!r}; expected two {what}, the smaller one first.")
-    if mark.kind == "loguniform" and ends[0] <= 0:
-        raise ConfigError(f"{where}: loguniform is {ends!r}; expected positive numbers. Use uniform for others.")
+    if not _are_two(kind, values) or not values[0] < values[1]:
+        raise ConfigError(f"{where}: {mark.kind} is {values!r}; expected two {what}, the smaller one first.")
+    if mark.kind == "loguniform" and values[0] <= 0:
+        raise ConfigError(f"{where}: loguniform is {values!r}; expected positive numbers. Use uniform for others.")
 
 
 def _are_two(kind: type[int] | UnionType, values: Any) -> bool:
