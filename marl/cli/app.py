@@ -93,6 +93,7 @@ def train(
         keep_checkpoints=keep_checkpoints, log_level=log_level_of(verbose),
     )  # fmt: skip
     raw: dict[str, Any] = raw_scenario(file, None, sets or [], read_json(config), options)
+    # In the words of this command: without a file, nobody should be told about keys of one.
     if "env" not in raw:
         raise ConfigError("no env was given. Add --env, for instance --env CartPole-v1, or -f FILE.")
     stops = stop_changes(stop_iters, stop_timesteps, stop_reward)

@@ -65,6 +65,7 @@ def learners(
     except KeyboardInterrupt:
         print("stopped.", file=sys.stderr)
         raise typer.Exit(130) from None
+    # Measured case by case, so neighbours belong together.
     by_case = {name: list(found) for name, found in groupby(timings, lambda one: one.case)}
     said = {name: advice(found) for name, found in by_case.items()}
     unsure = {name: doubts(found, load, cpus) for name, found in by_case.items()}

@@ -92,6 +92,7 @@ def show(
     from marl.algos.presets import ALGOS
     from marl.registry import import_module
 
+    # First, as the algorithm's name may be registered by one of them.
     for module in imports or []:
         import_module(module, "--import")
     preset = ALGOS[algo]

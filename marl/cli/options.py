@@ -67,6 +67,7 @@ Verbose = Annotated[
 ]
 
 
+# More is no config but a mistake, such as a checkpoint or a video.
 LARGEST_FILE = 1_000_000  # bytes
 
 
@@ -109,6 +110,7 @@ def read_json(text: str | None, option: str = "--config") -> dict[str, Any]:
     """A JSON object given as text or as ``@file``."""
     if text is None:
         return {}
+    # As curl does: keys of any length without a shell's quotes.
     if text.startswith("@"):
         path = Path(text[1:])
         if not path.exists():

@@ -83,6 +83,7 @@ def rollout(
         ways = (False, True)
     options = RolloutOptions(episodes or 10, steps, ways, seed, render, video, fps, save)
     changes = Changes(env, read_json(env_config, "--env-config"), sets or (), read_sources(policy or []))
+    # What happens is for people: beside JSON it goes to stderr, so that the output stays one object.
     say = _print
     if as_json:
         say = _beside
@@ -171,6 +172,7 @@ def export(
     from marl.play.export import export_checkpoint
     from marl.scenario.load import parse_set
 
+    # A file of the run is not followed to other files, unless the user names them again.
     changes = dict(map(parse_set, sets or []))
     for folder in export_checkpoint(checkpoint, out, policy or None, frozenset(allow or []), changes):
         print(f"exported: {printable(folder)}")

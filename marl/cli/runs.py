@@ -42,6 +42,7 @@ def runs(
     # The table itself fits the screen; in a file nothing is cut off.
     Console(width=100_000, emoji=False, highlight=False).print(runs_table(found, screen))
     for run in found:
+        # Below the table, where a sentence has room.
         if run.error:
             print(printable(f"{run.id}: {run.error}"))
 
@@ -97,6 +98,7 @@ def compare(
     place = choose_place(sources, metric, out)
     # All that can be refused is refused here: training takes hours.
     check_plan(plan, place.runs, metric, at)
+    # From here on the place is written to; two comparisons at once would mix their runs.
     place.claim()
     try:
         with noted() as damaged, named_bar("training") as report:

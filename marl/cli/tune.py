@@ -79,6 +79,7 @@ def tune(
     from marl.tune.config import tune_config
     from marl.tune.sweep import search_scenario
 
+    # What a folder holds decides everything: a file beside it could only contradict it.
     if (file is None) == (resume is None):
         raise ConfigError("give a scenario file, or --resume DIR to go on with an interrupted search, but not both.")
     if resume is not None and local_dir is not None:
@@ -103,6 +104,7 @@ def tune(
             max_concurrent_trials=max_concurrent_trials,
         )
     )
+    # Said in messages on what is wrong in it.
     where = str(file or resume)
     chosen = tune_config(options, where)
     if as_json:

@@ -59,7 +59,7 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
         size = math.prod(shape) * dtype.itemsize
         if size != info.file_size - member.tell():
             raise ValueError(f"{info.filename} claims the shape {shape}, which its {info.file_size} bytes are not")
-        content = bytearray(member.read())
+        content = bytearray(member.read())  # writable, as what comes from `bytes` would not be
     flat: Array = np.frombuffer(content, dtype)
     if fortran_order:
         return flat.reshape(shape, order="F")

@@ -80,9 +80,11 @@ class RecordedEpisodes:
         agents = [example_agent(name) for name in self.setup.task.seat_names]
         found = np.empty((len(episodes), len(agents)), np.int64)
         for row, number in enumerate(episodes.tolist()):
+            # A mapping that never changes is asked once: a user's function may be slow.
             if row and mapper.fixed:
                 found[row] = found[0]
                 continue
+            # A mapper that draws does so anew in every pass, and the same in a repeated run; the prime keeps passes apart.
             episode = Episode(number, int(self.setup.scenario.seed) + 1_000_003 * self.passes + number)
             found[row] = [self._ask(agent, seat, episode) for seat, agent in enumerate(agents)]
         return found
@@ -119,6 +121,7 @@ class RecordedEpisodes:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        # Other recordings have another order, so the place in it would mean nothing.
         if (state["episodes"], state["env_steps"]) != (len(self.data), self.data.env_steps):
             raise CheckpointError(
                 f"the checkpoint's run learned from {state['episodes']} episodes ({state['env_steps']} env steps), but input: "

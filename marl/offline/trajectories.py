@@ -112,6 +112,7 @@ def write_episodes(path: Path, episodes: Sequence[Rows]) -> None:
     """Replace the file in one step: readers see all of the old one or all of the new one."""
     lengths = np.array([len(rows["rewards"]) for rows in episodes], np.int64)
     content = io.BytesIO()
+    # Into memory first: a full disk then costs nothing but the write.
     np.savez_compressed(content, lengths=lengths, **joined(episodes))  # type: ignore[arg-type]
     write_atomically(path, content.getvalue())
 
@@ -144,6 +145,7 @@ class Trajectories:
         """
         columns, rows = self.columns, np.arange(self.env_steps)[:, None]
         stops = columns["new_present"] | columns["terminateds"] | columns["truncateds"]
+        # Backwards over time: at each row the nearest one, here or later, in which something closes a decision.
         beyond = np.where(stops, rows, self.env_steps)
         closing = np.minimum.accumulate(beyond[::-1], axis=0)[::-1]
         last = np.repeat(self.starts[1:], self.lengths)[:, None]  # first row of the next episode

@@ -52,6 +52,7 @@ def write_trajectories(
     found = [_rows(task, episode, number) for number, episode in enumerate(episodes)]
     if not found:
         raise DataError(f"no episode was given to write into {folder}.")
+    # Only now, when all episodes have been read: a mistake in the last one leaves nothing behind.
     folder.mkdir(parents=True, exist_ok=True)
     write_manifest(folder, task, env_name(env), [], normalized=False)
     for number, first in enumerate(range(0, len(found), EPISODES_PER_FILE)):

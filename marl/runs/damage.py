@@ -73,7 +73,7 @@ def tell(damaged: Sequence[tuple[Path, str]], used: Path | None) -> None:
             notes.found.append(one)
         if one not in _told:
             _told.add(one)
-            log.warning("%s", _line(one))
+            log.warning("%s", _line(one))  # a path may hold a percent sign
 
 
 def _line(one: PassedOver) -> str:

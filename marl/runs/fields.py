@@ -60,6 +60,7 @@ def meaning_of(field: str) -> Meaning | None:
     """The row that explains a field of a result by its dotted name; None where there is none."""
     inner = field.removeprefix("evaluation.")
     for pattern, row in _patterns():
+        # Exactly this name first: `evaluation` itself and what is only said of it have rows of their own.
         if row.name == field:
             return row
         if not pattern.fullmatch(inner):

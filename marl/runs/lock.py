@@ -156,6 +156,7 @@ def is_running(pid: int, began: float) -> bool:
     """Whether this very process runs: numbers of processes are used again, and a killed one may still be listed."""
     try:
         process = psutil.Process(pid)
+        # A zombie has ended; only its parent has not asked yet.
         return process.status() != psutil.STATUS_ZOMBIE and abs(process.create_time() - began) < SAME_START
     except psutil.AccessDenied:
         return True
@@ -206,6 +207,7 @@ def _one_at_a_time(directory: Path) -> Iterator[None]:
 
 def _create(file: Path, content: str) -> bool:
     """Make the file with its content in one step; False where it is there already."""
+    # Written aside and linked: whoever sees the lock sees all of it, also on a network's file system.
     temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     try:
         temporary.write_text(content, encoding="utf-8")

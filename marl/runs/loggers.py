@@ -98,6 +98,7 @@ class RunLoggers:
                 logger.write(deepcopy(dict(result)))  # what one changes, the next does not see
             except BaseException as error:
                 let_through(error)
+                # The result is on the disk by now: nothing is lost, whatever a logger does.
                 raise LoggerError(
                     f"logger {name!r} failed at the result of iteration {result.get('training_iteration')}: "
                     f"{type(error).__name__}: {error}{line_of_code(error)}. The result itself is in result.json, and the "
@@ -106,6 +107,7 @@ class RunLoggers:
 
     def close(self) -> None:
         """What goes wrong is a warning: all results are in."""
+        # Forgotten first: whatever happens below, none of them is closed twice.
         loggers, self._open = self._open, {}
         for name, logger in loggers.items():
             try:

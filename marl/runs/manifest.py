@@ -111,6 +111,7 @@ def check_hash(file: Path, manifest: Manifest) -> None:
     if not file.is_file():
         raise damaged_file(file, f"it is missing, but {MANIFEST} lists it")
     found, expected = sha256_of(file), manifest.files[file.name]
+    # `expected` is a stranger's and may be anything, so it is only compared and told in part.
     if found != expected:
         raise damaged_file(file, f"its SHA-256 begins with {found[:12]}, {MANIFEST} says {str(expected)[:12]}")
 

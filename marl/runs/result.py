@@ -122,6 +122,7 @@ def look_up(result: Mapping[str, Any], field: str) -> float | None:
         if isinstance(value, int | float):
             return float(value)
         return None
+    # From the longest block to the shortest.
     block = field.rpartition(".")[0]
     while block:
         inside = result.get(block)

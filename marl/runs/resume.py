@@ -84,6 +84,7 @@ def leave_future(directory: Path, iteration: int, restored: Path | None) -> Path
         return None
     place = _new_place(directory / ABANDONED, f"after_{iteration:06d}")
     try:
+        # Results first, checkpoints last: after a kill in between, the run still has all its checkpoints where they were.
         (place / "checkpoints").mkdir(parents=True)
         _copy_results(directory, place, newer)
         for folder in newer:

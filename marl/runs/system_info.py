@@ -80,6 +80,7 @@ def git(directory: Path | None = None) -> dict[str, str | bool] | None:
     The repository may be a stranger's, whose settings could have git start programs. So git is asked with none of them:
     see ``NEUTRAL`` and ``_without_filters``.
     """
+    # Once per process (`cache`): a run that changes its own files should not be told another commit half-way.
     where = str(directory or Path.cwd())
     answer = _git(where, {}, "rev-parse", "--verify", "HEAD")
     if answer is None or answer.returncode != 0:

@@ -38,6 +38,7 @@ def check_loaded(policies: Mapping[PolicyID, Policy], sources: Mapping[PolicyID,
 
 def _loadable(name: PolicyID, source: str) -> tuple[Mapping[str, Any], str]:
     """The weights that ``source`` means, and a text that says where they are."""
+    # '#' and not ':', which stands in paths of Windows.
     path, _, wanted = source.partition("#")
     folder = find_checkpoint(Path(path).expanduser(), TO_PLAY)
     policies = read_part(folder, "policies")
@@ -56,6 +57,7 @@ def _loadable(name: PolicyID, source: str) -> tuple[Mapping[str, Any], str]:
 
 def set_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> None:
     """Copy weights into a policy; names and shapes have to fit."""
+    # Before shapes are compared: a population has as many members as its weights say.
     policy.fit(weights)
     check_weights(policy, weights, where)
     policy.set_weights(dict(weights))

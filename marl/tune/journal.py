@@ -48,6 +48,7 @@ class Journal:
 
     def note(self, index: int, status: str, error: str = "") -> None:
         """A trial has changed."""
+        # On the disk at once: a search may be killed at any moment, and goes on from what stands there.
         self.status[index], self.errors[index] = status, error
         self.write()
 

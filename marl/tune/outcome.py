@@ -53,6 +53,7 @@ class TrialOutcome:
     @property
     def checkpoint(self) -> Path | None:
         """What plays as the score says: ``best`` where it is chosen by the same field, else the newest checkpoint."""
+        # The score and what is played belong together: the newest checkpoint may play worse than the best evaluation.
         best = self.directory / "checkpoints" / "best"
         if self.objective.keeps_best and best.is_dir():
             return best

@@ -76,6 +76,7 @@ def plan_scenarios(keys: Mapping[str, Any], options: TuneConfig, where: str) -> 
     now, tag = datetime.now(), secrets.token_hex(3)[:5]
     trials = []
     for index, (variant, scenario) in enumerate(zip(found, scenarios, strict=True)):
+        # Where nothing is searched there is one trial, which is named by its seed.
         params = variant.params or {"seed": scenario.seed}
         name = run_name(scenario.preset.name, _env_name(scenario), tag, index, params, now)
         described = describe(scenario)
@@ -142,6 +143,7 @@ def new_experiment(local_dir: Path, name: str) -> Path:
 
 def as_before(trials: Sequence[Planned], stored: Sequence[Mapping[str, Any]], where: Path) -> list[Planned]:
     """The trials under the names that they had when the search began; refused where it is another search."""
+    # Compared as a file holds them: tuples are lists there.
     params = [to_plain(trial.params) for trial in trials]
     if params != [row["params"] for row in stored]:
         raise CheckpointError(

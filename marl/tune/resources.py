@@ -75,6 +75,7 @@ def total(bundles: Iterable[Bundle]) -> Bundle:
 def check_fits(bundles: Iterable[Bundle], there: Mapping[str, float], who: str) -> None:
     """Refuse a trial that could never start instead of waiting for ever."""
     for name, amount in total(bundles).items():
+        # Sums of fractions of GPUs are rounded.
         if amount > there.get(name, 0.0) + 1e-9:
             raise ResourceError(
                 f"{who} asks for {amount:g} {name}, but Ray has {there.get(name, 0.0):g}. Use fewer num_workers, other "

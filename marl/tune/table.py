@@ -89,6 +89,7 @@ class Board:
         halving = self.plan.halving
         if halving is None:
             return "FIFO"
+        # As ASHA itself counts them; at the budget trials end anyway.
         rungs, rung = [], halving.grace_period
         while rung < halving.budget * (1 - 1e-9):
             rungs.append(f"{rung:g}")
@@ -131,6 +132,7 @@ class Screen:
         width: int | None = None  # the terminal's
         if not stream.isatty():
             width = WIDTH_OF_FILES
+        # Without emojis: keys and values of a search may look like one (":car:").
         self.console = Console(file=stream, emoji=False, width=width)
         self._live = None
         if verbose > 0 and stream.isatty() and not self.console.is_dumb_terminal:

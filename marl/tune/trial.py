@@ -39,6 +39,7 @@ class RunningTrial:
             if checkpoint is None:
                 trainer.trial_id = trial_id
                 trainer.experiment_id = trial_id.partition("_")[0]  # Ray's ids begin with the experiment's
+            # The driver prints notes; what an actor writes to its own screen nobody sees.
             trainer.notes += damaged.lines()
             trainer.store.enter(directory, checkpoint, patience=PATIENCE)
             assert trainer.store.files is not None
