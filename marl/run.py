@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import logging
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from marl.cli.last_words import after_failure, can_go_on, closing_lines, prepare_last_words
 from marl.cli.options import (
     Allow,
     AsJson,
@@ -218,9 +218,9 @@ def _train(
                 display.finish(["stopped before the first iteration; nothing was written"])
                 return 130
             except StorageError:
-                display.finish(_after_failure(trainer, fresh=folder is None))
+                display.finish(after_failure(trainer, fresh=folder is None))
                 raise
-            _prepare_last_words(trainer)
+            prepare_last_words(trainer)
             in_order = _run_and_tell(trainer, display, fresh=folder is None)
     if not in_order:
         return 130
@@ -236,12 +236,12 @@ def _run_and_tell(trainer: Any, display: Any, fresh: bool) -> bool:
     try:
         outcome = run_until_stopped(trainer, display)
     except Exception as error:
-        display.finish(_after_failure(trainer, fresh))
-        raise _can_go_on(error, trainer) from error
+        display.finish(after_failure(trainer, fresh))
+        raise can_go_on(error, trainer) from error
     except KeyboardInterrupt:  # the second Ctrl-C, while a checkpoint was being written after the first one
-        display.finish(_after_failure(trainer, fresh))
+        display.finish(after_failure(trainer, fresh))
         return False
-    display.finish(_closing_lines(trainer, outcome))
+    display.finish(closing_lines(trainer, outcome))
     return not outcome.interrupted
 
 
@@ -282,17 +282,6 @@ def _stopped_at_the_end(trainer: Any) -> Iterator[None]:
     trainer.stop()
 
 
-def _can_go_on(error: Exception, trainer: Any) -> Exception:
-    """Where nothing but the machine failed (disk, memory) and there is a checkpoint, the exit code is 1: the run can go on."""
-    failure, directory = machine_failure(error), trainer.store.directory
-    if failure is None:
-        return error
-    if directory is not None and any((directory / "checkpoints").glob("checkpoint_*")):
-        failure = type(failure)(f"{failure} Then go on with: {_resume_command(trainer)}")
-        failure.exit_code = 1
-    return failure
-
-
 @contextmanager
 def _displayed(output: Output) -> Iterator[Any]:
     """Where the run is shown. While JSON is printed, whatever else is printed (by an env, for instance) goes to stderr."""
@@ -306,69 +295,6 @@ def _displayed(output: Output) -> Iterator[Any]:
         display = JsonLines(sys.stdout, sys.stderr)
         with redirect_stdout(sys.stderr):
             yield display
-
-
-def _closing_lines(trainer: Any, outcome: Any) -> list[str]:
-    from marl.runs.result import look_up, unsure_of
-
-    lines = []
-    goal = trainer.scenario.goal
-    if goal:
-        verdict = "missed"
-        if trainer.goal_met:
-            verdict = "met"
-        elif outcome.interrupted:
-            verdict = "not met yet"
-        wanted = ", ".join(f"{field} {value:g}" for field, value in goal.items())
-        lines.append(f"goal {verdict}: {wanted}")
-        lines += unsure_of(trainer.last_result, goal)
-    metric = trainer.scenario.evaluation.metric
-    value = look_up(trainer.last_evaluation or {}, metric)
-    if value is not None:
-        lines.append(f"last evaluation: {metric} {value:.4g}")
-    if outcome.interrupted:
-        lines.append(f"stopped at iteration {trainer.iteration}. Go on with: {_resume_command(trainer)}")
-    # `results:` is always the last line: scripts read it.
-    lines += [f"checkpoint: {outcome.checkpoint}", f"results: {outcome.directory}"]
-    return lines
-
-
-def _after_failure(trainer: Any, fresh: bool) -> list[str]:
-    """Where the last checkpoint is; a fresh run that wrote no result at all leaves nothing behind."""
-    directory: Path | None = trainer.store.directory
-    if directory is None:
-        return []
-    kept = sorted((directory / "checkpoints").glob("checkpoint_*"))
-    if kept:
-        last = f"last checkpoint: {kept[-1]}. Go on with: {_resume_command(trainer)}"
-        return [last, f"results: {directory}"]
-    results = directory / "result.json"
-    has_results = results.exists() and results.stat().st_size > 0
-    if fresh and not has_results:
-        shutil.rmtree(directory, ignore_errors=True)
-        return ["the run ended before its first result; nothing was kept"]
-    return ["no checkpoint yet", f"results: {directory}"]
-
-
-def _prepare_last_words(trainer: Any) -> None:
-    """What is said if Ray dies and takes this process with it."""
-    directory: Path | None = trainer.store.directory
-    if directory is not None and "ray" in sys.modules:
-        from marl.rollout.ray_instance import say_if_ray_dies
-
-        say_if_ray_dies(
-            "error: Ray died (its raylet or GCS process was killed, or ran out of memory) and ended the run.\n"
-            f"Go on from its last checkpoint with: {_resume_command(trainer)}\nresults: {directory}",
-            by_force=True,
-        )
-
-
-def _resume_command(trainer: Any) -> str:
-    """What to type to go on."""
-    from marl.runs.saved import command_again, places_again
-    from marl.scenario.describe import describe
-
-    return command_again("marl run", trainer.store.directory, places_again(describe(trainer.scenario)))
 
 
 def guarded(app: Callable[[], Any]) -> None:
