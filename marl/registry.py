@@ -51,12 +51,18 @@ class Registry(Generic[T]):
     @property
     def added(self) -> dict[str, T]:
         """What came from outside: what another process has to be told."""
-        return {name: self._items[name] for name in self.names if name in self._added}
+        added = {}
+        for name, item in self._items.items():
+            if name in self._added:
+                added[name] = item
+        return added
 
     def unknown(self, name: object) -> str:
         """The sentence about a name that is not registered."""
-        known = ", ".join(sorted(self._items)) or "none"
-        return f"unknown {self.what} {name!r}. Known: {known}.{did_you_mean(name, self._items)}{self.remedy}"
+        known = sorted(self._items)
+        listed = ", ".join(known) or "none"
+        guess = did_you_mean(name, known)
+        return f"unknown {self.what} {name!r}. Known: {listed}.{guess}{self.remedy}"
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in self._items

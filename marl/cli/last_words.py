@@ -24,6 +24,7 @@ def closing_lines(trainer: Any, outcome: Any) -> list[str]:
             verdict = "not met yet"
         wanted = ", ".join(f"{field} {value:g}" for field, value in goal.items())
         lines.append(f"goal {verdict}: {wanted}")
+        # A figure may look good enough and still not count, by its standard error: then the user should read why.
         lines += unsure_of(trainer.last_result, goal)
     metric = trainer.scenario.evaluation.metric
     value = look_up(trainer.last_evaluation or {}, metric)
@@ -47,6 +48,7 @@ def after_failure(trainer: Any, fresh: bool) -> list[str]:
         return [last, f"results: {directory}"]
     results = directory / "result.json"
     has_results = results.exists() and results.stat().st_size > 0
+    # Empty run directories of failed starts would be what `marl runs` is full of.
     if fresh and not has_results:
         shutil.rmtree(directory, ignore_errors=True)
         return ["the run ended before its first result; nothing was kept"]
@@ -59,6 +61,7 @@ def can_go_on(error: Exception, trainer: Any) -> Exception:
     if failure is None:
         return error
     if directory is not None and any((directory / "checkpoints").glob("checkpoint_*")):
+        # Of the same class, as callers of the command tell a full disk from too little memory.
         failure = type(failure)(f"{failure} Then go on with: {resume_command(trainer)}")
         failure.exit_code = 1
     return failure
@@ -67,6 +70,7 @@ def can_go_on(error: Exception, trainer: Any) -> Exception:
 def prepare_last_words(trainer: Any) -> None:
     """What is said if Ray dies and takes this process with it."""
     directory: Path | None = trainer.store.directory
+    # Ray may end its driver by force, past every `except`: so the words are prepared beforehand.
     if directory is not None and "ray" in sys.modules:
         from marl.rollout.ray_instance import say_if_ray_dies
 

@@ -93,6 +93,7 @@ def tune(
     _change(keys, options, sets or [])
     keys.update(given(num_workers=num_workers, seed=seed))
     stops = stop_changes(stop_iters, stop_timesteps, stop_reward)
+    # Added to those of the file: whichever is met first ends a trial.
     if stops:
         keys["stop"] = {**(keys.get("stop") or {}), **stops}
     options.update(
@@ -104,7 +105,6 @@ def tune(
             max_concurrent_trials=max_concurrent_trials,
         )
     )
-    # Said in messages on what is wrong in it.
     where = str(file or resume)
     chosen = tune_config(options, where)
     if as_json:

@@ -130,7 +130,8 @@ def read_part(folder: Path, part: str) -> Any:
 
 def has_part(folder: Path, part: str) -> bool:
     """Whether the checkpoint's manifest lists the part; a folder without a valid manifest is an error."""
-    return f"{part}.json" in read_manifest(folder).files
+    manifest = read_manifest(folder)
+    return f"{part}.json" in manifest.files
 
 
 def same_state(one: Path, other: Path) -> bool:
@@ -168,9 +169,10 @@ def keep_newest(checkpoints: Path, count: int, spare: Path | None) -> None:
     complete = [folder for folder in folders if _is_complete(folder)]
     if len(complete) < count:
         return
-    oldest_kept = complete[-count]
-    for folder in folders[: folders.index(oldest_kept)]:
-        if spare is not None and real_path(folder) == real_path(spare):
+    oldest_kept = folders.index(complete[-count])
+    for folder in folders[:oldest_kept]:
+        is_spared = spare is not None and real_path(folder) == real_path(spare)
+        if is_spared:
             continue
         # Renamed first: a half-deleted one must not look like a checkpoint.
         doomed = temporary_beside(folder)

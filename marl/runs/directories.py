@@ -79,18 +79,19 @@ def state_of(directory: Path, last: dict[str, Any]) -> tuple[State, str]:
         if str(last.get("done")) == "True":
             return "finished", ""
         return "stopped", ""
-    # Of a process on another machine nobody can tell here, so what it wrote last is believed.
-    on_this_machine = told.get("hostname") == platform.node()
-    if state == "running" and on_this_machine and not _alive(told):
+    if state == "running" and _is_gone(told):
         return "failed", "its process is gone: it was killed, or the machine was restarted"
     return state, str(told.get("error") or "")
 
 
-def _alive(told: dict[str, Any]) -> bool:
-    try:
-        return is_running(int(told["pid"]), float(told["process_began"]))
-    except (KeyError, TypeError, ValueError, OverflowError):
+def _is_gone(told: dict[str, Any]) -> bool:
+    """Whether the process has ended; of one on another machine nobody can tell here, so what it wrote last is believed."""
+    if told.get("hostname") != platform.node():
         return False
+    try:
+        return not is_running(int(told["pid"]), float(told["process_began"]))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return True
 
 
 def _is_locked(directory: Path) -> bool:
@@ -125,27 +126,28 @@ def named_run(name: str, root: Path | None = None) -> Path:
 
     Of several runs of one experiment none is chosen. ``EXPERIMENT/NAME`` is fine too.
     """
-    root = root or default_results()
+    if root is None:
+        root = default_results()
     if (root / name / "params.json").is_file():
         return root / name
     meant = runs_called(name, root)
     if not meant:
         raise _no_such_run(name, root)
     if len(meant) > 1:
-        names = ", ".join(run.name for run in meant[-8:])
-        raise CheckpointError(f"{name!r} means {len(meant)} runs in {root}. Name one of them: {names}.")
+        newest = ", ".join(run.name for run in meant[-8:])
+        raise CheckpointError(f"{name!r} means {len(meant)} runs in {root}. Name one of them: {newest}.")
     return meant[0]
 
 
 def _no_such_run(name: str, root: Path) -> CheckpointError:
-    runs = find_runs(root)
-    own_names = [run.name for run in runs]
-    experiments = [run.parent.name for run in runs]
-    ids = [trial_id(run) for run in runs if trial_id(run)]
-    guess = did_you_mean(name, [*own_names, *experiments, *ids])
+    known = []
+    for run in find_runs(root):
+        known += [run.name, run.parent.name]
+        if trial_id(run):
+            known.append(trial_id(run))
     return CheckpointError(
         f"there is no run {name!r}: neither a path, nor the name of a run or an experiment in {root}."
-        f"{guess} `marl runs` lists them."
+        f"{did_you_mean(name, known)} `marl runs` lists them."
     )
 
 
@@ -153,7 +155,8 @@ def runs_called(name: str, root: Path | None = None) -> list[Path]:
     """All runs among the results that a name may mean: those that are called so, else those of an experiment."""
     if not name:
         return []
-    root = root or default_results()
+    if root is None:
+        root = default_results()
     called_so: list[Path] = []
     of_experiment: list[Path] = []
     for run in find_runs(root):

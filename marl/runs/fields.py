@@ -114,8 +114,10 @@ def _rows_around(name: str) -> list[Meaning]:
 
 def _words() -> list[str]:
     """What a user may have meant: whole names first, then their last words."""
-    names = [row.name for row in table()]
-    last_words = [name.rpartition(".")[2] for name in names]
+    names, last_words = [], []
+    for row in table():
+        names.append(row.name)
+        last_words.append(row.name.rpartition(".")[2])
     return list(dict.fromkeys([*names, *last_words]))
 
 

@@ -206,7 +206,7 @@ class RunFiles:
         return self._events
 
     def _append_events(self, result: Result) -> None:
-        events, step = self._writer, result.get("timesteps_total") or 0
+        events, step = self._writer, _step_of(result)
         for tag, value in table_row(result).items():
             # A bool is an int to Python, but no curve.
             if isinstance(value, bool) or not isinstance(value, int | float):
@@ -315,7 +315,9 @@ def run_name(algo: str, env: str, trial_id: str, index: int, params: Mapping[str
 
 def safe_name(text: str, empty: str = "env") -> str:
     """The text as a file name that needs no quotes in a shell, at most 60 characters."""
-    return re.sub(r"[^\w.,=+-]+", "_", text, flags=re.ASCII).strip("_.-")[:60] or empty
+    # Also no dot or dash in front: hidden files, and what a command would take for an option.
+    safe = re.sub(r"[^\w.,=+-]+", "_", text, flags=re.ASCII).strip("_.-")
+    return safe[:60] or empty
 
 
 def new_run_directory(local_dir: Path, experiment: str, name: str) -> Path:

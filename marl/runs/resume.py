@@ -47,7 +47,9 @@ def find_resumable(path: Path) -> Path:
 
 def resumable_in(directory: Path) -> Path | None:
     """The checkpoint from which the run in a directory goes on; None if it has none yet, an error if all are damaged."""
-    return find_resumable(directory) if numbered(directory / "checkpoints") else None
+    if not numbered(directory / "checkpoints"):
+        return None
+    return find_resumable(directory)
 
 
 def is_resumable(folder: Path) -> bool:
@@ -57,10 +59,13 @@ def is_resumable(folder: Path) -> bool:
 
 def holds_a_run(directory: Path) -> bool:
     """Whether a run has left results or checkpoints in a directory."""
-    results, checkpoints = directory / "result.json", directory / "checkpoints"
+    results = directory / "result.json"
     if results.is_file() and results.stat().st_size > 0:
         return True
-    return (checkpoints / BEST).is_dir() or bool(numbered(checkpoints))
+    checkpoints = directory / "checkpoints"
+    if (checkpoints / BEST).is_dir():
+        return True
+    return len(numbered(checkpoints)) > 0
 
 
 def strip_older(checkpoints: Path, keep: int, spare: Path | None = None) -> None:
@@ -116,7 +121,8 @@ def _abandoned_by(checkpoints: Path, iteration: int, restored: Path | None) -> l
     """Checkpoints that do not belong to the past of the run as it goes on."""
     newer = [folder for folder in numbered(checkpoints) if iteration_of(folder) > iteration]
     same = checkpoints / checkpoint_name(iteration)
-    if restored is not None and same.is_dir() and not same_state(same, restored):
+    is_other = restored is not None and same.is_dir() and not same_state(same, restored)
+    if is_other:
         newer.insert(0, same)  # of another continuation of the same run
     best = checkpoints / BEST
     best_at = _iteration_in(best)

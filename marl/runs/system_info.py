@@ -191,4 +191,7 @@ def experiment_id() -> str:
 
     ``MARL_EXPERIMENT_ID`` replaces it, for commands that spread their runs over processes.
     """
-    return os.environ.get("MARL_EXPERIMENT_ID") or secrets.token_hex(8)
+    given = os.environ.get("MARL_EXPERIMENT_ID")
+    if given:
+        return given
+    return secrets.token_hex(8)
