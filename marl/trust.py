@@ -126,17 +126,19 @@ def as_built(trust_of: Callable[[Any], Trust | None]) -> Callable[[Callable[P, R
     return keep
 
 
-def words_of(value: object) -> Iterator[str]:
-    """All texts in a nested value."""
+def words_of(value: object, with_keys: bool = False) -> Iterator[str]:
+    """All texts in a nested value; ``with_keys`` also those of its keys."""
     inside: Iterable[object] = ()
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         inside = value.values()
+        if with_keys:
+            yield from map(str, value)
     elif isinstance(value, list | tuple):
         inside = value
     for item in inside:
-        yield from words_of(item)
+        yield from words_of(item, with_keys)
 
 
 # -- checks --------------------------------------------------------------------------------------------------------

@@ -323,19 +323,25 @@ def safe_name(text: str, empty: str = "env") -> str:
 def new_run_directory(local_dir: Path, experiment: str, name: str) -> Path:
     """Create ``local_dir/experiment/name``; a taken name gets ``_2``, ``_3``, ... at its end."""
     parent = local_dir.expanduser() / safe_name(experiment, empty="default")
-    directory = parent / name
-    number = 1
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        # Trying to make it, and not looking first: several processes may begin at once, and each needs a name of its own.
-        while True:
-            with suppress(FileExistsError):
-                directory.mkdir()
-                return directory
-            number += 1
-            directory = parent / f"{name}_{number}"
+        return make_new_folder(parent / name)
     except OSError as error:
         raise ConfigError(
             f"cannot create a run directory in {parent}: {error.strerror}. Choose another place with "
             "--local-dir or MARL_RESULTS_DIR."
         ) from error
+
+
+def make_new_folder(wanted: Path) -> Path:
+    """Create a folder, and those above it; a taken name gets ``_2``, ``_3``, ... at its end."""
+    # Those above first: where one of them is a file or a link to nowhere, no other name would help.
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    folder = wanted
+    number = 1
+    while True:
+        # Trying to make it, and not looking first: several processes may begin at once, and each needs a name of its own.
+        with suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+        number += 1
+        folder = wanted.with_name(f"{wanted.name}_{number}")

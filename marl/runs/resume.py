@@ -25,7 +25,7 @@ from marl.runs.checkpoint import (
     same_state,
     strip,
 )
-from marl.runs.files import RunFiles
+from marl.runs.files import RunFiles, make_new_folder
 from marl.runs.manifest import BEST, checkpoint_name, iteration_of, numbered
 
 log = logging.getLogger(__name__)
@@ -87,10 +87,11 @@ def leave_future(directory: Path, iteration: int, restored: Path | None) -> Path
     newer = _abandoned_by(directory / "checkpoints", iteration, restored)
     if not newer:
         return None
-    place = _new_place(directory / ABANDONED, f"after_{iteration:06d}")
     try:
+        # A run may go back to the same iteration more than once.
+        place = make_new_folder(directory / ABANDONED / f"after_{iteration:06d}")
         # Results first, checkpoints last: after a kill in between, the run still has all its checkpoints where they were.
-        (place / "checkpoints").mkdir(parents=True)
+        (place / "checkpoints").mkdir()
         _copy_results(directory, place, newer)
         for folder in newer:
             os.rename(folder, place / "checkpoints" / folder.name)
@@ -145,16 +146,6 @@ def _iteration_in(folder: Path) -> int | None:
         return int(read_part(folder, "run")["counters"]["iteration"])
     except (CheckpointError, KeyError, TypeError, ValueError):
         return None
-
-
-def _new_place(parent: Path, name: str) -> Path:
-    """``parent/name``, or with ``_2``, ``_3``, ... at its end: a run may go back to the same iteration more than once."""
-    place = parent / name
-    number = 1
-    while place.exists():
-        number += 1
-        place = parent / f"{name}_{number}"
-    return place
 
 
 def _copy_results(directory: Path, place: Path, newer: Sequence[Path]) -> None:

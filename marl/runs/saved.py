@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from marl.scenario.config import Scenario
 from marl.scenario.describe import can_be_replayed
 from marl.scenario.load import apply, compose
 from marl.scenario.resolve import Setup, resolve
-from marl.trust import current, only_modules
+from marl.trust import current, only_modules, words_of
 
 PLACES = {
     "address": "the Ray cluster that it joins",
@@ -183,23 +183,9 @@ def stored_scenario(folder: Path) -> dict[str, Any]:
 
 def check_texts(value: object, where: str) -> None:
     """Refuse texts with characters that a terminal obeys: they name nothing, and would be printed."""
-    for text in _texts(value):
+    for text in words_of(value, with_keys=True):
         if printable(text) != text:
             raise CheckpointError(f"{printable(where)} holds {text!a}, which has control characters. It is not used.")
-
-
-def _texts(value: object) -> Iterator[str]:
-    """All texts in a nested value, keys included."""
-    inside: Iterable[object] = ()
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from map(str, value)
-        inside = value.values()
-    elif isinstance(value, list | tuple):
-        inside = value
-    for item in inside:
-        yield from _texts(item)
 
 
 def check_stays_inside(directory: Path) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from marl.errors import CheckpointError, ConfigError
-from marl.runs.files import run_name, safe_name, to_plain
+from marl.runs.files import make_new_folder, run_name, safe_name, to_plain
 from marl.runs.result import check_field
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
@@ -124,16 +123,8 @@ def function_name(function: Callable[..., Any]) -> str:
 def new_experiment(local_dir: Path, name: str) -> Path:
     """A new ``local_dir/NAME_tune_DATE``: the folder that all trials of a search go into."""
     stem = f"{safe_name(name, empty='search')[:40]}_tune_{datetime.now():%Y-%m-%d_%H-%M-%S}"
-    directory = local_dir.expanduser() / stem
-    number = 1
     try:
-        # Trying to make it, and not looking first: two searches may begin in the same second.
-        while True:
-            with suppress(FileExistsError):
-                directory.mkdir(parents=True)
-                return directory
-            number += 1
-            directory = directory.with_name(f"{stem}_{number}")
+        return make_new_folder(local_dir.expanduser() / stem)
     except OSError as error:
         raise ConfigError(
             f"cannot create a folder in {local_dir}: {error.strerror}. Choose another place with --local-dir or "
