@@ -31,8 +31,10 @@ class Config(BaseModel):
             if "float" not in str(field.annotation):  # what is handed on to an env or a model may hold anything
                 continue
             for number in _floats(getattr(self, key)):
-                no_limit = math.isinf(number) and key in LIMITS
-                if not math.isfinite(number) and not no_limit:
+                if math.isfinite(number):
+                    continue
+                is_no_limit = math.isinf(number) and key in LIMITS
+                if not is_no_limit:
                     raise ValueError(f"{key} holds {number}; expected a finite number, neither infinite nor NaN")
         return self
 

@@ -60,6 +60,7 @@ class Sort:
     ours: tuple[str, ...] = ()  # functions of marl, by their full names
 
     def is_ours(self, module: str, name: str) -> bool:
+        """Whether a file may name it: one of marl's own functions, or something in a room of this sort."""
         if name in self.ours:
             return True
         return any(is_inside(module, room) for room in self.rooms)

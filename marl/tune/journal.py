@@ -34,8 +34,8 @@ class Journal:
         self.directory = directory
         self.head = dict(head)
         self.plan = plan
-        self.status = [PENDING for _ in plan.trials]
-        self.errors = ["" for _ in plan.trials]
+        self.status = [PENDING] * len(plan.trials)
+        self.errors = [""] * len(plan.trials)
         self.halted: set[int] = set()  # trials that the scheduler stopped before their end
 
     def directory_of(self, trial: Planned) -> Path:

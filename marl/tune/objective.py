@@ -42,9 +42,9 @@ class Objective:
             value = self.value(result)
             if value is None:
                 continue
-            # Of equal ones the first: it is the one at which `best` was written.
-            if self.keeps_best and score is not None and value <= score:
-                continue
+            is_worse = score is not None and value <= score
+            if self.keeps_best and is_worse:
+                continue  # of equal ones the first: it is the one at which `best` was written
             score, scored = value, result
         return scored
 

@@ -153,4 +153,5 @@ def _are_two(kind: type[int] | UnionType, values: Any) -> bool:
     if not isinstance(values, list | tuple) or len(values) != 2:
         return False
     # A bool is an int to Python, but `randint: [false, true]` is a mistake.
-    return all(isinstance(value, kind) and not isinstance(value, bool) for value in values)
+    has_bool = any(isinstance(value, bool) for value in values)
+    return not has_bool and all(isinstance(value, kind) for value in values)

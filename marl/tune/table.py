@@ -52,12 +52,13 @@ class Board:
             if self.rows[trial.index].status == RUNNING:
                 bundles += trial.bundles
         used = total(bundles)
-        resources = ", ".join(f"{used.get(name, 0):g}/{self.there.get(name, 0):g} {name}s" for name in ("CPU", "GPU"))
+        cpus = f"{used.get('CPU', 0):g}/{self.there.get('CPU', 0):g} CPUs"
+        gpus = f"{used.get('GPU', 0):g}/{self.there.get('GPU', 0):g} GPUs"
         counted = Counter(row.status for row in self.rows)
         states = ", ".join(f"{counted[status]} {status}" for status in STATUS_ORDER if counted[status])
         return [
             f"scheduling: {self._scheduling()}",
-            f"resources: {resources}",
+            f"resources: {cpus}, {gpus}",
             f"results: {self.directory}",
             f"trials: {len(self.rows)} ({states})",
         ]
@@ -128,14 +129,13 @@ class Screen:
 
     def __init__(self, board: Board, verbose: int, stream: TextIO | None = None) -> None:
         self.board, self.verbose = board, verbose
-        stream = stream or sys.stdout
-        width: int | None = None  # the terminal's
-        if not stream.isatty():
-            width = WIDTH_OF_FILES
-        # Without emojis: keys and values of a search may look like one (":car:").
-        self.console = Console(file=stream, emoji=False, width=width)
         self._live = None
-        if verbose > 0 and stream.isatty() and not self.console.is_dumb_terminal:
+        stream = stream or sys.stdout
+        # Without emojis: keys and values of a search may look like one (":car:").
+        self.console = Console(file=stream, emoji=False)
+        if not stream.isatty():
+            self.console.width = WIDTH_OF_FILES
+        elif verbose > 0 and not self.console.is_dumb_terminal:
             self._live = Live(console=self.console, refresh_per_second=4, get_renderable=self._picture)
 
     def start(self) -> None:
