@@ -43,7 +43,7 @@ from marl.run import execute, guarded, raw_scenario, run
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    rich_markup_mode=None,
+    rich_markup_mode=None,  # help texts hold brackets, which rich would take for markup
 )
 app.command()(run)
 

@@ -173,6 +173,7 @@ def _open_debugger(error: BaseException) -> None:
     traceback.print_exception(error)
     if isinstance(error, UserError):
         print(f"\nerror: {error}", file=sys.stderr)
+    # The user's own line is what he wants to see, not the one of ours that told it.
     first: BaseException = error
     while first.__cause__ is not None:
         first = first.__cause__
@@ -204,6 +205,7 @@ def tune_throughput(
     for heading in ("collecting", "with learning"):
         table.add_column(heading, justify="right")
     speeds = []
+    # The command's own words win over --config.
     keys = {**read_json(config), "env": env, "algo": algo}
     tried = settings(numbers(workers, "--workers", 0), numbers(copies, "--copies", 1))
     for speed in measure(keys, tried, seconds):

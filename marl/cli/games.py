@@ -216,6 +216,7 @@ def report(
                 env, checkpoints or [], given(env_config, "--env-config"), given(players, "--players"), wishes, directory,
                 progress,
             )  # fmt: skip
+            # Into the report itself: whoever reads it later should know which checkpoints were left out.
             found.numbers.update(damaged.as_json())
             found.write(directory)
     except KeyboardInterrupt:

@@ -103,6 +103,7 @@ def given(**options: Any) -> dict[str, Any]:
 
 def log_level_of(verbose: int) -> str | None:
     """``-v`` is INFO, ``-vv`` is DEBUG; without it the scenario's ``log_level`` holds."""
+    # None and not WARN: the scenario may say DEBUG itself.
     return (None, "INFO", "DEBUG")[min(verbose, 2)]
 
 
