@@ -59,11 +59,13 @@ def numbered(checkpoints: Path) -> list[Path]:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Say in ``manifest.json`` which files count from now on; the file is replaced in one step."""
     content = {"format": FORMAT, "files": manifest.files, "removed": manifest.removed}
     write_atomically(folder / MANIFEST, json.dumps(sealed(content), indent=2) + "\n")
 
 
 def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a checkpoint folder; ``CheckpointError`` where there is none, or none that can be trusted."""
     if not folder.is_dir():
         raise no_such_path(folder)
     file = folder / MANIFEST
@@ -108,6 +110,7 @@ def read_json_file(file: Path) -> Any:
 
 
 def check_hash(file: Path, manifest: Manifest) -> None:
+    """Refuse a file that is missing or is not the one that was written."""
     if not file.is_file():
         raise damaged_file(file, f"it is missing, but {MANIFEST} lists it")
     found, expected = sha256_of(file), manifest.files[file.name]
@@ -117,15 +120,18 @@ def check_hash(file: Path, manifest: Manifest) -> None:
 
 
 def sha256_of(file: Path) -> str:
+    """Read piece by piece: a replay may be larger than the memory."""
     with open_input(file) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def damaged_file(file: Path, found: str) -> CheckpointError:
+    """The error about a file of a checkpoint, with what else the user could take."""
     return CheckpointError(f"{file} is damaged: {found}. {elsewhere(file.parent)}", f"{file.name} is damaged: {found}")
 
 
 def no_such_path(path: Path) -> CheckpointError:
+    """The error about a path at which nothing is."""
     if not path.parent.is_dir():
         return CheckpointError(
             f"there is no checkpoint {path}: not even the folder {path.parent} exists. Check the path."
