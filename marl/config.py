@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from marl.errors import ConfigError, did_you_mean
 
@@ -30,14 +31,22 @@ class Config(BaseModel):
             if "float" not in str(field.annotation):  # what is handed on to an env or a model may hold anything
                 continue
             for number in _floats(getattr(self, key)):
-                if math.isnan(number) or (math.isinf(number) and key not in LIMITS):
+                if math.isfinite(number):
+                    continue
+                is_no_limit = math.isinf(number) and key in LIMITS
+                if not is_no_limit:
                     raise ValueError(f"{key} holds {number}; expected a finite number, neither infinite nor NaN")
         return self
 
     def changed(self, *keys: str) -> list[str]:
         """Those of these keys whose value is not the default; for keys that mean nothing unless another one is set."""
-        fields = type(self).model_fields
-        return [key for key in keys if getattr(self, key) != fields[key].get_default(call_default_factory=True)]
+        changed = []
+        for key in keys:
+            field = type(self).model_fields[key]
+            default = field.get_default(call_default_factory=True)
+            if getattr(self, key) != default:
+                changed.append(key)
+        return changed
 
 
 @dataclass(frozen=True)
@@ -56,14 +65,15 @@ class Named:
 
 def _floats(value: object) -> Iterator[float]:
     """All floating-point numbers in a value of plain Python."""
+    inside: Iterable[object] = ()
     if isinstance(value, float):
         yield value
     elif isinstance(value, dict):
-        for item in value.values():
-            yield from _floats(item)
+        inside = value.values()
     elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _floats(item)
+        inside = value
+    for item in inside:
+        yield from _floats(item)
 
 
 def explain(
@@ -71,32 +81,37 @@ def explain(
 ) -> ConfigError:
     """A ``ConfigError`` with one line per mistake instead of pydantic's report; ``hints`` are for keys that we know of but do
     not have."""
-    lines = [_line(problem, where, known, hints or {}) for problem in error.errors()]
+    known, hints = list(known), hints or {}
+    lines = [_line(problem, where, known, hints) for problem in error.errors()]
+    # For a key of several types pydantic reports the same problem once per type.
     return ConfigError("\n".join(dict.fromkeys(lines)))
 
 
 MOST_KEYS = 40  # beyond, a list of all keys hides the message
 
 
-def _listing(known: list[str], guessed: bool) -> str:
-    if len(known) > MOST_KEYS:
-        return "" if guessed else " `marl config` lists all keys."
-    return f" Known keys: {', '.join(sorted(known))}." if known else ""
-
-
-def _line(problem: object, where: str, known: Iterable[str], hints: Mapping[str, str]) -> str:
-    assert isinstance(problem, dict)
+def _line(problem: ErrorDetails, where: str, known: list[str], hints: Mapping[str, str]) -> str:
     path = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        known = list(known)
-        last = str(problem["loc"][-1])
-        if last in hints:
-            return f"{where}: unknown key {path!r}. Here, {hints[last]}."
-        guess = did_you_mean(last, known)
-        return f"{where}: unknown key {path!r}.{guess}{_listing(known, bool(guess))}"
+        return f"{where}: unknown key {path!r}.{_remedy(str(problem['loc'][-1]), known, hints)}"
     if problem["type"] == "missing":
         return f"{where}: the key {path!r} is missing."
-    if problem["type"] == "value_error":  # a sentence of ours
-        return f"{where}: {path + ': ' if path else ''}{str(problem['msg']).removeprefix('Value error, ')}."
+    if problem["type"] == "value_error":
+        sentence = problem["msg"].removeprefix("Value error, ")  # a sentence of ours
+        if path:
+            sentence = f"{path}: {sentence}"
+        return f"{where}: {sentence}."
     got = problem["input"]
     return f"{where}: {path or 'value'} = {got!r} ({type(got).__name__}) does not fit: {problem['msg']}."
+
+
+def _remedy(key: str, known: list[str], hints: Mapping[str, str]) -> str:
+    """What to write instead of an unknown key, or which keys there are."""
+    if key in hints:
+        return f" Here, {hints[key]}."
+    guess = did_you_mean(key, known)
+    if not known:
+        return guess
+    if len(known) <= MOST_KEYS:
+        return f"{guess} Known keys: {', '.join(sorted(known))}."
+    return guess or " `marl config` lists all keys."

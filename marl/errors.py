@@ -113,11 +113,14 @@ def let_through(error: BaseException) -> None:
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:
     """A sentence `` Did you mean 'x'?`` for the nearest known name, or nothing."""
-    matches = get_close_matches(str(name).lower(), [str(k).lower() for k in known], n=1, cutoff=0.6)
+    # Compared without regard to case, told as it is spelled; of names that differ by case alone, the first.
+    spelled: dict[str, str] = {}
+    for one in known:
+        spelled.setdefault(str(one).lower(), str(one))
+    matches = get_close_matches(str(name).lower(), spelled, n=1, cutoff=0.6)
     if not matches:
         return ""
-    original = next(str(k) for k in known if str(k).lower() == matches[0])
-    return f" Did you mean {original!r}?"
+    return f" Did you mean {spelled[matches[0]]!r}?"
 
 
 # Control characters (a terminal obeys some of them) and those that turn the direction of writing; not tab and new line.

@@ -30,32 +30,59 @@ def call_own(what: str, function: Callable[P, R], *args: P.args, **keys: P.kwarg
         raise
     except BaseException as error:
         let_through(error)
-        raise machine_failure(error) or ConfigError(
-            f"{what} failed: {type(error).__name__}: {error}{line_of_code(error)}. Mend it, or choose another one."
-        ) from error
+        failure = machine_failure(error)
+        if failure is None:
+            failure = ConfigError(
+                f"{what} failed: {type(error).__name__}: {error}{line_of_code(error)}. Mend it, or choose another one."
+            )
+        raise failure from error
 
 
 def line_of_code(error: BaseException) -> str:
     """`` (at env.py:12, in step: x = 1 / 0)``: the last line of the user's own code, which is where to look first."""
     frames = traceback.extract_tb(error.__traceback__)
-    outside = [frame for frame in frames if not frame.filename.startswith(MARL)]
-    own = [frame for frame in outside if not any(part in frame.filename for part in LIBRARIES)]
-    for frame in reversed(own or outside or frames):
-        code = f": {frame.line}" if frame.line else ""
-        return f" (at {frame.filename}:{frame.lineno}, in {frame.name}{code})"
-    return ""
+    if not frames:
+        return ""
+    # The innermost line that is the user's; else of a library that he called; else of ours.
+    nearest = frames[0]
+    for frame in frames:
+        if _nearness(frame.filename) >= _nearness(nearest.filename):
+            nearest = frame
+    code = ""
+    if nearest.line:
+        code = f": {nearest.line}"
+    return f" (at {nearest.filename}:{nearest.lineno}, in {nearest.name}{code})"
+
+
+def _nearness(filename: str) -> int:
+    """How near to the user a line of code stands: 0 marl's own, 1 a library's, 2 the user's."""
+    if filename.startswith(MARL):
+        return 0
+    for part in LIBRARIES:
+        if part in filename:
+            return 1
+    return 2
 
 
 def machine_failure(error: BaseException) -> UserError | None:
     """A full disk or too little memory as a ``UserError``; None for errors of any other kind."""
     if isinstance(error, StorageError):
         return error
-    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _TORCH.search(str(error))):
+    if _is_lack_of_memory(error):
         return out_of_memory(error)
-    if isinstance(error, OSError) and not isinstance(error, UserError):
-        place = f"{error.filename}: " if error.filename else ""
-        return StorageError(f"the system refused to read or write a file: {place}{error.strerror or error}.")
-    return None
+    # Some of our own errors are children of OSError too; they say what to do already.
+    if isinstance(error, UserError) or not isinstance(error, OSError):
+        return None
+    said = str(error.strerror or error)
+    if error.filename:
+        said = f"{error.filename}: {said}"
+    return StorageError(f"the system refused to read or write a file: {said}.")
+
+
+def _is_lack_of_memory(error: BaseException) -> bool:
+    if isinstance(error, RuntimeError):
+        return bool(_TORCH.search(str(error)))
+    return isinstance(error, MemoryError)
 
 
 def out_of_memory(error: BaseException) -> OutOfMemoryError:

@@ -49,7 +49,9 @@ Game: TypeAlias = MatrixGame | Tree
 
 def solve(game: Game) -> Solution | Solved:
     """A Nash equilibrium: of a table of payoffs, or of the tree of a two-player constant-sum game."""
-    return equilibrium(game) if isinstance(game, Tree) else nash(_table(game))
+    if isinstance(game, Tree):
+        return equilibrium(game)
+    return nash(_table(game))
 
 
 def nash_conv(game: Game, strategy: Profile | Behaviour) -> float:
@@ -85,7 +87,9 @@ def report(
     **options: Any,
 ) -> Report:
     """What ``marl report`` writes, as an object; ``options`` are fields of ``ReportOptions``."""
-    folder = None if directory is None else Path(directory)
+    folder = None
+    if directory is not None:
+        folder = Path(directory)
     found = build_report(env, checkpoints, env_config, wishes=ReportOptions(**options), directory=folder)
     if folder is not None:
         found.write(folder)

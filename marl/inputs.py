@@ -35,11 +35,13 @@ class TooLargeError(OSError):
 
 def open_input(path: Path | str) -> io.BufferedReader:
     """The file, opened for reading bytes; anything but a regular file is a ``NotAFileError``."""
+    # Opened first and looked at afterwards, by its descriptor: between two looks at a path somebody may change what is there.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
-            raise NotAFileError(f"{path} is {KINDS.get(stat.S_IFMT(mode), 'no regular file')}; expected a file")
+            what = KINDS.get(stat.S_IFMT(mode), "no regular file")
+            raise NotAFileError(f"{path} is {what}; expected a file")
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)

@@ -25,7 +25,11 @@ class _ToStandardError(logging.Handler):
 def set_log_level(level: LogLevel) -> None:
     """Let the package say this much from now on, in this process."""
     logger = logging.getLogger(PACKAGE)
-    logger.setLevel(logging.WARNING if level == "WARN" else level)
+    if level == "WARN":  # the word of configs; Python's own is WARNING
+        logger.setLevel(logging.WARNING)
+    else:
+        logger.setLevel(level)
+    # Workers start without any; a program that uses marl may have its own, and would see every line twice.
     if not logger.hasHandlers():
         handler = _ToStandardError()
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S"))

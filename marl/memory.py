@@ -9,34 +9,43 @@ import psutil
 
 CGROUPS = Path("/sys/fs/cgroup")
 RECLAIMABLE = ("inactive_file", "active_file", "slab_reclaimable")
+LIMIT_AND_USE = (
+    ("memory.max", "memory.current"),  # version 2
+    ("memory.limit_in_bytes", "memory.usage_in_bytes"),  # version 1
+)
 _V1_UNLIMITED = 1 << 60  # version 1 says "no limit" by a number near 2 ** 63
 
 
 def free_memory() -> int:
     """Bytes that could still be taken: the least of what the machine, every cgroup above this process and ulimit -v leave."""
-    return max(0, min([psutil.virtual_memory().available, *_left_in_cgroups(), *_left_by_ulimit()]))
+    left = [psutil.virtual_memory().available]
+    left += _left_in_cgroups()
+    left += _left_by_ulimit()
+    # More than the limit may be in use: limits can be lowered while a process runs.
+    return max(0, min(left))
 
 
 def in_words(size: float) -> str:
     """``3.2 GB``; units of 1000."""
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if size < 1000 or unit == "TB":
-            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+    if size < 1000:
+        return f"{size:,.0f} bytes"
+    for unit in ("kB", "MB", "GB"):
         size /= 1000
-    raise AssertionError("the last unit takes everything")
+        if size < 1000:
+            return f"{size:,.1f} {unit}"
+    return f"{size / 1000:,.1f} TB"
 
 
 def _left_in_cgroups() -> list[int]:
     """What the limits of this process's cgroup and of those above it leave; caches of files do not count as used."""
     left = []
     for folder in _own_cgroups():
-        for limit_name, used_name in (
-            ("memory.max", "memory.current"),
-            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-        ):
+        for limit_name, used_name in LIMIT_AND_USE:
             limit, used = _number(folder / limit_name), _number(folder / used_name)
-            if limit is not None and used is not None and limit < _V1_UNLIMITED:
-                left.append(limit - max(0, used - _cached(folder)))
+            if limit is None or used is None or limit >= _V1_UNLIMITED:
+                continue
+            needed = max(0, used - _cached(folder))
+            left.append(limit - needed)
     return left
 
 
@@ -46,11 +55,14 @@ def _own_cgroups() -> list[Path]:
     with suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
+            # Version 2 names no controller; of version 1 only the hierarchy of memory counts.
             if controllers not in ("", "memory"):
                 continue
-            root = CGROUPS / controllers if controllers else CGROUPS
-            own = root / path.lstrip("/")
-            folders += [own, *(above for above in own.parents if root in above.parents)]
+            root = CGROUPS / controllers
+            folder = root / path.lstrip("/")
+            while root in folder.parents:
+                folders.append(folder)
+                folder = folder.parent
     return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
 
 
@@ -68,8 +80,11 @@ def _cached(folder: Path) -> int:
         for line in (folder / "memory.stat").read_text().splitlines():
             name, _, value = line.partition(" ")
             found[name] = int(value)
-    # Version 1 counts a cgroup alone, and with those below it (total_), as its usage does.
-    return sum(found.get(f"total_{name}", found.get(name, 0)) for name in RECLAIMABLE)
+    cached = 0
+    for name in RECLAIMABLE:
+        # Version 1 counts a cgroup alone, and with those below it (total_), as its usage does.
+        cached += found.get(f"total_{name}", found.get(name, 0))
+    return cached
 
 
 def _left_by_ulimit() -> list[int]:
@@ -79,4 +94,6 @@ def _left_by_ulimit() -> list[int]:
     except ImportError:  # not a Unix
         return []
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return [] if limit == resource.RLIM_INFINITY else [limit - psutil.Process().memory_info().vms]
+    if limit == resource.RLIM_INFINITY:
+        return []
+    return [limit - psutil.Process().memory_info().vms]

@@ -88,8 +88,13 @@ def with_current_names(value: Any) -> Any:
     """A scenario out of a file with all its names as they are today."""
     if isinstance(value, str):
         return up_to_date(value)
-    if isinstance(value, Mapping):
-        return {up_to_date(key) if isinstance(key, str) else key: with_current_names(v) for key, v in value.items()}
     if isinstance(value, list):
         return [with_current_names(item) for item in value]
-    return value
+    if not isinstance(value, Mapping):
+        return value
+    current = {}
+    for key, item in value.items():
+        if isinstance(key, str):
+            key = up_to_date(key)  # envs of a hierarchy's levels, callbacks and mappings stand there
+        current[key] = with_current_names(item)
+    return current

@@ -37,9 +37,10 @@ class Registry(Generic[T]):
         nothing built in: scenarios of other people would mean something else."""
         if not isinstance(name, str) or not _WORD.fullmatch(name):
             raise ConfigError(f"{self.what}: {name!r} cannot be a name; expected a word, such as mine_2.")
-        if name in self and name.lower() not in self._added:
+        key = name.lower()
+        if key in self._items and key not in self._added:
             raise ConfigError(f"the {self.what} {name!r} is built in already. Choose another name.")
-        self._added.add(name.lower())
+        self._added.add(key)
         self.register(name, item)
 
     @property
@@ -50,12 +51,18 @@ class Registry(Generic[T]):
     @property
     def added(self) -> dict[str, T]:
         """What came from outside: what another process has to be told."""
-        return {name: self._items[name] for name in self.names if name in self._added}
+        added = {}
+        for name, item in self._items.items():
+            if name in self._added:
+                added[name] = item
+        return added
 
     def unknown(self, name: object) -> str:
         """The sentence about a name that is not registered."""
-        known = ", ".join(sorted(self._items)) or "none"
-        return f"unknown {self.what} {name!r}. Known: {known}.{did_you_mean(name, self._items)}{self.remedy}"
+        known = sorted(self._items)
+        listed = ", ".join(known) or "none"
+        guess = did_you_mean(name, known)
+        return f"unknown {self.what} {name!r}. Known: {listed}.{guess}{self.remedy}"
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in self._items
@@ -64,7 +71,7 @@ class Registry(Generic[T]):
         try:
             return self._items[name.lower()]
         except KeyError:
-            raise UnknownNameError(self.unknown(name)) from None
+            raise UnknownNameError(self.unknown(name)) from None  # the KeyError itself says nothing to a user
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._items))
@@ -82,14 +89,15 @@ def load_object(name: str, sort: Sort) -> object:
     if not attribute:
         raise ConfigError(f"{what} is not complete; expected package.module:name, for instance {module_name}:Name.")
     check_name(name, module_name, sort)
-    module = _imported(module_name, what)
-    found: object = module
+    found = _imported(module_name, what)
     for part in attribute.split("."):
         if not hasattr(found, part):
             raise ConfigError(f"{what}: module {module_name!r} has no {attribute!r}.{did_you_mean(part, dir(found))}")
         found = getattr(found, part)
     check_found(name, module_name, found, sort)
-    _note_use(str(getattr(found, "__module__", None) or module_name))
+    # Where it is defined may be another package than the one that was named, and has to be allowed as well.
+    home = getattr(found, "__module__", None) or module_name
+    _note_use(str(home))
     return found
 
 
@@ -122,9 +130,13 @@ def _line_of(error: BaseException) -> str:
     """`` (at env.py:12: x = 1 / 0)``: the last line of the module's own code that ran, where any did."""
     if isinstance(error, SyntaxError) and error.filename:
         return ""  # its text has the place
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    own = [frame for frame in frames if not frame.filename.startswith("<") and not frame.filename.endswith(_IMPORTLIB)]
-    return f" (at {own[-1].filename}:{own[-1].lineno}: {own[-1].line})" if own else ""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = frame.filename
+        # Between this file and the module lie lines of Python's own import, some of which have no file ("<frozen ...>").
+        is_import = file.startswith("<") or file.endswith(_IMPORTLIB)
+        if not is_import and file != __file__:
+            return f" (at {file}:{frame.lineno}: {frame.line})"
+    return ""
 
 
 def _look_here_too(module_name: str) -> None:
@@ -133,9 +145,10 @@ def _look_here_too(module_name: str) -> None:
     A folder may hold anything, so a file in it never stands in for a module of Python, of marl or of another package. The
     folder is not even looked at for modules that are found without it.
     """
-    top, here = module_name.partition(".")[0], str(Path.cwd())
+    here = str(Path.cwd())
     if here in sys.path or is_marl(module_name):
         return
+    top = module_name.partition(".")[0]
     try:
         found = importlib.util.find_spec(top)
     except ValueError:  # loaded, and made by hand

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import faulthandler
 import logging
-import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from marl.cli.last_words import after_failure, can_go_on, closing_lines, prepare_last_words
 from marl.cli.options import (
     Allow,
     AsJson,
@@ -35,6 +35,7 @@ from marl.cli.options import (
     Verbose,
     given,
     log_level_of,
+    one_of,
     output_of,
     parse_seeds,
     read_json,
@@ -86,8 +87,7 @@ def run(
     """
     if file is None and resume is None:
         raise ConfigError("give a scenario file, or --resume RUN to go on with an earlier run. Try: marl list")
-    if seed is not None and seeds is not None:
-        raise ConfigError("--seed and --seeds cannot be given together.")
+    one_of({"--seed": seed, "--seeds": seeds})
     if resume is not None and seeds is not None:
         raise ConfigError("--resume goes on with one run, so it cannot be given with --seeds.")
     output, more = output_of(as_json, quiet), read_json(config)
@@ -97,15 +97,33 @@ def run(
         keep_checkpoints=keep_checkpoints, log_level=log_level_of(verbose),
     )  # fmt: skip
     stops = stop_changes(stop_iters, stop_timesteps, stop_reward)
-    trust = Trust(frozenset(allow or []), frozenset(words_of([value for _, value in given_values(sets or [], more)])))
+    sets = sets or []
+    folder, trust = None, None
+    if saved is not None:
+        folder = saved.folder
+    if file is None:  # the scenario comes from the checkpoint, which may be a stranger's
+        trust = Trust(frozenset(allow or []), _words_typed(sets, more))
     codes = []
-    for index, one_seed in enumerate(parse_seeds(seeds) if seeds is not None else [None]):
-        raw = raw_scenario(file, saved, sets or [], more, {**options, **given(seed=one_seed)})
-        folder = None if saved is None else saved.folder
-        codes.append(execute(raw, stops, local_dir, folder, as_test, trust if file is None else None, index, output))
-        if codes[-1] == 130:
+    for index, one_seed in enumerate(_seeds_of(seeds)):
+        raw = raw_scenario(file, saved, sets, more, {**options, **given(seed=one_seed)})
+        code = execute(raw, stops, local_dir, folder, as_test, trust, index, output)
+        codes.append(code)
+        if code == 130:  # Ctrl-C means the command, not one of its seeds
             break
     raise typer.Exit(max(codes))
+
+
+def _words_typed(sets: list[str], config: Mapping[str, Any]) -> frozenset[str]:
+    """Names that stand in the command itself: whoever typed them trusts them."""
+    values = [value for _, value in given_values(sets, config)]
+    return frozenset(words_of(values))
+
+
+def _seeds_of(seeds: str | None) -> Sequence[int | None]:
+    """One run per seed; None stands for the seed of the scenario."""
+    if seeds is None:
+        return [None]
+    return parse_seeds(seeds)
 
 
 def _opened(resume: Path | None) -> SavedRun | None:
@@ -149,7 +167,8 @@ def given_values(
     """Keys and values of a command line; later ones win."""
     from marl.scenario.load import parse_set
 
-    return [*(config or {}).items(), *(parse_set(text) for text in sets), *(options or {}).items()]
+    by_sets = [parse_set(text) for text in sets]
+    return [*(config or {}).items(), *by_sets, *(options or {}).items()]
 
 
 def execute(
@@ -166,15 +185,17 @@ def execute(
     from marl.scenario.load import compose
 
     keys = dict(raw)
-    if stops:
-        before = keys.get("stop") or {}
-        keys["stop"] = {**before, **stops} if isinstance(before, Mapping) else before
+    before = keys.get("stop") or {}
+    if stops and isinstance(before, Mapping):  # else composing the scenario says what is wrong with it
+        keys["stop"] = {**before, **stops}
     if as_test and not keys.get("goal"):
         if "episode_reward_mean" not in stops:
             raise ConfigError("--as-test needs a goal: in the scenario, or by --stop-reward.")
         keys["goal"] = {"episode_reward_mean": stops["episode_reward_mean"]}
+    where = str(resume)
+    if trust is None:
+        where = str(raw.get("name", "config"))
     with under(trust):
-        where = str(raw.get("name", "config")) if trust is None else str(resume)
         return _train(compose(keys, where), local_dir, resume, as_test, index, output)
 
 
@@ -182,7 +203,6 @@ def _train(
     scenario: Any, local_dir: Path | None, folder: Path | None, as_test: bool, index: int, output: Output
 ) -> int:
     from marl.runs.lock import check_unlocked
-    from marl.training.loop import run_until_stopped
     from marl.training.trainer import Trainer
 
     if folder is not None and _goes_on_there(folder, local_dir):
@@ -198,26 +218,36 @@ def _train(
                 display.finish(["stopped before the first iteration; nothing was written"])
                 return 130
             except StorageError:
-                display.finish(_after_failure(trainer, fresh=folder is None))
+                display.finish(after_failure(trainer, fresh=folder is None))
                 raise
-            _prepare_last_words(trainer)
-            try:
-                outcome = run_until_stopped(trainer, display)
-            except Exception as error:
-                display.finish(_after_failure(trainer, fresh=folder is None))
-                raise _can_go_on(error, trainer) from error
-            except KeyboardInterrupt:  # the second Ctrl-C
-                display.finish(_after_failure(trainer, fresh=folder is None))
-                return 130
-            display.finish(_closing_lines(trainer, outcome))
-    if outcome.interrupted:
+            prepare_last_words(trainer)
+            in_order = _run_and_tell(trainer, display, fresh=folder is None)
+    if not in_order:
         return 130
-    return 1 if as_test and not trainer.goal_met else 0
+    if as_test and not trainer.goal_met:
+        return 1
+    return 0
+
+
+def _run_and_tell(trainer: Any, display: Any, fresh: bool) -> bool:
+    """Train to the end and say what came out; False after Ctrl-C."""
+    from marl.training.loop import run_until_stopped
+
+    try:
+        outcome = run_until_stopped(trainer, display)
+    except Exception as error:
+        display.finish(after_failure(trainer, fresh))
+        raise can_go_on(error, trainer) from error
+    except KeyboardInterrupt:  # the second Ctrl-C, while a checkpoint was being written after the first one
+        display.finish(after_failure(trainer, fresh))
+        return False
+    display.finish(closing_lines(trainer, outcome))
+    return not outcome.interrupted
 
 
 def _open(trainer: Any, folder: Path | None, local_dir: Path | None, index: int) -> None:
     """Workers and a run directory, ready for the first iteration: a new run, or one that goes on from a checkpoint."""
-    from marl.runs.places import default_results
+    from marl.runs.directories import default_results
     from marl.runs.saved import check_stays_inside
 
     if folder is None:
@@ -252,17 +282,6 @@ def _stopped_at_the_end(trainer: Any) -> Iterator[None]:
     trainer.stop()
 
 
-def _can_go_on(error: Exception, trainer: Any) -> Exception:
-    """Where nothing but the machine failed (disk, memory) and there is a checkpoint, the exit code is 1: the run can go on."""
-    failure, directory = machine_failure(error), trainer.store.directory
-    if failure is None:
-        return error
-    if directory is not None and any((directory / "checkpoints").glob("checkpoint_*")):
-        failure = type(failure)(f"{failure} Then go on with: {_resume_command(trainer)}")
-        failure.exit_code = 1
-    return failure
-
-
 @contextmanager
 def _displayed(output: Output) -> Iterator[Any]:
     """Where the run is shown. While JSON is printed, whatever else is printed (by an env, for instance) goes to stderr."""
@@ -278,68 +297,17 @@ def _displayed(output: Output) -> Iterator[Any]:
             yield display
 
 
-def _closing_lines(trainer: Any, outcome: Any) -> list[str]:
-    from marl.runs.result import look_up, unsure_of
-
-    lines = []
-    if trainer.scenario.goal:
-        wanted = ", ".join(f"{field} {value:g}" for field, value in trainer.scenario.goal.items())
-        verdict = "met" if trainer.goal_met else "not met yet" if outcome.interrupted else "missed"
-        lines.append(f"goal {verdict}: {wanted}")
-        lines += unsure_of(trainer.last_result, trainer.scenario.goal)
-    metric = trainer.scenario.evaluation.metric
-    value = look_up(trainer.last_evaluation or {}, metric)
-    if value is not None:
-        lines.append(f"last evaluation: {metric} {value:.4g}")
-    if outcome.interrupted:
-        lines.append(f"stopped at iteration {trainer.iteration}. Go on with: {_resume_command(trainer)}")
-    lines += [f"checkpoint: {outcome.checkpoint}", f"results: {outcome.directory}"]
-    return lines
-
-
-def _after_failure(trainer: Any, fresh: bool) -> list[str]:
-    """Where the last checkpoint is; a fresh run that wrote no result at all leaves nothing behind."""
-    directory: Path | None = trainer.store.directory
-    if directory is None:
-        return []
-    kept = sorted((directory / "checkpoints").glob("checkpoint_*"))
-    results = directory / "result.json"
-    if fresh and not kept and not (results.exists() and results.stat().st_size):
-        shutil.rmtree(directory, ignore_errors=True)
-        return ["the run ended before its first result; nothing was kept"]
-    last = f"last checkpoint: {kept[-1]}. Go on with: {_resume_command(trainer)}" if kept else "no checkpoint yet"
-    return [last, f"results: {directory}"]
-
-
-def _prepare_last_words(trainer: Any) -> None:
-    """What is said if Ray dies and takes this process with it."""
-    directory: Path | None = trainer.store.directory
-    if directory is not None and "ray" in sys.modules:
-        from marl.rollout.ray_instance import say_if_ray_dies
-
-        say_if_ray_dies(
-            "error: Ray died (its raylet or GCS process was killed, or ran out of memory) and ended the run.\n"
-            f"Go on from its last checkpoint with: {_resume_command(trainer)}\nresults: {directory}",
-            by_force=True,
-        )
-
-
-def _resume_command(trainer: Any) -> str:
-    """What to type to go on."""
-    from marl.runs.saved import command_again, places_again
-    from marl.scenario.describe import describe
-
-    return command_again("marl run", trainer.store.directory, places_again(describe(trainer.scenario)))
-
-
 def guarded(app: Callable[[], Any]) -> None:
     """Run a command line: mistakes of the user end with one clear message and code 2, never with a traceback."""
+    # `kill -USR1 PID` prints where every thread stands: for runs that seem to hang.
     if hasattr(signal, "SIGUSR1") and sys.__stderr__ is not None:
         faulthandler.register(signal.SIGUSR1, file=sys.__stderr__, all_threads=True)
     try:
         app()
     except Exception as error:
-        told = error if isinstance(error, UserError) else machine_failure(error)
+        told = machine_failure(error)
+        if isinstance(error, UserError):
+            told = error
         if told is None:
             raise
         print(f"error: {printable(told)}", file=sys.stderr)

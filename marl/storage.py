@@ -40,19 +40,22 @@ def _free_there(path: Path) -> str:
     """`` (12 MB are free there)``, of the nearest folder that exists."""
     place = next((folder for folder in path.absolute().parents if folder.is_dir()), Path("/"))
     with suppress(OSError):
-        return f" ({shutil.disk_usage(place).free / 1e6:,.0f} MB are free there)"
+        free = shutil.disk_usage(place).free
+        return f" ({free / 1e6:,.0f} MB are free there)"
     return ""
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Replace the file's content (text as UTF-8); readers see all of the old or all of the new, also after a failure."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.tmp")  # in the same folder, hence on the same file system
     with storing(path):
         try:
             with open(temporary, "wb", opener=_open_file) as file:
-                file.write(content.encode() if isinstance(content, str) else content)
+                file.write(_as_bytes(content))
                 file.flush()
-                os.fsync(file.fileno())
+                os.fsync(
+                    file.fileno()
+                )  # before the rename: else a loss of power may leave the new name without content
             os.replace(temporary, path)
         except OSError:
             with suppress(OSError):  # give back what little space it took
@@ -63,16 +66,23 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 def append_to(path: Path, content: str | bytes) -> None:
     """Add to the end of a file, all of it or nothing."""
+    # Without a buffer, so that a failure is heard here and not when the file is closed.
     with storing(path), open(path, "ab", buffering=0, opener=_open_file) as file:
         size = os.fstat(file.fileno()).st_size
-        data = memoryview(content.encode() if isinstance(content, str) else content)
+        data = memoryview(_as_bytes(content))
         try:
             while data:
-                data = data[file.write(data) or 0 :]
+                data = data[file.write(data) or 0 :]  # the system may take a part of it
         except OSError:
             with suppress(OSError):
                 os.ftruncate(file.fileno(), size)
             raise
+
+
+def _as_bytes(content: str | bytes) -> bytes:
+    if isinstance(content, str):
+        return content.encode()
+    return content
 
 
 def _open_file(path: str, flags: int) -> int:

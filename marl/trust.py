@@ -35,11 +35,13 @@ class Trust:
     options: str | None = None  # how a command without --set takes the env again
 
     def allows(self, module: str) -> bool:
-        return any(module == name or module.startswith(name + ".") for name in self.modules)
+        return any(is_inside(module, name) for name in self.modules)
 
     def said(self, name: str) -> bool:
         """Whether the user typed this name himself, be it as it was called before."""
-        return name in self.words or any(current_name(word) == name for word in self.words)
+        if name in self.words:
+            return True
+        return any(current_name(word) == name for word in self.words)
 
 
 _trust: ContextVar[Trust | None] = ContextVar("trust", default=None)  # None: the user wrote everything himself
@@ -58,7 +60,10 @@ class Sort:
     ours: tuple[str, ...] = ()  # functions of marl, by their full names
 
     def is_ours(self, module: str, name: str) -> bool:
-        return name in self.ours or any(module == room or module.startswith(room + ".") for room in self.rooms)
+        """Whether a file may name it: one of marl's own functions, or something in a room of this sort."""
+        if name in self.ours:
+            return True
+        return any(is_inside(module, room) for room in self.rooms)
 
     def fits(self, found: object) -> bool:
         if isinstance(found, type):
@@ -70,7 +75,8 @@ class Sort:
 def only_modules(allowed: frozenset[str], words: Iterable[str] = ()) -> Iterator[None]:
     """Within this block names come from a file: modules outside of ``allowed`` are refused."""
     given = _given.get()
-    with under(Trust(allowed, frozenset(words) | given.words, given.options)):
+    said = given.words | frozenset(words)
+    with under(Trust(allowed, said, given.options)):
         yield
 
 
@@ -81,7 +87,8 @@ def given_by_user(words: Iterable[str], options: str) -> Iterator[None]:
     ``options`` is what a message advises to give an env again, where the command has no ``--set``.
     """
     before = _given.get()
-    token = _given.set(Trust(words=before.words | frozenset(words), options=before.options or options))
+    given = Trust(words=before.words | frozenset(words), options=before.options or options)
+    token = _given.set(given)
     try:
         yield
     finally:
@@ -120,16 +127,19 @@ def as_built(trust_of: Callable[[Any], Trust | None]) -> Callable[[Callable[P, R
     return keep
 
 
-def words_of(value: object) -> Iterator[str]:
-    """All texts in a nested value."""
+def words_of(value: object, with_keys: bool = False) -> Iterator[str]:
+    """All texts in a nested value; ``with_keys`` also those of its keys."""
+    inside: Iterable[object] = ()
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from words_of(item)
+        inside = value.values()
+        if with_keys:
+            yield from map(str, value)
     elif isinstance(value, list | tuple):
-        for item in value:
-            yield from words_of(item)
+        inside = value
+    for item in inside:
+        yield from words_of(item, with_keys)
 
 
 # -- checks --------------------------------------------------------------------------------------------------------
@@ -140,22 +150,25 @@ def check_name(name: str, module: str, sort: Sort) -> None:
     trust = current()
     if trust is None or trust.said(name):
         return
+    # `os:environ.clear` would be looked up step by step, and steps may have effects (properties, lazy imports).
     if not _FORM.fullmatch(name):
         raise ConfigError(
             f"{sort.what} {name!r} comes from a file, where a name has the form package.module:name with one name after the "
             "colon. What is inside of a class or of something else is not looked up: put it at the top of its module."
         )
-    if is_marl(module):
-        if not sort.is_ours(module, name):
-            raise _not_ours(name, sort)
-        return
-    check_module(module, f"{sort.what} {name!r}")
+    if not is_marl(module):
+        check_module(module, f"{sort.what} {name!r}")
+    elif not sort.is_ours(module, name):
+        raise _not_ours(name, sort)
 
 
 def check_module(module: str, what: str) -> None:
     """Refuse a module that a file names and the user did not allow; of marl, a file may import envs alone."""
     trust = current()
-    if trust is None or trust.allows(module) or module == "marl.envs" or module.startswith("marl.envs."):
+    if trust is None or trust.allows(module):
+        return
+    # Importing a module runs it: of marl's own only envs register something that way.
+    if is_inside(module, "marl.envs"):
         return
     raise ConfigError(
         f"{printable(what)} comes from a checkpoint and would use the module {module!r}, which was not allowed. If you trust "
@@ -168,46 +181,79 @@ def check_found(name: str, module: str, found: object, sort: Sort) -> None:
     trust = current()
     if trust is None or trust.said(name):
         return
-    home = getattr(found, "__module__", None)
-    fits = sort.fits(found)
     if is_marl(module):
-        at_home = home == module or isinstance(found, sort.objects)
-        if not (at_home and (fits or name in sort.ours)):
-            raise _not_ours(name, sort)
-        return
+        _check_ours(name, module, found, sort)
+    else:
+        _check_theirs(name, module, found, sort)
+
+
+def _check_ours(name: str, module: str, found: object, sort: Sort) -> None:
+    # A module of ours also holds what it imports, such as `os`: only what it defines may be named.
+    home = getattr(found, "__module__", None)
+    at_home = home == module or isinstance(found, sort.objects)
+    right_sort = sort.fits(found) or name in sort.ours
+    if not at_home or not right_sort:
+        raise _not_ours(name, sort)
+
+
+def _check_theirs(name: str, module: str, found: object, sort: Sort) -> None:
+    """The same for a module that the user allowed."""
+    fits = sort.fits(found)
     if fits and not isinstance(found, type):
         return  # an object of one of our classes, in a module that was allowed
+    home = getattr(found, "__module__", None)
     if not isinstance(home, str) or is_marl(home):
         raise ConfigError(
             f"{sort.what} {name!r} comes from a file and is {_told(found)}, which {module!r} only passes on. Name it where it "
             "is defined."
         )
     check_module(home, f"{sort.what} {name!r}")  # not what the module itself has imported from elsewhere
-    if not (fits or (sort.creators and callable(found))):
+    is_creator = sort.creators and callable(found)
+    if not fits and not is_creator:
         raise ConfigError(f"{sort.what} {name!r} comes from a file and is {_told(found)}; expected {_expected(sort)}.")
 
 
 def is_marl(module: str) -> bool:
-    return module == "marl" or module.startswith("marl.")
+    return is_inside(module, "marl")
+
+
+def is_inside(module: str, package: str) -> bool:
+    """Whether it is the package or below it; `marlin` is not inside of `marl`."""
+    return module == package or module.startswith(f"{package}.")
 
 
 def _not_ours(name: str, sort: Sort) -> ConfigError:
+    right = [*sort.ours]
+    if sort.bases:
+        right.insert(0, f"a {_names_of(sort.bases)} of {', '.join(sort.rooms)}")
+    expected = "nothing of marl itself here"
+    if right:
+        expected = f"of marl only {' or '.join(right)}"
     return ConfigError(
-        f"{sort.what} {name!r} comes from a file, which may name {_expected(sort, of_marl=True)}; this is none, so it is not "
+        f"{sort.what} {name!r} comes from a file, which may name {expected}; this is none, so it is not "
         "used. If the file is yours, start the run from its scenario file instead."
     )
 
 
-def _expected(sort: Sort, of_marl: bool = False) -> str:
-    """What would have been right."""
-    bases = " or ".join(base.__name__ for base in sort.bases)
-    if of_marl:
-        ours = [*([f"a {bases} of {', '.join(sort.rooms)}"] if bases else []), *sort.ours]
-        return f"of marl only {' or '.join(ours)}" if ours else "nothing of marl itself here"
-    return " or ".join([*([f"a class derived from {bases}"] if bases else []), *(["a function"] * sort.creators)])
+def _expected(sort: Sort) -> str:
+    """What would have been right, in a module that was allowed."""
+    right = []
+    if sort.bases:
+        right.append(f"a class derived from {_names_of(sort.bases)}")
+    if sort.creators:
+        right.append("a function")
+    return " or ".join(right)
+
+
+def _names_of(classes: Iterable[type[Any]]) -> str:
+    return " or ".join(one.__name__ for one in classes)
 
 
 def _told(found: object) -> str:
+    kind = type(found).__name__
+    if isinstance(found, type):
+        kind = "class"
     name = getattr(found, "__qualname__", None) or getattr(found, "__name__", None)
-    kind = "class" if isinstance(found, type) else type(found).__name__
-    return f"the {kind} {name}" if isinstance(name, str) else f"a {kind}"
+    if not isinstance(name, str):
+        return f"a {kind}"
+    return f"the {kind} {name}"

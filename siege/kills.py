@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from marl.errors import CheckpointError
-from marl.runs.checkpoint import find_checkpoint, iteration_of
+from marl.runs.checkpoint import find_checkpoint
 from marl.runs.files import RunFiles
+from marl.runs.manifest import iteration_of
 from siege.child import Child, Command, Ended, Limits, run
 from siege.ledger import CaseResult
 from siege.same import come_to, differences

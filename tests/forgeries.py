@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from marl.data.seal import SEAL, sealed
-from marl.runs.checkpoint import MANIFEST, find_checkpoint
+from marl.runs.checkpoint import find_checkpoint
+from marl.runs.manifest import MANIFEST
 from marl.scenario.load import apply
 from marl.training.trainer import Trainer
 

@@ -17,8 +17,7 @@ from rich.text import Text
 
 from marl.errors import ConfigError, printable
 from marl.inputs import open_input, read_json, real_path
-from marl.runs.directories import State, find_runs, numbered_id, state_of, trial_id
-from marl.runs.places import default_results
+from marl.runs.directories import State, default_results, find_runs, numbered_id, state_of, trial_id
 from marl.runs.result import reached
 from marl.training.loop import progress_of
 

@@ -43,13 +43,13 @@ from marl.run import execute, guarded, raw_scenario, run
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    rich_markup_mode=None,
+    rich_markup_mode=None,  # help texts hold brackets, which rich would take for markup
 )
 app.command()(run)
 
 
 def _say_version(wanted: bool) -> None:
-    if wanted:
+    if wanted:  # typer calls it in any case
         print(f"marl {__version__}")
         raise typer.Exit
 
@@ -93,6 +93,7 @@ def train(
         keep_checkpoints=keep_checkpoints, log_level=log_level_of(verbose),
     )  # fmt: skip
     raw: dict[str, Any] = raw_scenario(file, None, sets or [], read_json(config), options)
+    # In the words of this command: without a file, nobody should be told about keys of one.
     if "env" not in raw:
         raise ConfigError("no env was given. Add --env, for instance --env CartPole-v1, or -f FILE.")
     stops = stop_changes(stop_iters, stop_timesteps, stop_reward)
@@ -102,6 +103,7 @@ def train(
     raise typer.Exit(execute(raw, stops, local_dir, None, as_test, None, output=output))
 
 
+# The order is that of `marl --help`: first what trains and plays, then what looks at results, then what helps to begin.
 for command in (rollout, replay, export, crossplay, exploit, report, tune, compare, explain, runs):
     app.command()(command)
 
@@ -123,7 +125,12 @@ def config(
 
     if algo and all_keys:
         raise ConfigError("give an algorithm, or --all, not both.")
-    print(everything() if all_keys else algorithm_keys(algo) if algo else scenario_keys())
+    if all_keys:
+        print(everything())
+    elif algo:
+        print(algorithm_keys(algo))
+    else:
+        print(scenario_keys())
 
 
 @app.command(name="list")
@@ -155,13 +162,20 @@ def check(
 
     from marl.envs.check import examine
 
-    chosen = [read_json(text, "--wrapper") if text.startswith("{") else text for text in wrappers or []]
+    chosen: list[str | dict[str, Any]] = []
+    for text in wrappers or []:
+        if text.startswith("{"):
+            chosen.append(read_json(text, "--wrapper"))
+        else:
+            chosen.append(text)
     report = examine(env, read_json(config_), steps, episodes=episodes, seed=seed, wrappers=chosen)
     if as_json:
         print(json.dumps(report.as_json(), indent=2))
     else:
+        # Without emojis: the text of an env's own error may hold ":warning:" and the like.
         report.print(Console(soft_wrap=True, emoji=False))
-    raise typer.Exit(0 if report.passed else 2)
+    if not report.passed:
+        raise typer.Exit(2)
 
 
 def main() -> None:

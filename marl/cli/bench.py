@@ -53,15 +53,19 @@ def learners(
     from marl.diagnostics.bench_learners import as_json as plain
 
     keys = {**read_json(config), "env": env}
-    grid = sorted({*numbers(workers, "--workers", 0)}), sorted({*numbers(learners, "--learners", 1)})
-    cases = [*dict.fromkeys(part.strip() for part in case.split(","))]
+    # Each number and each case once: measuring it twice would only take longer.
+    num_workers = sorted(set(numbers(workers, "--workers", 0)))
+    num_learners = sorted(set(numbers(learners, "--learners", 1)))
+    cases = list(dict.fromkeys(part.strip() for part in case.split(",")))
+    # The load before we begin: afterwards it would be our own.
     load, cpus = os.getloadavg()[0], os.cpu_count() or 1
     try:
         with named_bar("measuring") as tell:
-            timings = list(measure(algo, keys, cases, *grid, iterations, tell))
+            timings = list(measure(algo, keys, cases, num_workers, num_learners, iterations, tell))
     except KeyboardInterrupt:
         print("stopped.", file=sys.stderr)
         raise typer.Exit(130) from None
+    # Measured case by case, so neighbours belong together.
     by_case = {name: list(found) for name, found in groupby(timings, lambda one: one.case)}
     said = {name: advice(found) for name, found in by_case.items()}
     unsure = {name: doubts(found, load, cpus) for name, found in by_case.items()}
@@ -86,7 +90,12 @@ def _show(title: str, timings: Sequence[Timing]) -> None:
     table = Table(title=title)
     for heading in HEADINGS:
         table.add_column(heading, justify="right")
-    for cells, one, following in zip(rows(timings), timings, [*timings[1:], None], strict=True):
-        table.add_row(*cells, end_section=following is not None and following.num_learners != one.num_learners)
-    console = Console(emoji=False, highlight=False)
-    Console(width=max(console.width, 100), emoji=False, highlight=False).print(table)
+    before = timings[0]
+    for cells, one in zip(rows(timings), timings, strict=True):
+        if one.num_learners != before.num_learners:
+            table.add_section()
+        table.add_row(*cells)
+        before = one
+    # Where the output is no terminal, rich takes 80 columns, in which the headings do not fit.
+    width = max(Console().width, 100)
+    Console(width=width, emoji=False, highlight=False).print(table)

@@ -39,10 +39,12 @@ def init(
     from marl.scenario.init_template import file_name, scenario_text
 
     path = out or Path(file_name(env))
-    if str(path) != "-" and path.exists() and not force:
+    to_screen = str(path) == "-"
+    # Before the env is built, which may take a while.
+    if not to_screen and path.exists() and not force:
         raise ConfigError(f"{path} is there already. Choose another --out, or write over it with --force.")
     text = scenario_text(env, read_json(config), algo)
-    if str(path) == "-":
+    if to_screen:
         print(text, end="")
         return
     _write(path, text)
@@ -84,37 +86,37 @@ def show(
 ) -> None:
     """Print the code of an algorithm in reading order: learn, the update, the losses, the returns, the optimiser's step."""
     from rich.console import Console
+    from rich.syntax import Syntax
     from rich.text import Text
 
     from marl.algos.presets import ALGOS
     from marl.registry import import_module
 
+    # First, as the algorithm's name may be registered by one of them.
     for module in imports or []:
         import_module(module, "--import")
     preset = ALGOS[algo]
     passages = preset.reading()
     console = Console(emoji=False, highlight=False)
     if as_json:
-        print(
-            json.dumps(
-                {"algo": preset.name, "summary": preset.summary, "code": [asdict(p) for p in passages]}, indent=1
-            )
-        )
-    elif not console.is_terminal:
+        code = [asdict(passage) for passage in passages]
+        print(json.dumps({"algo": preset.name, "summary": preset.summary, "code": code}, indent=1))
+    elif not console.is_terminal:  # valid Python, to be piped into a file or a pager
         parts = [f"# {passage.place}  {passage.name}\n{passage.code}\n" for passage in passages]
         print("\n".join([f"# {preset.name}: {preset.summary}\n", *parts]), end="")
     else:
         console.print(f"{preset.name}: {preset.summary}\n", style="bold", markup=False)
         for passage in passages:
             console.rule(Text(f"{passage.place}  {passage.name}"), align="left")
-            console.print(_highlighted(passage.code, passage.line))
-
-
-def _highlighted(code: str, first_line: int) -> Any:
-    """For rich; on the terminal's own background."""
-    from rich.syntax import Syntax
-
-    return Syntax(code, "python", line_numbers=True, start_line=first_line, word_wrap=True, background_color="default")
+            highlighted = Syntax(
+                passage.code,
+                "python",
+                line_numbers=True,
+                start_line=passage.line,
+                word_wrap=True,
+                background_color="default",  # the terminal's own
+            )
+            console.print(highlighted)
 
 
 def doctor(
@@ -128,10 +130,12 @@ def doctor(
 
     bad = 0
     for finding in examine(with_ray=not without_ray):
-        print(finding, flush=True)
+        print(finding, flush=True)  # one by one: the last ones take seconds
         bad += finding.verdict == "error"
-    print(f"{bad} thing(s) to mend" if bad else "everything works")
-    raise typer.Exit(2 if bad else 0)
+    if bad:
+        print(f"{bad} thing(s) to mend")
+        raise typer.Exit(2)
+    print("everything works")
 
 
 def debug(
@@ -150,6 +154,7 @@ def debug(
     from marl.run import raw_scenario
     from marl.scenario.load import compose
 
+    # A debugger needs the error in this very process, and the screen for itself.
     alone = {"num_workers": 0, "num_learners": 1, "pool": "auto", "collection": "auto", **given(seed=seed)}
     raw: dict[str, Any] = raw_scenario(file, None, sets or [], read_json(config), alone)
     stops = stop_changes(stop_iters, None, None)
@@ -168,9 +173,11 @@ def _open_debugger(error: BaseException) -> None:
     traceback.print_exception(error)
     if isinstance(error, UserError):
         print(f"\nerror: {error}", file=sys.stderr)
+    # The user's own line is what he wants to see, not the one of ours that told it.
     first: BaseException = error
     while first.__cause__ is not None:
         first = first.__cause__
+    # An error that was made and never raised, as a cause may be, has no place of its own.
     place: TracebackType | None = first.__traceback__ or error.__traceback__
     print("\nPython's debugger: w shows where, p NAME a variable, u and d move, q leaves.", file=sys.stderr)
     pdb.post_mortem(place)
@@ -198,8 +205,10 @@ def tune_throughput(
     for heading in ("collecting", "with learning"):
         table.add_column(heading, justify="right")
     speeds = []
+    # The command's own words win over --config.
     keys = {**read_json(config), "env": env, "algo": algo}
-    for speed in measure(keys, settings(numbers(workers, "--workers", 0), numbers(copies, "--copies", 1)), seconds):
+    tried = settings(numbers(workers, "--workers", 0), numbers(copies, "--copies", 1))
+    for speed in measure(keys, tried, seconds):
         speeds.append(speed)
         if not as_json:
             print(f"{speed.setting}: {speed.collecting:,.0f}, with learning {speed.training:,.0f}", flush=True)
@@ -207,7 +216,8 @@ def tune_throughput(
         rates = f"{speed.collecting:,.0f}", f"{speed.training:,.0f}"
         table.add_row(str(where.num_workers), str(where.num_envs_per_worker), where.device, *rates)
     if as_json:
-        print(json.dumps({"env": env, "speeds": [s.as_json() for s in speeds], "advice": advice(speeds)}))
+        measured = [speed.as_json() for speed in speeds]
+        print(json.dumps({"env": env, "speeds": measured, "advice": advice(speeds)}))
         return
     Console(emoji=False).print(table)
     print("\n".join(advice(speeds)))

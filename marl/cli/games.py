@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, Literal, Optional
 
 import typer
 
 from marl.cli.options import Allow, EnvAgain, read_json
+from marl.cli.options import given as options_given
 
 EnvConfig = Annotated[Optional[str], typer.Option(help="env_config of the env as JSON, or @file.json.")]  # noqa: UP045
 PlayersOption = Annotated[
@@ -71,15 +72,22 @@ def crossplay(
     from marl.analysis.progress import progress_bar
     from marl.runs.damage import noted
 
+    # Where one population plays all seats they are averaged over, as if a coin decided who moves first.
+    symmetric: Literal["auto"] | bool = "auto"
+    if by_seat:
+        symmetric = False
     try:
         with noted() as damaged, progress_bar("episodes") as progress:
             tensor = cross_play(
                 checkpoints, env, given(env_config, "--env-config"), given(players, "--players"), episodes=episodes,
-                until_decided=until_decided, max_episodes=max_episodes, symmetric=False if by_seat else "auto",
+                until_decided=until_decided, max_episodes=max_episodes, symmetric=symmetric,
                 explore=explore, num_workers=workers, directory=out, seed=seed, allow=allow or [], progress=progress,
             )  # fmt: skip
     except KeyboardInterrupt:
-        print("stopped." + (f" The same command goes on with what is in {out}." if out else ""), file=sys.stderr)
+        stopped = "stopped."
+        if out is not None:
+            stopped = f"stopped. The same command goes on with what is in {out}."
+        print(stopped, file=sys.stderr)
         raise typer.Exit(130) from None
     if out is not None:
         tensor.save(out.expanduser() / "payoffs.json")
@@ -127,15 +135,26 @@ def exploit(
     from marl.runs.damage import noted
     from marl.scenario.load import parse_set
 
-    given = {"best_response_algo": algo, "best_response_timesteps": timesteps, "best_response_episodes": episodes}
-    given |= {"max_nodes": max_nodes, "chance_samples": chance_samples, "method": method}
+    # Only what was given: defaults stand in the config class, where `marl config` finds them.
+    keys = options_given(
+        method=method,
+        best_response_algo=algo,
+        best_response_timesteps=timesteps,
+        best_response_episodes=episodes,
+        max_nodes=max_nodes,
+        chance_samples=chance_samples,
+    )
     try:
-        config = ExploitabilityConfig(**{key: value for key, value in given.items() if value is not None})
+        config = ExploitabilityConfig(**keys)
     except ValidationError as error:
         raise explain(error, "marl exploit", ExploitabilityConfig.model_fields) from None
+    env_again = dict(map(parse_set, sets or []))
     with noted() as damaged, progress_bar("env steps") as progress:
-        found = exploitability_of(checkpoint, config, workers, allow or [], progress, dict(map(parse_set, sets or [])))
-    print(json.dumps({**found.as_json(), **damaged.as_json()}, indent=2) if as_json else "\n".join(told(found)))
+        found = exploitability_of(checkpoint, config, workers, allow or [], progress, env_again)
+    if as_json:
+        print(json.dumps({**found.as_json(), **damaged.as_json()}, indent=2))
+    else:
+        print("\n".join(told(found)))
 
 
 def report(
@@ -190,21 +209,27 @@ def report(
         all_checkpoints, members, not no_random, episodes, until_decided, by_seat, explore, workers, seed, best_response,
         max_nodes, chance_samples, allow or [], imports or [],
     )  # fmt: skip
-    directory = checked_place(out or default_directory(env))
+    directory = checked_place(out or default_directory(env))  # before matches are played that could not be kept
     try:
         with noted() as damaged, progress_bar("report") as progress:
             found = build_report(
                 env, checkpoints or [], given(env_config, "--env-config"), given(players, "--players"), wishes, directory,
                 progress,
             )  # fmt: skip
+            # Into the report itself: whoever reads it later should know which checkpoints were left out.
             found.numbers.update(damaged.as_json())
             found.write(directory)
     except KeyboardInterrupt:
         print(f"stopped. The same command goes on with what is in {directory}.", file=sys.stderr)
         raise typer.Exit(130) from None
-    print(json.dumps(found.as_json()) if as_json else f"{found.text}\nreport: {directory / 'report.html'}")
+    if as_json:
+        print(json.dumps(found.as_json()))
+    else:
+        print(f"{found.text}\nreport: {directory / 'report.html'}")
 
 
 def given(text: str | None, option: str) -> dict[str, Any] | None:
     """What an option holds as JSON; None where it was not given."""
-    return read_json(text, option) if text else None
+    if not text:
+        return None
+    return read_json(text, option)

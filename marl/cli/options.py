@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -66,6 +67,7 @@ Verbose = Annotated[
 ]
 
 
+# More is no config but a mistake, such as a checkpoint or a video.
 LARGEST_FILE = 1_000_000  # bytes
 
 
@@ -78,18 +80,30 @@ class Output(Enum):
 
 
 def output_of(as_json: bool, quiet: bool) -> Output:
-    if as_json and quiet:
-        raise ConfigError("--json and --quiet cannot be given together.")
-    return Output.JSON if as_json else Output.QUIET if quiet else Output.TABLE
+    one_of({"--json": as_json, "--quiet": quiet})
+    if as_json:
+        return Output.JSON
+    if quiet:
+        return Output.QUIET
+    return Output.TABLE
+
+
+def one_of(options: Mapping[str, object]) -> None:
+    """Refuse two options of which each makes the other one mean nothing; None and False are not given."""
+    given = [name for name, value in options.items() if value is not None and value is not False]
+    if len(given) > 1:
+        raise ConfigError(f"{given[0]} and {given[1]} cannot be given together.")
 
 
 def given(**options: Any) -> dict[str, Any]:
     """The options that were given, by the key that they set."""
+    # None is "not given": a 0 or a false is a value that the user may want.
     return {key: value for key, value in options.items() if value is not None}
 
 
 def log_level_of(verbose: int) -> str | None:
     """``-v`` is INFO, ``-vv`` is DEBUG; without it the scenario's ``log_level`` holds."""
+    # None and not WARN: the scenario may say DEBUG itself.
     return (None, "INFO", "DEBUG")[min(verbose, 2)]
 
 
@@ -97,6 +111,7 @@ def read_json(text: str | None, option: str = "--config") -> dict[str, Any]:
     """A JSON object given as text or as ``@file``."""
     if text is None:
         return {}
+    # As curl does: keys of any length without a shell's quotes.
     if text.startswith("@"):
         path = Path(text[1:])
         if not path.exists():
@@ -125,19 +140,22 @@ def stop_changes(iters: int | None, timesteps: int | None, reward: float | None)
 def parse_seeds(text: str) -> list[int]:
     """``0..4`` or ``0,3,7``, each seed once: a run that counts twice would look like two."""
     try:
-        if ".." in text:
-            first, last = (int(part) for part in text.split(".."))
-            found = list(range(first, last + 1))
-        else:
-            found = [int(part) for part in text.split(",")]
+        found = _numbers_in(text)
     except ValueError:
         found = []
     if not found or min(found) < 0:
         raise ConfigError(f"--seeds {text!r}: expected a range such as 0..4 or a list such as 0,3,7.")
-    twice = [seed for seed in dict.fromkeys(found) if found.count(seed) > 1] if len(set(found)) < len(found) else []
-    if twice:
-        raise ConfigError(f"--seeds {text!r} has seed {twice[0]} more than once. Give each seed once.")
+    if len(set(found)) < len(found):  # only then are they counted, as ranges may be long
+        twice = next(seed for seed in found if found.count(seed) > 1)
+        raise ConfigError(f"--seeds {text!r} has seed {twice} more than once. Give each seed once.")
     return found
+
+
+def _numbers_in(text: str) -> list[int]:
+    if ".." in text:
+        first, last = text.split("..")
+        return list(range(int(first), int(last) + 1))
+    return [int(part) for part in text.split(",")]
 
 
 def count_or_seeds(text: str) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from marl.cli.options import Allow, EnvAgain, read_json
+from marl.cli.options import Allow, EnvAgain, given, one_of, read_json
 from marl.errors import ConfigError, printable
 
 
@@ -71,39 +71,49 @@ def rollout(
     from marl.play.policy_sources import read_sources
     from marl.runs.damage import noted
 
-    if episodes is not None and steps is not None:
-        raise ConfigError("--episodes and --steps cannot be given together.")
-    if explore and both:
-        raise ConfigError("--explore and --both cannot be given together.")
-    if fps is not None and video is None and not render:
+    one_of({"--episodes": episodes, "--steps": steps})
+    one_of({"--explore": explore, "--both": both})
+    shown = render or video is not None
+    if fps is not None and not shown:
         raise ConfigError(
             "--fps is the speed of --video FILE or --render, and neither is given. Add one, or drop --fps."
         )
-    ways = (False, True) if both else (explore,)
-    wishes = RolloutOptions(episodes or 10, steps, ways, seed, render, video, fps, save)
+    ways: tuple[bool, ...] = (explore,)
+    if both:
+        ways = (False, True)
+    options = RolloutOptions(episodes or 10, steps, ways, seed, render, video, fps, save)
     changes = Changes(env, read_json(env_config, "--env-config"), sets or (), read_sources(policy or []))
+    # What happens is for people: beside JSON it goes to stderr, so that the output stays one object.
+    say = _print
+    if as_json:
+        say = _beside
     try:
         with noted() as damaged:
-            tallies = play(checkpoint, wishes, frozenset(allow or []), changes, _beside if as_json else _print)
+            summaries = play(checkpoint, options, frozenset(allow or []), changes, say)
     except KeyboardInterrupt:
         print("stopped.", file=sys.stderr)
         raise typer.Exit(130) from None
-    files = {name: str(path) for name, path in (("video", video), ("saved", save)) if path is not None}
+    files = {name: str(path) for name, path in given(video=video, saved=save).items()}
     if as_json:
-        played = [tally.as_json() for tally in tallies]
+        played = [summary.as_json() for summary in summaries]
         about = {"checkpoint": str(checkpoint), "seed": seed, "play": played}
         print(json.dumps({**about, **files, **damaged.as_json()}))
-        return
-    _tell(tallies, files)
+    else:
+        _tell(summaries, files)
 
 
-def _tell(tallies: list[Any], files: dict[str, str]) -> None:
+def _tell(summaries: list[Any], files: dict[str, str]) -> None:
     from marl.play.return_summary import table
 
-    for line in [*(f"{name}: {path}" for name, path in files.items()), *table(tallies)]:
+    for name, path in files.items():
+        print(f"{name}: {path}")
+    for line in table(summaries):
         print(line)
-    for tally in tallies:
-        print(f"{tally.manner}: {tally.summary()}" if len(tallies) > 1 else tally.summary())
+    if len(summaries) == 1:
+        print(summaries[0].summary())
+        return
+    for summary in summaries:
+        print(f"{summary.manner}: {summary.summary()}")
 
 
 def _print(text: str) -> None:
@@ -131,16 +141,19 @@ def replay(
     """View recorded episodes (`output:`, or rollout --save): who saw what, did what and earned what, step by step."""
     from marl.offline.view import open_recording
 
-    if summary and episode is not None:
-        raise ConfigError("--list and --episode cannot be given together.")
+    one_of({"--list": summary, "--episode": episode})
     if summary and steps is not None:
         raise ConfigError("--list and --steps cannot be given together: a list shows no steps. Drop one of them.")
     recording = open_recording(path)
     if as_json:
-        one = 0 if steps is not None and episode is None else episode
-        print(json.dumps(recording.as_json(one, steps)))
+        if steps is not None:  # --steps are those of an episode, the first one by default
+            episode = episode or 0
+        print(json.dumps(recording.as_json(episode, steps)))
         return
-    lines = recording.listed() if summary else recording.told(episode or 0, steps)
+    if summary:
+        lines = recording.listed()
+    else:
+        lines = recording.told(episode or 0, steps)
     for line in lines:
         print(printable(line))
 
@@ -159,6 +172,7 @@ def export(
     from marl.play.export import export_checkpoint
     from marl.scenario.load import parse_set
 
+    # A file of the run is not followed to other files, unless the user names them again.
     changes = dict(map(parse_set, sets or []))
     for folder in export_checkpoint(checkpoint, out, policy or None, frozenset(allow or []), changes):
         print(f"exported: {printable(folder)}")

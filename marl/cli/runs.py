@@ -26,7 +26,7 @@ def runs(
     from rich.console import Console
 
     from marl.analysis.runs import list_runs, runs_table
-    from marl.runs.places import default_results
+    from marl.runs.directories import default_results
 
     place = directory or default_results()
     found = list_runs(place)
@@ -36,9 +36,13 @@ def runs(
     if not found:
         print(f"no runs in {place}")
         return
-    screen = Console().width if sys.stdout.isatty() else None
+    screen = None
+    if sys.stdout.isatty():
+        screen = Console().width
+    # The table itself fits the screen; in a file nothing is cut off.
     Console(width=100_000, emoji=False, highlight=False).print(runs_table(found, screen))
     for run in found:
+        # Below the table, where a sentence has room.
         if run.error:
             print(printable(f"{run.id}: {run.error}"))
 
@@ -92,7 +96,9 @@ def compare(
 
     plan = plan_comparison(sources, count_or_seeds(seeds), sets or [])
     place = choose_place(sources, metric, out)
+    # All that can be refused is refused here: training takes hours.
     check_plan(plan, place.runs, metric, at)
+    # From here on the place is written to; two comparisons at once would mix their runs.
     place.claim()
     try:
         with noted() as damaged, named_bar("training") as report:

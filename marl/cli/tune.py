@@ -19,11 +19,13 @@ from marl.cli.options import (
     StopIters,
     StopReward,
     StopTimesteps,
+    given,
     stop_changes,
 )
 from marl.errors import ConfigError, printable
 
 if TYPE_CHECKING:
+    from marl.trust import Trust
     from marl.tune.outcome import Tuning
 
 NumSamples = Annotated[Optional[int], typer.Option(min=1, help="Trials per point of the grid.")]  # noqa: UP045
@@ -73,46 +75,53 @@ def tune(
     Ctrl-C. The last line printed is `results: DIR`.
     """
     from marl.runs.damage import noted
-    from marl.runs.saved import PLACES_OF_NEW_RUNS, check_given_again
-    from marl.scenario.load import parse_set
-    from marl.trust import Trust, under, words_of
+    from marl.trust import under
     from marl.tune.config import tune_config
     from marl.tune.sweep import search_scenario
 
+    # What a folder holds decides everything: a file beside it could only contradict it.
     if (file is None) == (resume is None):
         raise ConfigError("give a scenario file, or --resume DIR to go on with an interrupted search, but not both.")
     if resume is not None and local_dir is not None:
         raise ConfigError("--resume goes on where the search is, so it cannot be given with --local-dir.")
-    keys, options, cpus = _read(file) if file is not None else _read_again(resume)
-    trust = None
-    if resume is not None:  # names and places in a file are only used as far as the user says so again
-        again = [parse_set(text) for text in sets or []]
-        check_given_again(keys, [key for key, _ in again], resume, PLACES_OF_NEW_RUNS)
-        trust = Trust(frozenset(allow or []), frozenset(words_of([value for _, value in again])))
-    keys = _changed(keys, options, sets or [], {"num_workers": num_workers, "seed": seed})
+    trust, cpus = None, None
+    if file is not None:
+        keys, options = _read(file)
+    if resume is not None:
+        keys, options, cpus = _read_again(resume)
+        trust = _trust_in(keys, resume, sets or [], allow or [])
+    _change(keys, options, sets or [])
+    keys.update(given(num_workers=num_workers, seed=seed))
     stops = stop_changes(stop_iters, stop_timesteps, stop_reward)
+    # Added to those of the file: whichever is met first ends a trial.
     if stops:
         keys["stop"] = {**(keys.get("stop") or {}), **stops}
-    given = {
-        "num_samples": num_samples,
-        "metric": metric,
-        "mode": mode,
-        "scheduler": scheduler,
-        "max_concurrent_trials": max_concurrent_trials,
-    }
+    options.update(
+        given(
+            num_samples=num_samples,
+            metric=metric,
+            mode=mode,
+            scheduler=scheduler,
+            max_concurrent_trials=max_concurrent_trials,
+        )
+    )
     where = str(file or resume)
-    chosen = tune_config({**options, **{key: value for key, value in given.items() if value is not None}}, where)
-    shown = 0 if as_json else verbose
+    chosen = tune_config(options, where)
+    if as_json:
+        verbose = 0
     with noted() as damaged, under(trust):
-        found = search_scenario(keys, chosen, where, None, local_dir, resume, num_cpus or cpus, shown)
-        lines = [] if as_json else closing_lines(found)
-        about = as_dict(found) if as_json else {}
-    print(json.dumps({**about, **damaged.as_json()}, indent=2) if as_json else "\n".join(lines))
-    raise typer.Exit(130 if found.interrupted else 1 if found.failed else 0)
+        found = search_scenario(keys, chosen, where, None, local_dir, resume, num_cpus or cpus, verbose)
+        # Still in this block: looking for the best checkpoint may find damaged ones.
+        if as_json:
+            told = json.dumps({**as_dict(found), **damaged.as_json()}, indent=2)
+        else:
+            told = "\n".join(closing_lines(found))
+    print(told)
+    raise typer.Exit(_exit_code(found))
 
 
-def _read(file: Path) -> tuple[dict[str, Any], dict[str, Any], int | None]:
-    """The scenario's keys and its section ``tune``; how many CPUs Ray gets is left open."""
+def _read(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The scenario's keys and its section ``tune``."""
     from marl.scenario.load import read_yaml
 
     keys = read_yaml(file)
@@ -120,20 +129,31 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, Any], int | None]:
     options = keys.pop("tune", None) or {}
     if not isinstance(options, dict):
         raise ConfigError(f"{file}: tune is {options!r}; expected keys and values, such as `tune: {{num_samples: 4}}`.")
-    return keys, options, None
+    return keys, options
 
 
-def _read_again(directory: Path | None) -> tuple[dict[str, Any], dict[str, Any], int | None]:
-    """The same of a search that was begun earlier."""
+def _read_again(directory: Path) -> tuple[dict[str, Any], dict[str, Any], int | None]:
+    """The same of a search that was begun earlier, and how many CPUs its Ray had."""
     from marl.tune.sweep import stored_search
 
-    assert directory is not None
     keys, options, cpus = stored_search(directory)
     return keys, options.model_dump(), cpus
 
 
-def _changed(keys: dict[str, Any], options: dict[str, Any], sets: list[str], given: dict[str, Any]) -> dict[str, Any]:
-    """The keys with what was given on the command line; ``--set tune.KEY=VALUE`` goes to the options."""
+def _trust_in(keys: dict[str, Any], directory: Path, sets: list[str], allow: list[str]) -> Trust:
+    """Names and places in a file are only used as far as the user says so again."""
+    from marl.runs.saved import PLACES_OF_NEW_RUNS, check_given_again
+    from marl.scenario.load import parse_set
+    from marl.trust import Trust, words_of
+
+    again = [parse_set(text) for text in sets]
+    check_given_again(keys, [key for key, _ in again], directory, PLACES_OF_NEW_RUNS)
+    typed = words_of([value for _, value in again])
+    return Trust(frozenset(allow), frozenset(typed))
+
+
+def _change(keys: dict[str, Any], options: dict[str, Any], sets: list[str]) -> None:
+    """What was given by ``--set``; ``--set tune.KEY=VALUE`` goes to the options."""
     from marl.scenario.load import apply, parse_set
 
     for text in sets:
@@ -142,7 +162,14 @@ def _changed(keys: dict[str, Any], options: dict[str, Any], sets: list[str], giv
             options[key.removeprefix("tune.")] = value
         else:
             apply(keys, key, value)
-    return {**keys, **{key: value for key, value in given.items() if value is not None}}
+
+
+def _exit_code(found: Tuning) -> int:
+    if found.interrupted:
+        return 130
+    if found.failed:
+        return 1
+    return 0
 
 
 def closing_lines(found: Tuning) -> list[str]:
@@ -165,14 +192,15 @@ def as_dict(found: Tuning) -> dict[str, Any]:
     """The same for programs."""
     from marl.runs.files import to_plain
 
-    scored = [trial for trial in found.trials if trial.score is not None]
-    return {
-        "directory": str(found.directory),
-        "metric": found.metric,
-        "mode": found.mode,
-        "interrupted": found.interrupted,
-        "best_trial": found.best_trial.index if scored else None,
-        "trials": [
+    best = None  # `best_trial` is an error where no trial has a score
+    if any(trial.score is not None for trial in found.trials):
+        best = found.best_trial.index
+    trials = []
+    for trial in found.trials:
+        checkpoint = None
+        if trial.checkpoint is not None:
+            checkpoint = str(trial.checkpoint)
+        trials.append(
             {
                 "index": trial.index,
                 "trial_id": trial.trial_id,
@@ -181,8 +209,14 @@ def as_dict(found: Tuning) -> dict[str, Any]:
                 "error": trial.error or None,
                 "score": trial.score,
                 "directory": str(trial.directory),
-                "checkpoint": str(trial.checkpoint) if trial.checkpoint is not None else None,
+                "checkpoint": checkpoint,
             }
-            for trial in found.trials
-        ],
+        )
+    return {
+        "directory": str(found.directory),
+        "metric": found.metric,
+        "mode": found.mode,
+        "interrupted": found.interrupted,
+        "best_trial": best,
+        "trials": trials,
     }

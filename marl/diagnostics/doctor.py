@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from marl.runs.places import default_results
+from marl.runs.directories import default_results
 
 Verdict: TypeAlias = Literal["ok", "warning", "error"]
 NAME = re.compile(r"[A-Za-z0-9_.-]+")

@@ -41,35 +41,45 @@ def trace_name(date: str, worker: int, number: int) -> str:
 
 def trace_files(directory: Path) -> list[Path]:
     """The traces of a directory, by worker and number."""
-    found = [(match, path) for path in directory.glob("output-*.json") if (match := NAME.fullmatch(path.name))]
-    return [path for _, path in sorted(found, key=lambda pair: _order(pair[0]))]
-
-
-def _order(match: re.Match[str]) -> tuple[str, int, int]:
-    return match["date"], int(match["worker"]), int(match["number"])
+    found = []
+    for path in directory.glob("output-*.json"):
+        match = NAME.fullmatch(path.name)
+        if match is not None:
+            # As numbers: by their texts, the tenth file would come before the second.
+            order = (match["date"], int(match["worker"]), int(match["number"]))
+            found.append((order, path))
+    found.sort()
+    return [path for _, path in found]
 
 
 def to_line(rows: Mapping[str, Array], agents: Sequence[AgentID], policies: Sequence[PolicyID], worker: int) -> bytes:
     """One episode as a line, with its end."""
     paid, there = rows["rewards"].sum(axis=0), np.asarray(rows["alive"].any(axis=0))
-    seats = [seat for seat in range(len(agents)) if there[seat] or paid[seat]]
+    returns: dict[AgentID, float] = {}
+    played_by: dict[AgentID, PolicyID | None] = {}
+    for seat, agent in enumerate(agents):
+        if not (there[seat] or paid[seat]):
+            continue
+        returns[agent] = float(str(paid[seat]))  # the shortest text, as in `_plain`
+        played_by[agent] = None
+        policy = int(rows["policy"][0, seat])
+        if 0 <= policy < len(policies):  # else nobody decided for it at the start
+            played_by[agent] = policies[policy]
     about = {
         "worker": worker,
         "length": len(rows["rewards"]),
-        "returns": {agents[seat]: float(str(paid[seat])) for seat in seats},
-        "policies": {agents[seat]: _name(policies, int(rows["policy"][0, seat])) for seat in seats},
+        "returns": returns,
+        "policies": played_by,
         "columns": {name: _plain(column) for name, column in rows.items()},
     }
     return sealed_line(json.dumps(about, separators=(",", ":"))).encode()
 
 
-def _name(policies: Sequence[PolicyID], index: int) -> PolicyID | None:
-    return policies[index] if 0 <= index < len(policies) else None
-
-
 def _plain(column: Array) -> Any:
     """Nested lists. The shortest text of a float32 is that of a much shorter double, which reads back as the same number."""
-    return (column.astype("U").astype(np.float64) if column.dtype == np.float32 else column).tolist()
+    if column.dtype == np.float32:
+        column = column.astype("U").astype(np.float64)
+    return column.tolist()
 
 
 def read_traces(path: Path) -> list[Trace]:
@@ -80,7 +90,11 @@ def read_traces(path: Path) -> list[Trace]:
         raise DataError(f"{path} cannot be read as recorded episodes ({error}). Record them again.") from error
     if rest and not lines:
         raise DataError(f"{path} holds no recorded episode: its only line is not complete. Record them again.")
-    return [_read(path, number, line) for number, line in enumerate(lines, start=1) if line]
+    traces = []
+    for number, line in enumerate(lines, start=1):
+        if line:
+            traces.append(_read(path, number, line))
+    return traces
 
 
 def _read(path: Path, number: int, line: str) -> Trace:
@@ -88,7 +102,8 @@ def _read(path: Path, number: int, line: str) -> Trace:
         check_line(line, required=False)  # other programs may write lines too
         about: dict[str, Any] = parse_json(line)
         rows = {name: np.asarray(column) for name, column in about.pop("columns").items()}
-        if len({len(column) for column in rows.values()}) != 1 or "rewards" not in rows:
+        lengths = {len(column) for column in rows.values()}
+        if len(lengths) != 1 or "rewards" not in rows:
             raise ValueError("its columns differ in length")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(

@@ -62,26 +62,35 @@ class TextFiles:
                 os.fsync(file.fileno())
 
     def state_dict(self) -> dict[str, Any]:
-        places = {str(worker): [p.number, p.episodes, p.size] for worker, p in self.places.items()}
+        places = {}
+        for worker, place in self.places.items():
+            places[str(worker)] = [place.number, place.episodes, place.size]
         return {"date": self.date, "places": places}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.date = state["date"]
         self.places = {int(worker): _Place(*numbers) for worker, numbers in state["places"].items()}
-        needed = [
-            trace_name(self.date, worker, n) for worker, place in self.places.items() for n in range(place.number + 1)
-        ]
-        if not all(NAME.fullmatch(name) for name in needed):  # a name, never a way out of the directory
-            raise CheckpointError(
-                f"the checkpoint's run recorded {printable(needed[0])}, which is no file of recordings."
-            )
+        needed = self._names()
         check_there(self.directory, needed)
         for path in trace_files(self.directory):
-            match = NAME.fullmatch(path.name)
-            if match is not None and match["date"] == self.date and path.name not in needed:
+            # Of this run (its date), and begun after the checkpoint: other runs may record into the same directory.
+            ours = path.name.startswith(f"output-{self.date}_worker-")
+            if ours and path.name not in needed:
                 path.unlink()
         for worker, place in self.places.items():
             os.truncate(self._path(worker, place), place.size)
+
+    def _names(self) -> list[str]:
+        """The files that there should be, which are cut; the state may be a stranger's, so none leads out of the directory."""
+        names = []
+        for worker, place in self.places.items():
+            names += [trace_name(self.date, worker, number) for number in range(place.number + 1)]
+        for name in names:
+            if not NAME.fullmatch(name):
+                raise CheckpointError(
+                    f"the checkpoint's run recorded {printable(names[0])}, which is no file of recordings."
+                )
+        return names
 
 
 def text_files(directory: Path, setup: Setup) -> TextFiles:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from marl.data.seal import check_seal, sealed
-from marl.data.task import AgentType, PolicyID, Task
+from marl.data.task import AgentType, Floats, PolicyID, Task
 from marl.errors import DataError
 from marl.inputs import read_json
 from marl.storage import write_atomically
@@ -61,7 +62,7 @@ def _check_outline(manifest: Mapping[str, Any]) -> None:
             raise TypeError(f"{key} is {manifest[key]!r}")
     for kind in manifest["kinds"]:
         for key in ("name", "agents", "masked", "obs", "actions", "observation_space", "action_space"):
-            kind[key]
+            kind[key]  # a KeyError, or a TypeError where it is no mapping
 
 
 _OUTLINE: dict[str, type] = {
@@ -72,6 +73,7 @@ _OUTLINE: dict[str, type] = {
 def check_fits(manifest: Mapping[str, Any], task: Task, directory: Path, needs_state: bool) -> None:
     """Refuse episodes of another env."""
     theirs = manifest["kinds"]
+    # First how a kind differs, which tells a user more than how many kinds there are.
     for recorded, kind in zip(theirs, task.kinds, strict=False):
         mine = _described(kind)
         for key in ("agents", "masked", "obs", "actions"):
@@ -88,6 +90,7 @@ def check_fits(manifest: Mapping[str, Any], task: Task, directory: Path, needs_s
             f"({', '.join(k['name'] for k in theirs)}); this run has {len(task.kinds)} "
             f"({', '.join(k.name for k in task.kinds)}). Learn from recordings of the same agents and spaces."
         )
+    # Most algorithms do not look at it, and runs without such an algorithm do not record it.
     if needs_state and manifest["state_size"] != task.state_size:
         raise DataError(
             f"{directory} was recorded with a global state of {manifest['state_size']} numbers, and this run needs "
@@ -97,15 +100,24 @@ def check_fits(manifest: Mapping[str, Any], task: Task, directory: Path, needs_s
 
 def _described(kind: AgentType) -> dict[str, Any]:
     """What has to agree, and the spaces in words for whoever reads it."""
-    low, high = (
-        [None if not np.isfinite(number) else float(number) for number in bound] for bound in kind.columns.bounds
-    )
+    low, high = kind.columns.bounds
     return {
         "name": kind.name,
         "agents": list(kind.agents),
         "masked": kind.masked,
         "obs": [kind.obs_width, np.dtype(kind.obs_dtype).name],
-        "actions": {"sizes": list(kind.columns.sizes), "low": low, "high": high},
+        "actions": {"sizes": list(kind.columns.sizes), "low": _finite(low), "high": _finite(high)},
         "observation_space": str(kind.observation_space),
         "action_space": str(kind.action_space),
     }
+
+
+def _finite(bound: Floats) -> list[float | None]:
+    """JSON of other programs knows no infinity: null is a coordinate without a bound."""
+    numbers: list[float | None] = []
+    for number in bound.tolist():
+        if math.isfinite(number):
+            numbers.append(float(number))
+        else:
+            numbers.append(None)
+    return numbers

@@ -38,13 +38,17 @@ def read_npz(path: Path) -> dict[str, Array]:
 
 
 def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
-    names = [info.filename for info in members]
-    odd = [name for name in names if not _MEMBER.fullmatch(name)]
-    if odd:
-        raise ValueError(f"it holds {odd[0]!r}, which is no array of a recording")
-    if len(set(names)) < len(names):
-        raise ValueError("it holds two arrays of one name")
-    check_fits(path, COPIES * sum(info.file_size for info in members))
+    names = set()
+    size = 0
+    for info in members:
+        # The names become columns: nothing with a path in it, and no second array that would hide the first.
+        if not _MEMBER.fullmatch(info.filename):
+            raise ValueError(f"it holds {info.filename!r}, which is no array of a recording")
+        if info.filename in names:
+            raise ValueError("it holds two arrays of one name")
+        names.add(info.filename)
+        size += info.file_size
+    check_fits(path, COPIES * size)
 
 
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
@@ -55,15 +59,19 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
         size = math.prod(shape) * dtype.itemsize
         if size != info.file_size - member.tell():
             raise ValueError(f"{info.filename} claims the shape {shape}, which its {info.file_size} bytes are not")
-        content = bytearray(member.read())
+        content = bytearray(member.read())  # writable, as what comes from `bytes` would not be
     flat: Array = np.frombuffer(content, dtype)
-    return flat.reshape(shape, order="F" if fortran_order else "C")
+    if fortran_order:
+        return flat.reshape(shape, order="F")
+    return flat.reshape(shape)
 
 
 def _read_header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
     version = np.lib.format.read_magic(member)
-    if version not in ((1, 0), (2, 0)):
+    if version == (1, 0):
+        shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(member)
+    elif version == (2, 0):
+        shape, fortran_order, dtype = np.lib.format.read_array_header_2_0(member)
+    else:
         raise ValueError(f"arrays of format {version} are not read; expected 1.0 or 2.0")
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran_order, dtype = read(member)
     return tuple(shape), bool(fortran_order), dtype

@@ -76,23 +76,25 @@ class ArrayFiles:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.full_files, kept = state["full_files"], state["finished"]
         files = numbered_files(self.directory)
-        needed = [file_name(number) for number in range(self.full_files + (kept > 0))]
-        check_there(self.directory, needed)
-        last = self.directory / file_name(self.full_files)
-        self.finished = read_episodes(last)[:kept] if kept else []
-        self._unwritten = bool(kept)
-        for path in files[self.full_files + (kept > 0) :]:
+        count = self.full_files + (kept > 0)
+        check_there(self.directory, [file_name(number) for number in range(count)])
+        self.finished = []
+        if kept:
+            last = self.directory / file_name(self.full_files)
+            self.finished = read_episodes(last)[:kept]
+        self._unwritten = bool(kept)  # the file may hold later episodes as well
+        for path in files[count:]:
             path.unlink()
 
 
 def check_there(directory: Path, needed: Sequence[str]) -> None:
     """The files that a checkpoint's run had written."""
-    missing = [name for name in needed if not (directory / name).is_file()]
-    if missing:
-        raise CheckpointError(
-            f"the checkpoint's run had recorded {len(needed)} file(s) in {directory}, but {missing[0]} is not there. "
-            "Bring it back, or start a new run."
-        )
+    for name in needed:
+        if not (directory / name).is_file():
+            raise CheckpointError(
+                f"the checkpoint's run had recorded {len(needed)} file(s) in {directory}, but {name} is not there. "
+                "Bring it back, or start a new run."
+            )
 
 
 class Recorder:
@@ -112,11 +114,12 @@ class Recorder:
         """Take the new rows of a round."""
         if not self.ready:
             self.prepare()
+        new = batch.context  # rows before are those of the round before, for learners with a memory
         for env_id in range(batch.t.shape[1]):
-            ids = batch.eps_id[batch.context :, env_id]
-            cuts = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)]
-            for first, last in pairwise(cuts):
-                rows = rows_of(batch, slice(batch.context + first, batch.context + last), env_id)
+            ids = batch.eps_id[new:, env_id]
+            begins = np.flatnonzero(np.diff(ids)) + 1  # of all episodes but the first
+            for first, last in pairwise([0, *begins.tolist(), len(ids)]):
+                rows = rows_of(batch, slice(new + first, new + last), env_id)
                 self._continue(batch.first_lane + env_id, int(ids[first]), rows)
 
     def prepare(self) -> None:
@@ -140,7 +143,8 @@ class Recorder:
         before, parts = self.running.setdefault(env_id, (episode, []))
         if before != episode:
             self._finish(env_id, parts)
-            _, parts = self.running[env_id] = (episode, [])
+            parts = []
+            self.running[env_id] = (episode, parts)
         parts.append(rows)
 
     def _finish(self, env_id: int, parts: Sequence[Rows]) -> None:
@@ -158,14 +162,18 @@ class Recorder:
 
     def state_dict(self) -> dict[str, Any]:
         self.files.write()
-        running = {str(env_id): [episode, joined(parts)] for env_id, (episode, parts) in self.running.items()}
+        running = {}
+        for env_id, (episode, parts) in self.running.items():
+            running[str(env_id)] = [episode, joined(parts)]
         return {**self.files.state_dict(), "running": running}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on behind the episodes that were there at the checkpoint; later ones come again."""
         self.files.load_state_dict(state)
         self._make()
-        self.running = {int(env_id): (episode, [dict(rows)]) for env_id, (episode, rows) in state["running"].items()}
+        self.running = {}
+        for env_id, (episode, rows) in state["running"].items():
+            self.running[int(env_id)] = (episode, [dict(rows)])
 
 
 class RecordedPlay:

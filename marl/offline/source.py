@@ -48,9 +48,12 @@ class RecordedEpisodes:
             f"learning from {len(self.data)} recorded episodes ({self.data.env_steps} env steps) of {self.given}: reward mean "
             f"{returns.mean():.4g}, min {returns.min():.4g}, max {returns.max():.4g}"
         ]
-        envs = {str(read_manifest(directory)["env"]) for directory in {path.parent for path in files}}
+        directories = {path.parent for path in files}
+        envs = {str(read_manifest(directory)["env"]) for directory in directories}
         here = env_name(self.setup.scenario.env)
-        return notes + [f"they were recorded in env {env!r}; this run plays {here!r}" for env in sorted(envs - {here})]
+        for env in sorted(envs - {here}):
+            notes.append(f"they were recorded in env {env!r}; this run plays {here!r}")
+        return notes
 
     def collect(self, steps: int) -> Collected:
         """Whole episodes with at least ``steps`` env steps in all, as if one copy had just played them."""
@@ -77,9 +80,11 @@ class RecordedEpisodes:
         agents = [example_agent(name) for name in self.setup.task.seat_names]
         found = np.empty((len(episodes), len(agents)), np.int64)
         for row, number in enumerate(episodes.tolist()):
+            # A mapping that never changes is asked once: a user's function may be slow.
             if row and mapper.fixed:
                 found[row] = found[0]
                 continue
+            # A mapper that draws does so anew in every pass, and the same in a repeated run; the prime keeps passes apart.
             episode = Episode(number, int(self.setup.scenario.seed) + 1_000_003 * self.passes + number)
             found[row] = [self._ask(agent, seat, episode) for seat, agent in enumerate(agents)]
         return found
@@ -116,6 +121,7 @@ class RecordedEpisodes:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        # Other recordings have another order, so the place in it would mean nothing.
         if (state["episodes"], state["env_steps"]) != (len(self.data), self.data.env_steps):
             raise CheckpointError(
                 f"the checkpoint's run learned from {state['episodes']} episodes ({state['env_steps']} env steps), but input: "
@@ -128,8 +134,16 @@ class RecordedEpisodes:
 def find_files(given: str) -> list[Path]:
     """The files that ``input`` means, in order."""
     path = Path(given).expanduser()
-    places = sorted(map(Path, glob(str(path)))) if has_magic(str(path)) else [path]
-    files = [file for place in places for file in (recorded_files(place) if place.is_dir() else [place])]
+    places = [path]
+    if has_magic(str(path)):
+        places = sorted(map(Path, glob(str(path))))
+    files = []
+    for place in places:
+        if place.is_dir():
+            files += recorded_files(place)
+        else:
+            files.append(place)
+    # A pattern such as runs/* meets the manifest as well.
     found = [file for file in files if file.is_file() and file.name != MANIFEST]
     if not found:
         raise DataError(

@@ -50,8 +50,13 @@ def file_name(number: int) -> str:
 
 def numbered_files(directory: Path) -> list[Path]:
     """The files of a directory in the order of their numbers."""
-    found = [path for path in directory.glob("trajs_*.npz") if path.stem.removeprefix("trajs_").isdigit()]
-    return sorted(found, key=lambda path: int(path.stem.removeprefix("trajs_")))
+    found = []
+    for path in directory.glob("trajs_*.npz"):
+        number = path.stem.removeprefix("trajs_")
+        if number.isdigit():
+            found.append((int(number), path))
+    found.sort()
+    return [path for _, path in found]
 
 
 def recorded_files(directory: Path) -> list[Path]:
@@ -64,21 +69,30 @@ def recorded_files(directory: Path) -> list[Path]:
 
 def rows_of(batch: MultiAgentBatch, rows: slice, env_id: int) -> Rows:
     """Copies of some rows of one lane."""
-    found: Rows = {f"{name}.{k}": getattr(batch, name)[k][rows, env_id].copy() for name, k in _kind_columns(batch.task)}
+    # Copies: the buffer is filled anew long before the episode ends.
+    found: Rows = {}
+    for name, k in _kind_columns(batch.task):
+        found[f"{name}.{k}"] = getattr(batch, name)[k][rows, env_id].copy()
     for name in (*SEAT_COLUMNS, *ROW_COLUMNS):
-        column = batch.policy_index.astype(np.int16) if name == "policy" else getattr(batch, name)
-        found[name] = column[rows, env_id].copy()
+        if name == "policy":
+            found[name] = batch.policy_index[rows, env_id].astype(np.int16)
+        else:
+            found[name] = getattr(batch, name)[rows, env_id].copy()
     return found
 
 
 def empty_rows(task: Task, steps: int) -> Rows:
     """Room for so many env steps in which nobody is there yet."""
     dtypes: dict[str, DTypeLike] = {"rewards": np.float32, "action_logp": np.float32, "policy": np.int16}
-    for k, kind in enumerate(task.kinds):
-        dtypes |= {f"obs.{k}": kind.obs_dtype, f"new_obs.{k}": kind.obs_dtype, f"actions.{k}": kind.action_dtype}
     dtypes |= dict.fromkeys(ROW_COLUMNS, np.float32)
-    shapes = _shapes(task, task.state_size)
-    return {name: np.zeros((steps, *shape), dtypes.get(name, np.bool_)) for name, shape in shapes.items()}
+    for k, kind in enumerate(task.kinds):
+        dtypes[f"obs.{k}"] = kind.obs_dtype
+        dtypes[f"new_obs.{k}"] = kind.obs_dtype
+        dtypes[f"actions.{k}"] = kind.action_dtype
+    rows = {}
+    for name, shape in _shapes(task, task.state_size).items():
+        rows[name] = np.zeros((steps, *shape), dtypes.get(name, np.bool_))
+    return rows
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
@@ -89,13 +103,16 @@ def joined(parts: Sequence[Rows]) -> Rows:
 def is_over(rows: Rows) -> bool:
     """Whether nobody is left after the last of these env steps."""
     ended = rows["terminateds"][-1] | rows["truncateds"][-1]
-    return not ((rows["alive"][-1] | rows["new_present"][-1]) & ~ended).any()
+    there = rows["alive"][-1] | rows["new_present"][-1]  # also who is seen for the first time after this step
+    left = there & ~ended
+    return not left.any()
 
 
 def write_episodes(path: Path, episodes: Sequence[Rows]) -> None:
     """Replace the file in one step: readers see all of the old one or all of the new one."""
     lengths = np.array([len(rows["rewards"]) for rows in episodes], np.int64)
     content = io.BytesIO()
+    # Into memory first: a full disk then costs nothing but the write.
     np.savez_compressed(content, lengths=lengths, **joined(episodes))  # type: ignore[arg-type]
     write_atomically(path, content.getvalue())
 
@@ -128,6 +145,7 @@ class Trajectories:
         """
         columns, rows = self.columns, np.arange(self.env_steps)[:, None]
         stops = columns["new_present"] | columns["terminateds"] | columns["truncateds"]
+        # Backwards over time: at each row the nearest one, here or later, in which something closes a decision.
         beyond = np.where(stops, rows, self.env_steps)
         closing = np.minimum.accumulate(beyond[::-1], axis=0)[::-1]
         last = np.repeat(self.starts[1:], self.lengths)[:, None]  # first row of the next episode
@@ -139,32 +157,34 @@ class Trajectories:
     def batch(self, chosen: Ints, policy_ids: Sequence[PolicyID], policy_of: Ints) -> MultiAgentBatch:
         """Whole episodes, one after the other in a single lane; ``policy_of`` ``[len(chosen), A]`` says who learns."""
         lengths = self.lengths[chosen]
+        ends = np.cumsum(lengths)
         rows = np.concatenate([np.arange(self.starts[i], self.starts[i + 1]) for i in chosen.tolist()])
-        columns: dict[str, Any] = {
-            name: [self.columns[f"{name}.{k}"][rows][:, None] for k in range(len(self.task.kinds))]
-            for name in KIND_COLUMNS
-        }
-        names = [name for name in (*SEAT_COLUMNS, *ROW_COLUMNS, "elapsed") if name != "policy"]
-        columns |= {name: self.columns[name][rows][:, None] for name in names}
+        columns: dict[str, Any] = {name: [] for name in KIND_COLUMNS}
+        for name, k in _kind_columns(self.task):
+            columns[name].append(self.columns[f"{name}.{k}"][rows][:, None])
+        for name in (*SEAT_COLUMNS, *ROW_COLUMNS, "elapsed"):
+            columns[name] = self.columns[name][rows][:, None]
+        del columns["policy"]  # who played then; who learns now is `policy_of`
         index = np.repeat(policy_of, lengths, axis=0)[:, None]
-        steps = np.concatenate([np.arange(length) for length in lengths.tolist()])[:, None]
+        steps = np.arange(len(rows)) - np.repeat(ends - lengths, lengths)
         over = np.zeros((len(rows), 1), bool)
-        over[np.cumsum(lengths) - 1] = True
+        over[ends - 1] = True
         return MultiAgentBatch(
             self.task, tuple(policy_ids), **columns, active=columns["elapsed"] > 0, policy_index=index,
-            new_policy_index=index, t=steps, eps_id=np.repeat(chosen, lengths)[:, None],
+            new_policy_index=index, t=steps[:, None], eps_id=np.repeat(chosen, lengths)[:, None],
             over=over,
         )  # fmt: skip
 
     def returns(self, chosen: Ints) -> Floats:
         """``[len(chosen), A]``: all that each seat was paid in each of these episodes."""
-        paid = self.columns["rewards"]
-        return np.stack([paid[self.starts[i] : self.starts[i + 1]].sum(axis=0) for i in chosen.tolist()])
+        return np.stack([self._rows("rewards", episode).sum(axis=0) for episode in chosen.tolist()])
 
     def seen(self, chosen: Ints) -> Bools:
         """``[len(chosen), A]``: who played at all."""
-        alive = self.columns["alive"]
-        return np.stack([alive[self.starts[i] : self.starts[i + 1]].any(axis=0) for i in chosen.tolist()])
+        return np.stack([self._rows("alive", episode).any(axis=0) for episode in chosen.tolist()])
+
+    def _rows(self, column: str, episode: int) -> Array:
+        return self.columns[column][self.starts[episode] : self.starts[episode + 1]]
 
 
 def read_trajectories(
@@ -179,13 +199,22 @@ def read_trajectories(
         manifest = read_manifest(path.parent)
         check_fits(manifest, task, path.parent, needs_state)
         count, rows = _read(path, task, manifest["state_size"])
-        for k, kind in enumerate(task.kinds):
-            if kind.columns.numbers and manifest["normalized_actions"] != normalize_actions:
-                convert = kind.columns.squeezed if normalize_actions else kind.columns.stretched
-                rows[f"actions.{k}"] = convert(rows[f"actions.{k}"])
+        if manifest["normalized_actions"] != normalize_actions:
+            _convert_actions(rows, task, normalize_actions)
         parts.append(rows)
         lengths.append(count)
     return Trajectories(task, np.concatenate(lengths), joined(parts))
+
+
+def _convert_actions(rows: Rows, task: Task, normalize: bool) -> None:
+    """From the env's units to -1 .. 1, or back; choices have no units."""
+    for k, kind in enumerate(task.kinds):
+        if not kind.columns.numbers:
+            continue
+        convert = kind.columns.stretched
+        if normalize:
+            convert = kind.columns.squeezed
+        rows[f"actions.{k}"] = convert(rows[f"actions.{k}"])
 
 
 def read_episodes(path: Path) -> list[Rows]:
@@ -199,10 +228,12 @@ def read_episodes(path: Path) -> list[Rows]:
             raise DataError(
                 f"{path}: column {name!r} has shape {column.shape}, expected {ends[-1]} rows. It is damaged."
             )
-    return [
-        {name: column[end - length : end] for name, column in arrays.items()}
-        for end, length in zip(ends.tolist(), np.diff(ends, prepend=0).tolist(), strict=True)
-    ]
+    episodes = []
+    start = 0
+    for end in ends.tolist():
+        episodes.append({name: column[start:end] for name, column in arrays.items()})
+        start = end
+    return episodes
 
 
 def _read(path: Path, task: Task, state_size: int) -> tuple[Ints, Rows]:
@@ -212,13 +243,19 @@ def _read(path: Path, task: Task, state_size: int) -> tuple[Ints, Rows]:
     rows: Rows = {}
     empty = empty_rows(task, 0)
     for name, shape in _shapes(task, state_size).items():
-        if name not in arrays or arrays[name].shape != (steps, *shape):
-            got = f"shape {arrays[name].shape}" if name in arrays else "nothing"
-            raise DataError(f"{path}: column {name!r} has {got}, expected {(steps, *shape)}. The file is damaged.")
-        rows[name] = arrays[name].astype(empty[name].dtype, copy=False)  # texts do not tell types
+        expected = (steps, *shape)
+        if name not in arrays:
+            raise DataError(f"{path}: column {name!r} has nothing, expected {expected}. The file is damaged.")
+        column = arrays[name]
+        if column.shape != expected:
+            raise DataError(
+                f"{path}: column {name!r} has shape {column.shape}, expected {expected}. The file is damaged."
+            )
+        rows[name] = column.astype(empty[name].dtype, copy=False)  # texts do not tell types
     _check_numbers(path, task, rows)
-    if state_size != task.state_size:
-        rows |= {name: np.zeros((steps, task.state_size), np.float32) for name in ROW_COLUMNS}
+    if state_size != task.state_size:  # nobody needs it, see `check_fits`
+        for name in ROW_COLUMNS:
+            rows[name] = np.zeros((steps, task.state_size), np.float32)
     return arrays["lengths"], rows
 
 
@@ -226,14 +263,17 @@ def _check_numbers(path: Path, task: Task, rows: Rows) -> None:
     """Cells of absent agents mean nothing, whatever stands there."""
     for k, kind in enumerate(task.kinds):
         here, after = rows["present"][:, kind.seats], rows["new_alive"][:, kind.seats]
-        looked_at = {f"obs.{k}": here, f"actions.{k}": here, f"new_obs.{k}": after}
-        for name, cells in looked_at.items():
-            _check_finite(path, name, rows[name][cells])
-        table = rows[f"actions.{k}"][here].reshape(int(here.sum()), -1)[:, list(kind.columns.choices)]
-        sizes = np.array([kind.columns.sizes[c] for c in kind.columns.choices], np.int64)
+        actions = rows[f"actions.{k}"][here]
+        _check_finite(path, f"obs.{k}", rows[f"obs.{k}"][here])
+        _check_finite(path, f"actions.{k}", actions)
+        _check_finite(path, f"new_obs.{k}", rows[f"new_obs.{k}"][after])
+        # Choices are used as indices later: what is out of bounds would be read somewhere else.
+        choices = list(kind.columns.choices)
+        table = actions.reshape(len(actions), -1)[:, choices]
+        sizes = np.array([kind.columns.sizes[choice] for choice in choices], np.int64)
         if ((table < 0) | (table >= sizes)).any():
             raise DataError(f"{path}: column 'actions.{k}' holds actions outside of {kind.action_space}.")
-        if kind.legal_width and not all_legal(kind, rows[f"legal.{k}"][here], rows[f"actions.{k}"][here]):
+        if kind.legal_width and not all_legal(kind, rows[f"legal.{k}"][here], actions):
             raise DataError(f"{path}: column 'actions.{k}' holds actions that the mask beside them forbids.")
     for name in ("rewards", *ROW_COLUMNS):
         _check_finite(path, name, rows[name])
@@ -242,8 +282,11 @@ def _check_numbers(path: Path, task: Task, rows: Rows) -> None:
 def all_legal(kind: AgentType, legal: Bools, actions: Array) -> bool:
     """Whether every stored action is allowed by its mask."""
     table = actions.reshape(len(actions), -1).astype(np.int64)
-    choices = kind.columns.options_of(legal)
-    return all(bool(np.take_along_axis(options, table[:, [c]], axis=1).all()) for c, options in choices)
+    for column, options in kind.columns.options_of(legal):
+        allowed = np.take_along_axis(options, table[:, [column]], axis=1)
+        if not allowed.all():
+            return False
+    return True
 
 
 def _check_finite(path: Path, name: str, numbers: Array) -> None:
@@ -268,10 +311,12 @@ def _from_text(path: Path) -> dict[str, Array]:
     episodes = read_episodes(path)
     if not episodes:
         raise DataError(f"{path} holds no recorded episode.")
+    lengths = [len(rows["rewards"]) for rows in episodes]
     try:
-        return {"lengths": np.array([len(rows["rewards"]) for rows in episodes], np.int64), **joined(episodes)}
+        columns = joined(episodes)
     except (KeyError, ValueError) as error:
         raise DataError(f"{path}: its episodes do not fit together ({error}). Record them again.") from error
+    return {"lengths": np.array(lengths, np.int64), **columns}
 
 
 def _kind_columns(task: Task) -> list[tuple[str, int]]:
@@ -279,11 +324,14 @@ def _kind_columns(task: Task) -> list[tuple[str, int]]:
 
 
 def _shapes(task: Task, state_size: int) -> dict[str, tuple[int, ...]]:
-    """Of one row of every column."""
+    """Of one row of every column, in the order in which files hold them."""
     shapes: dict[str, tuple[int, ...]] = {}
     for name, k in _kind_columns(task):
         kind = task.kinds[k]
-        width = {"obs": (kind.obs_width,), "actions": kind.action_shape, "legal": (kind.legal_width,)}
-        shapes[f"{name}.{k}"] = (kind.size, *width[name.removeprefix("new_")])
-    shapes |= dict.fromkeys(SEAT_COLUMNS, (task.num_seats,))
-    return shapes | dict.fromkeys(ROW_COLUMNS, (state_size,))
+        of_agent = {"obs": (kind.obs_width,), "actions": kind.action_shape, "legal": (kind.legal_width,)}
+        shapes[f"{name}.{k}"] = (kind.size, *of_agent[name.removeprefix("new_")])
+    for name in SEAT_COLUMNS:
+        shapes[name] = (task.num_seats,)
+    for name in ROW_COLUMNS:
+        shapes[name] = (state_size,)
+    return shapes

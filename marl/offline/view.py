@@ -37,45 +37,58 @@ class Recording:
 
     def _headline(self, number: int) -> str:
         trace = self.episodes[number]
-        worker = f"  worker {trace.about['worker']}" if "worker" in trace.about else ""
-        earned = "  ".join(f"{self.agents[seat]} {total:.4g}" for seat, total in self._returns(trace).items())
-        return f"episode {number}{worker}  length {len(trace.rows['rewards'])}  {earned}"
+        parts = [f"episode {number}"]
+        if "worker" in trace.about:  # .npz files do not say
+            parts.append(f"worker {trace.about['worker']}")
+        parts.append(f"length {len(trace.rows['rewards'])}")
+        earned = [f"{self.agents[seat]} {total:.4g}" for seat, total in self._returns(trace).items()]
+        # Two spaces, as agents' names may hold one; also where nobody played.
+        return "  ".join([*parts, "  ".join(earned)])
 
     def _returns(self, trace: Trace) -> dict[int, float]:
         """What each seat that played was paid in all."""
         paid, there = trace.rows["rewards"].sum(axis=0), np.asarray(trace.rows["alive"].any(axis=0))
-        return {seat: float(paid[seat]) for seat in range(len(self.agents)) if there[seat] or paid[seat]}
+        returns = {}
+        for seat in range(len(self.agents)):
+            if there[seat] or paid[seat]:
+                returns[seat] = float(paid[seat])
+        return returns
 
     def told(self, number: int, steps: int | None = None) -> Iterator[str]:
         """One episode: what everybody who was asked saw, did and earned."""
         rows = self._episode(number).rows
         length = len(rows["rewards"])
-        recorded = f"{_many(len(self.episodes), 'episode')} {'is' if len(self.episodes) == 1 else 'are'} recorded"
+        if steps is None:
+            steps = length
+        recorded = f"{_many(len(self.episodes), 'episode')} are recorded"
+        if len(self.episodes) == 1:
+            recorded = "1 episode is recorded"
         yield f"env {self.env!r}, {self._headline(number)}  ({recorded})"
-        for step in range(length if steps is None else min(steps, length)):
+        for step in range(min(steps, length)):
             yield f"step {step}"
             for seat in range(len(self.agents)):
+                # Who is gone may still be paid, for what a team does later.
                 if rows["alive"][step, seat] or rows["rewards"][step, seat]:
                     yield f"  {self._deed(rows, step, seat)}"
-        if steps is not None and steps < length:
+        if steps < length:
             yield f"... and {_many(length - steps, 'more step')}"
 
     def _deed(self, rows: dict[str, Array], step: int, seat: int) -> str:
-        k = self.kinds[seat]
-        place = seat - list(self.kinds).index(k)
-        who = self._policy(int(rows["policy"][step, seat]))
-        parts = [self.agents[seat] + (f" ({who})" if who else "")]
+        kind = self.kinds[seat]
+        place = seat - list(self.kinds).index(kind)  # among the agents of its kind, which are neighbours
+        who = self.agents[seat]
+        policy = int(rows["policy"][step, seat])
+        if 0 <= policy < len(self.policies):  # else nobody decided for it
+            who = f"{who} ({self.policies[policy]})"
+        parts = [who]
         if rows["present"][step, seat]:
-            parts += [
-                f"saw {_short(rows[f'obs.{k}'][step, place])}",
-                f"did {_short(rows[f'actions.{k}'][step, place])}",
-            ]
+            parts.append(f"saw {_short(rows[f'obs.{kind}'][step, place])}")
+            parts.append(f"did {_short(rows[f'actions.{kind}'][step, place])}")
         parts.append(f"earned {rows['rewards'][step, seat]:.4g}")
-        ends = [word for word in ("terminated", "truncated") if rows[f"{word}s"][step, seat]]
-        return "  ".join([*parts, *ends])
-
-    def _policy(self, index: int) -> PolicyID | None:
-        return self.policies[index] if 0 <= index < len(self.policies) else None
+        for ending in ("terminated", "truncated"):
+            if rows[f"{ending}s"][step, seat]:
+                parts.append(ending)
+        return "  ".join(parts)
 
     def _episode(self, number: int) -> Trace:
         if not 0 <= number < len(self.episodes):
@@ -86,20 +99,27 @@ class Recording:
 
     def as_json(self, number: int | None = None, steps: int | None = None) -> dict[str, Any]:
         """All episodes in brief, or one with its columns: all steps of it, or the first few."""
-        if number is not None:
-            rows = self._episode(number).rows
-            return {"env": self.env, **self._brief(number), "columns": {k: v[:steps].tolist() for k, v in rows.items()}}
-        return {"env": self.env, "episodes": [self._brief(n) for n in range(len(self.episodes))]}
+        if number is None:
+            episodes = [self._brief(number) for number in range(len(self.episodes))]
+            return {"env": self.env, "episodes": episodes}
+        rows = self._episode(number).rows
+        columns = {name: column[:steps].tolist() for name, column in rows.items()}
+        return {"env": self.env, **self._brief(number), "columns": columns}
 
     def _brief(self, number: int) -> dict[str, Any]:
         trace = self.episodes[number]
-        returns = {self.agents[seat]: total for seat, total in self._returns(trace).items()}
-        worker = {"worker": trace.about["worker"]} if "worker" in trace.about else {}
-        return {"episode": number, **worker, "length": len(trace.rows["rewards"]), "returns": returns}
+        brief: dict[str, Any] = {"episode": number}
+        if "worker" in trace.about:
+            brief["worker"] = trace.about["worker"]
+        brief["length"] = len(trace.rows["rewards"])
+        brief["returns"] = {self.agents[seat]: total for seat, total in self._returns(trace).items()}
+        return brief
 
 
 def _many(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+    if number == 1:
+        return f"1 {thing}"
+    return f"{number} {thing}s"
 
 
 def _short(numbers: Array) -> str:
@@ -108,30 +128,46 @@ def _short(numbers: Array) -> str:
     texts = [f"{number:.4g}" for number in flat[:MOST_NUMBERS].tolist()]
     if np.ndim(numbers) == 0:
         return texts[0]
-    return f"[{' '.join(texts)}{f' ... {flat.size} numbers' if flat.size > MOST_NUMBERS else ''}]"
+    if flat.size > MOST_NUMBERS:
+        texts.append(f"... {flat.size} numbers")
+    return f"[{' '.join(texts)}]"
 
 
 def open_recording(path: Path) -> Recording:
     """The episodes of a file, or of all files of a directory."""
-    place = path.expanduser()
-    if not place.exists():
-        raise DataError(f"there is no recording {path}. `output: DIR` and `marl rollout --save DIR` make them.")
-    if not place.is_dir():
-        _check_file(place, path)
-    files = recorded_files(place) if place.is_dir() else [place]
-    if not files:
-        raise DataError(
-            f"{path} holds no recorded episodes. Expected trajs_0.npz or output-<date>_worker-<i>_<n>.json."
-        )
+    files = _files_of(path)
     manifest = read_manifest(files[0].parent)
-    kinds = [k for k, kind in enumerate(manifest["kinds"]) for _ in kind["agents"]]
-    agents = [agent for kind in manifest["kinds"] for agent in kind["agents"]]
-    episodes = [trace for file in files for trace in _episodes(file)]
+    agents: list[AgentID] = []
+    kinds: list[int] = []
+    for index, kind in enumerate(manifest["kinds"]):
+        agents += kind["agents"]
+        kinds += [index] * len(kind["agents"])
+    episodes: list[Trace] = []
+    for file in files:
+        if file.suffix == ".json":
+            episodes += read_traces(file)
+        else:
+            episodes += [Trace(rows, {}) for rows in read_episodes(file)]
     if not episodes:
         raise DataError(f"{path} holds no complete episode.")
     for trace in episodes:
         _check(path, trace, len(agents))
     return Recording(manifest["env"], agents, kinds, manifest["policies"], episodes)
+
+
+def _files_of(path: Path) -> list[Path]:
+    place = path.expanduser()
+    if not place.exists():
+        raise DataError(f"there is no recording {path}. `output: DIR` and `marl rollout --save DIR` make them.")
+    if not place.is_dir():
+        _check_file(place, path)
+        return [place]
+    files = recorded_files(place)
+    if not files:
+        raise DataError(
+            f"{path} holds no recorded episodes. Expected trajs_0.npz or output-<date>_worker-<i>_<n>.json."
+        )
+    return files
 
 
 def _check_file(file: Path, path: Path) -> None:
@@ -145,11 +181,8 @@ def _check_file(file: Path, path: Path) -> None:
     raise DataError(f"{path} is no recording: {why}. `output: DIR` and `marl rollout --save DIR` make them.")
 
 
-def _episodes(file: Path) -> list[Trace]:
-    return read_traces(file) if file.suffix == ".json" else [Trace(rows, {}) for rows in read_episodes(file)]
-
-
 def _check(path: Path, trace: Trace, seats: int) -> None:
+    # Files come from elsewhere as well; a column of another width would be read at the wrong places.
     for name in ("alive", "present", "rewards", "policy", "terminateds", "truncateds"):
         if trace.rows.get(name, np.zeros(0)).shape[1:] != (seats,):
             raise DataError(f"{path}: column {name!r} does not fit the {seats} agents of its trajectories.json.")

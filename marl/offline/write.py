@@ -52,6 +52,7 @@ def write_trajectories(
     found = [_rows(task, episode, number) for number, episode in enumerate(episodes)]
     if not found:
         raise DataError(f"no episode was given to write into {folder}.")
+    # Only now, when all episodes have been read: a mistake in the last one leaves nothing behind.
     folder.mkdir(parents=True, exist_ok=True)
     write_manifest(folder, task, env_name(env), [], normalized=False)
     for number, first in enumerate(range(0, len(found), EPISODES_PER_FILE)):
@@ -61,14 +62,18 @@ def write_trajectories(
 
 def _rows(task: Task, episode: Mapping[str, Any], number: int) -> Rows:
     """All agents of one episode, aligned."""
-    lives = {task.seat_names[0]: episode} if "actions" in episode and task.num_seats == 1 else dict(episode)
-    seats = _seats(task, list(lives), number)
-    read = {
-        agent: _Reading(task.kinds[task.kind_of(seats[agent])], agent, life, number) for agent, life in lives.items()
-    }
-    if not read:
+    lives = dict(episode)
+    if task.num_seats == 1 and "actions" in episode:
+        lives = {task.seat_names[0]: episode}
+    if not lives:
         raise DataError(f"episode {number} has no agent. Give at least one agent's obs, actions and rewards.")
-    rows = empty_rows(task, max(int(life.steps[-1]) + 1 for life in read.values()))
+    seats = _seats(task, list(lives), number)
+    read = {}
+    for agent, life in lives.items():
+        kind = task.kinds[task.kind_of(seats[agent])]
+        read[agent] = _Reading(kind, agent, life, number)
+    steps = 1 + max(int(life.steps[-1]) for life in read.values())
+    rows = empty_rows(task, steps)
     rows["policy"][:] = -1  # nobody of ours
     for agent, life in read.items():
         life.enter(rows, task, seats[agent])
@@ -80,15 +85,20 @@ def _seats(task: Task, agents: Sequence[AgentID], number: int) -> dict[AgentID, 
     free = dict(enumerate(task.seat_names))
     found = {}
     for agent in agents:
-        fits = [seat for seat, name in free.items() if name == agent or fnmatchcase(agent, name.split("[")[0])]
-        if not fits:
+        seat = next((seat for seat, name in free.items() if _may_sit_at(agent, name)), None)
+        if seat is None:
             raise DataError(
                 f"episode {number}: no free seat for agent {agent!r}. Agents of the env: {', '.join(task.seat_names)}."
                 f"{did_you_mean(agent, task.seat_names)}"
             )
-        found[agent] = fits[0]
-        del free[fits[0]]
+        found[agent] = seat
+        del free[seat]
     return found
+
+
+def _may_sit_at(agent: AgentID, seat_name: str) -> bool:
+    """``car_*[3]`` is the fourth seat for agents whose names fit ``car_*``."""
+    return seat_name == agent or fnmatchcase(agent, seat_name.split("[")[0])
 
 
 class _Reading:
@@ -96,28 +106,37 @@ class _Reading:
 
     def __init__(self, kind: AgentType, agent: AgentID, life: Life, number: int) -> None:
         self.kind, self.where = kind, f"episode {number}, agent {agent!r}"
-        if unknown := [key for key in life if key not in COLUMNS]:
-            raise self._wrong(
-                f"unknown column {unknown[0]!r}.{did_you_mean(unknown[0], COLUMNS)} Known: {', '.join(COLUMNS)}"
-            )
-        if missing := [key for key in ("obs", "actions", "rewards") if key not in life]:
-            raise self._wrong(f"column {missing[0]!r} is missing")
+        self._check_columns(life)
         self.count = len(life["actions"])
         self.terminated = bool(life.get("terminated", True))
         self.steps = np.asarray(life.get("steps", np.arange(self.count)), np.int64)
         self.rewards = np.asarray(life["rewards"], np.float32)
         self._check_lengths(life)
+        # The same readers as for envs: what an env must not show, a recording must not hold.
         reader = Reader(kind, kind.observation_space)
         try:
-            self.obs = np.array([reader.row(agent, obs, lambda: self.where) for obs in life["obs"]], kind.obs_dtype)
-            masks = life.get("legal", np.ones((len(self.obs), kind.legal_width)))
-            rows = [reader.legal(agent, mask, lambda: self.where) for mask in masks] if "legal" in life else masks
+            seen = [reader.row(agent, obs, self._place) for obs in life["obs"]]
+            masks = [np.ones(kind.legal_width)] * len(seen)
+            if "legal" in life:
+                masks = [reader.legal(agent, mask, self._place) for mask in life["legal"]]
         except EnvError as error:
             raise DataError(str(error)) from error
-        self.legal = np.array(rows, bool).reshape(len(rows), kind.legal_width)
+        self.obs = np.array(seen, kind.obs_dtype)
+        self.legal = np.array(masks, bool).reshape(len(masks), kind.legal_width)
         self.actions = np.array([self._action(action) for action in life["actions"]], kind.action_dtype)
         if kind.legal_width and not all_legal(kind, self.legal[: self.count], self.actions):
             raise self._wrong("an action was played that its mask forbids")
+
+    def _place(self) -> str:
+        return self.where
+
+    def _check_columns(self, life: Life) -> None:
+        for key in life:
+            if key not in COLUMNS:
+                raise self._wrong(f"unknown column {key!r}.{did_you_mean(key, COLUMNS)} Known: {', '.join(COLUMNS)}")
+        for key in ("obs", "actions", "rewards"):
+            if key not in life:
+                raise self._wrong(f"column {key!r} is missing")
 
     def _wrong(self, what: str) -> DataError:
         return DataError(f"{self.where}: {what}.")
@@ -126,16 +145,20 @@ class _Reading:
         n, seen = self.count, len(life["obs"])
         if not n:
             raise self._wrong("there is no decision; leave the agent out of this episode")
-        if seen != n + 1 and not (self.terminated and seen == n):
+        # After its end nobody looks: what a terminated agent saw last is of no use.
+        enough = {n, n + 1} if self.terminated else {n + 1}
+        if seen not in enough:
             raise self._wrong(f"{n} actions need {n + 1} observations (the last one after them), but there are {seen}")
-        if self.rewards.shape != (n,) or self.steps.shape != (n,):
+        if not self.rewards.shape == self.steps.shape == (n,):
             raise self._wrong(
                 f"{n} actions need {n} rewards and {n} steps, got {self.rewards.shape} and {self.steps.shape}"
             )
-        if self.steps[0] < 0 or (np.diff(self.steps) <= 0).any():
+        before = np.append(-1, self.steps[:-1])
+        if (self.steps <= before).any():
             raise self._wrong("steps have to be env steps from 0 on, each later than the one before")
-        if "legal" in life and len(life["legal"]) != seen:
-            raise self._wrong(f"{seen} observations need {seen} masks, but there are {len(life['legal'])}")
+        masks = len(life.get("legal", life["obs"]))
+        if masks != seen:
+            raise self._wrong(f"{seen} observations need {seen} masks, but there are {masks}")
 
     def _action(self, action: Any) -> Array:
         try:
@@ -162,4 +185,7 @@ class _Reading:
         if first:
             rows["new_present"][first - 1, seat] = True
         rows["new_alive"][last, seat] = not self.terminated
-        rows["terminateds" if self.terminated else "truncateds"][last, seat] = True
+        ending = "truncateds"
+        if self.terminated:
+            ending = "terminateds"
+        rows[ending][last, seat] = True

@@ -51,9 +51,12 @@ def clear_leftovers(parent: Path) -> None:
     """Delete what killed writes left in ``parent``; a folder set aside without a successor comes back."""
     for entry in list(parent.iterdir()):
         match = _LEFTOVER.fullmatch(entry.name)
-        if match is None or _is_being_written(entry, int(match["pid"])):
+        if match is None:
+            continue
+        if _is_being_written(entry, int(match["pid"])):
             continue
         original = parent / match["name"]
+        # Killed between the two renames of `put_in_place`: the old folder is the only one there is.
         if match["kind"] == "old" and not original.exists():
             os.rename(entry, original)
         else:

@@ -8,7 +8,6 @@ hidden name and renamed when it is complete, so a crash leaves nothing that look
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -16,53 +15,38 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from marl.data.seal import check_seal, sealed
 from marl.data.task import Array
 from marl.data.tree import pack, unpack
 from marl.errors import CheckpointError, CheckpointWriteError, did_you_mean
-from marl.inputs import check_fits, open_input, read_json, real_path
+from marl.inputs import check_fits, real_path
 from marl.runs.atomic import clear_leftovers, put_in_place, remove, sync, temporary_beside, write_atomically
 from marl.runs.damage import tell
-from marl.runs.directories import named_run, runs_called
-from marl.runs.places import default_results
+from marl.runs.directories import default_results, named_run, runs_called
+from marl.runs.manifest import (
+    BEST,
+    MANIFEST,
+    Manifest,
+    check_hash,
+    checkpoint_name,
+    damaged_file,
+    elsewhere,
+    no_such_path,
+    numbered,
+    read_json_file,
+    read_manifest,
+    sha256_of,
+    write_manifest,
+)
 from marl.runs.restoring import strange_part
 
 log = logging.getLogger(__name__)
-FORMAT = 2
-UNSEALED = 1  # formats up to this one have no seal
-MANIFEST = "manifest.json"
-BEST = "best"
 TO_PLAY = ("run", "policies", "population")  # parts that are enough to play
 _PART = re.compile(r"\w+", re.ASCII)
-_FILE = re.compile(r"\w+\.(json|safetensors)", re.ASCII)
-_NUMBERED = re.compile(r"checkpoint_(\d{6,})", re.ASCII)
-
-
-class Manifest(NamedTuple):
-    """Which files belong to a checkpoint (name -> SHA-256), and which ones ``strip`` has taken away."""
-
-    files: dict[str, str]
-    removed: list[str]
-
-
-def checkpoint_name(iteration: int) -> str:
-    """The folder name of an iteration's checkpoint: ``checkpoint_000010``."""
-    return f"checkpoint_{iteration:06d}"
-
-
-def iteration_of(folder: Path) -> int:
-    """The iteration in the name of a numbered checkpoint; names such as ``best`` have none."""
-    match = _NUMBERED.fullmatch(folder.name)
-    if match is None:
-        raise CheckpointError(
-            f"{folder} has no iteration in its name (as {checkpoint_name(10)} has). Choose a numbered checkpoint."
-        )
-    return int(match[1])
 
 
 def write_checkpoint(folder: Path, parts: Mapping[str, object]) -> Path:
@@ -75,7 +59,10 @@ def write_checkpoint(folder: Path, parts: Mapping[str, object]) -> Path:
     def fill(temporary: Path) -> None:
         for part, tree in parts.items():
             _write_part(temporary, part, tree)
-        _write_manifest(temporary, Manifest({file.name: _sha256(file) for file in sorted(temporary.iterdir())}, []))
+        # The manifest comes last: what it lists is there, and complete.
+        files = sorted(temporary.iterdir())
+        hashes = {file.name: sha256_of(file) for file in files}
+        write_manifest(temporary, Manifest(hashes, removed=[]))
 
     return _put(folder, fill)
 
@@ -85,7 +72,7 @@ def copy_checkpoint(source: Path, folder: Path) -> Path:
 
     Shared files are safe: no file of a checkpoint is ever written to, parts are only removed and manifests replaced.
     """
-    files = [*_read_manifest(source).files, MANIFEST]
+    files = [*read_manifest(source).files, MANIFEST]
 
     def fill(temporary: Path) -> None:
         for file in files:
@@ -120,61 +107,77 @@ def _put(folder: Path, fill: Callable[[Path], None]) -> Path:
 
 def read_part(folder: Path, part: str) -> Any:
     """The part as it was written; ``CheckpointError`` if a file is missing or is not what the hash says."""
-    manifest = _read_manifest(folder)
-    if f"{part}.json" not in manifest.files:
-        raise _no_such_part(folder, part, manifest)
+    manifest = read_manifest(folder)
     plain_file, array_file = folder / f"{part}.json", folder / f"{part}.safetensors"
-    _check_hash(plain_file, manifest)
-    plain = _read_json(plain_file)
+    if plain_file.name not in manifest.files:
+        raise _no_such_part(folder, part, manifest)
+    # The hash before the content: damaged bytes are not parsed at all.
+    check_hash(plain_file, manifest)
+    plain = read_json_file(plain_file)
     arrays: dict[str, Array] = {}
     if array_file.name in manifest.files:
-        _check_hash(array_file, manifest)
+        check_hash(array_file, manifest)
         arrays = _read_arrays(array_file)
     try:
         tree = unpack(plain, arrays)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise _damaged(plain_file, f"it is not a packed state ({type(error).__name__}: {error})") from error
+        raise damaged_file(plain_file, f"it is not a packed state ({type(error).__name__}: {error})") from error
     strange = strange_part(part, tree)
     if strange:
-        raise _damaged(plain_file, strange)
+        raise damaged_file(plain_file, strange)
     return tree
 
 
 def has_part(folder: Path, part: str) -> bool:
     """Whether the checkpoint's manifest lists the part; a folder without a valid manifest is an error."""
-    return f"{part}.json" in _read_manifest(folder).files
+    manifest = read_manifest(folder)
+    return f"{part}.json" in manifest.files
 
 
 def same_state(one: Path, other: Path) -> bool:
     """Whether two checkpoints were written at the same moment of a run; either may hold fewer parts."""
     try:
-        mine, theirs = _read_manifest(one).files, _read_manifest(other).files
+        mine, theirs = read_manifest(one).files, read_manifest(other).files
     except CheckpointError:
         return False
-    return all(theirs[file] == digest for file, digest in mine.items() if file in theirs)
+    # Counters and clocks are among the parts, so two moments never have the same hashes.
+    in_both = mine.keys() & theirs.keys()
+    return all(mine[file] == theirs[file] for file in in_both)
 
 
 def strip(folder: Path, keep: Sequence[str]) -> None:
     """Remove all parts but those in ``keep``; the checkpoint is valid at every moment."""
-    manifest = _read_manifest(folder)
-    kept = {file: digest for file, digest in manifest.files.items() if file.rpartition(".")[0] in set(keep)}
-    removed = sorted({*manifest.removed, *(manifest.files.keys() - kept.keys())})
-    _write_manifest(folder, Manifest(kept, removed))
-    for file in removed:
+    manifest = read_manifest(folder)
+    kept = {}
+    removed = set(manifest.removed)
+    for file, digest in manifest.files.items():
+        part = Path(file).stem
+        if part in keep:
+            kept[file] = digest
+        else:
+            removed.add(file)
+    # First the manifest, then the files: after a kill in between, nothing that is listed is missing.
+    write_manifest(folder, Manifest(kept, sorted(removed)))
+    for file in sorted(removed):
         (folder / file).unlink(missing_ok=True)
 
 
 def keep_newest(checkpoints: Path, count: int, spare: Path | None) -> None:
     """Delete all numbered checkpoints but ``spare`` and the newest ``count`` (at least 1) complete ones."""
+    count = max(count, 1)
     folders = numbered(checkpoints)
-    newest = [folder for folder in folders if _is_complete(folder)][-max(count, 1) :]
-    if len(newest) < max(count, 1):
+    complete = [folder for folder in folders if _is_complete(folder)]
+    if len(complete) < count:
         return
-    for folder in folders[: folders.index(newest[0])]:
-        if spare is None or real_path(folder) != real_path(spare):
-            doomed = temporary_beside(folder)  # renamed first: a half-deleted one must not look like a checkpoint
-            os.rename(folder, doomed)
-            remove(doomed)
+    oldest_kept = folders.index(complete[-count])
+    for folder in folders[:oldest_kept]:
+        is_spared = spare is not None and real_path(folder) == real_path(spare)
+        if is_spared:
+            continue
+        # Renamed first: a half-deleted one must not look like a checkpoint.
+        doomed = temporary_beside(folder)
+        os.rename(folder, doomed)
+        remove(doomed)
 
 
 def find_checkpoint(path: Path, parts: Collection[str] | None = None) -> Path:
@@ -190,8 +193,10 @@ def find_checkpoint(path: Path, parts: Collection[str] | None = None) -> Path:
 
 def choose_checkpoint(path: Path, fault_of: Callable[[Path], str]) -> Path:
     """The checkpoint that ``path`` names, or the newest one of a run in which ``fault_of`` finds no fault."""
-    path = meant_by(path)
-    folder = path.parent if path.is_file() else path
+    folder = meant_by(path)
+    if folder.is_file():
+        folder = folder.parent
+    # One that is named is taken as it is: whoever reads it hears of its faults.
     if (folder / MANIFEST).is_file():
         return folder
     damaged: list[tuple[Path, str]] = []
@@ -207,10 +212,11 @@ def choose_checkpoint(path: Path, fault_of: Callable[[Path], str]) -> Path:
 def damage_of(folder: Path, parts: Collection[str] | None = None) -> str:
     """What is wrong with the checkpoint's files, or with those of the parts; empty if nothing is."""
     try:
-        manifest = _read_manifest(folder)
+        manifest = read_manifest(folder)
         for file in manifest.files:
-            if parts is None or file.rpartition(".")[0] in parts:
-                _check_hash(folder / file, manifest)
+            part = Path(file).stem
+            if parts is None or part in parts:
+                check_hash(folder / file, manifest)
     except CheckpointError as error:
         return error.reason
     except OSError as error:
@@ -227,21 +233,25 @@ def meant_by(path: Path) -> Path:
     path = path.expanduser()
     if path.exists():
         return path
-    if len(path.parts) == 1 and not path.name.startswith("checkpoint_"):
-        return named_run(path.name)
-    there = default_results() / path
-    if there.exists():
-        return there
     name, *inside = path.parts
+    if not inside and not name.startswith("checkpoint_"):
+        return named_run(name)
+    among_results = default_results() / path
+    if among_results.exists():
+        return among_results
     if not inside or not runs_called(name):
-        raise _no_such_path(path)
+        raise no_such_path(path)
     found = named_run(name).joinpath(*inside)
-    if not found.exists():
-        raise _no_such_path(there if there.parent.is_dir() else found)
-    return found
+    if found.exists():
+        return found
+    # Of two places where it is not, the one whose folder exists tells the user more: it can name what lies there.
+    if among_results.parent.is_dir():
+        raise no_such_path(among_results)
+    raise no_such_path(found)
 
 
 def _write_part(folder: Path, part: str, tree: object) -> None:
+    # The name of a part becomes the name of a file, so it must not lead elsewhere.
     if not _PART.fullmatch(part) or f"{part}.json" == MANIFEST:
         raise CheckpointError(
             f"{part!r} cannot name a part of a checkpoint. Use letters, digits and '_'; 'manifest' is taken."
@@ -252,6 +262,7 @@ def _write_part(folder: Path, part: str, tree: object) -> None:
     except (TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"part {part!r} cannot be stored: {error}") from error
     for where, array in arrays.items():
+        # numpy's letters: bool, whole numbers with and without a sign, fractions. Objects would need pickle.
         if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
             raise CheckpointError(
                 f"part {part!r} cannot be stored: the array at {where} has dtype {array.dtype}. A checkpoint "
@@ -259,47 +270,9 @@ def _write_part(folder: Path, part: str, tree: object) -> None:
             )
     write_atomically(folder / f"{part}.json", text)
     if arrays:
-        safetensors.numpy.save_file(arrays, folder / f"{part}.safetensors")
-        sync(folder / f"{part}.safetensors")
-
-
-def _write_manifest(folder: Path, manifest: Manifest) -> None:
-    content = {"format": FORMAT, "files": manifest.files, "removed": manifest.removed}
-    write_atomically(folder / MANIFEST, json.dumps(sealed(content), indent=2) + "\n")
-
-
-def _read_manifest(folder: Path) -> Manifest:
-    if not folder.is_dir():
-        raise _no_such_path(folder)
-    file = folder / MANIFEST
-    if not file.is_file():
-        reason = f"it has no {MANIFEST}"
-        raise CheckpointError(f"{folder} is not a complete checkpoint: {reason}. {_elsewhere(folder)}", reason)
-    content = _read_json(file)
-    version = content.get("format") if isinstance(content, dict) else None
-    if type(version) is not int or version < 1:
-        raise _damaged(file, f"its format is {version!r}, expected a number from 1 to {FORMAT}")
-    if version > FORMAT:
-        reason = f"has format {version}, which a newer marl wrote; this one reads formats up to {FORMAT}"
-        raise CheckpointError(f"{file} {reason}. Update marl. {_elsewhere(folder)}", f"{MANIFEST} {reason}")
-    try:
-        check_seal(content, required=version > UNSEALED)
-    except ValueError as error:
-        raise _damaged(file, str(error)) from error
-    files, removed = content.get("files"), content.get("removed")
-    if not isinstance(files, dict) or not isinstance(removed, list):
-        raise _damaged(file, "it has no list of files")
-    for name in [*files, *removed]:
-        if not isinstance(name, str) or not _FILE.fullmatch(name) or name == MANIFEST:
-            raise _damaged(file, f"it lists {name!r}, which is no file of a checkpoint")
-    return Manifest(files, removed)
-
-
-def _read_json(file: Path) -> Any:
-    try:
-        return read_json(file)
-    except (OSError, ValueError) as error:
-        raise _damaged(file, f"it is not readable JSON ({error})") from error
+        file = folder / f"{part}.safetensors"
+        safetensors.numpy.save_file(arrays, file)
+        sync(file)
 
 
 def _read_arrays(file: Path) -> dict[str, Array]:
@@ -307,87 +280,66 @@ def _read_arrays(file: Path) -> dict[str, Array]:
         check_fits(file, file.stat().st_size)
         arrays: dict[str, Array] = safetensors.numpy.load_file(file)
     except (OSError, SafetensorError, KeyError, ValueError, TypeError, OverflowError) as error:
-        raise _damaged(file, f"it is not a readable safetensors file ({error})") from error
+        raise damaged_file(file, f"it is not a readable safetensors file ({error})") from error
     return arrays
-
-
-def _check_hash(file: Path, manifest: Manifest) -> None:
-    if not file.is_file():
-        raise _damaged(file, f"it is missing, but {MANIFEST} lists it")
-    found, expected = _sha256(file), manifest.files[file.name]
-    if found != expected:
-        raise _damaged(file, f"its SHA-256 begins with {found[:12]}, {MANIFEST} says {str(expected)[:12]}")
-
-
-def _sha256(file: Path) -> str:
-    with open_input(file) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _is_complete(folder: Path) -> bool:
     try:
-        return all((folder / file).is_file() for file in _read_manifest(folder).files)
+        return all((folder / file).is_file() for file in read_manifest(folder).files)
     except CheckpointError:
         return False
 
 
-def numbered(checkpoints: Path) -> list[Path]:
-    """The numbered checkpoint folders, oldest first, complete or not."""
-    found = [entry for entry in checkpoints.glob("checkpoint_*") if _NUMBERED.fullmatch(entry.name)]
-    return sorted((entry for entry in found if entry.is_dir()), key=iteration_of)
-
-
-def _elsewhere(folder: Path) -> str:
-    """What else the user could take: the other checkpoints beside this folder."""
-    beside = [*numbered(folder.parent), folder.parent / BEST]
-    names = [entry.name for entry in beside if entry != folder and (entry / MANIFEST).is_file()]
-    if not names:
-        return "There is no other checkpoint beside it: start the run anew or restore the files from a copy."
-    return f"Use another checkpoint of the run; beside it: {', '.join(names)}."
-
-
-def _damaged(file: Path, found: str) -> CheckpointError:
-    return CheckpointError(f"{file} is damaged: {found}. {_elsewhere(file.parent)}", f"{file.name} is damaged: {found}")
-
-
 def _no_such_part(folder: Path, part: str, manifest: Manifest) -> CheckpointError:
     parts = sorted(file.removesuffix(".json") for file in manifest.files if file.endswith(".json"))
-    reason = "was removed to save space" if f"{part}.json" in manifest.removed else "is not in it"
-    hint = f"Its parts: {', '.join(parts) or 'none'}.{did_you_mean(part, parts)} {_elsewhere(folder)}"
+    listed = ", ".join(parts) or "none"
+    reason = "is not in it"
+    if f"{part}.json" in manifest.removed:
+        reason = "was removed to save space"
+    hint = f"Its parts: {listed}.{did_you_mean(part, parts)} {elsewhere(folder)}"
     return CheckpointError(f"checkpoint {folder}: part {part!r} {reason}. {hint}")
 
 
-def _no_such_path(path: Path) -> CheckpointError:
-    if not path.parent.is_dir():
-        return CheckpointError(
-            f"there is no checkpoint {path}: not even the folder {path.parent} exists. Check the path."
-        )
-    names = sorted(entry.name for entry in path.parent.iterdir() if entry.is_dir() and entry.name[0] != ".")
-    return CheckpointError(f"there is no checkpoint {path}.{did_you_mean(path.name, names)} {_elsewhere(path)}")
-
-
 def _none_in(folder: Path, damaged: Sequence[tuple[Path, str]]) -> CheckpointError:
-    best = next((p for p in (folder / "checkpoints" / BEST, folder / BEST) if (p / MANIFEST).is_file()), None)
+    best = None
+    for place in (folder / BEST, folder / "checkpoints" / BEST):
+        if (place / MANIFEST).is_file():
+            best = place
     if damaged:
         reasons = "; ".join(f"{entry.name}: {fault}" for entry, fault in damaged)
-        remedy = f"Try {best}, or restore" if best is not None else "Start the run anew or restore"
+        remedy = "Start the run anew or restore"
+        if best is not None:
+            remedy = f"Try {best}, or restore"
         return CheckpointError(
             f"{folder}: none of its checkpoints is complete ({reasons}). {remedy} the files from a copy."
         )
     if best is not None:
         return CheckpointError(f"{folder} has no numbered checkpoint yet, only {BEST}. Name it: {best}.")
     runs = sorted(entry.parent.name for entry in folder.glob("*/checkpoints"))
-    remedy = f"It holds runs, name one of them: {', '.join(runs)}." if runs else "Check the path."
+    remedy = "Check the path."
+    if runs:
+        remedy = f"It holds runs, name one of them: {', '.join(runs)}."
     return CheckpointError(f"{folder} is neither a checkpoint (no {MANIFEST}) nor a run with checkpoints. {remedy}")
 
 
 def _refuse_foreign(folder: Path) -> None:
     """Whatever is replaced gets deleted, so only a checkpoint or an empty folder may be replaced."""
-    entries = list(folder.iterdir()) if folder.is_dir() else []
-    known = [entry for entry in entries if entry.is_file() and entry.suffix in (".json", ".safetensors", ".tmp")]
-    is_checkpoint = known == entries and (folder / MANIFEST).is_file()
-    if (folder.exists() and not folder.is_dir()) or (entries and not is_checkpoint):
-        raise CheckpointError(
-            f"{folder} exists and is not a checkpoint; writing there would delete it. Choose a new name, "
-            f"for instance {folder / checkpoint_name(1)}."
-        )
+    if not folder.exists() or _is_empty_or_ours(folder):
+        return
+    raise CheckpointError(
+        f"{folder} exists and is not a checkpoint; writing there would delete it. Choose a new name, "
+        f"for instance {folder / checkpoint_name(1)}."
+    )
+
+
+def _is_empty_or_ours(folder: Path) -> bool:
+    if not folder.is_dir():
+        return False
+    entries = list(folder.iterdir())
+    if not entries:
+        return True
+    for entry in entries:
+        if not entry.is_file() or entry.suffix not in (".json", ".safetensors", ".tmp"):
+            return False
+    return (folder / MANIFEST).is_file()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from marl.errors import printable
 from marl.runs.atomic import write_atomically
+from marl.runs.result import look_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,16 +51,19 @@ def draw_rewards(results: Sequence[Mapping[str, Any]], title: str, path: Path) -
 
 
 def _draw_lines(axes: Axes, results: Sequence[Mapping[str, Any]]) -> None:
-    training = _points(results, ("episode_reward_mean",))
-    evaluation = _points(results, ("evaluation", "episode_reward_mean"))
-    policies = list(dict.fromkeys(name for result in results for name in result.get("policy_reward_mean") or {}))
+    training = _points(results, "episode_reward_mean")
+    evaluation = _points(results, "evaluation.episode_reward_mean")
     lines = 0
     lines += _draw(axes, training, "training, all agents", color="black", linewidth=2.0)
     lines += _draw(axes, evaluation, "evaluation, all agents", color="tab:red", linewidth=1.5, marker="o", markersize=4)
     axes.set_prop_cycle(color=POLICY_COLOURS)
-    for policy in policies if len(policies) > 1 else []:
-        points = _points(results, ("policy_reward_mean", policy))
-        lines += _draw(axes, points, f"training, {policy}", linewidth=1.2, alpha=0.9)
+    policies: dict[str, None] = {}  # in the order in which they appear: colours stay when a policy joins
+    for result in results:
+        policies.update(dict.fromkeys(result.get("policy_reward_mean") or {}))
+    if len(policies) > 1:  # a single one earns what all earn
+        for policy in policies:
+            points = _points(results, f"policy_reward_mean.{policy}")
+            lines += _draw(axes, points, f"training, {policy}", linewidth=1.2, alpha=0.9)
     if lines:
         axes.legend(loc="best", fontsize=9, ncols=1 + lines // 10)
     else:
@@ -72,16 +76,15 @@ def _draw(axes: Axes, points: Points, label: str, **style: Any) -> int:
         return 0
     if len(points) == 1:
         style.setdefault("marker", "o")
-    axes.plot([step for step, _ in points], [reward for _, reward in points], label=drawn(label), **style)
+    steps, rewards = zip(*points, strict=True)
+    axes.plot(steps, rewards, label=drawn(label), **style)
     return 1
 
 
-def _points(results: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Points:
+def _points(results: Sequence[Mapping[str, Any]], field: str) -> Points:
     points = []
     for result in results:
-        value: Any = result
-        for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if isinstance(value, int | float) and result.get("timesteps_total") is not None:
-            points.append((float(result["timesteps_total"]), float(value)))
+        step, value = result.get("timesteps_total"), look_up(result, field)
+        if step is not None and value is not None:
+            points.append((float(step), value))
     return points

@@ -2,51 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import chain
+from typing import Any, Literal
 
 import numpy as np
 
 from marl.data.episode import EpisodeStats
-from marl.data.task import Array
 
 MOST_PICTURES = 8  # newest ones of each name in one result
 
 
 def custom_numbers(stats: EpisodeStats) -> dict[str, float]:
     """``NAME_mean``, ``NAME_min`` and ``NAME_max`` of every custom metric, over the episodes that set it."""
-    found: dict[str, list[float]] = {}
-    for remark in stats.remarks:
-        for name, value in remark.get("custom_metrics", {}).items():
-            found.setdefault(name, []).append(value)
-    return {
-        f"{name}_{how}": float(reduce(np.array(values, np.float64)))
-        for name, values in found.items()
-        for how, reduce in (("mean", np.mean), ("min", np.min), ("max", np.max))
-    }
+    numbers = {}
+    for name, values in _by_name(stats, "custom_metrics").items():
+        column = np.array(values, np.float64)
+        numbers[f"{name}_mean"] = float(column.mean())
+        numbers[f"{name}_min"] = float(column.min())
+        numbers[f"{name}_max"] = float(column.max())
+    return numbers
 
 
 def custom_histograms(stats: EpisodeStats, longest: int) -> dict[str, list[float]]:
     """All values of every ``hist_data``; of more than ``longest`` ones a part, spread evenly over the episodes."""
-    found: dict[str, list[Array]] = {}
-    for remark in stats.remarks:
-        for name, values in remark.get("hist_data", {}).items():
-            found.setdefault(name, []).append(values)
-    return {name: _thinned(np.concatenate(parts), longest).tolist() for name, parts in found.items()}
-
-
-def _thinned(values: Array, longest: int) -> Array:
-    if len(values) <= longest:
-        return values
-    return values[np.linspace(0, len(values) - 1, longest).round().astype(np.int64)]
+    histograms = {}
+    for name, parts in _by_name(stats, "hist_data").items():
+        column = np.concatenate(parts)
+        # Every result carries them all: without a limit an episode with many values would fill the disk.
+        if len(column) > longest:
+            evenly = np.linspace(0, len(column) - 1, longest)
+            column = column[evenly.round().astype(np.int64)]
+        histograms[name] = column.tolist()
+    return histograms
 
 
 def pictures(stats: EpisodeStats) -> dict[str, list[Any]]:
     """The newest pictures of every name."""
+    newest = {}
+    for name, given in _by_name(stats, "media").items():
+        of_all_episodes = list(chain.from_iterable(given))
+        newest[name] = of_all_episodes[-MOST_PICTURES:]
+    return newest
+
+
+def _by_name(stats: EpisodeStats, kind: Literal["custom_metrics", "hist_data", "media"]) -> dict[str, list[Any]]:
+    """What callbacks noted under each name, one entry per episode that did."""
     found: dict[str, list[Any]] = {}
     for remark in stats.remarks:
-        for name, given in remark.get("media", {}).items():
-            found.setdefault(name, []).extend(given)
-    return {name: given[-MOST_PICTURES:] for name, given in found.items()}
+        for name, noted in remark.get(kind, {}).items():
+            found.setdefault(name, []).append(noted)
+    return found
 
 
 def without_pictures(stats: EpisodeStats) -> EpisodeStats:

@@ -34,10 +34,15 @@ class Noted:
 
     def as_json(self) -> dict[str, Any]:
         """``{"damaged_checkpoints": [...]}``; empty where nothing was passed over."""
-        told = [
-            {"checkpoint": str(one.checkpoint), "damage": one.damage, "used": _name(one.used)} for one in self.found
-        ]
-        return {"damaged_checkpoints": told} if told else {}
+        told = []
+        for one in self.found:
+            used = None
+            if one.used is not None:
+                used = str(one.used)
+            told.append({"checkpoint": str(one.checkpoint), "damage": one.damage, "used": used})
+        if not told:
+            return {}
+        return {"damaged_checkpoints": told}
 
     def lines(self) -> list[str]:
         """The same for people."""
@@ -68,13 +73,11 @@ def tell(damaged: Sequence[tuple[Path, str]], used: Path | None) -> None:
             notes.found.append(one)
         if one not in _told:
             _told.add(one)
-            log.warning("%s", _line(one))
+            log.warning("%s", _line(one))  # a path may hold a percent sign
 
 
 def _line(one: PassedOver) -> str:
-    instead = "The others are used." if one.used is None else f"{one.used.name} is used instead."
+    instead = "The others are used."
+    if one.used is not None:
+        instead = f"{one.used.name} is used instead."
     return f"{one.checkpoint} is passed over: {one.damage}. {instead}"
-
-
-def _name(path: Path | None) -> str | None:
-    return None if path is None else str(path)

@@ -21,11 +21,17 @@ from marl.errors import CheckpointError, RunLockedError, did_you_mean
 from marl.inputs import read_json
 from marl.runs.atomic import write_atomically
 from marl.runs.lock import holder_of, is_running
-from marl.runs.places import default_results
 
 State: TypeAlias = Literal["running", "stopped", "finished", "failed"]
 DEEPEST = 4  # folders below the results in which runs are looked for
 _FILE = "state.json"
+
+
+def default_results() -> Path:
+    """Where results go: ``MARL_RESULTS_DIR``, else ``~/marl_results``."""
+    # Set but empty counts as not set: an empty path would mean the folder in which the user happens to be.
+    place = os.environ.get("MARL_RESULTS_DIR") or "~/marl_results"
+    return Path(place).expanduser()
 
 
 @contextmanager
@@ -33,28 +39,32 @@ def told_state(directory: Path) -> Iterator[list[State]]:
     """While the block runs, the run is running; afterwards it is what the block put into the list, or failed by an error."""
     ended: list[State] = ["finished"]
     _write(directory, "running")
+    # What ended the run must not be hidden by a second error: a full disk takes no state either.
     try:
         yield ended
     except KeyboardInterrupt:
-        _try_to_write(directory, "stopped")
+        with suppress(OSError):
+            _write(directory, "stopped")
         raise
     except BaseException as error:
-        lines = str(error).splitlines()
-        _try_to_write(directory, "failed", f"{type(error).__name__}: {lines[0] if lines else ''}")
+        first_line = next(iter(str(error).splitlines()), "")
+        with suppress(OSError):
+            _write(directory, "failed", f"{type(error).__name__}: {first_line}")
         raise
     _write(directory, ended[-1])
 
 
-def _try_to_write(directory: Path, state: State, error: str = "") -> None:
-    """The run ended by an error, which must not be hidden by a second one: a full disk takes no state either."""
-    with suppress(OSError):
-        _write(directory, state, error)
-
-
 def _write(directory: Path, state: State, error: str = "") -> None:
     process = psutil.Process()
-    told = {"state": state, "error": error, "pid": process.pid, "hostname": platform.node()}
-    write_atomically(directory / _FILE, json.dumps({**told, "process_began": process.create_time()}) + "\n")
+    told = {
+        "state": state,
+        "error": error,
+        "pid": process.pid,
+        "hostname": platform.node(),
+        # Numbers of processes are used again; together with its start a process is known for sure.
+        "process_began": process.create_time(),
+    }
+    write_atomically(directory / _FILE, json.dumps(told) + "\n")
 
 
 def state_of(directory: Path, last: dict[str, Any]) -> tuple[State, str]:
@@ -65,17 +75,23 @@ def state_of(directory: Path, last: dict[str, Any]) -> tuple[State, str]:
         told = read_json(directory / _FILE)
         state: State = told["state"]
     except (OSError, ValueError, KeyError, TypeError):
-        return ("finished" if str(last.get("done")) == "True" else "stopped"), ""
-    if state == "running" and told.get("hostname") == platform.node() and not _alive(told):
+        # From a table, `done` comes as text.
+        if str(last.get("done")) == "True":
+            return "finished", ""
+        return "stopped", ""
+    if state == "running" and _is_gone(told):
         return "failed", "its process is gone: it was killed, or the machine was restarted"
     return state, str(told.get("error") or "")
 
 
-def _alive(told: dict[str, Any]) -> bool:
-    try:
-        return is_running(int(told["pid"]), float(told["process_began"]))
-    except (KeyError, TypeError, ValueError, OverflowError):
+def _is_gone(told: dict[str, Any]) -> bool:
+    """Whether the process has ended; of one on another machine nobody can tell here, so what it wrote last is believed."""
+    if told.get("hostname") != platform.node():
         return False
+    try:
+        return not is_running(int(told["pid"]), float(told["process_began"]))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return True
 
 
 def _is_locked(directory: Path) -> bool:
@@ -92,12 +108,17 @@ def find_runs(root: Path) -> list[Path]:
     found: list[tuple[float, Path]] = []
     for folder, below, files in os.walk(root):
         place = Path(folder)
+        # `below` is changed in place: os.walk goes into what is left of it.
         if "params.json" in files:
-            found.append(((place / "params.json").stat().st_mtime, place))
-        if "params.json" in files or len(place.relative_to(root).parts) >= DEEPEST:
+            written = (place / "params.json").stat().st_mtime
+            found.append((written, place))
             below.clear()
-        below[:] = [name for name in below if not name.startswith(".")]
-    return [place for _, place in sorted(found)]
+        elif len(place.relative_to(root).parts) >= DEEPEST:
+            below.clear()
+        else:
+            below[:] = [name for name in below if not name.startswith(".")]
+    found.sort()
+    return [place for _, place in found]
 
 
 def named_run(name: str, root: Path | None = None) -> Path:
@@ -105,29 +126,47 @@ def named_run(name: str, root: Path | None = None) -> Path:
 
     Of several runs of one experiment none is chosen. ``EXPERIMENT/NAME`` is fine too.
     """
-    root = root or default_results()
-    if (root / name).is_dir() and (root / name / "params.json").is_file():
+    if root is None:
+        root = default_results()
+    if (root / name / "params.json").is_file():
         return root / name
     meant = runs_called(name, root)
-    if len(meant) == 1:
-        return meant[0]
-    if meant:
-        names = ", ".join(run.name for run in meant[-8:])
-        raise CheckpointError(f"{name!r} means {len(meant)} runs in {root}. Name one of them: {names}.")
-    runs = find_runs(root) if root.is_dir() else []
-    known = [*(run.name for run in runs), *(run.parent.name for run in runs), *map(trial_id, runs)]
-    raise CheckpointError(
+    if not meant:
+        raise _no_such_run(name, root)
+    if len(meant) > 1:
+        newest = ", ".join(run.name for run in meant[-8:])
+        raise CheckpointError(f"{name!r} means {len(meant)} runs in {root}. Name one of them: {newest}.")
+    return meant[0]
+
+
+def _no_such_run(name: str, root: Path) -> CheckpointError:
+    known = []
+    for run in find_runs(root):
+        known += [run.name, run.parent.name]
+        if trial_id(run):
+            known.append(trial_id(run))
+    return CheckpointError(
         f"there is no run {name!r}: neither a path, nor the name of a run or an experiment in {root}."
-        f"{did_you_mean(name, [n for n in known if n])} `marl runs` lists them."
+        f"{did_you_mean(name, known)} `marl runs` lists them."
     )
 
 
 def runs_called(name: str, root: Path | None = None) -> list[Path]:
-    """All runs among the results that a name may mean."""
-    root = root or default_results()
-    runs = find_runs(root) if root.is_dir() else []
-    own = [run for run in runs if name and name in (run.name, trial_id(run), numbered_id(run))]
-    return own or [run for run in runs if run.parent.name == name and run.parent != root]
+    """All runs among the results that a name may mean: those that are called so, else those of an experiment."""
+    if not name:
+        return []
+    if root is None:
+        root = default_results()
+    called_so: list[Path] = []
+    of_experiment: list[Path] = []
+    for run in find_runs(root):
+        own_names = (run.name, trial_id(run), numbered_id(run))
+        experiment = run.parent
+        if name in own_names:
+            called_so.append(run)
+        elif experiment.name == name and experiment != root:
+            of_experiment.append(run)
+    return called_so or of_experiment
 
 
 def trial_id(run: Path) -> str:
@@ -138,4 +177,6 @@ def trial_id(run: Path) -> str:
 def numbered_id(run: Path) -> str:
     """The same with the number of the trial, for trials of one search, which share their id: ``e0872_00003``."""
     found = re.search(r"_([0-9a-f]{5}_\d{5})(_|$)", run.name)
-    return found[1] if found else ""
+    if found is None:
+        return ""
+    return found[1]

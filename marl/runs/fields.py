@@ -7,7 +7,7 @@ A word in capitals stands for a name that a run decides: a policy, an agent, a p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -39,34 +39,49 @@ class Meaning(NamedTuple):
 @cache
 def table() -> tuple[Meaning, ...]:
     """All rows; those that name a field exactly come before those that leave a word open."""
-    lines = re.sub(r"\n +", " ", ROWS.strip()).splitlines()
-    rows = [Meaning(*(part.strip() for part in line.split("|", 2))) for line in lines]
-    return tuple(sorted(rows, key=lambda row: len(_WILD.findall(row.name))))
+    rows = []
+    for line in re.sub(r"\n +", " ", ROWS.strip()).splitlines():
+        name, unit, text = line.split("|", 2)
+        rows.append(Meaning(name.strip(), unit.strip(), text.strip()))
+    rows.sort(key=lambda row: len(_WILD.findall(row.name)))
+    return tuple(rows)
 
 
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], Meaning], ...]:
-    return tuple((re.compile(_WILD.sub(".+", re.escape(row.name))), row) for row in table())
+    patterns = []
+    for row in table():
+        pattern = _WILD.sub(".+", re.escape(row.name))
+        patterns.append((re.compile(pattern), row))
+    return tuple(patterns)
 
 
 def meaning_of(field: str) -> Meaning | None:
     """The row that explains a field of a result by its dotted name; None where there is none."""
     inner = field.removeprefix("evaluation.")
     for pattern, row in _patterns():
+        # Exactly this name first: `evaluation` itself and what is only said of it have rows of their own.
         if row.name == field:
             return row
-        if pattern.fullmatch(inner):
-            return row if inner == field else row._replace(text=f"{EVALUATED} {OF_TRAINING.sub('', row.text)}")
+        if not pattern.fullmatch(inner):
+            continue
+        if inner == field:
+            return row
+        # Episodes of an evaluation are its own, whatever the row says of those that training counts.
+        text = OF_TRAINING.sub("", row.text)
+        return row._replace(text=f"{EVALUATED} {text}")
     return None
 
 
 def fields_of(result: Mapping[str, Any], before: str = "") -> Iterator[str]:
     """Dotted names of all numbers, texts and lists in a result; the scenario in ``config`` is one field."""
     for key, value in result.items():
-        if isinstance(value, Mapping) and value and f"{before}{key}" != "config":
-            yield from fields_of(value, f"{before}{key}.")
+        name = f"{before}{key}"
+        is_block = isinstance(value, Mapping) and len(value) > 0
+        if is_block and name != "config":
+            yield from fields_of(value, f"{name}.")
         else:
-            yield f"{before}{key}"
+            yield name
 
 
 def explain(wanted: str | None = None) -> str:
@@ -75,24 +90,42 @@ def explain(wanted: str | None = None) -> str:
     The last word of a field's name is enough where only one field ends so. TensorBoard's spelling with ``/`` is fine.
     """
     if wanted is None:
-        return "\n".join(_told(row) for row in sorted(table()))
+        return _told(table())
     name = wanted.strip().replace("/", ".").strip(".")
     found = meaning_of(name)
     if found is not None:
-        return _told(found._replace(name=name))
-    block = [row for row in sorted(table()) if row.name.startswith(f"{name.removeprefix('evaluation.')}.")]
-    ending = [row for row in sorted(table()) if row.name.endswith(f".{name}")]
-    if not block and not ending:
+        return _told([found._replace(name=name)])
+    rows = _rows_around(name)
+    if not rows:
         raise ConfigError(
             f"no result has a field {wanted!r}.{did_you_mean(name, _words())} `marl explain` alone lists all fields."
         )
-    return "\n".join(_told(row) for row in block or ending)
+    return _told(rows)
+
+
+def _rows_around(name: str) -> list[Meaning]:
+    """All fields of a block, else those that end with the name."""
+    block = f"{name.removeprefix('evaluation.')}."
+    inside = [row for row in table() if row.name.startswith(block)]
+    if inside:
+        return inside
+    return [row for row in table() if row.name.endswith(f".{name}")]
 
 
 def _words() -> list[str]:
-    names = [row.name for row in table()]
-    return list(dict.fromkeys([*names, *(name.rpartition(".")[2] for name in names)]))
+    """What a user may have meant: whole names first, then their last words."""
+    names, last_words = [], []
+    for row in table():
+        names.append(row.name)
+        last_words.append(row.name.rpartition(".")[2])
+    return list(dict.fromkeys([*names, *last_words]))
 
 
-def _told(row: Meaning) -> str:
-    return f"{row.name}{f' ({row.unit})' if row.unit else ''}\n    {row.text}"
+def _told(rows: Iterable[Meaning]) -> str:
+    lines = []
+    for row in sorted(rows):
+        unit = ""
+        if row.unit:
+            unit = f" ({row.unit})"
+        lines.append(f"{row.name}{unit}\n    {row.text}")
+    return "\n".join(lines)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import json
 import math
 import re
@@ -80,12 +79,15 @@ class RunFiles:
 
         shown = pixels(name, picture)
         ending, content = encoded(shown)
-        place = f"media/{safe_name(name, empty='picture')}_{step}{f'_{number}' if number else ''}.{ending}"
+        # The name is the user's or his env's: as a file name it must not lead out of the folder.
+        stem, tag = f"{safe_name(name, empty='picture')}_{step}", name
+        if number:
+            stem, tag = f"{stem}_{number}", f"{name}/{number}"
+        place = f"media/{stem}.{ending}"
         make_folder(self.directory / "media")
         write_atomically(self.directory / place, content)
         height, width, colours = shown.shape[-3:]
         image = Summary.Image(height=height, width=width, colorspace=colours, encoded_image_string=content)
-        tag = f"{name}/{number}" if number else name
         self._writer.add_summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
         return place
 
@@ -93,20 +95,29 @@ class RunFiles:
         media = result.get("episode_media")
         if not isinstance(media, Mapping) or not media:
             return result
-        step = int(result.get("timesteps_total") or 0)
-        named = {}
+        step = _step_of(result)
+        named: dict[str, list[str]] = {}
         for name, pictures in media.items():
-            several = pictures if isinstance(pictures, list | tuple) else [pictures]
-            named[name] = [self.write_image(name, picture, step, i) for i, picture in enumerate(several)]
+            if not isinstance(pictures, list | tuple):
+                pictures = [pictures]
+            named[name] = []
+            for number, picture in enumerate(pictures):
+                place = self.write_image(name, picture, step, number)
+                named[name].append(place)
         return {**result, "episode_media": named}
 
     def resume_at(self, iteration: int) -> None:
         """Forget the results after this iteration, and a line that a kill left half-written."""
         self.close()
-        kept = [result for result in self.results() if result.get("training_iteration", 0) <= iteration]
+        kept = []
+        last_step = -1
+        for result in self.results():
+            if result.get("training_iteration", 0) <= iteration:
+                kept.append(result)
+                last_step = max(last_step, _step_of(result))
         self._rewrite(kept)
         # TensorBoard drops the events of earlier files from this step on.
-        self._purge_step = 1 + max((int(result.get("timesteps_total") or 0) for result in kept), default=-1)
+        self._purge_step = last_step + 1
 
     def results(self) -> list[dict[str, Any]]:
         """All results written so far; a half-written last line is left out."""
@@ -119,12 +130,16 @@ class RunFiles:
         found = []
         for number, line in enumerate(lines, start=1):
             try:
-                found.append(_checked(parse_json(line)))
+                result = parse_json(line)
+                if not isinstance(result, dict):
+                    raise ValueError(f"a {type(result).__name__} instead of an object")
             except ValueError as error:
-                if number < len(lines):
-                    raise UserError(
-                        f"{self._result_file}, line {number}: not a JSON result ({error}). Mend or delete that line."
-                    ) from error
+                if number == len(lines):
+                    break  # a kill in the middle of a line, or the end of a file that ends with a line
+                raise UserError(
+                    f"{self._result_file}, line {number}: not a JSON result ({error}). Mend or delete that line."
+                ) from error
+            found.append(result)
         return found
 
     def draw_curve(self, path: str | Path = "learning_curve.png") -> Path:
@@ -145,16 +160,22 @@ class RunFiles:
 
     def _rewrite(self, results: list[dict[str, Any]]) -> None:
         if self._result_file.exists():
-            write_atomically(self._result_file, "".join(json.dumps(result) + "\n" for result in results))
+            lines = [json.dumps(result) + "\n" for result in results]
+            write_atomically(self._result_file, "".join(lines))
         self._columns = []
         self._rewrite_table(results)
 
     def _rewrite_table(self, results: list[dict[str, Any]]) -> None:
         rows = [table_row(result) for result in results]
-        self._columns = list(dict.fromkeys([*self._columns, *(key for row in rows for key in row)]))
+        # In the order in which they first appeared; older columns keep their places.
+        columns = dict.fromkeys(self._columns)
+        for row in rows:
+            columns.update(dict.fromkeys(row))
+        self._columns = list(columns)
         table = self.directory / "progress.csv"
         if rows:
-            write_atomically(table, _csv([self._columns, *self._aligned(rows)]))
+            cells = [self._aligned(row) for row in rows]
+            write_atomically(table, _csv([self._columns, *cells]))
         else:
             table.unlink(missing_ok=True)
 
@@ -163,11 +184,10 @@ class RunFiles:
         if not row.keys() <= set(self._columns):
             self._rewrite_table(self.results())  # new keys: every row gets the longer header
             return
-        append_to(self.directory / "progress.csv", _csv(self._aligned([row])))
+        append_to(self.directory / "progress.csv", _csv([self._aligned(row)]))
 
-    def _aligned(self, rows: Iterable[Mapping[str, Scalar]]) -> Iterator[list[Scalar]]:
-        for row in rows:
-            yield [row.get(column) for column in self._columns]
+    def _aligned(self, row: Mapping[str, Scalar]) -> list[Scalar]:
+        return [row.get(column) for column in self._columns]
 
     @property
     def _writer(self) -> Events:
@@ -175,24 +195,25 @@ class RunFiles:
         if self._events is None:
             from marl.runs.tensorboard import Events
 
-            self._wait_for_a_new_second()
+            # TensorBoard reads files in the order of their names, which begin with the second in which they were opened.
+            opened = [int(path.name.split(".")[3]) for path in self.directory.glob("events.out.tfevents.*")]
+            newest = max(opened, default=-1)
+            # A file of the distant future, by a clock that was wrong, is not waited for.
+            while int(time.time()) <= newest <= int(time.time()) + 1:
+                time.sleep(0.05)
             self._events = Events(self.directory, self._purge_step)
             self._purge_step = None
         return self._events
 
-    def _wait_for_a_new_second(self) -> None:
-        """TensorBoard reads files in the order of their names, which begin with the second in which they were opened."""
-        opened = [int(path.name.split(".")[3]) for path in self.directory.glob("events.out.tfevents.*")]
-        while opened and int(time.time()) <= max(opened) <= int(time.time()) + 1:
-            time.sleep(0.05)
-
     def _append_events(self, result: Result) -> None:
-        events, step = self._writer, result.get("timesteps_total") or 0
+        events, step = self._writer, _step_of(result)
         for tag, value in table_row(result).items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                events.add_scalar(tag, value, step)
-        for tag, values in _histograms(result):
-            events.add_histogram(tag, values, step)
+            # A bool is an int to Python, but no curve.
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                continue
+            events.add_scalar(tag, value, step)
+        for tag, numbers in _histograms(result):
+            events.add_histogram(tag, numbers, step)
         events.flush()
 
 
@@ -203,50 +224,72 @@ def to_plain(value: Any, *, finite: bool = False) -> Any:
     """
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) or not finite else None
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return int(value)
     if isinstance(value, Mapping):
         return {str(key): to_plain(item, finite=finite) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_plain(item, finite=finite) for item in value]
-    if isinstance(value, set | frozenset):
-        return sorted((to_plain(item, finite=finite) for item in value), key=str)
-    return str(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        items = [to_plain(item, finite=finite) for item in value]
+        if isinstance(value, set | frozenset):
+            items.sort(key=str)  # sets have no order, files should
+        return items
+    return _plain_scalar(value, finite)
 
 
-def _checked(result: Any) -> dict[str, Any]:
-    if not isinstance(result, dict):
-        raise ValueError(f"a {type(result).__name__} instead of an object")
-    return result
+def _plain_scalar(value: Any, finite: bool) -> Scalar:
+    if value is None or isinstance(value, bool):
+        return value
+    # Children of float and int, such as enums, become what they derive from.
+    if isinstance(value, int):
+        return int(value)
+    if not isinstance(value, float):
+        return str(value)
+    number = float(value)
+    if finite and not math.isfinite(number):
+        return None
+    return number
+
+
+def _step_of(result: Result) -> int:
+    return int(result.get("timesteps_total") or 0)
 
 
 def table_row(result: Result) -> dict[str, Scalar]:
     """The result's scalars under keys joined by '/'; lists and the run's ``config`` are left out."""
-    return dict(_scalars({key: value for key, value in result.items() if key != "config"}, ""))
+    row = {}
+    for path, value in _measured(result):
+        if not isinstance(value, list | tuple):
+            row[path] = value
+    return row
 
 
-def _scalars(tree: Result, prefix: str) -> Iterator[tuple[str, Scalar]]:
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _scalars(value, f"{prefix}{key}/")
-        elif not isinstance(value, list | tuple):
-            yield f"{prefix}{key}", value
-
-
-def _histograms(tree: Result, prefix: str = "") -> Iterator[tuple[str, list[float]]]:
+def _histograms(result: Result) -> Iterator[tuple[str, list[float]]]:
     """The number lists below any ``hist_stats``, and single errors of training batches, without nulls."""
+    for path, value in _measured(result):
+        if not isinstance(value, list) or not _is_histogram(path):
+            continue
+        numbers = [item for item in value if isinstance(item, int | float)]
+        if numbers:  # TensorBoard refuses an empty one
+            yield path, numbers
+
+
+def _is_histogram(path: str) -> bool:
+    *blocks, name = path.split("/")
+    return "hist_stats" in blocks or name == "td_error"
+
+
+def _measured(result: Result) -> Iterator[tuple[str, Any]]:
+    """All values with their keys joined by '/'; the scenario's own numbers are no measurements."""
+    without_config = dict(result)
+    without_config.pop("config", None)
+    return _leaves(without_config, "")
+
+
+def _leaves(tree: Result, prefix: str) -> Iterator[tuple[str, Any]]:
     for key, value in tree.items():
         path = f"{prefix}{key}"
-        if isinstance(value, Mapping) and path != "config":
-            yield from _histograms(value, f"{path}/")
-        elif isinstance(value, list) and ("hist_stats" in prefix.split("/") or key == "td_error"):
-            numbers = [item for item in value if isinstance(item, int | float)]
-            if numbers:
-                yield path, numbers
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{path}/")
+        else:
+            yield path, value
 
 
 def _csv(rows: Iterable[Iterable[Scalar]]) -> str:
@@ -261,31 +304,44 @@ def run_name(algo: str, env: str, trial_id: str, index: int, params: Mapping[str
     Of the env's name the part after the last '/' or ':' stays, so ``pettingzoo:mpe2/simple_spread_v3``
     becomes ``simple_spread_v3``; of a param's dotted key the last word.
     """
-    batched_env = re.split(r"[/:]", env.rstrip("/:"))[-1]
-    settings = ",".join(f"{key.rpartition('.')[2]}={value}" for key, value in params.items())
-    words = [safe_name(algo).upper(), safe_name(batched_env), safe_name(trial_id, empty="run"), f"{index:05d}"]
-    words += [safe_name(settings)] if params else []
-    return "_".join([*words, now.strftime("%Y-%m-%d_%H-%M-%S")])
+    env_name = re.split(r"[/:]", env.rstrip("/:"))[-1]
+    words = [safe_name(algo).upper(), safe_name(env_name), safe_name(trial_id, empty="run"), f"{index:05d}"]
+    if params:
+        settings = [f"{key.rpartition('.')[2]}={value}" for key, value in params.items()]
+        words.append(safe_name(",".join(settings)))
+    words.append(now.strftime("%Y-%m-%d_%H-%M-%S"))
+    return "_".join(words)
 
 
 def safe_name(text: str, empty: str = "env") -> str:
     """The text as a file name that needs no quotes in a shell, at most 60 characters."""
-    return re.sub(r"[^\w.,=+-]+", "_", text, flags=re.ASCII).strip("_.-")[:60] or empty
+    # Also no dot or dash in front: hidden files, and what a command would take for an option.
+    safe = re.sub(r"[^\w.,=+-]+", "_", text, flags=re.ASCII).strip("_.-")
+    return safe[:60] or empty
 
 
 def new_run_directory(local_dir: Path, experiment: str, name: str) -> Path:
     """Create ``local_dir/experiment/name``; a taken name gets ``_2``, ``_3``, ... at its end."""
     parent = local_dir.expanduser() / safe_name(experiment, empty="default")
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        for number in itertools.count(1):
-            directory = parent / (name if number == 1 else f"{name}_{number}")
-            with suppress(FileExistsError):
-                directory.mkdir()
-                return directory
+        return make_new_folder(parent / name)
     except OSError as error:
         raise ConfigError(
             f"cannot create a run directory in {parent}: {error.strerror}. Choose another place with "
             "--local-dir or MARL_RESULTS_DIR."
         ) from error
-    raise AssertionError("counting never ends")
+
+
+def make_new_folder(wanted: Path) -> Path:
+    """Create a folder, and those above it; a taken name gets ``_2``, ``_3``, ... at its end."""
+    # Those above first: where one of them is a file or a link to nowhere, no other name would help.
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    folder = wanted
+    number = 1
+    while True:
+        # Trying to make it, and not looking first: several processes may begin at once, and each needs a name of its own.
+        with suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+        number += 1
+        folder = wanted.with_name(f"{wanted.name}_{number}")

@@ -89,9 +89,12 @@ def _release_all() -> None:
 
 
 def _release(token: str) -> None:
-    directory, holder = _to_release.pop(token, (None, None))
-    if directory is None or holder is None or holder.pid != os.getpid():  # a fork inherited the object, not the lock
+    if token not in _to_release:
         return
+    directory, holder = _to_release.pop(token)
+    if holder.pid != os.getpid():  # a fork inherited the object, not the lock
+        return
+    # Whatever goes wrong here, the process is about to end or to go on elsewhere; a lock of a dead process counts for nothing.
     with suppress(OSError, RunLockedError), _one_at_a_time(directory):
         if holder_of(directory) == holder:
             (directory / LOCK).unlink(missing_ok=True)
@@ -112,7 +115,12 @@ def take_lock(directory: Path, patience: float = 0.0) -> RunLock:
 def check_unlocked(directory: Path) -> None:
     """Refuse early what ``take_lock`` would refuse."""
     holder = holder_of(directory)
-    if holder is not None and _in_the_way(holder):
+    if holder is None:
+        return
+    in_the_way = not holder.here or holder.running
+    if holder.is_this_process:
+        in_the_way = _is_in_use(holder.token)
+    if in_the_way:
         raise _locked(directory, holder)
 
 
@@ -120,7 +128,9 @@ def clear_lock(directory: Path) -> None:
     """Take away a lock whose process is gone: on this host it counts for nothing, but other hosts cannot see that."""
     with suppress(OSError, RunLockedError), _one_at_a_time(directory):
         holder = holder_of(directory)
-        if holder is not None and holder.here and not holder.running:
+        if holder is None or not holder.here:
+            return
+        if not holder.running:
             (directory / LOCK).unlink(missing_ok=True)
 
 
@@ -146,6 +156,7 @@ def is_running(pid: int, began: float) -> bool:
     """Whether this very process runs: numbers of processes are used again, and a killed one may still be listed."""
     try:
         process = psutil.Process(pid)
+        # A zombie has ended; only its parent has not asked yet.
         return process.status() != psutil.STATUS_ZOMBIE and abs(process.create_time() - began) < SAME_START
     except psutil.AccessDenied:
         return True
@@ -168,12 +179,6 @@ def _take(directory: Path) -> RunLock:
     except OSError as error:
         raise _not_writable(directory, error) from error
     return RunLock(directory, mine)
-
-
-def _in_the_way(holder: Holder) -> bool:
-    if holder.is_this_process:
-        return _is_in_use(holder.token)
-    return not holder.here or holder.running
 
 
 def _is_in_use(token: str) -> bool:
@@ -202,6 +207,7 @@ def _one_at_a_time(directory: Path) -> Iterator[None]:
 
 def _create(file: Path, content: str) -> bool:
     """Make the file with its content in one step; False where it is there already."""
+    # Written aside and linked: whoever sees the lock sees all of it, also on a network's file system.
     temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     try:
         temporary.write_text(content, encoding="utf-8")
@@ -238,7 +244,9 @@ def _locked(directory: Path, holder: Holder) -> RunLockedError:
             f"{directory} is in use: another Trainer of this program writes there, and two would mix their results. Call "
             "stop() on it first, or use another directory."
         )
-    since = datetime.fromtimestamp(min(max(holder.since, 0.0), 4e9)).isoformat(" ", "seconds")
+    # A file may say anything; what is no time of a calendar would be an error here.
+    moment = min(max(holder.since, 0.0), 4e9)
+    since = datetime.fromtimestamp(moment).isoformat(" ", "seconds")
     who = (
         f"{directory} is in use: process {holder.pid} on host {holder.hostname!r} has been writing to it since {since}"
     )

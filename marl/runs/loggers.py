@@ -58,7 +58,9 @@ def register_logger(name: str, factory: LoggerFactory) -> None:
 
 def find_logger(name: str) -> LoggerFactory:
     """What builds the logger of a registered name or ``package.module:Class``."""
-    return _checked(name, load_object(name, LOGGER)) if ":" in name else LOGGERS[name]
+    if ":" not in name:
+        return LOGGERS[name]
+    return _checked(name, load_object(name, LOGGER))
 
 
 def _checked(name: str, factory: Any) -> LoggerFactory:
@@ -80,10 +82,12 @@ class RunLoggers:
         self.close()
         for name, factory in self._factories.items():
             logger = call_own(f"logger {name!r}, built for a run,", factory, directory, params)
-            missing = [verb for verb in ("write", "close") if not callable(getattr(logger, verb, None))]
-            if missing:
+            # Now, and not at the first result: by then an iteration of work would be at stake.
+            for verb in ("write", "close"):
+                if callable(getattr(logger, verb, None)):
+                    continue
                 raise ConfigError(
-                    f"logger {name!r} is a {type(logger).__name__} without {missing[0]}(); expected an object with "
+                    f"logger {name!r} is a {type(logger).__name__} without {verb}(); expected an object with "
                     "write(result) and close()."
                 )
             self._open[name] = logger
@@ -94,6 +98,7 @@ class RunLoggers:
                 logger.write(deepcopy(dict(result)))  # what one changes, the next does not see
             except BaseException as error:
                 let_through(error)
+                # The result is on the disk by now: nothing is lost, whatever a logger does.
                 raise LoggerError(
                     f"logger {name!r} failed at the result of iteration {result.get('training_iteration')}: "
                     f"{type(error).__name__}: {error}{line_of_code(error)}. The result itself is in result.json, and the "
@@ -102,6 +107,7 @@ class RunLoggers:
 
     def close(self) -> None:
         """What goes wrong is a warning: all results are in."""
+        # Forgotten first: whatever happens below, none of them is closed twice.
         loggers, self._open = self._open, {}
         for name, logger in loggers.items():
             try:

@@ -22,20 +22,19 @@ def pixels(name: str, picture: Any) -> Pixels:
     to 255 or as fractions from 0 to 1.
     """
     given = np.asarray(picture)
-    shaped = given[..., None] if given.ndim == 2 else given
-    if (
-        given.dtype.kind not in "buif"
-        or shaped.ndim not in (3, 4)
-        or shaped.shape[-1] not in (1, 3, 4)
-        or not given.size
-    ):
+    shaped = given
+    if given.ndim == 2:
+        shaped = given[..., None]
+    is_number = given.dtype.kind in "buif"
+    is_picture = shaped.ndim in (3, 4) and shaped.shape[-1] in (1, 3, 4)
+    if not is_number or not is_picture or not given.size:
         raise ConfigError(
             f"picture {name!r} has shape {given.shape} and type {given.dtype}; expected [H, W], [H, W, 3] or, for a film, "
             "[T, H, W, 3], as whole numbers from 0 to 255 or fractions from 0 to 1."
         )
-    if given.dtype.kind == "f" or given.dtype == bool:
-        shaped = 255.0 * np.nan_to_num(shaped.astype(np.float64)) + 0.5
-    whole = np.clip(shaped, 0, 255).astype(np.uint8)[..., :3]
+    if given.dtype.kind in "fb":
+        shaped = 255.0 * np.nan_to_num(shaped.astype(np.float64)) + 0.5  # a half: the cut below then rounds
+    whole = np.clip(shaped, 0, 255).astype(np.uint8)[..., :3]  # without transparency
     return np.ascontiguousarray(np.broadcast_to(whole, (*whole.shape[:-1], 3)))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from marl.data.episode import EpisodeStats
+from marl.data.task import Array
 from marl.errors import CheckpointError, UserError
 from marl.failures import machine_failure
 
 log = logging.getLogger(__name__)
 LARGEST = 2**63 - 1  # of whole numbers
+NUMBERS = "biuf"  # numpy's letters for bool, whole numbers with and without a sign, and fractions
 
 
 @contextmanager
@@ -49,34 +51,53 @@ def put_to_use(folder: Path, part: str | None = None) -> Iterator[None]:
 def strange_part(part: str, tree: Any) -> str | None:
     """What is wrong with the outline of a part that many read, ``run`` or ``policies``: hashes say nothing of who wrote it."""
     if part == "run":
-        missing = [key for key in ("scenario", "counters") if not isinstance(_entry(tree, key), dict)]
-        return f"it has no {missing[0]}" if missing else _strange_run(tree)
+        return _strange_run(tree)
     if part == "policies":
-        if not isinstance(tree, dict) or not all(isinstance(name, str) for name in tree):
-            return "it does not hold policies by their names"
-        for name, weights in tree.items():
-            if not isinstance(weights, dict) or not all(isinstance(array, np.ndarray) for array in weights.values()):
-                return f"the weights of policy {name!r} are not arrays by their names"
+        return _strange_policies(tree)
     return None
 
 
-def _entry(tree: Any, key: str) -> Any:
-    return tree.get(key) if isinstance(tree, dict) else None
+def _strange_policies(policies: Any) -> str | None:
+    if not _has_names(policies):
+        return "it does not hold policies by their names"
+    for name, weights in policies.items():
+        if not isinstance(weights, dict) or not _are_arrays(weights.values()):
+            return f"the weights of policy {name!r} are not arrays by their names"
+    return None
 
 
-def _strange_run(run: dict[str, Any]) -> str | None:
+def _are_arrays(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, np.ndarray) for value in values)
+
+
+def _strange_run(run: Any) -> str | None:
     """What a run cannot have counted or seen; entries that are missing are another's business: older files hold fewer."""
-    for place, kinds in ((run["counters"], COUNTERS), (run, SEEN)):
-        for name, kind in kinds.items():
-            if name in place and not kind.fits(place[name]):
-                return f"its {name} is {_short(place[name])}, expected {kind.words}"
+    if not isinstance(run, dict):
+        return "it has no scenario"
+    for key in ("scenario", "counters"):
+        if not isinstance(run.get(key), dict):
+            return f"it has no {key}"
+    return _strange_entry(run["counters"], COUNTERS) or _strange_entry(run, SEEN)
+
+
+def _strange_entry(entries: dict[str, Any], expected: dict[str, Expected]) -> str | None:
+    for name, kind in expected.items():
+        if name not in entries:  # of an older version, which did not write it
+            continue
+        value = entries[name]
+        if not kind.fits(value):
+            return f"its {name} is {_short(value)}, expected {kind.words}"
     return None
 
 
 def _short(value: Any) -> str:
-    return (
-        repr(value) if isinstance(value, int | float | str) and len(repr(value)) < 40 else f"a {type(value).__name__}"
-    )
+    # What a stranger wrote goes to a terminal: nothing long, and nothing whose repr is not known to be harmless.
+    short = f"a {type(value).__name__}"
+    if isinstance(value, int | float | str):
+        text = repr(value)
+        if len(text) < 40:
+            short = text
+    return short
 
 
 class Expected(NamedTuple):
@@ -87,19 +108,39 @@ class Expected(NamedTuple):
 
 
 def _is_count(value: Any) -> bool:
+    # `type` and not `isinstance`: True would pass for 1.
     return type(value) is int and 0 <= value <= LARGEST
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) is float or (isinstance(value, int) and abs(value) <= LARGEST)
+    if type(value) is float:
+        return True
+    # Beyond 64 bits a whole number cannot be turned into a float or an array's entry.
+    return isinstance(value, int) and abs(value) <= LARGEST
+
+
+def _is_time(value: Any) -> bool:
+    if not _is_number(value):
+        return False
+    return math.isfinite(value) and value >= 0
 
 
 def _are_metrics(value: Any) -> bool:
-    return _has_names(value) and all(_has_names(row) and all(map(_is_metric, row.values())) for row in value.values())
+    """Numbers (or arrays of them) by their names, for each policy."""
+    if not _has_names(value):
+        return False
+    for row in value.values():
+        if not _has_names(row):
+            return False
+        if not all(map(_is_metric, row.values())):
+            return False
+    return True
 
 
 def _is_metric(value: Any) -> bool:
-    return _is_number(value) or (isinstance(value, np.ndarray) and value.dtype.kind in "biuf")
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in NUMBERS
+    return _is_number(value)
 
 
 def _is_result(value: Any) -> bool:
@@ -107,47 +148,79 @@ def _is_result(value: Any) -> bool:
 
 
 def _has_names(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(name, str) for name in value)
+    return isinstance(value, dict) and _are_texts(value)
+
+
+def _are_texts(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _only_moderate(value: Any) -> bool:
     """Whether all whole numbers in it can be turned into floats."""
+    if isinstance(value, int):
+        return abs(value) <= LARGEST
+    inside: Iterable[Any] = ()
     if isinstance(value, dict):
-        return all(map(_only_moderate, value.values()))
-    if isinstance(value, list | tuple):
-        return all(map(_only_moderate, value))
-    return not isinstance(value, int) or abs(value) <= LARGEST
+        inside = value.values()
+    elif isinstance(value, list | tuple):
+        inside = value
+    return all(map(_only_moderate, inside))
 
 
 def _are_episodes(value: Any) -> bool:
     """Whether it holds the columns of ``EpisodeStats``, and they fit each other."""
+    # Files of older versions have no remarks.
     needed = {field.name for field in fields(EpisodeStats)} - {"remarks"}
-    if not _has_names(value) or not needed <= value.keys() <= {*needed, "remarks"}:
+    if not _has_names(value):
         return False
-    agents, remarks = value["agents"], value.get("remarks", [])
-    if not isinstance(agents, list | tuple) or not all(isinstance(name, str) for name in agents):
+    if not needed <= value.keys() <= {*needed, "remarks"}:
         return False
-    episodes = _length(value, ("rewards", "f"), ("lengths", "iu"))
-    entries = _length(value, ("agent", "iu"), ("episode", "iu"), ("policy", "iu"), ("returns", "f"))
+    agents = value["agents"]
+    if not isinstance(agents, list | tuple) or not _are_texts(agents):
+        return False
+    episodes = _length(value, {"rewards": "f", "lengths": "iu"})
+    entries = _length(value, {"agent": "iu", "episode": "iu", "policy": "iu", "returns": "f"})
     if episodes is None or entries is None:
         return False
-    if not isinstance(remarks, list) or len(remarks) not in (0, episodes) or not all(map(_has_names, remarks)):
+    if not _are_remarks(value.get("remarks", []), episodes):
         return False
     ends = {"agent": len(agents), "episode": episodes, "policy": LARGEST}
-    return all(not entries or (value[name].min() >= 0 and value[name].max() < end) for name, end in ends.items())
+    return all(_are_indices(value[name], end) for name, end in ends.items())
 
 
-def _length(columns: dict[str, Any], *kinds: tuple[str, str]) -> int | None:
+def _are_remarks(remarks: Any, episodes: int) -> bool:
+    """Whether it is a list of named remarks, one for each episode or none at all."""
+    if not isinstance(remarks, list):
+        return False
+    if len(remarks) not in (0, episodes):
+        return False
+    return all(map(_has_names, remarks))
+
+
+def _are_indices(column: Array, end: int) -> bool:
+    # A negative one would count from the end, a large one would be out of bounds; of nothing there is no smallest.
+    if not len(column):
+        return True
+    return bool(column.min() >= 0 and column.max() < end)
+
+
+def _length(columns: dict[str, Any], kinds: dict[str, str]) -> int | None:
     """The common length of some columns; None where they are no columns of their kinds, or differ in length."""
-    arrays = [columns[name] for name, _ in kinds]
-    if not all(isinstance(array, np.ndarray) and array.ndim == 1 for array in arrays):
+    lengths = set()
+    for name, kind in kinds.items():
+        array = columns[name]
+        if not isinstance(array, np.ndarray) or array.ndim != 1:
+            return None
+        if array.dtype.kind not in kind:
+            return None
+        lengths.add(len(array))
+    if len(lengths) > 1:
         return None
-    right = all(array.dtype.kind in kind for array, (_, kind) in zip(arrays, kinds, strict=True))
-    return len(arrays[0]) if right and len({len(array) for array in arrays}) == 1 else None
+    return lengths.pop()
 
 
 COUNT = Expected(_is_count, "a whole number, 0 or more")
-TIME = Expected(lambda value: _is_number(value) and math.isfinite(value) and value >= 0, "a finite number, 0 or more")
+TIME = Expected(_is_time, "a finite number, 0 or more")
 TEXT = Expected(lambda value: isinstance(value, str), "a text")
 COUNTERS = {  # of a trainer
     "decisions_lost": COUNT,

@@ -43,24 +43,24 @@ def episode_numbers(stats: EpisodeStats, policies: Sequence[PolicyID]) -> Result
 
     A policy's reward in an episode is the sum over all agents that it played; ``agent_reward_mean`` is per agent.
     """
-    per_policy = {name: stats.policy_returns(i) for i, name in enumerate(policies)}
     newest = stats.last(LONGEST_HISTOGRAM)
+    largest, smallest, mean = {}, {}, {}
+    histograms = {"episode_reward": newest.rewards.tolist(), "episode_lengths": newest.lengths.tolist()}
+    for index, name in enumerate(policies):
+        returns = stats.policy_returns(index)
+        largest[name], smallest[name], mean[name] = _largest(returns), _smallest(returns), _mean(returns)
+        histograms[f"policy_{name}_reward"] = newest.policy_returns(index).tolist()
     return {
         "episode_reward_max": _largest(stats.rewards),
         "episode_reward_min": _smallest(stats.rewards),
         "episode_reward_mean": _mean(stats.rewards),
         "episode_len_mean": _mean(stats.lengths),
-        "policy_reward_max": {name: _largest(r) for name, r in per_policy.items()},
-        "policy_reward_min": {name: _smallest(r) for name, r in per_policy.items()},
-        "policy_reward_mean": {name: _mean(r) for name, r in per_policy.items()},
+        "policy_reward_max": largest,
+        "policy_reward_min": smallest,
+        "policy_reward_mean": mean,
         "agent_reward_mean": stats.agent_means(),
         "custom_metrics": custom_numbers(stats),
-        "hist_stats": {
-            "episode_reward": newest.rewards.tolist(),
-            "episode_lengths": newest.lengths.tolist(),
-            **{f"policy_{name}_reward": newest.policy_returns(i).tolist() for i, name in enumerate(policies)},
-            **custom_histograms(stats, LONGEST_HISTOGRAM),
-        },
+        "hist_stats": {**histograms, **custom_histograms(stats, LONGEST_HISTOGRAM)},
     }
 
 
@@ -92,17 +92,24 @@ SMALLER_IS_BETTER = frozenset({"exploitability.nash_conv", "exploitability.explo
 def check_field(field: str, policies: Sequence[PolicyID], where: str) -> None:
     """Refuse the name of a result field that no result will ever have."""
     inner = field.removeprefix("evaluation.")
-    known = [*EPISODE_FIELDS, *(f"{name}.{policy}" for name in POLICY_FIELDS for policy in policies)]
+    of_policies = [f"{name}.{policy}" for name in POLICY_FIELDS for policy in policies]
+    known = [*EPISODE_FIELDS, *of_policies]
+    blocks = [*OPEN_BLOCKS]
+    prefix = "evaluation."
     if inner == field:
         known += [*COUNT_FIELDS, *GAME_FIELDS]
-    blocks = OPEN_BLOCKS if inner != field else (*OPEN_BLOCKS, *TRAINING_BLOCKS)
-    meaning = meaning_of(inner) if inner.partition(".")[0] in blocks else None
-    if inner not in known and not (meaning is not None and meaning.is_number):
-        prefix = "evaluation." if inner != field else ""
-        raise ConfigError(
-            f"{where}: no result has a field {field!r}.{did_you_mean(field, [prefix + name for name in known])} "
-            f"Fields: {', '.join(prefix + name for name in known)}."
-        )
+        blocks += TRAINING_BLOCKS
+        prefix = ""
+    if inner in known:
+        return
+    if inner.partition(".")[0] in blocks:
+        meaning = meaning_of(inner)
+        if meaning is not None and meaning.is_number:
+            return
+    names = [prefix + name for name in known]
+    raise ConfigError(
+        f"{where}: no result has a field {field!r}.{did_you_mean(field, names)} Fields: {', '.join(names)}."
+    )
 
 
 def look_up(result: Mapping[str, Any], field: str) -> float | None:
@@ -112,10 +119,16 @@ def look_up(result: Mapping[str, Any], field: str) -> float | None:
     """
     if field in result:
         value = result[field]
-        return float(value) if isinstance(value, int | float) else None
-    for cut in range(len(field) - 1, 0, -1):
-        if field[cut] == "." and isinstance(result.get(field[:cut]), Mapping):
-            return look_up(result[field[:cut]], field[cut + 1 :])
+        if isinstance(value, int | float):
+            return float(value)
+        return None
+    # From the longest block to the shortest.
+    block = field.rpartition(".")[0]
+    while block:
+        inside = result.get(block)
+        if isinstance(inside, Mapping):
+            return look_up(inside, field[len(block) + 1 :])
+        block = block.rpartition(".")[0]
     return None
 
 
@@ -124,16 +137,25 @@ def reached(result: Mapping[str, Any], wanted: Mapping[str, float]) -> bool:
 
     A figure with a standard error has to be there by two of them, so that luck alone does not end a run.
     """
-    return all(_reached(result, field, value) for field, value in wanted.items())
+    for field, value in wanted.items():
+        found = look_up(result, field)
+        if found is None:
+            return False
+        sign = 1.0
+        if field in SMALLER_IS_BETTER:
+            sign = -1.0
+        sure = sign * found - ERRORS_TO_BE_SURE * _standard_error(result, field)
+        # Sums of rewards are rounded: what is wanted to the digit must not fail by the last bit.
+        if not sure >= sign * value - 1e-9:
+            return False
+    return True
 
 
-def _reached(result: Mapping[str, Any], field: str, wanted: float) -> bool:
-    value = look_up(result, field)
-    if value is None:
-        return False
-    error = look_up(result, STANDARD_ERRORS[field]) if field in STANDARD_ERRORS else None
-    sign = -1.0 if field in SMALLER_IS_BETTER else 1.0
-    return sign * value - ERRORS_TO_BE_SURE * (error or 0.0) >= sign * wanted - 1e-9
+def _standard_error(result: Mapping[str, Any], field: str) -> float:
+    """0 for fields that are not measured with an error."""
+    if field not in STANDARD_ERRORS:
+        return 0.0
+    return look_up(result, STANDARD_ERRORS[field]) or 0.0
 
 
 def unsure_of(result: Mapping[str, Any], wanted: Mapping[str, float]) -> list[str]:
@@ -141,13 +163,14 @@ def unsure_of(result: Mapping[str, Any], wanted: Mapping[str, float]) -> list[st
     said = []
     for field, value in wanted.items():
         found = look_up(result, field)
-        error = look_up(result, STANDARD_ERRORS[field]) if field in STANDARD_ERRORS else None
-        if found is not None and error:
-            reach = found + ERRORS_TO_BE_SURE * error
-            said.append(
-                f"{field} is {found:.4g} +- {error:.2g}: it counts by {found:.4g} + 2 x {error:.2g} = {reach:.4g}, wanted at "
-                f"most {value:g}"
-            )
+        error = _standard_error(result, field)
+        if found is None or not error:
+            continue
+        reach = found + ERRORS_TO_BE_SURE * error
+        said.append(
+            f"{field} is {found:.4g} +- {error:.2g}: it counts by {found:.4g} + 2 x {error:.2g} = {reach:.4g}, wanted at "
+            f"most {value:g}"
+        )
     return said
 
 
@@ -162,24 +185,34 @@ def pretty_print(result: Mapping[str, Any]) -> str:
 
 
 def _lines(value: Mapping[str, Any], depth: int) -> list[str]:
-    out = []
+    lines = []
+    indent = "  " * depth
     for key, item in value.items():
         if isinstance(item, Mapping):
-            out += [f"{'  ' * depth}{key}:", *_lines(item, depth + 1)]
+            lines.append(f"{indent}{key}:")
+            lines += _lines(item, depth + 1)
         elif isinstance(item, list) and len(item) > 5:
-            out.append(f"{'  ' * depth}{key}: [{', '.join(map(str, item[:3]))}, ... {len(item)} values]")
+            first = ", ".join(map(str, item[:3]))
+            lines.append(f"{indent}{key}: [{first}, ... {len(item)} values]")
         else:
-            out.append(f"{'  ' * depth}{key}: {item}")
-    return out
+            lines.append(f"{indent}{key}: {item}")
+    return lines
 
 
 def _mean(values: Floats | np.ndarray[Any, Any]) -> float | None:
-    return float(np.mean(values, dtype=np.float64)) if len(values) else None
+    if not len(values):
+        return None
+    # Returns are float32; their sum over many episodes needs more digits.
+    return float(np.mean(values, dtype=np.float64))
 
 
 def _largest(values: Floats) -> float | None:
-    return float(values.max()) if len(values) else None
+    if not len(values):
+        return None
+    return float(values.max())
 
 
 def _smallest(values: Floats) -> float | None:
-    return float(values.min()) if len(values) else None
+    if not len(values):
+        return None
+    return float(values.min())

@@ -7,7 +7,6 @@ played, compared and resumed. Nothing is deleted.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 import shutil
@@ -17,20 +16,17 @@ from pathlib import Path
 from marl.errors import CheckpointError
 from marl.inputs import real_path
 from marl.runs.checkpoint import (
-    BEST,
     TO_PLAY,
-    checkpoint_name,
     choose_checkpoint,
     copy_checkpoint,
     damage_of,
     has_part,
-    iteration_of,
-    numbered,
     read_part,
     same_state,
     strip,
 )
-from marl.runs.files import RunFiles
+from marl.runs.files import RunFiles, make_new_folder
+from marl.runs.manifest import BEST, checkpoint_name, iteration_of, numbered
 
 log = logging.getLogger(__name__)
 TO_RESUME = ("learners", "workers", "replay")  # parts that training needs besides those to play
@@ -51,7 +47,9 @@ def find_resumable(path: Path) -> Path:
 
 def resumable_in(directory: Path) -> Path | None:
     """The checkpoint from which the run in a directory goes on; None if it has none yet, an error if all are damaged."""
-    return find_resumable(directory) if numbered(directory / "checkpoints") else None
+    if not numbered(directory / "checkpoints"):
+        return None
+    return find_resumable(directory)
 
 
 def is_resumable(folder: Path) -> bool:
@@ -61,17 +59,27 @@ def is_resumable(folder: Path) -> bool:
 
 def holds_a_run(directory: Path) -> bool:
     """Whether a run has left results or checkpoints in a directory."""
-    results, checkpoints = directory / "result.json", directory / "checkpoints"
-    written = results.is_file() and results.stat().st_size > 0
-    return written or (checkpoints / BEST).is_dir() or bool(numbered(checkpoints))
+    results = directory / "result.json"
+    if results.is_file() and results.stat().st_size > 0:
+        return True
+    checkpoints = directory / "checkpoints"
+    if (checkpoints / BEST).is_dir():
+        return True
+    return len(numbered(checkpoints)) > 0
 
 
 def strip_older(checkpoints: Path, keep: int, spare: Path | None = None) -> None:
     """Leave everything in ``spare`` and the newest ``keep`` checkpoints, and what is needed to play in the others."""
-    whole = [folder for folder in numbered(checkpoints) if not damage_of(folder, ()) and is_resumable(folder)]
+    whole = [folder for folder in numbered(checkpoints) if _holds_everything(folder)]
     for folder in whole[:-keep]:
-        if spare is None or real_path(folder) != real_path(spare):
-            strip(folder, TO_PLAY)
+        if spare is not None and real_path(folder) == real_path(spare):
+            continue
+        strip(folder, TO_PLAY)
+
+
+def _holds_everything(folder: Path) -> bool:
+    """Whether it lists all that training needs. Of its files only the manifest is read: the others may be large."""
+    return not damage_of(folder, ()) and is_resumable(folder)
 
 
 def leave_future(directory: Path, iteration: int, restored: Path | None) -> Path | None:
@@ -79,9 +87,11 @@ def leave_future(directory: Path, iteration: int, restored: Path | None) -> Path
     newer = _abandoned_by(directory / "checkpoints", iteration, restored)
     if not newer:
         return None
-    place = _new_place(directory / ABANDONED, f"after_{iteration:06d}")
     try:
-        (place / "checkpoints").mkdir(parents=True)
+        # A run may go back to the same iteration more than once.
+        place = make_new_folder(directory / ABANDONED / f"after_{iteration:06d}")
+        # Results first, checkpoints last: after a kill in between, the run still has all its checkpoints where they were.
+        (place / "checkpoints").mkdir()
         _copy_results(directory, place, newer)
         for folder in newer:
             os.rename(folder, place / "checkpoints" / folder.name)
@@ -99,42 +109,43 @@ def leave_future(directory: Path, iteration: int, restored: Path | None) -> Path
 
 def keep_as_numbered(directory: Path, iteration: int, restored: Path) -> None:
     """Let ``best`` be the run's newest checkpoint too, if the run went back to it: that is where it goes on after a kill."""
-    numbered_one = directory / "checkpoints" / checkpoint_name(iteration)
-    if real_path(restored) != real_path(directory / "checkpoints" / BEST):
+    checkpoints = directory / "checkpoints"
+    if real_path(restored) != real_path(checkpoints / BEST):
         return
-    if not numbered_one.is_dir() or damage_of(numbered_one) or not is_resumable(numbered_one):
-        copy_checkpoint(restored, numbered_one)
+    numbered_one = checkpoints / checkpoint_name(iteration)
+    if numbered_one.is_dir() and not _fault_of(numbered_one):
+        return
+    copy_checkpoint(restored, numbered_one)
 
 
 def _abandoned_by(checkpoints: Path, iteration: int, restored: Path | None) -> list[Path]:
     """Checkpoints that do not belong to the past of the run as it goes on."""
     newer = [folder for folder in numbered(checkpoints) if iteration_of(folder) > iteration]
     same = checkpoints / checkpoint_name(iteration)
-    if restored is not None and same.is_dir() and not same_state(same, restored):
+    is_other = restored is not None and same.is_dir() and not same_state(same, restored)
+    if is_other:
         newer.insert(0, same)  # of another continuation of the same run
-    best_at = _iteration_in(checkpoints / BEST)
+    best = checkpoints / BEST
+    best_at = _iteration_in(best)
     if best_at is None or best_at <= iteration:
         return newer
     if newer:
-        return [*newer, checkpoints / BEST]
+        return [*newer, best]
     # After a kill between two checkpoints: an unchanged run meets this evaluation again.
     log.warning(
         "%s is of iteration %d, and the run goes on at %d: it stays until an evaluation is the best so far",
-        checkpoints / BEST, best_at, iteration,
+        best, best_at, iteration,
     )  # fmt: skip
     return []
 
 
 def _iteration_in(folder: Path) -> int | None:
+    if not folder.is_dir():
+        return None
     try:
-        return int(read_part(folder, "run")["counters"]["iteration"]) if folder.is_dir() else None
+        return int(read_part(folder, "run")["counters"]["iteration"])
     except (CheckpointError, KeyError, TypeError, ValueError):
         return None
-
-
-def _new_place(parent: Path, name: str) -> Path:
-    names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
-    return next(parent / one for one in names if not (parent / one).exists())
 
 
 def _copy_results(directory: Path, place: Path, newer: Sequence[Path]) -> None:
@@ -142,18 +153,31 @@ def _copy_results(directory: Path, place: Path, newer: Sequence[Path]) -> None:
     for name in ("result.json", "progress.csv", "params.json", "params.yaml"):
         if (directory / name).is_file():
             shutil.copyfile(directory / name, place / name)
+    # The params in the directory may be newer by now; those that count stand in the checkpoints that go along.
     for folder in reversed(newer):
-        if not damage_of(folder, ["run"]):
-            RunFiles(place).write_params(read_part(folder, "run")["scenario"])
-            return
+        if damage_of(folder, ["run"]):
+            continue
+        scenario = read_part(folder, "run")["scenario"]
+        RunFiles(place).write_params(scenario)
+        return
 
 
 def _resumable_beside(folder: Path) -> str:
-    beside = [*numbered(folder.parent), folder.parent / BEST]
-    names = [other.name for other in beside if other.is_dir() and not damage_of(other, ()) and is_resumable(other)]
-    return f"Beside it these hold everything: {', '.join(names)}. " if names else ""
+    names = []
+    for other in [*numbered(folder.parent), folder.parent / BEST]:
+        if other.is_dir() and _holds_everything(other):
+            names.append(other.name)
+    if not names:
+        return ""
+    return f"Beside it these hold everything: {', '.join(names)}. "
 
 
 def _fault_of(folder: Path) -> str:
     """Why training cannot go on from a checkpoint; empty if it can."""
-    return damage_of(folder, ()) or (damage_of(folder) if is_resumable(folder) else ONLY_TO_PLAY)
+    # The manifest first: without a valid one nobody can say which parts there are.
+    fault = damage_of(folder, ())
+    if fault:
+        return fault
+    if not is_resumable(folder):
+        return ONLY_TO_PLAY
+    return damage_of(folder)

@@ -29,9 +29,13 @@ FREE = frozenset(
 def check_same(folder: Path, saved: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     """Refuse to go on where a key changed that the saved state depends on; a new name for the same thing is no change."""
     saved, here = with_current_names(saved), with_current_names(here)
-    changed = [key for key in _differences(saved, here) if key not in FREE and key.split(".")[0] not in FREE]
+    changed = []
+    for key in _differences(saved, here):
+        block = key.split(".")[0]
+        if key not in FREE and block not in FREE:
+            changed.append(f"{key} ({_at(saved, key)!r} -> {_at(here, key)!r})")
     if changed:
-        shown = ", ".join(f"{key} ({_at(saved, key)!r} -> {_at(here, key)!r})" for key in changed[:4])
+        shown = ", ".join(changed[:4])
         raise CheckpointError(
             f"{folder} cannot be continued with other values of {shown}. Keep them as they were, or start a new run from its "
             f"weights with `load: {{POLICY: {folder}}}`."
@@ -39,15 +43,31 @@ def check_same(folder: Path, saved: Mapping[str, Any], here: Mapping[str, Any]) 
 
 
 def _differences(a: Any, b: Any, path: str = "") -> list[str]:
-    if path.count(".") < 2 and isinstance(a, Mapping) and isinstance(b, Mapping):
-        keys = list(dict.fromkeys([*a, *b]))
-        return [d for key in keys for d in _differences(a.get(key), b.get(key), f"{path}.{key}" if path else str(key))]
-    if a == b or not (can_be_replayed(a) and can_be_replayed(b)):  # Python objects are given anew by the user
+    """Dotted names of the keys that differ, at most three words deep: `FREE` names none deeper."""
+    both_blocks = isinstance(a, Mapping) and isinstance(b, Mapping)
+    if both_blocks and path.count(".") < 2:
+        return _differences_inside(a, b, path)
+    if a == b:
+        return []
+    # Python objects are given anew by the user, who cannot make equal ones.
+    if not can_be_replayed(a) or not can_be_replayed(b):
         return []
     return [path]
 
 
+def _differences_inside(a: Mapping[str, Any], b: Mapping[str, Any], path: str) -> list[str]:
+    found = []
+    for key in dict.fromkeys([*a, *b]):
+        inside = str(key)
+        if path:
+            inside = f"{path}.{key}"
+        found += _differences(a.get(key), b.get(key), inside)
+    return found
+
+
 def _at(tree: Any, path: str) -> Any:
     for key in path.split("."):
-        tree = tree.get(key) if isinstance(tree, Mapping) else None
+        if not isinstance(tree, Mapping):
+            return None
+        tree = tree.get(key)
     return tree

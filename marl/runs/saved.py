@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from marl.scenario.config import Scenario
 from marl.scenario.describe import can_be_replayed
 from marl.scenario.load import apply, compose
 from marl.scenario.resolve import Setup, resolve
-from marl.trust import current, only_modules
+from marl.trust import current, only_modules, words_of
 
 PLACES = {
     "address": "the Ray cluster that it joins",
@@ -68,8 +68,10 @@ class SavedRun:
 
         ``TO_PLAY`` is enough for everything but training; ``TO_RESUME`` asks for all that training needs.
         """
-        resuming = set(TO_RESUME) <= set(need)
-        folder = find_resumable(Path(path)) if resuming else find_checkpoint(Path(path), need)
+        if set(TO_RESUME) <= set(need):
+            folder = find_resumable(Path(path))
+        else:
+            folder = find_checkpoint(Path(path), need)
         return cls(folder, allow, words, remedy)
 
     @property
@@ -95,8 +97,12 @@ class SavedRun:
 
     def to_play(self) -> dict[str, Any]:
         """The scenario for playing alone: in this process, without places, and without the env of evaluations."""
-        evaluation = {**(self.scenario.get("evaluation") or {}), "env": None, "env_config": None}
-        return {**without_places(self.scenario), "num_workers": 0, "pool": "auto", "evaluation": evaluation}
+        # An env of evaluations alone may need files or packages that nobody has here.
+        evaluation = dict(self.scenario.get("evaluation") or {})
+        evaluation.update(env=None, env_config=None)
+        to_play = without_places(self.scenario)
+        to_play.update(num_workers=0, pool="auto", evaluation=evaluation)
+        return to_play
 
     def trusted(self) -> AbstractContextManager[None]:
         """Around all that follows names in the files."""
@@ -112,7 +118,10 @@ class SavedRun:
 
     def resolve(self, changes: Mapping[str, Any] | None = None) -> Setup:
         """Env, policies and mapping of the run as ``to_play`` has it; ``changes`` are keys with other values."""
-        scenario = self.compose({**self.to_play(), **(changes or {})})
+        raw = self.to_play()
+        raw.update(changes or {})
+        scenario = self.compose(raw)
+        # Resolving builds the env and the models, so it follows names as well.
         with self.trusted():
             return resolve(scenario)
 
@@ -135,7 +144,9 @@ class SavedRun:
         """
         with self.trusted():
             policies = build_policies(setup.policies, setup.task.kinds)
-        for name in policies if names is None else names:
+        if names is None:
+            names = list(policies)
+        for name in names:
             if name not in self.weights:
                 told = f"{self.folder} has no policy {name!r}; it has {', '.join(self.weights)}."
                 raise CheckpointError(f"{told} {remedy.format(name=name)}".rstrip())
@@ -144,23 +155,27 @@ class SavedRun:
 
     def check_policy(self, name: PolicyID) -> None:
         """Refuse the name of a policy that the run does not have."""
-        if name not in self.weights:
-            raise CheckpointError(
-                f"{self.folder} has no policy {name!r}. It has {', '.join(self.weights)}.{did_you_mean(name, self.weights)}"
-            )
+        if name in self.weights:
+            return
+        known = ", ".join(self.weights)
+        raise CheckpointError(
+            f"{self.folder} has no policy {name!r}. It has {known}.{did_you_mean(name, self.weights)}"
+        )
 
 
 def directory_of(checkpoint: Path) -> Path | None:
     """The run directory of a checkpoint folder, if it lies in one."""
-    return checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else None
+    if checkpoint.parent.name != "checkpoints":
+        return None
+    return checkpoint.parent.parent
 
 
 def stored_scenario(folder: Path) -> dict[str, Any]:
     """The scenario of a checkpoint's run, see ``SavedRun.scenario``."""
-    run = read_part(folder, "run")
-    scenario = run.get("scenario") if isinstance(run, dict) else None
-    if not isinstance(scenario, dict) or not isinstance(scenario.get("env"), str):
+    scenario = read_part(folder, "run")["scenario"]  # `read_part` has seen that there is one
+    if not isinstance(scenario.get("env"), str):
         raise CheckpointError(f"{folder} is damaged: its part 'run' holds no scenario. Take another checkpoint.")
+    # Before anything else looks at it: names and texts in it end up in messages on a terminal.
     check_texts(scenario, f"{folder}, scenario")
     current_names: dict[str, Any] = with_current_names(scenario)
     return current_names
@@ -168,21 +183,9 @@ def stored_scenario(folder: Path) -> dict[str, Any]:
 
 def check_texts(value: object, where: str) -> None:
     """Refuse texts with characters that a terminal obeys: they name nothing, and would be printed."""
-    for text in _texts(value):
+    for text in words_of(value, with_keys=True):
         if printable(text) != text:
             raise CheckpointError(f"{printable(where)} holds {text!a}, which has control characters. It is not used.")
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield str(key)
-            yield from _texts(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _texts(item)
 
 
 def check_stays_inside(directory: Path) -> None:
@@ -193,6 +196,7 @@ def check_stays_inside(directory: Path) -> None:
     for folder, below, files in os.walk(directory):
         for name in [*below, *files]:
             entry = Path(folder) / name
+            # By where it leads in the end: a link to a link inside may still lead out.
             if entry.is_symlink() and not real_path(entry).is_relative_to(home):
                 raise CheckpointError(
                     f"{printable(entry)} is a link to {printable(entry.readlink())}, out of the run directory, so the run is "
@@ -227,8 +231,10 @@ def check_given_again(
         value = described.get(key)
         if not value or key in given:
             continue
-        option = f"{key}={value!r}" if in_python else f"--set {place_option(key, value)}"
-        without = f"{key}=None" if in_python else f"--set {key}=null"
+        if in_python:
+            option, without = f"{key}={value!r}", f"{key}=None"
+        else:
+            option, without = f"--set {place_option(key, value)}", f"--set {key}=null"
         raise ConfigError(
             f"the scenario in {where} has {key}: {value!r}, {meaning}. A place that stands in a file is not followed "
             f"unless you give it again: {printable(option)} to go on as before, {without} to go on without it."
@@ -237,16 +243,25 @@ def check_given_again(
 
 def place_option(key: str, value: object) -> str:
     """``output=DIR`` as it is typed behind ``--set``."""
-    return shlex.quote(f"{key}={value if isinstance(value, str) else json.dumps(value)}")
+    if not isinstance(value, str):
+        value = json.dumps(value)
+    # Quoted: the user pastes it into a shell, and the value may be a stranger's.
+    return shlex.quote(f"{key}={value}")
 
 
 def places_again(described: Mapping[str, Any], places: Mapping[str, str] = PLACES) -> list[str]:
     """The options with which the owner of a run or a search goes on with it: its own places, then files of its envs."""
-    own = [place_option(key, described[key]) for key in places if described.get(key)]
-    of_envs = places_given(described.get("env"), described.get("env_config") or {})
+    options = []
+    for key in places:
+        value = described.get(key)
+        if value:
+            options.append(place_option(key, value))
+    env_config = described.get("env_config") or {}
+    options += places_given(described.get("env"), env_config)
     evaluation = described.get("evaluation") or {}
-    of_envs += places_given(evaluation.get("env"), evaluation.get("env_config") or {}, "evaluation.env_config")
-    return [f"--set {option}" for option in [*own, *of_envs]]
+    env_config = evaluation.get("env_config") or {}
+    options += places_given(evaluation.get("env"), env_config, "evaluation.env_config")
+    return [f"--set {option}" for option in options]
 
 
 def command_again(command: str, directory: Path, places: Iterable[str] = ()) -> str:

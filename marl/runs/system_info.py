@@ -37,8 +37,11 @@ def _gpus() -> dict[str, float]:
     """Memory in use of each GPU that torch sees."""
     import torch
 
-    found = {}
-    for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+    found: dict[str, float] = {}
+    # Without a driver even counting the devices may warn.
+    if not torch.cuda.is_available():
+        return found
+    for index in range(torch.cuda.device_count()):
         free, total = torch.cuda.mem_get_info(index)
         found[f"gpu_{index}_ram_util_percent"] = 100.0 * (1.0 - free / total)
     return found
@@ -77,15 +80,18 @@ def git(directory: Path | None = None) -> dict[str, str | bool] | None:
     The repository may be a stranger's, whose settings could have git start programs. So git is asked with none of them:
     see ``NEUTRAL`` and ``_without_filters``.
     """
+    # Once per process (`cache`): a run that changes its own files should not be told another commit half-way.
     where = str(directory or Path.cwd())
-    commit = _git(where, {}, "rev-parse", "--verify", "HEAD")
-    if commit is None or commit.returncode != 0:
+    answer = _git(where, {}, "rev-parse", "--verify", "HEAD")
+    if answer is None or answer.returncode != 0:
         return None
+    commit = answer.stdout.strip()
     filters = _without_filters(where)
     if filters is None:
-        return {"commit": commit.stdout.strip(), "changed": True}  # nobody can tell
+        return {"commit": commit, "changed": True}  # nobody can tell
     status = _git(where, filters, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
-    return {"commit": commit.stdout.strip(), "changed": status is not None and bool(status.stdout.strip())}
+    changed = status is not None and bool(status.stdout.strip())
+    return {"commit": commit, "changed": changed}
 
 
 NEUTRAL = {
@@ -119,22 +125,36 @@ def _without_filters(where: str) -> dict[str, str] | None:
     listed = _git(where, {}, "config", "-z", "--name-only", "--get-regexp", r"^filter\.")
     if listed is None or listed.returncode > 1:  # 1: there are none
         return None
-    filters = {name.rpartition(".")[0] for name in listed.stdout.split("\0") if name}
-    parts = {"clean": "", "smudge": "", "process": "", "required": "false"}
-    return {f"{name}.{part}": value for name in sorted(filters) for part, value in parts.items()}
+    settings = {}
+    for setting in sorted(listed.stdout.split("\0")):
+        name = setting.rpartition(".")[0]  # filter.NAME, and NAME may hold dots itself
+        if not name:
+            continue
+        settings[f"{name}.clean"] = ""
+        settings[f"{name}.smudge"] = ""
+        settings[f"{name}.process"] = ""
+        settings[f"{name}.required"] = "false"
+    return settings
 
 
 def _git(where: str, settings: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[str] | None:
     """Ask git; None where it is not there or takes too long. Settings go by the environment, as names may hold a '='."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | NEUTRAL_ENVIRONMENT
+    environment = dict(NEUTRAL_ENVIRONMENT)
+    for key, value in os.environ.items():
+        if not key.startswith("GIT_"):  # these may name another repository, or programs
+            environment.setdefault(key, value)
     environment["GIT_CONFIG_COUNT"] = str(len(settings))
     for number, (key, value) in enumerate(settings.items()):
-        environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-    options = [*(f"{key}={value}" for key, value in NEUTRAL.items()), *_trusted_folders()]
-    command = ["git", "--no-pager", "-C", where, *(part for option in options for part in ("-c", option)), *words]
+        environment[f"GIT_CONFIG_KEY_{number}"] = key
+        environment[f"GIT_CONFIG_VALUE_{number}"] = value
+    command = ["git", "--no-pager", "-C", where]
+    for key, value in NEUTRAL.items():
+        command += ["-c", f"{key}={value}"]
+    for folder in _trusted_folders():
+        command += ["-c", f"safe.directory={folder}"]
     try:
         return subprocess.run(
-            command, capture_output=True, encoding="utf-8", errors="surrogateescape", timeout=5, check=False,
+            [*command, *words], capture_output=True, encoding="utf-8", errors="surrogateescape", timeout=5, check=False,
             stdin=subprocess.DEVNULL, env=environment,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired, ValueError):  # no git here, or a huge repository
@@ -151,7 +171,7 @@ def _trusted_folders() -> list[str]:
         )
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return []
-    return [f"safe.directory={line}" for line in answer.stdout.splitlines()]
+    return answer.stdout.splitlines()
 
 
 @cache
@@ -171,4 +191,7 @@ def experiment_id() -> str:
 
     ``MARL_EXPERIMENT_ID`` replaces it, for commands that spread their runs over processes.
     """
-    return os.environ.get("MARL_EXPERIMENT_ID") or secrets.token_hex(8)
+    given = os.environ.get("MARL_EXPERIMENT_ID")
+    if given:
+        return given
+    return secrets.token_hex(8)

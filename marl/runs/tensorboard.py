@@ -28,6 +28,7 @@ class Events:
     """
 
     def __init__(self, directory: Path, purge_step: int | None = None) -> None:
+        # Here and not at the top: importing it takes long, and commands that only read do without.
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
         from tensorboard.summary.writer.record_writer import RecordWriter
 
@@ -61,6 +62,7 @@ class Events:
     def flush(self) -> None:
         """Bring to the disk what was added; after a failure it is dropped, so that nothing half-written is read."""
         waiting = self._waiting.getvalue()
+        # Emptied before it is written: after a failure the same events must not be written twice.
         self._waiting.seek(0)
         self._waiting.truncate()
         append_to(self.path, waiting)

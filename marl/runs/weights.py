@@ -23,22 +23,30 @@ def load_policy(policy: Policy, name: PolicyID, source: str) -> None:
 def check_loaded(policies: Mapping[PolicyID, Policy], sources: Mapping[PolicyID, str]) -> None:
     """Layers that loaded policies share can only come from one of them: refuse where the others had different ones."""
     for name, source in sources.items():
-        if not policies[name].shared:
+        shared = policies[name].shared
+        if not shared:
             continue
-        weights, _ = _loadable(name, source)
-        if any(not np.array_equal(array, weights[key]) for key, array in policies[name].get_weights().items()):
+        wanted, _ = _loadable(name, source)
+        for key, array in policies[name].get_weights().items():
+            if np.array_equal(array, wanted[key]):
+                continue
             raise CheckpointError(
-                f"load: policy {name!r} shares the layers {', '.join(policies[name].shared)} with a policy that was loaded "
+                f"load: policy {name!r} shares the layers {', '.join(shared)} with a policy that was loaded "
                 "after it and had different ones there. Load one of them, or give them layers of their own."
             )
 
 
 def _loadable(name: PolicyID, source: str) -> tuple[Mapping[str, Any], str]:
     """The weights that ``source`` means, and a text that says where they are."""
+    # '#' and not ':', which stands in paths of Windows.
     path, _, wanted = source.partition("#")
     folder = find_checkpoint(Path(path).expanduser(), TO_PLAY)
     policies = read_part(folder, "policies")
-    wanted = wanted or (name if name in policies or len(policies) > 1 else next(iter(policies)))
+    if not wanted:
+        wanted = name
+        # With a single policy there is nothing to choose, whatever it is called.
+        if name not in policies and len(policies) == 1:
+            wanted = next(iter(policies))
     if wanted not in policies:
         raise CheckpointError(
             f"load: {folder} has no policy {wanted!r}. It has {', '.join(policies)}.{did_you_mean(wanted, policies)} "
@@ -49,6 +57,7 @@ def _loadable(name: PolicyID, source: str) -> tuple[Mapping[str, Any], str]:
 
 def set_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> None:
     """Copy weights into a policy; names and shapes have to fit."""
+    # Before shapes are compared: a population has as many members as its weights say.
     policy.fit(weights)
     check_weights(policy, weights, where)
     policy.set_weights(dict(weights))
@@ -58,10 +67,11 @@ def check_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> Non
     """Refuse weights of other names or shapes than the policy's own."""
     mine = {key: tuple(tensor.shape) for key, tensor in policy.state_dict().items()}
     theirs = {key: tuple(array.shape) for key, array in weights.items()}
-    if mine != theirs:
-        wrong = next(k for k in [*mine, *theirs] if mine.get(k) != theirs.get(k))
+    for key in [*mine, *theirs]:
+        if mine.get(key) == theirs.get(key):
+            continue
         raise CheckpointError(
-            f"{where} does not fit: {wrong} has shape {theirs.get(wrong, 'none')}, expected "
-            f"{mine.get(wrong, 'none')}. The model keys (fcnet_hiddens, dueling, ...) and the spaces must be the "
+            f"{where} does not fit: {key} has shape {theirs.get(key, 'none')}, expected "
+            f"{mine.get(key, 'none')}. The model keys (fcnet_hiddens, dueling, ...) and the spaces must be the "
             "same."
         )

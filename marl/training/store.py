@@ -10,19 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marl.errors import ConfigError, LoggerError, StorageError, UserError
-from marl.runs.checkpoint import (
-    BEST,
-    checkpoint_name,
-    copy_checkpoint,
-    has_part,
-    keep_newest,
-    numbered,
-    read_part,
-    write_checkpoint,
-)
+from marl.runs.checkpoint import copy_checkpoint, has_part, keep_newest, read_part, write_checkpoint
 from marl.runs.files import RunFiles, new_run_directory, run_name
 from marl.runs.lock import RunLock, take_lock
 from marl.runs.loggers import RunLoggers
+from marl.runs.manifest import BEST, checkpoint_name, numbered
 from marl.runs.restoring import put_to_use
 from marl.runs.resume import TO_RESUME, find_resumable, holds_a_run, keep_as_numbered, leave_future, strip_older
 from marl.runs.resume_check import check_same
@@ -204,7 +196,7 @@ class Store:
         if path is not None:
             return write_checkpoint(path, self._parts())
         if self.directory is None:
-            from marl.runs.places import default_results
+            from marl.runs.directories import default_results
 
             self.create(default_results())
         assert self.directory is not None

@@ -195,7 +195,7 @@ class Trainer(PolicyAccess):
 
     def run(self) -> Result:
         """Train until a stop condition is met, into a run directory; returns the last result."""
-        from marl.runs.places import default_results
+        from marl.runs.directories import default_results
         from marl.training.loop import run_until_stopped
 
         if not self.scenario.stop:

@@ -69,7 +69,9 @@ class TuneConfig(Config):
     @field_validator("resources_per_trial")
     @classmethod
     def _known_resources(cls, value: Any) -> Any:
-        for name in value if isinstance(value, dict) else ():
+        if not isinstance(value, dict):  # a function, which is asked when the keys of a trial are known
+            return value
+        for name in value:
             if name not in RESOURCES:
                 raise ValueError(f"unknown resource {name!r}. Known: {', '.join(RESOURCES)}")
         return value

@@ -24,6 +24,7 @@ FILE = "tune.json"
 PENDING, RUNNING, TERMINATED = "PENDING", "RUNNING", "TERMINATED"
 STOPPED, ERROR, INTERRUPTED = "STOPPED", "ERROR", "INTERRUPTED"
 ENDED = (TERMINATED, STOPPED)  # not to be played again
+TEXTS = ("trial_id", "directory", "status")  # entries of a trial that have to be texts
 
 
 class Journal:
@@ -33,8 +34,8 @@ class Journal:
         self.directory = directory
         self.head = dict(head)
         self.plan = plan
-        self.status = [PENDING for _ in plan.trials]
-        self.errors = ["" for _ in plan.trials]
+        self.status = [PENDING] * len(plan.trials)
+        self.errors = [""] * len(plan.trials)
         self.halted: set[int] = set()  # trials that the scheduler stopped before their end
 
     def directory_of(self, trial: Planned) -> Path:
@@ -47,6 +48,7 @@ class Journal:
 
     def note(self, index: int, status: str, error: str = "") -> None:
         """A trial has changed."""
+        # On the disk at once: a search may be killed at any moment, and goes on from what stands there.
         self.status[index], self.errors[index] = status, error
         self.write()
 
@@ -57,18 +59,27 @@ class Journal:
 
     def settle(self) -> None:
         """Nothing runs any more: what still did was interrupted."""
-        self.status = [INTERRUPTED if status == RUNNING else status for status in self.status]
+        for index, status in enumerate(self.status):
+            if status == RUNNING:
+                self.status[index] = INTERRUPTED
         self.write()
 
     def recall(self, stored: Mapping[str, Any]) -> None:
         """Take over what had ended; with other stop conditions regular ends are open again."""
-        kept = ENDED if stored["stop"] == to_plain(self.plan.stop) else (STOPPED,)
-        self.status = [row["status"] if row["status"] in kept else PENDING for row in stored["trials"]]
+        # A trial that the scheduler stopped was worse than others: a longer budget does not change that.
+        kept: tuple[str, ...] = (STOPPED,)
+        if stored["stop"] == to_plain(self.plan.stop):
+            kept = ENDED
+        for index, row in enumerate(stored["trials"]):
+            self.status[index] = PENDING
+            if row["status"] in kept:
+                self.status[index] = row["status"]
 
     def write(self) -> None:
         plan = self.plan
-        rows = [
-            {
+        rows = []
+        for trial in plan.trials:
+            row = {
                 "index": trial.index,
                 "trial_id": trial.trial_id,
                 "directory": str(trial.directory),
@@ -76,8 +87,7 @@ class Journal:
                 "status": self.status[trial.index],
                 "error": self.errors[trial.index],
             }
-            for trial in plan.trials
-        ]
+            rows.append(row)
         content = {
             "version": VERSION,
             **self.head,
@@ -94,28 +104,43 @@ def read_journal(directory: Path) -> dict[str, Any]:
     """What a folder's ``tune.json`` holds."""
     file = directory / FILE
     if not file.is_file():
-        there = sorted(str(found.parent) for found in directory.glob(f"*/{FILE}")) if directory.is_dir() else []
-        hint = (
-            f" Did you mean {there[-1]}?" if there else " Expected the folder that `marl tune` printed as `results:`."
-        )
-        raise CheckpointError(f"{directory} holds no {FILE}, so there is no search to go on with.{hint}")
+        raise _no_search_in(directory)
     try:
         content = read_json(file)
         version = content.get("version")
-        if version in (UNSEALED, VERSION):
+        known_version = version in (UNSEALED, VERSION)
+        if known_version:
             check_seal(content, required=version > UNSEALED)
-        rows: Sequence[Mapping[str, Any]] = content["trials"]
-        complete = bool(rows) and all({"trial_id", "directory", "params", "status"} <= row.keys() for row in rows)
-        texts = [row[key] for row in rows for key in ("trial_id", "directory", "status")] if complete else []
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError("a trial's id, directory and status have to be texts")
+        complete = _are_complete(content["trials"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{file} is damaged ({error}). Start the search anew.") from error
-    if version not in (UNSEALED, VERSION) or not complete or not isinstance(content.get("stop"), dict):
+    if not known_version or not complete or not isinstance(content.get("stop"), dict):
         raise CheckpointError(f"{file} is of another version, or incomplete. Start the search anew.")
-    for row in rows:
-        if (
-            row["directory"] in (".", "..") or Path(row["directory"]).name != row["directory"]
-        ):  # never a way out of the folder
-            raise CheckpointError(f"{file} is damaged: {row['directory']!r} is no name of a run directory.")
+    for row in content["trials"]:
+        # Trials write into these directories: the file may be a stranger's, so a name is never a way out of the folder.
+        name = row["directory"]
+        if name in (".", "..") or Path(name).name != name:
+            raise CheckpointError(f"{file} is damaged: {name!r} is no name of a run directory.")
     return dict(content)
+
+
+def _no_search_in(directory: Path) -> CheckpointError:
+    hint = "Expected the folder that `marl tune` printed as `results:`."
+    searches = sorted(directory.glob(f"*/{FILE}"))
+    if searches:
+        hint = f"Did you mean {searches[-1].parent}?"
+    return CheckpointError(f"{directory} holds no {FILE}, so there is no search to go on with. {hint}")
+
+
+def _are_complete(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether there are trials, and each has all its entries; a ``TypeError`` where a text is something else."""
+    if not rows:
+        return False
+    for row in rows:
+        if not {"params", *TEXTS} <= row.keys():
+            return False
+    for row in rows:
+        for key in TEXTS:
+            if not isinstance(row[key], str):
+                raise TypeError("a trial's id, directory and status have to be texts")
+    return True

@@ -11,7 +11,7 @@ from marl.runs.result import SMALLER_IS_BETTER, look_up
 from marl.scenario.config import Scenario
 from marl.tune.config import TuneConfig
 
-CLOCKS = ("timesteps_total", "training_iteration", "episodes_total", "time_total_s")
+CLOCKS: tuple[str, ...] = ("timesteps_total", "training_iteration", "episodes_total", "time_total_s")
 
 
 @dataclass(frozen=True)
@@ -28,22 +28,32 @@ class Objective:
 
     @property
     def sign(self) -> float:
-        return 1.0 if self.mode == "max" else -1.0
+        if self.mode == "min":
+            return -1.0
+        return 1.0
 
     def value(self, result: Mapping[str, Any]) -> float | None:
         return look_up(result, self.metric)
 
     def scored(self, results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
         """The result that stands for a trial; None before there is one with the field."""
-        known = [result for result in results if self.value(result) is not None]
-        if not known:
-            return None
-        return max(known, key=lambda result: self.value(result) or 0.0) if self.keeps_best else known[-1]
+        score, scored = None, None
+        for result in results:
+            value = self.value(result)
+            if value is None:
+                continue
+            is_worse = score is not None and value <= score
+            if self.keeps_best and is_worse:
+                continue  # of equal ones the first: it is the one at which `best` was written
+            score, scored = value, result
+        return scored
 
     def after(self, score: float | None, result: Mapping[str, Any]) -> float | None:
         """The score once one more result is there; results without the field (no evaluation was due) change nothing."""
         value = self.value(result)
-        if value is None or (self.keeps_best and score is not None and score > value):
+        if value is None:
+            return score
+        if self.keeps_best and score is not None and score > value:
             return score
         return value
 
@@ -66,25 +76,51 @@ def dotted(field: str) -> str:
 
 def make_objective(config: TuneConfig, scenario: Scenario | None) -> Objective:
     """The field that was asked for, else what the scenario is evaluated by."""
-    evaluated = scenario is not None and scenario.evaluation.interval > 0
-    best = f"evaluation.{scenario.evaluation.metric}" if scenario is not None and evaluated else None
-    metric = dotted(config.metric) if config.metric else best or "episode_reward_mean"
-    mode = config.mode or ("min" if metric in SMALLER_IS_BETTER else "max")
+    best = None  # what the checkpoint `best` of a trial is chosen by
+    if scenario is not None and scenario.evaluation.interval > 0:
+        best = f"evaluation.{scenario.evaluation.metric}"
+    metric = best or "episode_reward_mean"
+    if config.metric:
+        metric = dotted(config.metric)
+    mode = config.mode or better(metric)
     return Objective(metric, mode, keeps_best=metric == best and mode == "max")
+
+
+def better(metric: str) -> str:
+    """Which way a field is better, where nobody says: distances to an equilibrium should be small, rewards large."""
+    if metric in SMALLER_IS_BETTER:
+        return "min"
+    return "max"
 
 
 def make_halving(config: TuneConfig, stop: Mapping[str, float | bool]) -> Halving | None:
     """None for a scheduler that lets every trial run to its end."""
     if config.scheduler != "asha":
         return None
-    clock = dotted(config.time_attr) if config.time_attr else next((c for c in CLOCKS if c in stop), None)
-    if clock is None or clock not in stop:
-        raise ConfigError(
-            f"asha has to know how long a trial may be, but stop has no {clock or 'budget'}. Give one, for instance stop: "
-            "{timesteps_total: 100000}."
-        )
+    clock = _clock_of(config, stop)
     budget, factor = float(stop[clock]), config.reduction_factor
-    grace = config.grace_period or max(budget / factor**2, 1.0 if clock != "time_total_s" else 0.0)
+    grace = config.grace_period
+    if grace is None:
+        # Two rungs before the end; what is counted in whole numbers begins at 1.
+        grace = budget / factor**2
+        if clock != "time_total_s":
+            grace = max(grace, 1.0)
     if grace > budget:
         raise ConfigError(f"tune: grace_period is {grace:g} {clock}, but trials end at {budget:g}. Give less.")
     return Halving(clock, budget, grace, factor)
+
+
+def _clock_of(config: TuneConfig, stop: Mapping[str, float | bool]) -> str:
+    """The field by which trials are as long as each other."""
+    wanted = CLOCKS
+    missing = "budget"
+    if config.time_attr:
+        missing = dotted(config.time_attr)
+        wanted = (missing,)
+    for clock in wanted:
+        if clock in stop:
+            return clock
+    raise ConfigError(
+        f"asha has to know how long a trial may be, but stop has no {missing}. Give one, for instance stop: "
+        "{timesteps_total: 100000}."
+    )

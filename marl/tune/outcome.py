@@ -36,7 +36,9 @@ class TrialOutcome:
 
     @property
     def last_result(self) -> dict[str, Any]:
-        return self.results[-1] if self.results else {}
+        if not self.results:
+            return {}
+        return self.results[-1]
 
     @property
     def best_result(self) -> Mapping[str, Any]:
@@ -51,6 +53,7 @@ class TrialOutcome:
     @property
     def checkpoint(self) -> Path | None:
         """What plays as the score says: ``best`` where it is chosen by the same field, else the newest checkpoint."""
+        # The score and what is played belong together: the newest checkpoint may play worse than the best evaluation.
         best = self.directory / "checkpoints" / "best"
         if self.objective.keeps_best and best.is_dir():
             return best
@@ -82,13 +85,19 @@ class Tuning:
     @property
     def best_trial(self) -> TrialOutcome:
         """The trial with the best score; of equal ones the first."""
-        scored = [(trial.score, trial) for trial in self.trials]
-        known = [(self.objective.sign * score, trial) for score, trial in scored if score is not None]
-        if not known:
+        best, best_score = None, 0.0
+        for trial in self.trials:
+            value = trial.score
+            if value is None:
+                continue
+            score = self.objective.sign * value
+            if best is None or score > best_score:
+                best, best_score = trial, score
+        if best is None:
             raise TrainingError(
                 f"no trial in {self.directory} has a value of {self.metric}. Let trials run longer, or choose another metric."
             )
-        return max(known, key=lambda pair: pair[0])[1]
+        return best
 
     @property
     def best_config(self) -> Mapping[str, Any]:
@@ -106,8 +115,9 @@ class Tuning:
 def outcome_of(journal: Journal) -> Tuning:
     """What the run directories hold."""
     plan = journal.plan
-    trials = [
-        TrialOutcome(
+    trials = []
+    for trial in plan.trials:
+        outcome = TrialOutcome(
             trial.index,
             trial.trial_id,
             journal.directory_of(trial),
@@ -117,8 +127,7 @@ def outcome_of(journal: Journal) -> Tuning:
             journal.errors[trial.index],
             plan.objective,
         )
-        for trial in plan.trials
-    ]
+        trials.append(outcome)
     return Tuning(journal.directory, plan.objective, trials, journal.interrupted, command_to_go_on(journal))
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from marl.errors import CheckpointError, ConfigError
-from marl.runs.files import run_name, safe_name, to_plain
+from marl.runs.files import make_new_folder, run_name, safe_name, to_plain
 from marl.runs.result import check_field
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
@@ -54,35 +52,53 @@ class Plan:
 
     @property
     def clock(self) -> str:
-        return self.halving.clock if self.halving is not None else "training_iteration"
+        if self.halving is None:
+            return "training_iteration"
+        return self.halving.clock
 
 
 def plan_scenarios(keys: Mapping[str, Any], options: TuneConfig, where: str) -> Plan:
     """Trials of an algorithm; every one of them is checked against its env."""
     stop = keys.get("stop") or {}
-    keys = {**keys, "stop": {dotted(k): v for k, v in stop.items()} if isinstance(stop, Mapping) else stop}
     if not stop:
         raise ConfigError("when should a trial stop? Give stop, for instance stop: {timesteps_total: 100000}.")
-    seed = keys.get("seed", 0)
-    found = variants(keys, options.num_samples, seed if isinstance(seed, int) else 0)
+    if isinstance(stop, Mapping):  # else composing the scenarios says what is wrong with it
+        stop = {dotted(field): value for field, value in stop.items()}
+    keys = {**keys, "stop": stop}
+    found = variants(keys, options.num_samples, _seed_in(keys))
     scenarios = [compose(variant.config, f"{where}, {_told(variant)}") for variant in found]
-    objective = make_objective(options, scenarios[0])
+    first = scenarios[0]
+    objective = make_objective(options, first)
+    # All of them before the first one starts: hours later nobody wants to hear of a typo.
     for scenario in scenarios:
         _check(scenario, objective)
     now, tag = datetime.now(), secrets.token_hex(3)[:5]
     trials = []
     for index, (variant, scenario) in enumerate(zip(found, scenarios, strict=True)):
-        env = scenario.env if isinstance(scenario.env, str) else getattr(scenario.env, "__name__", "env")
+        # Where nothing is searched there is one trial, which is named by its seed.
         params = variant.params or {"seed": scenario.seed}
-        name = run_name(scenario.preset.name, env, tag, index, params, now)
+        name = run_name(scenario.preset.name, _env_name(scenario), tag, index, params, now)
         described = describe(scenario)
         bundles = request(options.resources_per_trial, scenario, {**described, **described["algo"]})
         trials.append(Planned(index, f"{tag}_{index:05d}", Path(name), params, variant.config, bundles))
-    first = scenarios[0]
     halving = make_halving(options, first.stop)
     return Plan(
         trials, options, objective, halving, dict(first.stop), None, first.address, first.ray_num_cpus, current()
     )
+
+
+def _env_name(scenario: Scenario) -> str:
+    if isinstance(scenario.env, str):
+        return scenario.env
+    return getattr(scenario.env, "__name__", "env")
+
+
+def _seed_in(keys: Mapping[str, Any]) -> int:
+    """From which draws and the seeds of samples begin; 0 where the seed itself is searched."""
+    seed = keys.get("seed", 0)
+    if not isinstance(seed, int):
+        return 0
+    return seed
 
 
 def plan_functions(
@@ -90,8 +106,7 @@ def plan_functions(
 ) -> Plan:
     """Trials of a user's own training function. Only a config that has a seed gets seeds of its own."""
     stop = {dotted(name): value for name, value in stop.items()}
-    seed = config.get("seed", 0)
-    found = variants(config, options.num_samples, seed if isinstance(seed, int) else 0, seeded="seed" in config)
+    found = variants(config, options.num_samples, _seed_in(config), seeded="seed" in config)
     now, tag = datetime.now(), secrets.token_hex(3)[:5]
     trials = []
     for index, variant in enumerate(found):
@@ -109,31 +124,28 @@ def new_experiment(local_dir: Path, name: str) -> Path:
     """A new ``local_dir/NAME_tune_DATE``: the folder that all trials of a search go into."""
     stem = f"{safe_name(name, empty='search')[:40]}_tune_{datetime.now():%Y-%m-%d_%H-%M-%S}"
     try:
-        for number in count(1):
-            directory = local_dir.expanduser() / (stem if number == 1 else f"{stem}_{number}")
-            with suppress(FileExistsError):
-                directory.mkdir(parents=True)
-                return directory
+        return make_new_folder(local_dir.expanduser() / stem)
     except OSError as error:
         raise ConfigError(
             f"cannot create a folder in {local_dir}: {error.strerror}. Choose another place with --local-dir or "
             "MARL_RESULTS_DIR."
         ) from error
-    raise AssertionError("counting never ends")
 
 
 def as_before(trials: Sequence[Planned], stored: Sequence[Mapping[str, Any]], where: Path) -> list[Planned]:
     """The trials under the names that they had when the search began; refused where it is another search."""
+    # Compared as a file holds them: tuples are lists there.
     params = [to_plain(trial.params) for trial in trials]
     if params != [row["params"] for row in stored]:
         raise CheckpointError(
             f"{where} is another search: it has {len(stored)} trials, of which the first is {stored[0]['params']}; this one "
             f"has {len(trials)}, and the first is {params[0]}. Give the same keys, or start anew without resume."
         )
-    return [
-        Planned(t.index, row["trial_id"], Path(row["directory"]), t.params, t.config, t.bundles)
-        for t, row in zip(trials, stored, strict=True)
-    ]
+    named = []
+    for trial, row in zip(trials, stored, strict=True):
+        directory = Path(row["directory"])
+        named.append(Planned(trial.index, row["trial_id"], directory, trial.params, trial.config, trial.bundles))
+    return named
 
 
 def _check(scenario: Scenario, objective: Objective) -> None:
@@ -149,4 +161,6 @@ def _check(scenario: Scenario, objective: Objective) -> None:
 
 def _told(variant: Variant) -> str:
     values = ", ".join(f"{name}={value}" for name, value in variant.params.items())
-    return f"trial with {values}" if values else "trial"
+    if not values:
+        return "trial"
+    return f"trial with {values}"

@@ -7,6 +7,7 @@ are in run directories. So nothing has to be read back from Ray Tune's own files
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -79,7 +80,11 @@ def make_trainable(plan: Plan, directory: Path) -> Any:
     def function_trial(config: dict[str, Any], job: Job) -> None:
         job.call_function(config["trial"])
 
-    trainable = tune.with_parameters(function_trial if plan.function else Trial, job=Job(plan, directory))
+    # Parameters go to the actors by Ray's store, once, and not with each trial's config.
+    trial: Any = Trial
+    if plan.function is not None:
+        trial = function_trial
+    trainable = tune.with_parameters(trial, job=Job(plan, directory))
     bundles = [trial.bundles for trial in plan.trials]
     return tune.with_resources(trainable, lambda config: tune.PlacementGroupFactory(bundles[config["trial"]]))
 
@@ -101,6 +106,7 @@ def make_scheduler(journal: Journal) -> Any:
 
         def on_trial_result(self, controller: Any, trial: Any, result: dict[str, Any]) -> Any:
             decision = super().on_trial_result(controller, trial, result)
+            # At the end of the budget ASHA says STOP as well, but there the trial has simply ended.
             if decision == self.STOP and result["clock"] < budget:
                 journal.halted.add(trial.config["trial"])
             return decision
@@ -123,19 +129,23 @@ def make_scheduler(journal: Journal) -> Any:
 
 def past(journal: Journal, index: int) -> list[dict[str, float]]:
     """Scores that a trial had reached before; of one that goes on those up to its checkpoint, as later ones come again."""
-    from marl.runs.checkpoint import iteration_of
+    from marl.runs.manifest import iteration_of
     from marl.runs.result import look_up
 
     plan, place = journal.plan, journal.directory_of(journal.plan.trials[index])
-    checkpoint = newest_checkpoint(place)
-    last = iteration_of(checkpoint) if checkpoint is not None else 0
+    last = math.inf
+    if journal.status[index] not in ENDED:
+        checkpoint = newest_checkpoint(place)
+        last = 0
+        if checkpoint is not None:
+            last = iteration_of(checkpoint)
     told: list[dict[str, float]] = []
     score: float | None = None
     for result in RunFiles(place).results():
         score, clock = plan.objective.after(score, result), look_up(result, plan.clock)
-        comes_again = journal.status[index] not in ENDED and result["training_iteration"] > last
-        if score is not None and clock is not None and not comes_again:
-            told.append({"clock": clock, "score": score})
+        if score is None or clock is None or result["training_iteration"] > last:
+            continue
+        told.append({"clock": clock, "score": score})
     return told
 
 
@@ -162,7 +172,10 @@ def make_callback(journal: Journal, screen: Screen) -> Any:
 
         def on_trial_complete(self, *, trial: Any, **_: Any) -> None:
             index = trial.config["trial"]
-            note(index, STOPPED if index in journal.halted else TERMINATED)
+            status = TERMINATED
+            if index in journal.halted:
+                status = STOPPED
+            note(index, status)
 
         def on_trial_recover(self, *, trial: Any, **_: Any) -> None:
             check_ray()

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marl.errors import ConfigError
-from marl.runs.checkpoint import checkpoint_name, iteration_of
 from marl.runs.files import RunFiles, to_plain
+from marl.runs.manifest import checkpoint_name, iteration_of
 from marl.runs.result import reached
 from marl.runs.resume import resumable_in
 from marl.tune.objective import Objective
@@ -47,14 +47,18 @@ class Reporter:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory, self.trial_id = directory, trial_id
         self.checkpoint = resumable_in(directory)
-        self._iteration = iteration_of(self.checkpoint) if self.checkpoint is not None else 0
+        self._iteration = 0
+        if self.checkpoint is not None:
+            self._iteration = iteration_of(self.checkpoint)
         self._objective, self._clock, self._stop, self._send = objective, clock, stop, send
         self._config = to_plain(config)
         self._files = RunFiles(directory)
         self._files.write_params(config)
-        self._files.resume_at(self._iteration)
+        self._files.resume_at(self._iteration)  # results after the checkpoint come again
+        self._seconds = 0.0  # of earlier starts
         past = self._files.results()
-        self._seconds = float(past[-1].get("time_total_s") or 0.0) if past else 0.0
+        if past:
+            self._seconds = float(past[-1].get("time_total_s") or 0.0)
         self._started = self._last = time.monotonic()
         self._score: float | None = None
 
@@ -64,6 +68,7 @@ class Reporter:
         self._iteration = int(full["training_iteration"])
         self._score = self._objective.after(self._score, full)
         self._files.append(full)
+        # Ray Tune would end the process at once; the function ends by our exception, so that its `finally` runs.
         self._send({**report(full, self._score, self._clock, []), "done": False})
         if full["done"]:
             raise EndOfTrial
@@ -79,6 +84,7 @@ class Reporter:
 
     def _filled(self, result: Mapping[str, Any]) -> dict[str, Any]:
         now, moment = time.monotonic(), datetime.now()
+        # What comes before `result` the function may say itself; what comes after it is ours.
         filled = {
             "training_iteration": self._iteration + 1,
             "time_this_iter_s": now - self._last,
@@ -115,7 +121,10 @@ def arguments(function: Callable[..., Any]) -> int:
 def call(function: Callable[..., Any], config: Mapping[str, Any], reporter: Reporter) -> None:
     """Run a training function to its end; a dict that it gives back is its last result."""
     try:
-        given = function(dict(config), reporter) if arguments(function) == 2 else function(dict(config))
+        if arguments(function) == 2:
+            given = function(dict(config), reporter)
+        else:
+            given = function(dict(config))
         if isinstance(given, Mapping):
             reporter(**given)
     except EndOfTrial:

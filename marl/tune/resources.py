@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -28,21 +29,38 @@ def helpers(scenario: Scenario | None, keys: Mapping[str, Any]) -> list[Bundle]:
     """One bundle per Ray worker and per further learner; of a training function ``num_workers`` in its config is known."""
     if scenario is None:
         workers = keys.get("num_workers", 0)
-        return [{"CPU": 1.0}] * (workers if isinstance(workers, int) else 0)
-    worker: Bundle = {"CPU": scenario.num_cpus_per_worker, "GPU": scenario.num_gpus_per_worker}
-    on_ray = [{**worker, **scenario.custom_resources_per_worker}] * (scenario.num_workers if scenario.on_ray else 0)
-    return [*on_ray, *([{"CPU": 1.0}] * (scenario.num_learners - 1))]
+        if not isinstance(workers, int):  # the key may mean anything there
+            workers = 0
+        return [{"CPU": 1.0}] * workers
+    bundles: list[Bundle] = []
+    if scenario.on_ray:
+        worker = {
+            "CPU": scenario.num_cpus_per_worker,
+            "GPU": scenario.num_gpus_per_worker,
+            **scenario.custom_resources_per_worker,
+        }
+        bundles += [worker] * scenario.num_workers
+    # The first learner is the trial's own process.
+    bundles += [{"CPU": 1.0}] * (scenario.num_learners - 1)
+    return bundles
 
 
 def request(wanted: Wanted, scenario: Scenario | None, keys: Mapping[str, Any]) -> list[Bundle]:
     """The bundles of one trial; the first one is for the process that learns."""
     given = _evaluated(wanted, keys)
-    gpus = scenario.num_gpus if scenario is not None else 0.0
+    gpus = 0.0
+    if scenario is not None:
+        gpus = scenario.num_gpus
     head: Bundle = {"CPU": given.get("cpu", 1.0), "GPU": given.get("gpu", gpus)}
     others = helpers(scenario, keys)
     if "extra_cpu" in given or "extra_gpu" in given:
-        others = _shared_out({"CPU": given.get("extra_cpu", 0.0), "GPU": given.get("extra_gpu", 0.0)}, others)
-    return [_positive(head), *(bundle for bundle in map(_positive, others) if bundle)]
+        extra = {"CPU": given.get("extra_cpu", 0.0), "GPU": given.get("extra_gpu", 0.0)}
+        others = _shared_out(extra, others)
+    bundles = [_positive(head)]
+    for bundle in map(_positive, others):
+        if bundle:  # Ray refuses a bundle of nothing; the first one has to be there all the same
+            bundles.append(bundle)
+    return bundles
 
 
 def total(bundles: Iterable[Bundle]) -> Bundle:
@@ -57,6 +75,7 @@ def total(bundles: Iterable[Bundle]) -> Bundle:
 def check_fits(bundles: Iterable[Bundle], there: Mapping[str, float], who: str) -> None:
     """Refuse a trial that could never start instead of waiting for ever."""
     for name, amount in total(bundles).items():
+        # Sums of fractions of GPUs are rounded.
         if amount > there.get(name, 0.0) + 1e-9:
             raise ResourceError(
                 f"{who} asks for {amount:g} {name}, but Ray has {there.get(name, 0.0):g}. Use fewer num_workers, other "
@@ -66,13 +85,17 @@ def check_fits(bundles: Iterable[Bundle], there: Mapping[str, float], who: str) 
 
 def _evaluated(wanted: Wanted, keys: Mapping[str, Any]) -> dict[str, float]:
     spec = SimpleNamespace(config=Keys(keys))
-    entries = wanted(spec) if callable(wanted) else wanted or {}
+    entries: Any = wanted or {}
+    if callable(wanted):
+        entries = wanted(spec)
     if not isinstance(entries, Mapping):
         raise ConfigError(f"resources_per_trial gave {entries!r}; expected a dict such as {{'cpu': 1, 'gpu': 0.2}}.")
     found: dict[str, float] = {}
     for name, entry in entries.items():
-        amount = entry(spec) if callable(entry) else entry
-        if name not in RESOURCES or isinstance(amount, bool) or not isinstance(amount, int | float) or amount < 0:
+        amount: Any = entry
+        if callable(entry):
+            amount = entry(spec)
+        if name not in RESOURCES or not _is_amount(amount):
             raise ConfigError(
                 f"resources_per_trial: {name} is {amount!r}; expected one of {', '.join(RESOURCES)} with a number of at "
                 "least 0."
@@ -81,19 +104,28 @@ def _evaluated(wanted: Wanted, keys: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
+def _is_amount(amount: Any) -> bool:
+    if isinstance(amount, bool):
+        return False
+    return isinstance(amount, int | float) and amount >= 0
+
+
 def _shared_out(extra: Bundle, others: list[Bundle]) -> list[Bundle]:
     """The extra resources in equal shares, one for each helper; refused where a helper needs more than its share."""
     if not others:
         return [extra]
     share = {name: amount / len(others) for name, amount in extra.items()}
+    bundles = []
     for bundle in others:
         for name, amount in bundle.items():
-            if name in share and amount > share[name] + 1e-9:
+            # Shares are divisions: what fits exactly must not be refused by rounding.
+            if amount > share.get(name, math.inf) + 1e-9:
                 raise ResourceError(
                     f"resources_per_trial: {len(others)} workers need {amount:g} {name} each, but extra_{name.lower()} is "
                     f"{extra[name]:g}. Give at least {amount * len(others):g}."
                 )
-    return [{**bundle, **share} for bundle in others]
+        bundles.append({**bundle, **share})
+    return bundles
 
 
 def _positive(bundle: Bundle) -> Bundle:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import product
+from types import UnionType
 from typing import Any, TypeAlias
 from zlib import crc32
 
@@ -73,46 +74,60 @@ def variants(keys: Mapping[str, Any], num_samples: int, seed: int, seeded: bool 
     marks = list(find_marks(keys))
     for mark in marks:
         _check(mark)
-    grids = [mark for mark in marks if mark.kind == "grid_search"]
-    drawn = [mark for mark in marks if mark.kind != "grid_search"]
     names = short_names([mark.path for mark in marks])
+    own_seeds = seeded and num_samples > 1 and ("seed",) not in names
+    choices = [_grid_values(mark) for mark in marks]
     found: list[Variant] = []
-    for sample, chosen in product(range(num_samples), product(*(mark.values for mark in grids))):
-        values = {mark.path: value for mark, value in zip(grids, chosen, strict=True)}
-        values |= {mark.path: _draw(mark, seed, len(found)) for mark in drawn}
-        config: dict[str, Any] = dict(keys)
-        for mark in marks:
-            config = _with(config, mark.path, values[mark.path])
-        params = {names[mark.path]: values[mark.path] for mark in marks}
-        if seeded and num_samples > 1 and ("seed",) not in values:
+    for sample, chosen in product(range(num_samples), product(*choices)):
+        config, params = dict(keys), {}
+        for mark, value in zip(marks, chosen, strict=True):
+            if mark.kind != "grid_search":
+                value = _draw(mark, seed, trial=len(found))
+            config = _with(config, mark.path, value)
+            params[names[mark.path]] = value
+        if own_seeds:
             config["seed"] = params["seed"] = seed + sample
         found.append(Variant(config, params))
     return found
+
+
+def _grid_values(mark: Mark) -> Sequence[Any]:
+    """What a mark multiplies the trials by; one place for a value that each trial draws."""
+    if mark.kind != "grid_search":
+        return [None]
+    values: Sequence[Any] = mark.values
+    return values
 
 
 def short_names(paths: Sequence[Path]) -> dict[Path, str]:
     """Each path by as many of its last words as tell it from the others: ``lr``, ``car/lr``."""
     names = {}
     for path in paths:
-        lengths = range(1, len(path) + 1)
-        words = next(
-            path[-n:] for n in lengths if sum(other[-n:] == path[-n:] for other in paths) == 1 or n == len(path)
-        )
+        words = path
+        for length in range(1, len(path) + 1):
+            words = path[-length:]
+            alike = [other for other in paths if other[-length:] == words]
+            if len(alike) == 1:
+                break
         names[path] = "/".join(map(str, words))
     return names
 
 
 def _draw(mark: Mark, seed: int, trial: int) -> Any:
+    # Python's own hash of a text differs between processes; a checksum does not, so a resumed search draws the same.
     key = crc32("/".join(map(str, mark.path)).encode())
-    return DRAWS[mark.kind](np.random.default_rng([seed, trial, key]), mark.values)
+    rng = np.random.default_rng([seed, trial, key])
+    return DRAWS[mark.kind](rng, mark.values)
 
 
 def _with(tree: Any, path: Path, value: Any) -> Any:
     """The tree with one value replaced; what is not on the way there is shared."""
     if not path:
         return value
-    changed = list(tree) if isinstance(tree, list | tuple) else copy(tree)
-    changed[path[0]] = _with(tree[path[0]], path[1:], value)  # type: ignore[index]
+    changed = copy(tree)
+    if isinstance(tree, tuple):
+        changed = list(tree)
+    changed[path[0]] = _with(tree[path[0]], path[1:], value)
     return changed
 
 
@@ -124,10 +139,19 @@ def _check(mark: Mark) -> None:
                 f"{where}: {mark.kind} is {values!r}; expected a list of values, such as [0.001, 0.0001]."
             )
         return
-    kinds = int if mark.kind == "randint" else int | float
-    numbers = isinstance(values, list | tuple) and [isinstance(v, kinds) and not isinstance(v, bool) for v in values]
-    if numbers != [True, True] or not values[0] < values[1]:
-        what = "whole numbers" if mark.kind == "randint" else "numbers"
+    kind: type[int] | UnionType = int | float
+    what = "numbers"
+    if mark.kind == "randint":
+        kind, what = int, "whole numbers"
+    if not _are_two(kind, values) or not values[0] < values[1]:
         raise ConfigError(f"{where}: {mark.kind} is {values!r}; expected two {what}, the smaller one first.")
     if mark.kind == "loguniform" and values[0] <= 0:
         raise ConfigError(f"{where}: loguniform is {values!r}; expected positive numbers. Use uniform for others.")
+
+
+def _are_two(kind: type[int] | UnionType, values: Any) -> bool:
+    if not isinstance(values, list | tuple) or len(values) != 2:
+        return False
+    # A bool is an int to Python, but `randint: [false, true]` is a mistake.
+    has_bool = any(isinstance(value, bool) for value in values)
+    return not has_bool and all(isinstance(value, kind) for value in values)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import ConfigError, RayLostError, ResourceError
+from marl.runs.directories import default_results
 from marl.runs.lock import check_unlocked, clear_lock, take_lock
-from marl.runs.places import default_results
 from marl.runs.saved import check_stays_inside, check_texts
 from marl.scenario.describe import can_be_replayed, to_plain
 from marl.scenario.load import apply
@@ -60,7 +60,8 @@ def run(
     keys, chosen = dict(config or {}), tune_config(options, "marl.tune.run")
     if callable(trainable):
         check_function(trainable)
-        keys |= {} if env is None else {"env": env}
+        if env is not None:
+            keys["env"] = env
         plan = plan_functions(trainable, keys, stop or {}, chosen)
         head = {"trainable": f"function {function_name(trainable)}", "keys": {}}
         return search(plan, head, name or function_name(trainable), local_dir, resume, num_cpus, verbose)
@@ -84,8 +85,10 @@ def search_scenario(
 ) -> Tuning:
     """A search over the keys of a scenario."""
     plan = plan_scenarios(keys, options, where)
-    env = keys["env"] if isinstance(keys["env"], str) else "world"
-    known = name or keys.get("name") or env.split("/")[-1].replace(":", "_")
+    env = "world"  # of a class or function, which has no name that is worth a folder's
+    if isinstance(keys["env"], str):
+        env = keys["env"].split("/")[-1].replace(":", "_")
+    known = name or keys.get("name") or env
     num_cpus = num_cpus or plan.num_cpus
     head = {"trainable": "scenario", "keys": to_plain(keys), "num_cpus": num_cpus}
     return search(plan, head, str(known), local_dir, resume, num_cpus, verbose)
@@ -94,15 +97,22 @@ def search_scenario(
 def stored_search(directory: Path) -> tuple[dict[str, Any], TuneConfig, int | None]:
     """Keys, options and CPUs of a search in a folder, to go on with it from its files alone."""
     stored = read_journal(directory)
-    resources = stored["tune"].get("resources_per_trial") or {}
-    by_name = isinstance(resources, str) or any(isinstance(amount, str) for amount in resources.values())
-    if stored.get("trainable") != "scenario" or by_name or not can_be_replayed(stored["keys"]):
+    given_objects = stored.get("trainable") != "scenario" or not can_be_replayed(stored["keys"])
+    if given_objects or _has_functions(stored["tune"].get("resources_per_trial") or {}):
         raise ConfigError(
             f"the search in {directory} was given Python objects ({stored.get('trainable')}), so its files alone are not "
             "enough. Go on with it from Python: marl.tune.run(..., resume=DIR), with the same arguments."
         )
+    # The folder may be a stranger's, and all of this ends up in messages.
     check_texts(stored, str(directory))
     return stored["keys"], tune_config(stored["tune"], str(directory)), stored.get("num_cpus")
+
+
+def _has_functions(resources: Any) -> bool:
+    """Whether stored resources were functions, of which a file only has the names; amounts are numbers."""
+    if isinstance(resources, str):
+        return True
+    return any(isinstance(amount, str) for amount in resources.values())
 
 
 def search(
@@ -164,6 +174,7 @@ def _play(journal: Journal, there: Mapping[str, float], verbose: int) -> None:
     scratch = journal.directory / SCRATCH
     screen = Screen(Board(journal.plan, journal.directory, there, journal.status), verbose)
     for trial in journal.open_trials:
+        # Of an earlier start: a trial that dies without a word must not be explained by it.
         (journal.directory_of(trial) / "error.txt").unlink(missing_ok=True)
     shutil.rmtree(scratch, ignore_errors=True)  # whatever is there already: Ray Tune's files hold pickles
     screen.start()
@@ -208,11 +219,14 @@ def _last_words(journal: Journal) -> Iterator[None]:
 def orderly_signals() -> Iterator[None]:
     """At the first Ctrl-C Ray Tune ends the trials in an orderly way, at the second one it ends at once. SIGTERM does the
     same here; afterwards all signals mean what they meant before."""
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():  # Python lets no other thread set signals
         yield
         return
-    numbers = [number for name in ("SIGINT", "SIGTERM", "SIGUSR1") if (number := getattr(signal, name, None))]
-    before = {number: signal.getsignal(number) for number in numbers}
+    before = {}
+    for name in ("SIGINT", "SIGTERM", "SIGUSR1"):
+        if hasattr(signal, name):  # Windows has fewer
+            number = getattr(signal, name)
+            before[number] = signal.getsignal(number)
     signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     try:
         yield
@@ -249,6 +263,7 @@ def ray_for(plan: Plan, num_cpus: int | None) -> Iterator[Mapping[str, float]]:
     from marl.rollout.config import RolloutConfig
     from marl.rollout.ray_instance import start_ray, stop_ray
 
+    # A trial that is larger than the machine still has to fit into a Ray of our own: its processes then share CPUs.
     largest = max(math.ceil(total(trial.bundles).get("CPU", 0.0)) for trial in plan.trials)
     ours = start_ray(RolloutConfig(address=plan.address, ray_num_cpus=num_cpus), more_cpus=largest)
     import ray

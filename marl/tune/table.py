@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -46,48 +47,50 @@ class Board:
 
     def header(self) -> list[str]:
         """Scheduling, resources in use, where results go, how many trials are in which state."""
-        used = total(
-            bundle for trial in self.plan.trials if self.rows[trial.index].status == RUNNING for bundle in trial.bundles
-        )
-        resources = ", ".join(f"{used.get(name, 0):g}/{self.there.get(name, 0):g} {name}s" for name in ("CPU", "GPU"))
+        bundles = []
+        for trial in self.plan.trials:
+            if self.rows[trial.index].status == RUNNING:
+                bundles += trial.bundles
+        used = total(bundles)
+        cpus = f"{used.get('CPU', 0):g}/{self.there.get('CPU', 0):g} CPUs"
+        gpus = f"{used.get('GPU', 0):g}/{self.there.get('GPU', 0):g} GPUs"
         counted = Counter(row.status for row in self.rows)
         states = ", ".join(f"{counted[status]} {status}" for status in STATUS_ORDER if counted[status])
         return [
             f"scheduling: {self._scheduling()}",
-            f"resources: {resources}",
+            f"resources: {cpus}, {gpus}",
             f"results: {self.directory}",
             f"trials: {len(self.rows)} ({states})",
         ]
 
     def table(self, width: int) -> Table:
         """The trials as a table of at most ``width`` characters; less important columns are left out."""
-        order = sorted(self.plan.trials, key=lambda trial: STATUS_ORDER.index(self.rows[trial.index].status))
-        chosen = sorted(order[:MOST_ROWS], key=lambda trial: trial.index)
+        # Of many trials those that run are shown, then those that failed; in the order of their numbers.
+        by_status = sorted(self.plan.trials, key=lambda trial: STATUS_ORDER.index(self.rows[trial.index].status))
+        chosen = sorted(by_status[:MOST_ROWS], key=lambda trial: trial.index)
         rows = [self._cells(trial.index) for trial in chosen]
-        titles = list(dict.fromkeys(title for row in rows for title in row))
-        policies = [title for title in titles if title.startswith("policy ")]
-        leaving = [*reversed(policies[4:]), *FIRST_TO_GO, *reversed(policies[:4])]
-        hidden = []
-        for title in leaving:
-            if _width(titles, rows) <= width:
-                break
-            titles.remove(title)
-            hidden.append(title)
-        notes = [f"{len(order) - len(chosen)} more trials"] if len(order) > len(chosen) else []
-        notes += [f"{len(hidden)} columns do not fit"] if hidden else []
-        table = Table(
-            box=None, pad_edge=False, caption=Text(", ".join(notes)) if notes else None, caption_justify="left"
-        )
+        titles, hidden = _fitting_titles(rows, width)
+        notes = []
+        if len(by_status) > len(chosen):
+            notes.append(f"{len(by_status) - len(chosen)} more trials")
+        if hidden:
+            notes.append(f"{hidden} columns do not fit")
+        caption = None
+        if notes:
+            caption = Text(", ".join(notes))
+        table = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
         for title in titles:
             table.add_column(Text("\n".join(_lines(title))), justify="right", vertical="bottom", no_wrap=True)
         for row in rows:
-            table.add_row(*(Text(row.get(title, "")) for title in titles))
+            cells = [Text(row.get(title, "")) for title in titles]
+            table.add_row(*cells)
         return table
 
     def _scheduling(self) -> str:
         halving = self.plan.halving
         if halving is None:
             return "FIFO"
+        # As ASHA itself counts them; at the budget trials end anyway.
         rungs, rung = [], halving.grace_period
         while rung < halving.budget * (1 - 1e-9):
             rungs.append(f"{rung:g}")
@@ -96,22 +99,26 @@ class Board:
 
     def _cells(self, index: int) -> dict[str, str]:
         row, shown = self.rows[index], self.rows[index].shown
+        cells = {"trial": f"{index:05d}"}
+        for name, value in self.plan.trials[index].params.items():
+            cells[name] = _short(value)
+        cells["status"] = row.status
+        cells["loc"] = ""
+        if row.status == RUNNING:  # the process of a trial that has ended may be another's by now
+            cells["loc"] = str(shown.get("pid", ""))
+        cells["iter"] = str(shown.get("training_iteration", ""))
+        cells["time"] = _number(shown.get("time_total_s"), ".1f", "s")
+        cells["env steps"] = str(shown.get("timesteps_total", ""))
+        cells["reward mean"] = _number(shown.get("episode_reward_mean"), ".2f")
+        cells["reward max"] = _number(shown.get("episode_reward_max"), ".2f")
+        cells["reward min"] = _number(shown.get("episode_reward_min"), ".2f")
+        cells["len mean"] = _number(shown.get("episode_len_mean"), ".1f")
         policies = shown.get("policy_reward_mean") or {}
-        return {
-            "trial": f"{index:05d}",
-            **{name: _short(value) for name, value in self.plan.trials[index].params.items()},
-            "status": row.status,
-            "loc": str(shown.get("pid", "")) if row.status == RUNNING else "",
-            "iter": str(shown.get("training_iteration", "")),
-            "time": _number(shown.get("time_total_s"), ".1f", "s"),
-            "env steps": str(shown.get("timesteps_total", "")),
-            "reward mean": _number(shown.get("episode_reward_mean"), ".2f"),
-            "reward max": _number(shown.get("episode_reward_max"), ".2f"),
-            "reward min": _number(shown.get("episode_reward_min"), ".2f"),
-            "len mean": _number(shown.get("episode_len_mean"), ".1f"),
-            **({f"policy {name}": _number(v, ".2f") for name, v in policies.items()} if len(policies) > 1 else {}),
-            "score": _number(row.score, ".4g"),
-        }
+        if len(policies) > 1:  # a single one earns what all earn
+            for name, reward in policies.items():
+                cells[f"policy {name}"] = _number(reward, ".2f")
+        cells["score"] = _number(row.score, ".4g")
+        return cells
 
 
 class Screen:
@@ -122,10 +129,14 @@ class Screen:
 
     def __init__(self, board: Board, verbose: int, stream: TextIO | None = None) -> None:
         self.board, self.verbose = board, verbose
+        self._live = None
         stream = stream or sys.stdout
-        self.console = Console(file=stream, emoji=False, width=None if stream.isatty() else WIDTH_OF_FILES)
-        live = verbose > 0 and stream.isatty() and not self.console.is_dumb_terminal
-        self._live = Live(console=self.console, refresh_per_second=4, get_renderable=self._picture) if live else None
+        # Without emojis: keys and values of a search may look like one (":car:").
+        self.console = Console(file=stream, emoji=False)
+        if not stream.isatty():
+            self.console.width = WIDTH_OF_FILES
+        elif verbose > 0 and not self.console.is_dumb_terminal:
+            self._live = Live(console=self.console, refresh_per_second=4, get_renderable=self._picture)
 
     def start(self) -> None:
         if self._live is not None:
@@ -135,21 +146,31 @@ class Screen:
 
     def status(self, index: int, status: str, why: str = "") -> None:
         """A trial has changed its state."""
-        before, self.board.rows[index].status = self.board.rows[index].status, status
-        if self.verbose and (self._live is None or why) and (why or status != before):
-            self._print(f"{self._name(index)} {status}{': ' if why else ''}{why}")
+        row = self.board.rows[index]
+        changed = status != row.status
+        row.status = status
+        if not self.verbose:
+            return
+        if why:
+            self._print(f"{self._name(index)} {status}: {why}")
+        elif changed and self._live is None:  # a table that is redrawn shows it by itself
+            self._print(f"{self._name(index)} {status}")
 
     def result(self, index: int, told: Mapping[str, Any]) -> None:
         """A trial has a result."""
         row = self.board.rows[index]
         row.shown, row.score = told.get("shown", {}), told.get("score", row.score)
-        if self.verbose:
-            self._print(*(f"{self._name(index)}: {note}" for note in told.get("notes", ())))
+        name = self._name(index)
+        if self.verbose > 0:
+            for note in told.get("notes", ()):
+                self._print(f"{name}: {note}")
         if self.verbose > 1:
-            line = (
-                plain_line(row.shown) if "timesteps_total" in row.shown else f"iter {row.shown['training_iteration']}"
-            )
-            self._print(f"{self._name(index)} {line}")
+            # A training function of the user's own may report other fields than ours.
+            if "timesteps_total" in row.shown:
+                line = plain_line(row.shown)
+            else:
+                line = f"iter {row.shown['training_iteration']}"
+            self._print(f"{name} {line}")
         if self.verbose > 2:
             self._print(pretty_print(row.shown))
 
@@ -162,8 +183,9 @@ class Screen:
             self.console.print(self.board.table(self.console.width))
 
     def _name(self, index: int) -> str:
-        params = ",".join(f"{name}={_short(value)}" for name, value in self.board.plan.trials[index].params.items())
-        return f"trial {index:05d}{' ' if params else ''}{params}"
+        params = self.board.plan.trials[index].params
+        searched = ",".join(f"{name}={_short(value)}" for name, value in params.items())
+        return f"trial {index:05d} {searched}".rstrip()
 
     def _print(self, *lines: str) -> None:
         for line in lines:
@@ -179,16 +201,43 @@ def _lines(title: str) -> list[str]:
     return title.split(" ", maxsplit=1)
 
 
+def _fitting_titles(rows: Sequence[Mapping[str, str]], width: int) -> tuple[list[str], int]:
+    """The titles of columns that fit, and how many do not."""
+    found: dict[str, None] = {}
+    for row in rows:
+        found.update(dict.fromkeys(row))
+    titles = list(found)
+    policies = [title for title in titles if title.startswith("policy ")]
+    # The first four policies go last, all further ones first: they are what a table of many agents is full of.
+    leaving = [*reversed(policies[4:]), *FIRST_TO_GO, *reversed(policies[:4])]
+    hidden = 0
+    for title in leaving:
+        if _width(titles, rows) <= width:
+            break
+        titles.remove(title)
+        hidden += 1
+    return titles, hidden
+
+
 def _width(titles: Sequence[str], rows: Sequence[Mapping[str, str]]) -> int:
     padding = 2
-    columns = {title: [*_lines(title), *(row.get(title, "") for row in rows)] for title in titles}
-    return sum(padding + max(map(cell_len, column)) for column in columns.values())
+    width = 0
+    for title in titles:
+        cells = [row.get(title, "") for row in rows]
+        width += padding + max(map(cell_len, [*_lines(title), *cells]))
+    return width
 
 
 def _short(value: object) -> str:
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= 24 else text[:23] + "…"
+    text = str(value)
+    if isinstance(value, float):
+        text = f"{value:.4g}"
+    if len(text) > 24:
+        text = text[:23] + "…"
+    return text
 
 
 def _number(value: float | None, pattern: str, unit: str = "") -> str:
-    return "" if value is None or value != value else format(value, pattern) + unit
+    if value is None or math.isnan(value):
+        return ""
+    return format(value, pattern) + unit

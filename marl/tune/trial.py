@@ -39,6 +39,7 @@ class RunningTrial:
             if checkpoint is None:
                 trainer.trial_id = trial_id
                 trainer.experiment_id = trial_id.partition("_")[0]  # Ray's ids begin with the experiment's
+            # The driver prints notes; what an actor writes to its own screen nobody sees.
             trainer.notes += damaged.lines()
             trainer.store.enter(directory, checkpoint, patience=PATIENCE)
             assert trainer.store.files is not None
@@ -51,9 +52,12 @@ class RunningTrial:
     def step(self) -> dict[str, Any]:
         """One iteration; a trial that had ended already only says so."""
         try:
-            result = {**self.trainer.last_result, "done": True} if self.trainer.finished else self.trainer.train()
+            if self.trainer.finished:
+                result = {**self.trainer.last_result, "done": True}
+            else:
+                result = self.trainer.train()
         except Exception:
-            self.broken = True
+            self.broken = True  # in the middle of an iteration: such a state must not become the newest checkpoint
             raise
         notes, self.trainer.notes = self.trainer.notes, []
         self.score = self.objective.after(self.score, result)
@@ -74,11 +78,14 @@ def report(result: Mapping[str, Any], score: float | None, clock: str, notes: li
     """What Ray Tune hears of a result. Its own words would be overwritten, so ours are kept apart under ``shown``."""
     from marl.runs.result import look_up
 
-    told: dict[str, Any] = {"done": bool(result.get("done")), "notes": notes}
-    told["shown"] = {key: value for key, value in result.items() if key not in NOT_SENT}
-    for name, value in (("score", score), ("clock", look_up(result, clock))):
-        if value is not None:
-            told[name] = value
+    shown = {key: value for key, value in result.items() if key not in NOT_SENT}
+    told: dict[str, Any] = {"done": bool(result.get("done")), "notes": notes, "shown": shown}
+    # Left out where there is none: ASHA would compare a null.
+    if score is not None:
+        told["score"] = score
+    time = look_up(result, clock)
+    if time is not None:
+        told["clock"] = time
     return told
 
 
@@ -86,15 +93,20 @@ def newest_checkpoint(directory: Path) -> Path | None:
     """The newest undamaged checkpoint of a run directory; None if there is none, or no directory."""
     from marl.runs.checkpoint import find_checkpoint
 
+    # Without this, the path would be looked for among the results by its name.
+    if not directory.is_dir():
+        return None
     try:
-        return find_checkpoint(directory) if directory.is_dir() else None
+        return find_checkpoint(directory)
     except CheckpointError:
         return None
 
 
 def write_error(directory: Path, error: BaseException) -> None:
     """Leave a failure where the driver and the user find it: one sentence for mistakes, the type too for anything else."""
-    text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+    text = str(error)
+    if not isinstance(error, UserError):
+        text = f"{type(error).__name__}: {text}"
     with suppress(OSError):  # a full disk must not hide the error
         make_folder(directory)
         write_atomically(directory / ERROR_FILE, text + "\n")

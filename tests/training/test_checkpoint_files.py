@@ -16,17 +16,8 @@ import pytest
 
 from marl.errors import CheckpointError
 from marl.runs import atomic
-from marl.runs.checkpoint import (
-    MANIFEST,
-    checkpoint_name,
-    find_checkpoint,
-    has_part,
-    iteration_of,
-    keep_newest,
-    read_part,
-    strip,
-    write_checkpoint,
-)
+from marl.runs.checkpoint import find_checkpoint, has_part, keep_newest, read_part, strip, write_checkpoint
+from marl.runs.manifest import MANIFEST, checkpoint_name, iteration_of
 from tests.forgeries import write_sealed
 
 PARTS = {"trainer": {"iteration": 3}, "learners": {"team": {"w": np.arange(6.0)}}, "replay": {"obs": np.ones((4, 2))}}

@@ -13,18 +13,9 @@ import pytest
 
 from marl.errors import CheckpointError, ConfigError
 from marl.run import _open
-from marl.runs.checkpoint import (
-    checkpoint_name,
-    damage_of,
-    find_checkpoint,
-    has_part,
-    iteration_of,
-    numbered,
-    read_part,
-    strip,
-    write_checkpoint,
-)
+from marl.runs.checkpoint import damage_of, find_checkpoint, has_part, read_part, strip, write_checkpoint
 from marl.runs.files import RunFiles
+from marl.runs.manifest import checkpoint_name, iteration_of, numbered
 from marl.runs.result import without_wall_clock
 from marl.runs.resume import find_resumable, resumable_in
 from marl.scenario.load import compose

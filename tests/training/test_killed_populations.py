@@ -16,8 +16,9 @@ import yaml
 
 from marl.errors import CheckpointError
 from marl.gametheory.payoffs import PayoffTensor
-from marl.runs.checkpoint import find_checkpoint, iteration_of, read_part
+from marl.runs.checkpoint import find_checkpoint, read_part
 from marl.runs.files import RunFiles
+from marl.runs.manifest import iteration_of
 from marl.runs.result import without_wall_clock
 from marl.scenario.load import load_scenario
 from marl.training.trainer import Trainer

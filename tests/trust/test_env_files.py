@@ -10,11 +10,11 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
+from marl.cli.last_words import resume_command
 from marl.envs.adapters.copies import GymnasiumCopies
 from marl.envs.adapters.permits import check_gymnasium, check_places
 from marl.errors import ConfigError
 from marl.registry import only_modules
-from marl.run import _resume_command
 from marl.training.trainer import Trainer
 from tests.forgeries import forge, real_run
 from tests.trust.conftest import Command
@@ -83,7 +83,7 @@ def test_the_command_that_a_stopped_run_prints_gives_the_files_of_its_envs_again
         path, **(own if kind == "by_key" else {"env": f"openspiel:efg_game(filename={game})"})
     ) as one:
         one.store.directory = path
-        words = shlex.split(_resume_command(one))
+        words = shlex.split(resume_command(one))
     assert words[:4] == ["marl", "run", "--resume", str(path)]
     assert ("evaluation.env_config.filename=" in " ".join(words)) == (kind == "by_key")
     code, _, said = marl(*words[1:])

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from marl import Trainer
+from marl.cli.last_words import resume_command
 from marl.errors import ConfigError
-from marl.run import _resume_command
 from marl.runs.checkpoint import find_checkpoint, read_part
 from marl.runs.saved import without_places
 from tests.forgeries import TINY, edit_part, forge, real_run
@@ -66,7 +66,7 @@ def test_the_owner_gives_his_output_again_and_goes_on_exactly(tmp_path: Path, ma
 
 def _resume_command_of(trainer: Trainer, directory: Path) -> str:
     trainer.store.directory = directory
-    words = _resume_command(trainer).split(" ")
+    words = resume_command(trainer).split(" ")
     return " ".join(word for place, word in enumerate(words) if "--allow" not in words[max(0, place - 1) : place + 1])
 
 

@@ -112,6 +112,12 @@ def test_every_search_has_a_folder_of_its_own(tmp_path: Path) -> None:
     assert folders[0].name.startswith("a_game_tune_")
 
 
+def test_a_search_below_a_link_to_nowhere_is_refused_instead_of_trying_names_for_ever(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match=r"cannot create a folder in .*link: File exists"):
+        new_experiment(tmp_path / "link", "a game")
+
+
 def test_a_journal_that_is_recalled_opens_what_had_not_ended(tmp_path: Path) -> None:
     plan = plan_of([{"lr": value} for value in range(6)])
     journal = journal_of(tmp_path, plan)

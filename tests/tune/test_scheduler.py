@@ -39,7 +39,8 @@ def played(directory: Path, rewards: list[float], checkpoint: int | None = None)
         )
     files.close()
     if checkpoint is not None:
-        from marl.runs.checkpoint import checkpoint_name, write_checkpoint
+        from marl.runs.checkpoint import write_checkpoint
+        from marl.runs.manifest import checkpoint_name
 
         write_checkpoint(directory / "checkpoints" / checkpoint_name(checkpoint), {"run": {}})
 

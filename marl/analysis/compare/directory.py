@@ -16,8 +16,8 @@ from typing import Any
 from marl.errors import ConfigError
 from marl.inputs import read_json, real_path
 from marl.runs.atomic import write_atomically
+from marl.runs.directories import default_results
 from marl.runs.files import safe_name
-from marl.runs.places import default_results
 
 ABOUT = "sources.json"
 RESULT = "compare.json"

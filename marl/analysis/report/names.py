@@ -10,8 +10,9 @@ from typing import Any
 
 from marl.analysis.participants import BUILT_IN, Env, Participant, source_of
 from marl.errors import CheckpointError, ConfigError
-from marl.runs.checkpoint import TO_PLAY, damage_of, iteration_of, meant_by, numbered
+from marl.runs.checkpoint import TO_PLAY, damage_of, meant_by
 from marl.runs.damage import tell
+from marl.runs.manifest import iteration_of, numbered
 from marl.runs.saved import SavedRun, directory_of
 
 ANSWER = ".answer"
