@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from marl.errors import ConfigError, UnknownNameError, did_you_mean, let_through
 from marl.old_names import up_to_date
@@ -28,8 +28,18 @@ class Registry(Generic[T]):
         self.what, self.remedy = what, remedy
         self._items: dict[str, T] = {}
         self._added: set[str] = set()  # from outside of marl
+        _registries[what] = self
+        for name, item in _waiting.pop(what, {}).items():
+            self.put(name, item)
 
     def register(self, name: str, item: T) -> None:
+        """Something of marl's own. What a program has put under this name stays: it may have come first."""
+        if name.lower() not in self._added:
+            self._items[name.lower()] = item
+
+    def put(self, name: str, item: T) -> None:
+        """Something from outside, which may also stand in for what is built in."""
+        self._added.add(name.lower())
         self._items[name.lower()] = item
 
     def add(self, name: str, item: T) -> None:
@@ -40,8 +50,7 @@ class Registry(Generic[T]):
         key = name.lower()
         if key in self._items and key not in self._added:
             raise ConfigError(f"the {self.what} {name!r} is built in already. Choose another name.")
-        self._added.add(key)
-        self.register(name, item)
+        self.put(name, item)
 
     @property
     def names(self) -> list[str]:
@@ -75,6 +84,32 @@ class Registry(Generic[T]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._items))
+
+
+Registrations: TypeAlias = dict[str, dict[str, Any]]
+"""What registries of marl hold from outside: kind of thing to names to things."""
+
+_registries: dict[str, Registry[Any]] = {}
+_waiting: Registrations = {}  # for registries whose module has not been imported yet
+
+
+def registrations() -> Registrations:
+    """Everything that this program has registered: what another process has to be told."""
+    found = {}
+    for what, registry in _registries.items():
+        if registry.added:
+            found[what] = registry.added
+    return found
+
+
+def take_registrations(found: Registrations) -> None:
+    """The same in another process, also for rooms of marl that it imports later."""
+    for what, items in found.items():
+        if what not in _registries:
+            _waiting.setdefault(what, {}).update(items)
+            continue
+        for name, item in items.items():
+            _registries[what].put(name, item)
 
 
 def load_object(name: str, sort: Sort) -> object:

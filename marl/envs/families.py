@@ -53,6 +53,8 @@ def register_env_family(prefix: str, factory: Factory, form: str = "NAME") -> No
     ``form`` says in messages what stands behind the colon. A module called like the prefix can no longer be named by
     ``prefix:Class``. A checkpoint of somebody else may hold any name, so a factory must not run or open what a name says.
     """
+    import marl.envs.catalog  # noqa: F401  (the built-in families, whose names are taken)
+
     if not callable(factory):
         raise ConfigError(
             f"env family {prefix!r} is {factory!r}; expected a function from a name to what builds the env."

@@ -40,6 +40,13 @@ def register_env(name: str, creator: EnvCreator | str) -> None:
     if isinstance(creator, str):
         creator = _ByName(creator)  # not loaded yet: networkx, for instance, takes long to import
     _check_creator(name, creator)
+    ENVS.put(name, creator)
+
+
+def register_built_in(name: str, creator: EnvCreator | str) -> None:
+    """The same for an env of marl: other processes know it by themselves."""
+    if isinstance(creator, str):
+        creator = _ByName(creator)
     ENVS.register(name, creator)
 
 
@@ -53,7 +60,7 @@ def register_pettingzoo(name: str, creator: EnvCreator | ModuleType | str) -> No
         creator = pettingzoo_creator(creator, creator.__name__)
     if not isinstance(creator, str):
         _check_creator(name, creator)
-    ENVS.register(name, _PettingZoo(creator))
+    ENVS.put(name, _PettingZoo(creator))
 
 
 def _check_creator(name: str, creator: object) -> None:

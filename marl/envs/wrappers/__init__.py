@@ -34,7 +34,7 @@ class Wrapping(NamedTuple):
 
 def register_wrapper(name: str, wrapper: Wrapper) -> None:
     """Make ``wrappers: [{name: {...}}]`` work; ``wrapper(env, **keys)`` gets a ``MultiAgentEnv``."""
-    WRAPPERS.register(name, wrapper)
+    WRAPPERS.put(name, wrapper)
 
 
 def read_wrappers(given: Sequence[object]) -> tuple[Wrapping, ...]:
@@ -120,8 +120,8 @@ def hierarchy(env: MultiAgentEnv, **keys: Any) -> MultiAgentEnv:
     return HierarchicalEnv(env, **keys)
 
 
-register_wrapper("with_agent_groups", with_agent_groups)
-register_wrapper("show_members", show_members)
-register_wrapper("hierarchy", hierarchy)
-register_wrapper("keep_entries", KeepEntries)
-register_wrapper("grey_frames", GreyFrames)
+WRAPPERS.register("with_agent_groups", with_agent_groups)
+WRAPPERS.register("show_members", show_members)
+WRAPPERS.register("hierarchy", hierarchy)
+WRAPPERS.register("keep_entries", KeepEntries)
+WRAPPERS.register("grey_frames", GreyFrames)
