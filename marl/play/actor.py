@@ -32,7 +32,7 @@ def act_once(
     explore: bool,
     rng: np.random.Generator,
     config: RolloutConfig,
-    state: Floats | None = None,
+    state: Array | Sequence[float] | None = None,
     prev_reward: float = 0.0,
     prev_action: Action | None = None,
     info: Mapping[str, Any] | None = None,
@@ -40,8 +40,9 @@ def act_once(
     """The action as the env takes it, the state to hand in with the next observation, and the action's log probability.
 
     ``obs`` may be an envelope with ``action_mask`` beside ``observation`` or ``obs``; the mask may also come in ``info``.
-    ``state`` is what the call before gave (None: a new episode), ``prev_reward`` what was paid since. ``prev_action`` is
-    what was really done, where that is not what the call before gave. All three mean something to policies with a memory.
+    ``state`` is what the call before gave (None or ``[]``: a new episode), ``prev_reward`` what was paid since.
+    ``prev_action`` is what was really done, where that is not what the call before gave. All three mean something to
+    policies with a memory.
     """
     kind = policy.kind
     row, legal = _read(kind, obs, agent, info or {})
@@ -56,9 +57,9 @@ def act_once(
     return decoder(kind.action_space)(stored[0].tolist()), decision.carry[0].copy(), float(decision.logp[0])
 
 
-def _carry(policy: Policy, state: Floats | None, prev_reward: float) -> Floats:
+def _carry(policy: Policy, state: Array | Sequence[float] | None, prev_reward: float) -> Floats:
     carry = np.zeros((1, policy.carry_size), np.float32)
-    if state is not None:
+    if state is not None and len(state):
         given = np.asarray(state, np.float32).reshape(-1)
         if len(given) != policy.carry_size:
             raise ConfigError(
@@ -150,18 +151,18 @@ class Actor:
     def compute_action(
         self,
         obs: Obs,
+        state: Array | Sequence[float] | None = None,
+        prev_action: Action | None = None,
+        prev_reward: float | None = None,
+        info: Mapping[str, Any] | None = None,
+        full_fetch: bool = False,
         *,
         agent: AgentID | None = None,
         explore: bool = False,
-        state: Floats | None = None,
-        prev_action: Action | None = None,
-        prev_reward: float = 0.0,
-        info: Mapping[str, Any] | None = None,
-        full_fetch: bool = False,
     ) -> Action | tuple[Action, Floats, dict[str, float]]:
         """What the policy does for one observation as the env gives it; see ``Trainer.compute_action``."""
         action, after, logp = act_once(
-            self.policy, obs, agent, explore, self.rng, self.config, state, prev_reward, prev_action, info
+            self.policy, obs, agent, explore, self.rng, self.config, state, prev_reward or 0.0, prev_action, info
         )
         return (action, after, {"action_logp": logp}) if full_fetch else action
 

@@ -84,6 +84,17 @@ class ModelConfig(Config):
         description="Registered name or package.module:Class of a Distribution over actions (stochastic policies).",
     )
 
+    @field_validator("agent_id", mode="before")
+    @classmethod
+    def _no_number(cls, value: object) -> object:
+        """RLlib's MADDPG numbers its policies by this key; read as true or false it would quietly mean something else."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            raise ValueError(
+                f"{value!r} is a number, but here agent_id says whether the policy is shown which agent it plays (true, "
+                "false or auto). Whom a policy plays says policy_mapping_fn; drop agent_id"
+            )
+        return value
+
     @property
     def recurrent(self) -> bool:
         return self.use_lstm or self.use_gru

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, field_validator, model_validator
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
 
 import marl.envs.catalog  # noqa: F401  (the built-in families)
 from marl.algos.presets import ALGOS, Preset
@@ -16,6 +25,7 @@ from marl.populations.config import PopulationConfig
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.populations.kinds import POPULATIONS
 from marl.rollout.config import EvaluationConfig, RolloutConfig
+from marl.scenario.policy_tuples import GivenSpaces, unpack
 
 Overrides = dict[str, Any]
 
@@ -42,6 +52,20 @@ class MultiAgentConfig(Config):
         "package.module:function of a function (policy_id, batch) -> true/false, asked in each round.",
     )
 
+    _given_spaces: dict[str, GivenSpaces] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _tuples(cls, value: Any, handler: ModelWrapValidatorHandler[MultiAgentConfig]) -> MultiAgentConfig:
+        """Policies as tuples become their keys; the spaces in them are kept to be held against the env."""
+        policies = value.get("policies") if isinstance(value, dict) else None
+        if not isinstance(policies, dict):
+            return handler(value)
+        keys, given = unpack(policies)
+        found = handler({**value, "policies": keys})
+        found._given_spaces = given
+        return found
+
     @field_validator("policies", mode="before")
     @classmethod
     def _list_of_ids(cls, value: object) -> object:
@@ -49,6 +73,10 @@ class MultiAgentConfig(Config):
         if isinstance(value, list):
             return {name: {} for name in value}
         return {k: v or {} for k, v in value.items()} if isinstance(value, dict) else value
+
+    def given_spaces(self, policy: str) -> GivenSpaces | None:
+        """What the tuple of a policy says about its spaces; None where it was none."""
+        return self._given_spaces.get(policy)
 
 
 class StageConfig(Config):

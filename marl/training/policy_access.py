@@ -53,15 +53,15 @@ class PolicyAccess:
     def compute_action(
         self,
         obs: Obs,
-        *,
+        state: Array | Sequence[float] | None = None,
+        prev_action: Action | None = None,
+        prev_reward: float | None = None,
+        info: Mapping[str, Any] | None = None,
         policy_id: PolicyID = "default_policy",
+        full_fetch: bool = False,
+        *,
         agent: AgentID | None = None,
         explore: bool = False,
-        state: Array | None = None,
-        prev_action: Action | None = None,
-        prev_reward: float = 0.0,
-        info: Mapping[str, Any] | None = None,
-        full_fetch: bool = False,
     ) -> Action | tuple[Action, Array, dict[str, float]]:
         """What the policy does for one observation as the env gives it.
 
@@ -71,9 +71,8 @@ class PolicyAccess:
         """
         actor = self._actor(policy_id)
         return actor.compute_action(
-            obs, agent=agent, explore=explore, state=state, prev_action=prev_action, prev_reward=prev_reward, info=info,
-            full_fetch=full_fetch,
-        )  # fmt: skip
+            obs, state, prev_action, prev_reward, info, full_fetch, agent=agent, explore=explore
+        )
 
     def compute_actions(
         self,

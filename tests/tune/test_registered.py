@@ -84,7 +84,9 @@ def test_trials_know_what_the_program_registered(tmp_path: Path) -> None:
     file = tmp_path / "program.py"
     file.write_text(dedent(PROGRAM), encoding="utf-8")
     done = subprocess.run([sys.executable, file, tmp_path], capture_output=True, text=True, check=False, timeout=300)
-    assert done.stdout.strip().splitlines()[-1:] == ["[('TERMINATED', '', True), ('TERMINATED', '', True)]"], done.stderr
+    assert done.stdout.strip().splitlines()[-1:] == ["[('TERMINATED', '', True), ('TERMINATED', '', True)]"], (
+        done.stderr
+    )
 
 
 def test_what_cannot_be_sent_is_named_and_the_rest_goes(caplog: pytest.LogCaptureFixture) -> None:
