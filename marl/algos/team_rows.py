@@ -18,10 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from marl.algos.views import columns_by_kind, seats_in_order
+from marl.algos.joint_view import columns_by_kind, seats_in_order
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.returns import discounted_until
 from marl.data.task import Array, Bools, Floats, Ints
+
+MEMBER_COLUMNS = ("obs", "actions", "legal", "new_obs", "new_legal", "agent_index")  # each once per kind of agents
 
 
 class Gaps:
@@ -205,6 +207,39 @@ def _between(grid: Array, t: Ints, e: Ints, done: Ints) -> Floats:
     sums = np.concatenate([np.zeros((1, *grid.shape[1:])), np.cumsum(grid, axis=0, dtype=np.float64)])
     found: Floats = (sums[done + 1, e] - sums[t, e]).astype(np.float32)
     return found
+
+
+# -- teams of one ------------------------------------------------------------------------------------------------------
+
+
+def single_rows(batch: MultiAgentBatch, policy: str, k: int, gamma: float) -> SampleBatch:
+    """A policy's own decisions in the same form: teams of one."""
+    rows = batch.for_policy(policy, gamma, kind=k)
+    index = np.full((len(rows), 1), batch.policy_ids.index(policy))
+    no_state = np.zeros((len(rows), 0), np.float32)
+    ended = rows["terminateds"] | rows["truncateds"]
+    columns: dict[str, Array] = {}
+    if rows["carry"].shape[1]:
+        paid = rows["rewards"] if gamma == 1.0 else batch.for_policy(policy, 1.0, kind=k)["rewards"]
+        columns |= {f"carry.{k}": rows["carry"][:, None], "member_rewards": paid[:, None], "fell": ended[:, None]}
+    columns |= {
+        "present": np.ones((len(rows), 1), bool),
+        "new_present": np.logical_not(rows["terminateds"])[:, None],
+        "policy": index,
+        "new_policy": index,
+    }
+    for name in ("rewards", "elapsed", "terminateds", "t", "eps_id", "lane", "stream", "seat"):
+        columns[name] = rows[name]
+    columns |= {"ended": ended, "state": no_state, "new_state": no_state}
+    for name in MEMBER_COLUMNS:
+        columns[f"{name}.{k}"] = rows[name][:, None]
+    return SampleBatch(columns)
+
+
+def columns_of_one(rows: SampleBatch, k: int) -> dict[str, Array]:
+    """What a custom loss is shown of ``single_rows``: plain names, one row per decision."""
+    found = {name: rows[f"{name}.{k}"][:, 0] for name in MEMBER_COLUMNS}
+    return found | {name: rows[name] for name in ("rewards", "elapsed", "terminateds", "weights", "t", "eps_id")}
 
 
 # -- decisions that outlive those of their members ---------------------------------------------------------------------

@@ -6,9 +6,8 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from marl.algos.joint_view import greedy_decider
+from marl.algos.joint_view import JointFeatures, columns_by_kind, greedy_decider, seats_in_order
 from marl.algos.team_rows import _between
-from marl.algos.views import JointFeatures, columns_by_kind, seats_in_order
 from marl.data.task import AgentType, Task, number_seats
 from marl.policies.policy import Inputs
 from marl.policies.scripted import FixedPolicy, RandomPolicy

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from marl.algos.config import LearnerConfig, scheduled
 from marl.algos.custom_loss import build_losses, with_custom
 from marl.algos.learner import Learner, LearnerSpec, Metrics, mean_metrics
+from marl.algos.off_policy import UpdateRatio
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.distributional import compare_distributions
@@ -30,8 +31,7 @@ from marl.algos.qmix.losses import best_legal, td_loss, td_target
 from marl.algos.qmix.teams import Team, build_teams
 from marl.algos.qmix.values import MemberValues, Networks, Values
 from marl.algos.reading import Reading
-from marl.algos.update_ratio import UpdateRatio
-from marl.algos.views import columns_of_one
+from marl.algos.team_rows import columns_of_one
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.sequences import unpadded
 from marl.data.task import Floats, PolicyID

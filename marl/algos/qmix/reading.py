@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from marl.algos.off_policy import UpdateRatio
 from marl.algos.optimiser import STEPS, FlatOptimiser
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.distributional import compare_distributions
@@ -11,7 +12,6 @@ from marl.algos.qmix.mixers import MIXERS
 from marl.algos.qmix.teams import Team, _as_learned
 from marl.algos.qmix.values import MemberValues, members_by_kind
 from marl.algos.reading import Function, Reading
-from marl.algos.update_ratio import UpdateRatio
 from marl.data.replay import Priorities, Replay
 from marl.data.returns import discounted_until, fold_rewards
 

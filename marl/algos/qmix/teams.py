@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from marl.algos.joint_view import JointFeatures
 from marl.algos.learner import LearnerSpec, load_numpy, to_numpy
 from marl.algos.optimiser import FlatOptimiser
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.mixers import MIXERS
-from marl.algos.team_rows import Gaps, team_rows
-from marl.algos.views import JointFeatures, single_rows
+from marl.algos.team_rows import Gaps, single_rows, team_rows
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.replay import Replay
 from marl.data.sequences import Chunks

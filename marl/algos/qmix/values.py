@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from marl.algos.joint_view import columns_by_kind
 from marl.algos.qmix.teams import Team
-from marl.algos.views import columns_by_kind
 from marl.data.batch import SampleBatch
 from marl.data.task import PolicyID, Task
 from marl.policies.value import ValuePolicy
