@@ -74,7 +74,7 @@ class Transitions:
                 rows[f"{when}policy"], tensor(rows.get(f"{when}state", no_state)), seat,
             )  # fmt: skip
 
-        kinds = sorted(int(name.removeprefix("obs.")) for name in rows if name.startswith("obs."))
+        kinds = kinds_of(rows)
         no_state = np.zeros((len(rows), 0), np.float32)
         agent_index = by_kind("agent_index")
         seat = tensor(rows.get("seat", np.zeros(0, np.int64)))
@@ -95,6 +95,11 @@ class Transitions:
             self.now.part(index), self.next.part(index), _part(self.actions, index), self.rewards[index],
             self.elapsed[index], self.terminated[index], self.weights[index], _part(self.noise, index),
         )  # fmt: skip
+
+
+def kinds_of(rows: SampleBatch) -> list[int]:
+    """Kinds of agents that the rows show."""
+    return sorted(int(name.removeprefix("obs.")) for name in rows if name.startswith("obs."))
 
 
 def _part(columns: Mapping[Any, Tensor], index: slice) -> dict[Any, Tensor]:

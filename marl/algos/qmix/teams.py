@@ -109,7 +109,7 @@ def _mixed(
     name: str, seats: tuple[int, ...], brief: LearnerSpec, config: QmixConfig, device: torch.device, longest: int
 ) -> Team:
     task = brief.task
-    joint = None if task.state_size else JointFeatures(task, seats)
+    joint = None if task.state_size else JointFeatures(task, seats).to(device)
     state_size = task.state_size if joint is None else joint.size
     mixer = MIXERS[config.mixer](
         len(seats), state_size, config.mixing_embed_dim, seeded(brief.seed, 5), config.hypernet_embed

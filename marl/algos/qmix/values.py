@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marl.algos.joint_view import columns_by_kind
-from marl.algos.qmix.teams import Team
+from marl.algos.transitions import JointObs, kinds_of
 from marl.data.batch import SampleBatch
 from marl.data.task import PolicyID, Task
 from marl.policies.value import ValuePolicy
@@ -26,18 +25,18 @@ class MemberValues:
     def __init__(self, task: Task, index: Mapping[PolicyID, int], device: torch.device) -> None:
         self.task, self.index, self.device = task, dict(index), device
 
-    def at_once(self, team: Team, rows: SampleBatch, when: str, networks: Networks) -> Values:
-        """Values of members without memory; ``when`` is empty (before the decision) or ``new_``."""
+    def at_once(self, joint: JointObs, networks: Networks) -> Values:
+        """Values of members without memory."""
         found, at = {}, 0
-        for k, n in members_by_kind(self.task, team).items():
-            obs, index = rows[f"{when}obs.{k}"], rows[f"agent_index.{k}"]
-            players = rows[f"{when}policy"][:, at : at + n].reshape(-1)
-            flat = self._tensor(obs.reshape(len(obs) * n, -1)), self._tensor(np.ascontiguousarray(index).reshape(-1))
+        for k, obs in joint.obs.items():
+            n = obs.shape[1]
+            players = joint.policy[:, at : at + n].reshape(-1)
+            flat = obs.flatten(0, 1), joint.agent_index[k].flatten()
             found[k] = self._by_player(players, flat, self._able(k, networks)).view(len(obs), n, -1)
             at += n
         return found
 
-    def over_time(self, team: Team, chunks: SampleBatch, networks: Networks) -> tuple[Values, Values]:
+    def over_time(self, chunks: SampleBatch, networks: Networks) -> tuple[Values, Values]:
         """Values of recurrent members before and after every row of the chunks, without the padding.
 
         A member's memory moves on where it decides, stands still where it does not, and is empty after its end. Values
@@ -46,7 +45,8 @@ class MemberValues:
         before: Values = {}
         after: Values = {}
         at = 0
-        for k, n in members_by_kind(self.task, team).items():
+        for k in kinds_of(chunks):
+            n = chunks[f"obs.{k}"].shape[2]
             part = _MemberTime(chunks, k, slice(at, at + n), self.device)
             before[k], after[k] = self._kind_over_time(part, self._able(k, networks))
             at += n
@@ -147,9 +147,3 @@ class _MemberTime:
 
 def _rest(column: np.ndarray[Any, Any]) -> tuple[int, ...]:
     return (column.shape[1], *column.shape[3:])
-
-
-def members_by_kind(task: Task, team: Team) -> dict[int, int]:
-    """How many members of each kind a row holds."""
-    found = columns_by_kind(task, team.seats)
-    return {k: 1 if team.policy else len(columns) for k, columns in found.items()}
