@@ -131,6 +131,7 @@ class VisibleAgents:
             width = max(len(columns.get(k, [])) for columns in seen.values())
             if width:
                 self.columns[k] = np.full((kind.size, width), -1, np.int64)
+        # Filled from the left: of two groups of one kind the smaller one leaves the last slots empty.
         for own, columns in seen.items():
             for k, found in columns.items():
                 self.columns[k][own, : len(found)] = found
@@ -172,7 +173,7 @@ def joint_rows(
     }
     t, e, done = t[:, None], e[:, None], done[:, None]
     for k, table in visible.columns.items():
-        column = np.maximum(table[seat], 0)
+        column = np.maximum(table[seat], 0)  # an empty slot shows somebody, whom ``present`` masks
         for name in ("obs", "actions", "legal"):
             columns[f"{name}.{k}"] = getattr(batch, name)[k][t, e, column]
         for name in ("new_obs", "new_legal"):

@@ -46,6 +46,7 @@ class UpdateRatio:
         """Updates to make now, after ``env_steps`` more of ``timesteps`` in all, with so many rows in the replay."""
         if timesteps < self.config.learning_starts or not rows:
             return 0
+        # Steps before learning_starts pay for nothing: else the first round after it would make all their updates at once.
         self.debt += self.config.updates_per_step * env_steps
         due = int(self.debt)
         self.debt -= due
@@ -73,6 +74,7 @@ class TargetNetwork:
 
     @torch.no_grad()
     def move(self, tau: float) -> None:
+        # One call for all parameters: the networks are small, so the number of calls is what costs.
         torch._foreach_lerp_(self.mine, self.theirs, tau)
         for mine, theirs in self.buffers:
             mine.copy_(theirs)
@@ -140,7 +142,7 @@ class ActorCritic(ABC):
         self.name, self.actor, self.config, self.share_reward = name, actor, config, share_reward
         visible = VisibleAgents(brief.task, sees, actor.kind, brief.seats[name])
         self.view = JointActionView(visible, agent_id=agent_id).to(actor.device)
-        self.actor_parameters = list(actor.parameters())
+        self.actor_parameters = list(actor.parameters())  # walked once: every update asks for them
         self.custom_loss = build_losses({name: actor}, {name: config}).get(name)
         self.replay = Replay(config.buffer_size, config.prioritized_replay_alpha if config.prioritized_replay else 0.0)
         self.pace = UpdateRatio(config)

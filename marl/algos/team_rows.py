@@ -74,6 +74,7 @@ class _Play:
 
 def _newest(happens: Bools, what: Bools) -> Bools:
     """``[T, E]``: whether ``what`` holds of any member in the newest row so far in which anything ``happens`` to one."""
+    # The number of the newest such row so far; -1 while there was none.
     rows = np.where(happens.any(axis=2), np.arange(len(happens))[:, None], -1)
     newest = np.maximum.accumulate(rows, axis=0)
     found: Bools = np.take_along_axis(np.asarray(what.any(axis=2)), np.maximum(newest, 0), axis=0) & (newest >= 0)
@@ -131,6 +132,7 @@ def _closing_rows(play: _Play) -> tuple[Ints, Ints]:
 
 def _closed_rows(play: _Play, t: Ints, e: Ints, done: Ints) -> SampleBatch:
     """Decisions made in rows ``t`` of lanes ``e`` and closed in rows ``done``."""
+    # Rewards are summed from the decision to its end, which are marked for all decisions at once.
     is_end = np.zeros(play.paid.shape, bool)
     is_end[done, e] = True
     columns = {
@@ -204,6 +206,7 @@ def _for_memories(play: _Play, t: Ints, e: Ints, done: Ints) -> dict[str, Array]
 
 def _between(grid: Array, t: Ints, e: Ints, done: Ints) -> Floats:
     """Sums over the rows ``t .. done``."""
+    # Differences of running sums; in float64, because long episodes would eat up the digits of float32.
     sums = np.concatenate([np.zeros((1, *grid.shape[1:])), np.cumsum(grid, axis=0, dtype=np.float64)])
     found: Floats = (sums[done + 1, e] - sums[t, e]).astype(np.float32)
     return found
@@ -220,6 +223,7 @@ def single_rows(batch: MultiAgentBatch, policy: str, k: int, gamma: float) -> Sa
     ended = rows["terminateds"] | rows["truncateds"]
     columns: dict[str, Array] = {}
     if rows["carry"].shape[1]:
+        # A memory of the last reward adds up what was really paid, without a discount.
         paid = rows["rewards"] if gamma == 1.0 else batch.for_policy(policy, 1.0, kind=k)["rewards"]
         columns |= {f"carry.{k}": rows["carry"][:, None], "member_rewards": paid[:, None], "fell": ended[:, None]}
     columns |= {

@@ -98,13 +98,14 @@ class EsLearner(Learner):
         self.told = dict(scores)
 
     def learn(self, batch: MultiAgentBatch) -> Metrics:
-        """Move the policies that were perturbed and are trained; the batch itself is empty."""
-        del batch
+        """Move the policies that were perturbed and are trained."""
+        del batch  # empty: what was played has come by ``tell``
         told, self.told = self.told, {}
         self.rounds += 1
         metrics: Metrics = {}
         for name in sorted(self.trained & told.keys()):
             self.timesteps[name] += told[name].env_steps
+            # A pair counts only if both were seen: half a pair would be luck that nothing cancels.
             played = np.asarray(~np.isnan(told[name].scores).any(axis=1))
             if played.any():
                 metrics[name] = self._train(name, told[name], played)

@@ -44,7 +44,8 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
 
     def __init__(self, brief: LearnerSpec) -> None:
         super().__init__(brief, {name: DeterministicActorCritic(name, brief) for name in brief.policies})
-        self.others_rng = np.random.default_rng([brief.seed, 9])  # for policies that are read only
+        # For policies that are read only: an opponent that draws must not change which rows are drawn from the replays.
+        self.others_rng = np.random.default_rng([brief.seed, 9])
         self.deciders: dict[int, ActionFn] = {}
         for index, (name, policy) in enumerate(brief.everybody.items()):
             if name in self.actor_critics:
@@ -118,7 +119,7 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
         return td_target(t.rewards, next_q, t.elapsed, t.terminated, ac.config.gamma)
 
     def _improve_actor(self, ac: DeterministicActorCritic, t: Transitions, lr: float, weight: float) -> Numbers:
-        own_loss = loss = self._actor_loss(ac, t)
+        own_loss = loss = self._actor_loss(ac, t)  # reported without the custom one
         if ac.custom_loss is not None:
             loss = with_custom(ac.custom_loss, loss, ac.view.columns_of_loss(t))
         # The critic is climbed, not changed: its own gradient is not even computed.
@@ -133,6 +134,7 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
             mine = actor.drawn(out, legal, t.noise["gumbel"], ac.config.gumbel_temperature)
         else:
             mine = actor.greedy(out, legal)
+        # Of twins the first alone, as in TD3 (Fujimoto et al., 2018); the smaller of both is for targets.
         q = ac.critics.first(view(t.now, view.with_own(t.now, view.played(t), mine)))
         return actor_loss(q, out, ac.config.actor_reg)
 

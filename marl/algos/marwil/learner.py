@@ -159,10 +159,11 @@ class MarwilLearner(Learner):
     def _train(self, batches: Mapping[PolicyID, SampleBatch]) -> Metrics:
         """All gradient steps on one training batch; policies that share layers take theirs together."""
         lr = scheduled(self.config.lr_schedule, self.config.lr, max(self.timesteps.values()))
-        stats: dict[PolicyID, list[Numbers]] = {name: [] for name in batches}
+        stats: dict[PolicyID, list[Numbers]] = {}
         streams: list[Iterator[Rows]] = []
         for name, rows in batches.items():
             self._show(name, rows)
+            stats[name] = []
             streams.append(self._minibatches(name, rows))
         for parts in zip_longest(*streams):  # a policy with fewer rows has no part in the last steps
             present = {name: part for name, part in zip(batches, parts, strict=True) if part is not None}
@@ -172,12 +173,7 @@ class MarwilLearner(Learner):
             self.policies[name].observe(rows["obs"], rows["agent_index"])
             if name in self.critics:
                 self.critics[name].observe(rows["obs"], rows["agent_index"])
-        metrics: Metrics = {}
-        for name, found in stats.items():
-            metrics[name] = {**mean_metrics(self.crew.sum_metrics(found)), "cur_lr": lr}
-            if name in self.custom:
-                metrics[name] |= self.custom[name].stats()
-        return metrics
+        return {name: self._summary(name, found, lr) for name, found in stats.items()}
 
     def _minibatches(self, name: PolicyID, rows: SampleBatch) -> Iterator[Rows]:
         data = {column: self.actors[name].tensor(np.ascontiguousarray(rows[column])) for column in rows}
@@ -235,6 +231,12 @@ class MarwilLearner(Learner):
         return advantage_weights(
             advantages, self.squared_norm[name], self.config.beta, self.config.max_advantage_weight
         )
+
+    def _summary(self, name: PolicyID, stats: list[Numbers], lr: float) -> dict[str, float]:
+        summary = {**mean_metrics(self.crew.sum_metrics(stats)), "cur_lr": lr}
+        if name in self.custom:
+            summary |= self.custom[name].stats()
+        return summary
 
     def _check_finite(self, name: PolicyID, loss: Tensor) -> None:
         if not torch.isfinite(loss):

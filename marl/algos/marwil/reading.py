@@ -11,6 +11,7 @@ from marl.data.returns import discounted_until, fold_rewards, returns_to_go
 
 LEFT_OUT: dict[Function, str] = {
     MarwilLearner._take_gathered: "puts the rounds of a batch together",
+    MarwilLearner._summary: "metrics",
     MarwilLearner._check_finite: "an error message",
     fold_rewards: "a column that is not learned from",
     MarwilLearner._values: "asks the critic, or the policy where they share layers",

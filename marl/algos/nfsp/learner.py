@@ -76,6 +76,7 @@ class NfspLearner(Learner):
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         if not self.trained:
             return {}
+        # Set anew each time: a restored run, a crew and callbacks exchange them on this learner alone.
         self.best.rng, self.best.crew, self.best.on_batch = self.rng, self.crew, self.on_batch
         self.clock.start()
         rows = batch.for_policy(self.name, kind=self.kind)
@@ -83,7 +84,7 @@ class NfspLearner(Learner):
         self.clock.lap("load")
         before = self.counters["num_updates"]
         metrics = self.best.learn(batch)
-        due = self.counters["num_updates"] - before
+        due = self.counters["num_updates"] - before  # as many as the best response has just made
         updates = [self._train() for _ in range(due if len(self.reservoir) else 0)]
         if self.policy.keeps_statistics:  # after the updates: all of them saw the same statistics
             self.policy.average.observe(rows["obs"], rows["agent_index"])
@@ -133,5 +134,6 @@ class NfspLearner(Learner):
 
 def _responses(rows: SampleBatch) -> SampleBatch:
     """What the best response did: see ``marl.policies.nfsp``."""
+    # Exactly 0 is the mark of the best response; the policy keeps the average's below that, even where it is certain.
     mine = rows["action_logp"] == 0.0
     return SampleBatch({column: rows[column][mine] for column in ("obs", "agent_index", "legal", "actions")})

@@ -88,8 +88,10 @@ class QmixLearner(OffPolicyLearner):
         stored = sum(len(team.replay) for team in self.teams)
         due = self.pace.due(env_steps, max(self.timesteps.values()), stored)
         updates = [self._train() for _ in range(due)]
+        if not updates:
+            return {}
         metrics: Metrics = {}
-        for name in sorted(self.trained) if updates else ():
+        for name in sorted(self.trained):
             metrics[name] = mean_metrics([update[name] for update in updates])
             if name in self.custom:
                 metrics[name] |= self.custom[name].stats()
@@ -169,6 +171,7 @@ class QmixLearner(OffPolicyLearner):
         """Rows to learn from; whole sequences of about as many rows for recurrent members."""
         config = self.config
         count = config.train_batch_size
+        # A sequence counts as many rows as it may have; short ones at the ends of episodes make the batch smaller.
         if team.chunks is not None:
             count = max(1, round(count / team.chunks.longest))
         return team.replay.sample(count, self.rng, config.n_step, config.gamma, config.prioritized_replay_beta)
@@ -195,6 +198,8 @@ class QmixLearner(OffPolicyLearner):
         valuing = self.members.at_once(t.next, self.targets)
         if not self.config.double_q:
             return valuing, valuing
+        # Double Q (van Hasselt et al., 2016): who chooses and who judges err differently, so that an action that one of
+        # them overrates is not also judged by the same mistake.
         online: Networks = self.values
         return valuing, self.members.at_once(t.next, online)
 

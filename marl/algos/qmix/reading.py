@@ -22,9 +22,11 @@ LEFT_OUT: dict[Function, str] = {
     QmixLearner._taught: "looks up policies",
     QmixLearner._blocks: "gathers optimisers",
     _per_draw: "priorities of recurrent members",
+    Team._mixed_rows: "teams whose seats others play",
     _as_learned: "reward_shift and reward_scale",
     MemberValues._able: "looks up networks",
     MemberValues._by_player: "members that different policies play",
+    MemberValues._players: "the same",
 }
 
 

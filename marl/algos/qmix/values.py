@@ -58,7 +58,7 @@ class MemberValues:
             out, carry = self._step(part, step, networks, carry)
             values.append(out)
             kept.append(carry.detach())  # also of a life that was cut off here: its value goes on
-            carry = carry * ~part.fell[:, step, None]
+            carry = carry * ~part.fell[:, step, None]  # who comes back in a later row remembers nothing
         before = torch.stack(values, 1)
         with torch.no_grad():
             after = torch.stack([self._after(part, step, networks, kept[step]) for step in range(part.steps)], 1)
@@ -100,12 +100,18 @@ class MemberValues:
         return {name: net for name, net in networks.items() if net.kind.first_seat == first}
 
     def _players(self, players: np.ndarray[Any, Any], networks: Networks) -> list[tuple[PolicyID, Tensor]]:
-        found = [(name, np.flatnonzero(players == self.index[name])) for name in networks]
-        return [(name, self._tensor(rows)) for name, rows in found if rows.size]
+        """Networks with the rows that they play; a network that plays none is not asked."""
+        found = []
+        for name in networks:
+            rows = np.flatnonzero(players == self.index[name])
+            if rows.size:
+                found.append((name, self._tensor(rows)))
+        return found
 
     def _by_player(self, players: np.ndarray[Any, Any], flat: tuple[Tensor, Tensor], networks: Networks) -> Tensor:
         """Values of rows that different policies of one kind play; zeros where none of them does."""
         mine = self._players(players, networks)
+        # One policy plays everything: the usual case, which needs no copying.
         if len(mine) == 1 and len(mine[0][1]) == len(players):
             return networks[mine[0][0]].values(*flat)
         values = torch.zeros(len(players), next(iter(networks.values())).num_actions, device=self.device)

@@ -35,7 +35,7 @@ class SoftActorCritic(ActorCritic):
         super().__init__(name, brief, sees=config.critic_sees, share_reward=config.share_reward, agent_id=shown)
         _check(name, config, actor)
         self.soft = soft_values(actor, self.view)
-        number = list(brief.everybody).index(name)
+        number = list(brief.everybody).index(name)  # a seed for each policy, whoever else learns here
         self.critics = Twins(self.view.size, self.soft.outputs, brief.models[name], brief.seed, 7, number)
         self.critics.to(actor.device)
         self.target_critics = deepcopy(self.critics).requires_grad_(False)

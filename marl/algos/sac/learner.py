@@ -45,6 +45,7 @@ class SacLearner(ActorCriticLearner[SoftActorCritic]):
         super().__init__(brief, {name: SoftActorCritic(name, brief) for name in brief.policies})
         self.deciders: dict[int, ActionFn] = {}
         for index, policy in enumerate(brief.everybody.values()):
+            # Drawn as they play, not their best guess: the expectation is over what others may do (Iqbal and Sha, 2019).
             self.deciders[index] = greedy_decider(policy, self.rng, explore=True)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
@@ -83,7 +84,7 @@ class SacLearner(ActorCriticLearner[SoftActorCritic]):
             "mean_td_error": errors.mean() * weight,
         }  # fmt: skip
 
-        value, entropy = ac.soft(ac.critics, before, ac.alpha)
+        value, entropy = ac.soft(ac.critics, before, ac.alpha)  # by the critics as they are after their step
         own_loss = loss = -value.mean()
         if ac.custom_loss is not None:
             loss = with_custom(ac.custom_loss, loss, ac.view.columns_of_loss(mine))
@@ -117,7 +118,7 @@ class SacLearner(ActorCriticLearner[SoftActorCritic]):
         self, ac: SoftActorCritic, t: Transitions, entropy: Tensor, lr: float, weight: float
     ) -> Numbers:
         wanted = ac.soft.target_entropy(t.now, ac.config)
-        if lr > 0:
+        if lr > 0:  # alpha_lr 0: the temperature is fixed, and its optimiser has nothing to remember
             loss = temperature_loss(ac.log_alpha, entropy, wanted) * weight
             self.descend(loss, ac.optimisers["alpha"], lr, None)
         return {"alpha": ac.alpha * weight, "target_entropy": wanted.mean() * weight}
