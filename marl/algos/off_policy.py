@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from marl.algos.config import ReplayConfig
+from marl.algos.config import ReplayConfig, scheduled
 from marl.algos.custom_loss import build_losses
 from marl.algos.joint_view import JointActionView, VisibleAgents, joint_rows, team_rewards
 from marl.algos.learner import Learner, LearnerSpec, Metrics, mean_metrics
@@ -127,11 +127,14 @@ class OffPolicyLearner(Learner):
 class ActorCritic(ABC):
     """One policy and all that trains it: a replay, a joint view for its critics, its custom loss, how many updates are due.
 
-    Derived classes add critics, their slow copies and optimisers.
+    Derived classes add critics, slow copies (``targets``), and by network's name ``optimisers`` and step sizes of their own.
     """
 
     actor: Policy
     config: ReplayConfig
+    optimisers: dict[str, FlatOptimiser]
+    targets: tuple[TargetNetwork, ...]
+    lrs: Mapping[str, float | None]  # null: lr and its schedule
 
     def __init__(
         self, name: PolicyID, brief: LearnerSpec, *, sees: Literal["own", "group", "all"], share_reward: bool,
@@ -170,6 +173,16 @@ class ActorCritic(ABC):
     def transitions(self, rows: SampleBatch) -> Transitions:
         """The same rows as tensors."""
         return self.view.transitions(rows)
+
+    def step_sizes(self, timesteps: int) -> dict[str, float]:
+        """Of each network after so many env steps."""
+        common = scheduled(self.config.lr_schedule, self.config.lr, timesteps)
+        return {network: common if lr is None else lr for network, lr in self.lrs.items()}
+
+    def move_targets(self, tau: float) -> None:
+        """The slow copies go the share ``tau`` of their way."""
+        for target in self.targets:
+            target.move(tau)
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:

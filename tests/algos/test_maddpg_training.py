@@ -46,19 +46,19 @@ def test_the_actor_and_the_targets_move_every_second_update_of_td3() -> None:
 def test_the_actors_step_leaves_the_critics_gradient_alone() -> None:
     with filled("ddpg", "Pendulum-v1") as trainer:
         pupil = learner_of(trainer).actor_critics["default_policy"]
-        pupil.critic_optimiser.zero()
+        pupil.optimisers["critic"].zero()
         seen = pupil.transitions(pupil.sample(np.random.default_rng(0)))
         learner_of(trainer)._improve_actor(pupil, seen, 1e-3, 1.0)
-        assert pupil.critic_optimiser.grad.abs().max() == 0
-        assert pupil.actor_optimiser.grad.abs().max() > 0
+        assert pupil.optimisers["critic"].grad.abs().max() == 0
+        assert pupil.optimisers["actor"].grad.abs().max() > 0
 
 
 def test_step_sizes_of_actor_and_critic_may_differ() -> None:
     with filled("ddpg", "Pendulum-v1", lr=0.25, actor_lr=0.5) as trainer:
-        assert learner_of(trainer).actor_critics["default_policy"].lrs(0) == (0.5, 0.25)
+        assert learner_of(trainer).actor_critics["default_policy"].step_sizes(0) == {"actor": 0.5, "critic": 0.25}
     with filled("ddpg", "Pendulum-v1", lr_schedule=[[0, 1.0], [100, 0.0]], critic_lr=0.5) as trainer:
-        assert learner_of(trainer).actor_critics["default_policy"].lrs(50) == (0.5, 0.5)
-        assert learner_of(trainer).actor_critics["default_policy"].lrs(100) == (0.0, 0.5)
+        assert learner_of(trainer).actor_critics["default_policy"].step_sizes(50) == {"actor": 0.5, "critic": 0.5}
+        assert learner_of(trainer).actor_critics["default_policy"].step_sizes(100) == {"actor": 0.0, "critic": 0.5}
 
 
 def test_a_frozen_policy_changes_by_nothing_while_the_others_learn() -> None:

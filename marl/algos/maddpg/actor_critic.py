@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from marl.algos.config import scheduled
 from marl.algos.family import ALGOS
 from marl.algos.learner import LearnerSpec, load_numpy, to_numpy
 from marl.algos.maddpg.config import MaddpgConfig
@@ -62,10 +61,12 @@ class DeterministicActorCritic(ActorCritic):
         ).to(actor.device)
         self.target_actor, self.target_critics = deepcopy(actor), deepcopy(self.critics)
         self.targets = TargetNetwork(self.target_actor, actor), TargetNetwork(self.target_critics, self.critics)
-        self.actor_optimiser = FlatOptimiser(actor.parameters(), config.optimizer, config.lr, f"policy {name!r}")
-        self.critic_optimiser = FlatOptimiser(
-            self.critics.parameters(), config.optimizer, config.lr, f"critic of policy {name!r}"
-        )
+        critics = self.critics.parameters()
+        self.optimisers = {
+            "actor": FlatOptimiser(self.actor_parameters, config.optimizer, config.lr, f"policy {name!r}"),
+            "critic": FlatOptimiser(critics, config.optimizer, config.lr, f"critic of policy {name!r}"),
+        }
+        self.lrs = {"actor": config.actor_lr, "critic": config.critic_lr}
         self.updates = 0
 
     def _check(self, algo: str) -> None:
@@ -107,15 +108,6 @@ class DeterministicActorCritic(ActorCritic):
         noise = [name for name in rows if name == "gumbel" or name.startswith("new_noise.")]
         return self.view.transitions(rows, noise)
 
-    def lrs(self, timesteps: int) -> tuple[float, float]:
-        """Step sizes of the actor and of the critic."""
-        lr = scheduled(self.config.lr_schedule, self.config.lr, timesteps)
-        return self.config.actor_lr or lr, self.config.critic_lr or lr
-
-    def move_targets(self) -> None:
-        for target in self.targets:
-            target.move(self.config.tau)
-
     def state_dict(self) -> dict[str, Any]:
         return {
             "updates": self.updates,
@@ -123,8 +115,8 @@ class DeterministicActorCritic(ActorCritic):
             "target_actor": self.target_actor.get_weights(),
             "critics": to_numpy(self.critics.state_dict()),
             "target_critics": to_numpy(self.target_critics.state_dict()),
-            "actor_optimiser": self.actor_optimiser.state_dict(),
-            "critic_optimiser": self.critic_optimiser.state_dict(),
+            "actor_optimiser": self.optimisers["actor"].state_dict(),
+            "critic_optimiser": self.optimisers["critic"].state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -132,5 +124,5 @@ class DeterministicActorCritic(ActorCritic):
         self.target_actor.set_weights(state["target_actor"])
         load_numpy(self.critics, state["critics"])
         load_numpy(self.target_critics, state["target_critics"])
-        self.actor_optimiser.load_state_dict(state["actor_optimiser"])
-        self.critic_optimiser.load_state_dict(state["critic_optimiser"])
+        self.optimisers["actor"].load_state_dict(state["actor_optimiser"])
+        self.optimisers["critic"].load_state_dict(state["critic_optimiser"])

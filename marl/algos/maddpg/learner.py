@@ -73,7 +73,7 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
         self._show(ac.name, lambda: ac.view.shown(rows))
         whole = ac.transitions(rows)
         next_actions = self._next_actions(ac, whole)
-        actor_lr, critic_lr = ac.lrs(self.timesteps[ac.name])
+        lr, clip = ac.step_sizes(self.timesteps[ac.name]), ac.config.grad_clip
         # Of a crew each learns from its share of the rows; a mean over the share counts ``weight`` in the mean over all.
         share, weight = self.crew.share(len(rows)), self.crew.weight(len(rows))
         mine = whole.part(share)
@@ -81,7 +81,7 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
         target = self._target(ac, mine, {k: actions[share] for k, actions in next_actions.items()})
         q = ac.critics(ac.view(mine.now, ac.view.played(mine)))
         loss = critic_loss(q, target, mine.weights) * weight
-        norm = self.descend(loss, ac.critic_optimiser, critic_lr, ac.config.grad_clip)
+        norm = self.descend(loss, ac.optimisers["critic"], lr["critic"], clip)
         error = (q.detach() - target[:, None]).abs().mean(dim=1)
         self.count_errors(ac, rows, error)
         ac.updates += 1
@@ -93,8 +93,8 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
         if ac.updates % ac.config.policy_delay:
             return {"critic": critic}
 
-        actor = self._improve_actor(ac, mine, actor_lr, weight)
-        ac.move_targets()
+        actor = self._improve_actor(ac, mine, lr["actor"], weight)
+        ac.move_targets(ac.config.tau)
         self.counters["num_actor_updates"] += 1
         self._count_target_update(ac.name)
         return {"critic": critic, "actor": actor}
@@ -123,7 +123,8 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
         if ac.custom_loss is not None:
             loss = with_custom(ac.custom_loss, loss, ac.view.columns_of_loss(t))
         # The critic is climbed, not changed: its own gradient is not even computed.
-        norm = self.descend(loss * weight, ac.actor_optimiser, lr, ac.config.grad_clip, inputs=ac.actor_parameters)
+        optimiser, clip = ac.optimisers["actor"], ac.config.grad_clip
+        norm = self.descend(loss * weight, optimiser, lr, clip, inputs=ac.actor_parameters)
         return {"actor_loss": own_loss.detach() * weight, "grad_norm": norm / self.crew.size}
 
     def _actor_loss(self, ac: DeterministicActorCritic, t: Transitions) -> Tensor:
@@ -139,8 +140,8 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
         return actor_loss(q, out, ac.config.actor_reg)
 
     def summary(self, name: PolicyID, reports: Sequence[Report]) -> dict[str, float]:
-        actor_lr, critic_lr = self.actor_critics[name].lrs(self.timesteps[name])
-        return {**super().summary(name, reports), "cur_actor_lr": actor_lr, "cur_critic_lr": critic_lr}
+        lr = self.actor_critics[name].step_sizes(self.timesteps[name])
+        return {**super().summary(name, reports), "cur_actor_lr": lr["actor"], "cur_critic_lr": lr["critic"]}
 
     @torch.no_grad()
     def value_function(self, policy: PolicyID, batch: MultiAgentBatch) -> Array:

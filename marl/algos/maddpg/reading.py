@@ -15,7 +15,6 @@ from marl.data.returns import fold_rewards
 
 LEFT_OUT: dict[Function, str] = {
     MaddpgLearner.summary: "metrics",
-    DeterministicActorCritic.lrs: "schedules of step sizes",
     DeterministicActorCritic.transitions: "names of columns",
 }
 

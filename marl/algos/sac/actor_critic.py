@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from marl.algos.config import scheduled
 from marl.algos.learner import LearnerSpec, load_numpy, to_numpy
 from marl.algos.off_policy import ActorCritic, TargetNetwork
 from marl.algos.optimiser import FlatOptimiser
@@ -39,7 +38,7 @@ class SoftActorCritic(ActorCritic):
         self.critics = Twins(self.view.size, self.soft.outputs, brief.models[name], brief.seed, 7, number)
         self.critics.to(actor.device)
         self.target_critics = deepcopy(self.critics).requires_grad_(False)
-        self.target = TargetNetwork(self.target_critics, self.critics)
+        self.targets = (TargetNetwork(self.target_critics, self.critics),)
         # The logarithm is learned: alpha stays above 0 whatever the step.
         self.log_alpha = nn.Parameter(torch.tensor(math.log(config.initial_alpha), device=actor.device))
         undecayed = config.optimizer.model_copy(update={"weight_decay": 0.0})  # a decay would pull alpha towards 1
@@ -48,18 +47,12 @@ class SoftActorCritic(ActorCritic):
             "critic": FlatOptimiser(self.critics.parameters(), config.optimizer, config.lr, f"critics of {name!r}"),
             "alpha": FlatOptimiser([self.log_alpha], undecayed, config.lr, f"temperature of {name!r}"),
         }
+        self.lrs = {"actor": config.actor_lr, "critic": config.critic_lr, "alpha": config.alpha_lr}
 
     @property
     def alpha(self) -> Tensor:
         """The temperature, without gradient."""
         return self.log_alpha.detach().exp()
-
-    def step_sizes(self, timesteps: int) -> dict[str, float]:
-        """Per optimiser: its own key, or lr and its schedule."""
-        config = self.config
-        common = scheduled(config.lr_schedule, config.lr, timesteps)
-        own = {"actor": config.actor_lr, "critic": config.critic_lr, "alpha": config.alpha_lr}
-        return {block: common if lr is None else lr for block, lr in own.items()}
 
     def state_dict(self) -> dict[str, Any]:
         return {

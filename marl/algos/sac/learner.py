@@ -97,7 +97,7 @@ class SacLearner(ActorCriticLearner[SoftActorCritic]):
         }  # fmt: skip
 
         alpha = self._improve_temperature(ac, mine, entropy.detach(), lr["alpha"], weight)
-        ac.target.move(ac.config.tau)
+        ac.move_targets(ac.config.tau)
         self._count_target_update(ac.name)
         self.count_update(len(rows))
         return {"critic": critic, "actor": actor, "alpha": alpha}

@@ -17,7 +17,6 @@ from marl.data.returns import fold_rewards
 
 LEFT_OUT: dict[Function, str] = {
     SacLearner._finite: "an error message",
-    SoftActorCritic.step_sizes: "schedules of step sizes",
     vars(SoftActorCritic)["alpha"].fget: "the exponential of log_alpha",
     Moment.part: "several learners",
 }
@@ -38,6 +37,7 @@ def reading(learner: type[SacLearner], config: SacConfig) -> Reading:
         SoftActorCritic.sample, Replay.sample, Replay._outcomes, *priorities,
         learner._moment, *others, learner._target, td_target, critic_loss, learner._improve_temperature, temperature_loss,
         *drawn, *summed, JointActionView.forward, JointView.forward, JointActionView.with_own,
-        learner.descend, FlatOptimiser.step, STEPS[config.optimizer.type], TargetNetwork.move,
+        learner.descend, FlatOptimiser.step, STEPS[config.optimizer.type], SoftActorCritic.move_targets,
+        TargetNetwork.move,
     ]  # fmt: skip
     return Reading(tuple(shown), LEFT_OUT)
