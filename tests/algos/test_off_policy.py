@@ -97,6 +97,9 @@ def test_an_algorithm_of_the_users_own_writes_one_update_and_has_the_rest() -> N
     assert losses[-1] < 0.7 * losses[0]
     assert learner.counters["num_steps_trained"] == 64 * learner.counters["num_updates"] > 0
     assert len(told[-1]["td_error"]) == 64
+    replay = learner.actor_critics["default_policy"].replay  # type: ignore[attr-defined]
+    likely = replay.priorities.tree[replay.priorities.size :][: len(replay)]
+    assert len(set(likely.tolist())) > 10  # rows are drawn again by their errors
     for name, array in before["default_policy"].items():  # its exploration is annealed, nothing else moves
         assert "exploration" in name or np.array_equal(array, after["default_policy"][name])
 
