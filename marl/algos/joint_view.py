@@ -262,27 +262,27 @@ class JointActionView(nn.Module):
         slot = F.one_hot(self._slot(joint), self.slots[k]).bool()
         return {**actions, k: torch.where(slot[:, :, None], mine[:, None], actions[k])}
 
-    def decided(self, joint: JointObs, deciders: Mapping[int, ActionFn]) -> Actions:
+    def decided(self, joint: JointObs, action_fns: Mapping[int, ActionFn]) -> Actions:
         """What everybody present would do, each by the policy that plays it (by its index in a batch)."""
         players = np.where(joint.present.cpu().numpy(), joint.policy, -1)
         found, at = {}, 0
         for k, slots in self.slots.items():
             inputs = Inputs(_flat(joint.obs[k]), _flat(joint.legal[k]), _flat(joint.agent_index[k]))
             mine, width = players[:, at : at + slots].reshape(-1), self._width(k)
-            found[k] = self._by_player(mine, inputs, width, deciders).view(-1, slots, width)
+            found[k] = self._by_player(mine, inputs, width, action_fns).view(-1, slots, width)
             at += slots
         return found
 
-    def _by_player(self, players: Ints, inputs: Inputs, width: int, deciders: Mapping[int, ActionFn]) -> Tensor:
+    def _by_player(self, players: Ints, inputs: Inputs, width: int, action_fns: Mapping[int, ActionFn]) -> Tensor:
         """One call per policy; zeros where nobody decides."""
         present = np.unique(players)
         if len(present) == 1 and present[0] >= 0:
-            return deciders[int(present[0])](inputs)
+            return action_fns[int(present[0])](inputs)
         out = torch.zeros(len(players), width, device=self.device)
         for player in present[present >= 0]:
             rows = np.flatnonzero(players == player)
             part = Inputs(inputs.obs[rows], inputs.legal[rows], inputs.agent_index[rows])
-            out = out.index_copy(0, torch.from_numpy(rows).to(self.device), deciders[int(player)](part))
+            out = out.index_copy(0, torch.from_numpy(rows).to(self.device), action_fns[int(player)](part))
         return out
 
     def _width(self, k: int) -> int:
@@ -327,7 +327,7 @@ def _flat(slots: Tensor) -> Array:
     return slots.flatten(0, 1).cpu().numpy()
 
 
-def greedy_decider(policy: Policy, rng: np.random.Generator, *, explore: bool = False) -> ActionFn:
+def action_fn_of(policy: Policy, rng: np.random.Generator, *, explore: bool = False) -> ActionFn:
     """What a policy that the learner only reads would do, without gradient; a memory starts empty. With ``explore`` it draws
     as it does while collecting."""
 

@@ -148,7 +148,7 @@ class ActorCritic(ABC):
         self.actor_parameters = list(actor.parameters())  # walked once: every update asks for them
         self.custom_loss = build_losses({name: actor}, {name: config}).get(name)
         self.replay = Replay(config.buffer_size, config.prioritized_replay_alpha if config.prioritized_replay else 0.0)
-        self.pace = UpdateRatio(config)
+        self.update_ratio = UpdateRatio(config)
 
     def rows(self, batch: MultiAgentBatch) -> SampleBatch:
         """The policy's decisions with the joint view around each."""
@@ -161,7 +161,7 @@ class ActorCritic(ABC):
         self.replay.add(rows, rows["stream"])
 
     def updates_due(self, env_steps: int, timesteps: int) -> int:
-        return self.pace.due(env_steps, timesteps, len(self.replay))
+        return self.update_ratio.due(env_steps, timesteps, len(self.replay))
 
     def sample(self, rng: np.random.Generator) -> SampleBatch:
         """Rows for one update."""

@@ -185,7 +185,7 @@ def test_opponents_that_learn_elsewhere_are_asked_as_they_are() -> None:
         learner = learner_of(trainer)
         pupil = learner.actor_critics["wolf"]
         seen = pupil.transitions(pupil.sample(np.random.default_rng(0)))
-        decided = pupil.view.decided(seen.next, learner.deciders)
+        decided = pupil.view.decided(seen.next, learner.action_fns)
         k = [kind.name for kind in trainer.setup.task.kinds].index("sheep")
         chosen = decided[k].sum(dim=0)[0]
         assert (chosen > 0).all()  # a random sheep plays everything

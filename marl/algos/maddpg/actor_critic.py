@@ -111,7 +111,7 @@ class DeterministicActorCritic(ActorCritic):
     def state_dict(self) -> dict[str, Any]:
         return {
             "updates": self.updates,
-            "debt": self.pace.debt,
+            "debt": self.update_ratio.debt,
             "target_actor": self.target_actor.get_weights(),
             "critics": to_numpy(self.critics.state_dict()),
             "target_critics": to_numpy(self.target_critics.state_dict()),
@@ -120,7 +120,7 @@ class DeterministicActorCritic(ActorCritic):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.updates, self.pace.debt = state["updates"], state["debt"]
+        self.updates, self.update_ratio.debt = state["updates"], state["debt"]
         self.target_actor.set_weights(state["target_actor"])
         load_numpy(self.critics, state["critics"])
         load_numpy(self.target_critics, state["target_critics"])

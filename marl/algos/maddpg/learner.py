@@ -25,7 +25,7 @@ from torch import Tensor
 
 from marl.algos.config import LearnerConfig
 from marl.algos.custom_loss import with_custom
-from marl.algos.joint_view import ActionFn, Actions, greedy_decider
+from marl.algos.joint_view import ActionFn, Actions, action_fn_of
 from marl.algos.learner import LearnerSpec
 from marl.algos.maddpg.actor_critic import DeterministicActorCritic
 from marl.algos.maddpg.config import MaddpgConfig
@@ -46,12 +46,12 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
         super().__init__(brief, {name: DeterministicActorCritic(name, brief) for name in brief.policies})
         # For policies that are read only: an opponent that draws must not change which rows are drawn from the replays.
         self.others_rng = np.random.default_rng([brief.seed, 9])
-        self.deciders: dict[int, ActionFn] = {}
+        self.action_fns: dict[int, ActionFn] = {}
         for index, (name, policy) in enumerate(brief.everybody.items()):
             if name in self.actor_critics:
-                self.deciders[index] = _target_decider(self.actor_critics[name].target_actor)
+                self.action_fns[index] = _target_action_fn(self.actor_critics[name].target_actor)
             else:
-                self.deciders[index] = greedy_decider(policy, self.others_rng)
+                self.action_fns[index] = action_fn_of(policy, self.others_rng)
         self.counters |= {"num_actor_updates": 0, "num_target_updates": 0, "last_target_update_ts": 0}
 
     @classmethod
@@ -102,7 +102,7 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
     @torch.no_grad()
     def _next_actions(self, ac: DeterministicActorCritic, whole: Transitions) -> Actions:
         """What everybody does at the outcomes. Asked for all rows, whoever of a crew needs them: some opponents draw."""
-        actions = ac.view.decided(whole.next, self.deciders)
+        actions = ac.view.decided(whole.next, self.action_fns)
         if not ac.config.target_noise:
             return actions
         for k, encoded in actions.items():
@@ -161,7 +161,7 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
         self.others_rng.bit_generator.state = state["others_rng"]
 
 
-def _target_decider(actor: DeterministicPolicy) -> ActionFn:
+def _target_action_fn(actor: DeterministicPolicy) -> ActionFn:
     """Greedy actions of a target actor."""
 
     def decide(inputs: Inputs) -> Tensor:

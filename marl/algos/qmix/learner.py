@@ -64,7 +64,7 @@ class QmixLearner(OffPolicyLearner):
         self.shared = shared_optimisers(brief.policies, brief.configs)
         self.custom = build_losses(brief.policies, brief.configs)
         self.teams = build_teams(brief, config, self.device)
-        self.pace = UpdateRatio(config)
+        self.update_ratio = UpdateRatio(config)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
     @classmethod
@@ -86,7 +86,7 @@ class QmixLearner(OffPolicyLearner):
 
     def train(self, env_steps: int) -> Metrics:
         stored = sum(len(team.replay) for team in self.teams)
-        due = self.pace.due(env_steps, max(self.timesteps.values()), stored)
+        due = self.update_ratio.due(env_steps, max(self.timesteps.values()), stored)
         updates = [self._train() for _ in range(due)]
         if not updates:
             return {}
@@ -281,7 +281,7 @@ class QmixLearner(OffPolicyLearner):
     def state_dict(self) -> dict[str, Any]:
         return {
             **self._common_state(),
-            "debt": self.pace.debt,
+            "debt": self.update_ratio.debt,
             "targets": {name: policy.get_weights() for name, policy in self.targets.items()},
             "optimisers": {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()},
             "shared": {name: optimiser.state_dict() for name, optimiser in self.shared.items()},
@@ -290,7 +290,7 @@ class QmixLearner(OffPolicyLearner):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._load_common_state(state)
-        self.pace.debt = state["debt"]
+        self.update_ratio.debt = state["debt"]
         for name, weights in state["targets"].items():
             self.targets[name].set_weights(weights)
         for name, saved in state["optimisers"].items():

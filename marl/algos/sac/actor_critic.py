@@ -60,7 +60,7 @@ class SoftActorCritic(ActorCritic):
             "targets": to_numpy(self.target_critics.state_dict()),
             "log_alpha": float(self.log_alpha.detach()),
             "optimisers": {block: optimiser.state_dict() for block, optimiser in self.optimisers.items()},
-            "debt": self.pace.debt,
+            "debt": self.update_ratio.debt,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -70,7 +70,7 @@ class SoftActorCritic(ActorCritic):
             self.log_alpha.fill_(state["log_alpha"])
         for block, saved in state["optimisers"].items():
             self.optimisers[block].load_state_dict(saved)
-        self.pace.debt = state["debt"]
+        self.update_ratio.debt = state["debt"]
 
 
 def _check(name: PolicyID, config: SacConfig, policy: SquashedPolicy) -> None:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from marl.algos.config import LearnerConfig
 from marl.algos.custom_loss import with_custom
-from marl.algos.joint_view import ActionFn, greedy_decider
+from marl.algos.joint_view import ActionFn, action_fn_of
 from marl.algos.learner import LearnerSpec
 from marl.algos.off_policy import ActorCriticLearner, Numbers, Report
 from marl.algos.qmix.losses import td_target
@@ -43,10 +43,10 @@ class SacLearner(ActorCriticLearner[SoftActorCritic]):
 
     def __init__(self, brief: LearnerSpec) -> None:
         super().__init__(brief, {name: SoftActorCritic(name, brief) for name in brief.policies})
-        self.deciders: dict[int, ActionFn] = {}
+        self.action_fns: dict[int, ActionFn] = {}
         for index, policy in enumerate(brief.everybody.values()):
             # Drawn as they play, not their best guess: the expectation is over what others may do (Iqbal and Sha, 2019).
-            self.deciders[index] = greedy_decider(policy, self.rng, explore=True)
+            self.action_fns[index] = action_fn_of(policy, self.rng, explore=True)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
     @classmethod
@@ -105,7 +105,7 @@ class SacLearner(ActorCriticLearner[SoftActorCritic]):
     def _moment(self, ac: SoftActorCritic, joint: JointObs) -> Moment:
         """What the others do now, by their present policies, and the noise of the own action."""
         alone = ac.config.critic_sees == "own"
-        others = ac.view.nothing(len(joint)) if alone else ac.view.decided(joint, self.deciders)
+        others = ac.view.nothing(len(joint)) if alone else ac.view.decided(joint, self.action_fns)
         noise = self.rng.standard_normal((len(joint), ac.soft.noise_width), "float32")
         return Moment(joint, others, torch.from_numpy(noise).to(ac.view.device))
 
