@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from examples import backdated_rewards, callbacks_pole_angles, critic_by_callback, curiosity_bonus
-from marl.algos.views import JointFeatures
+from marl.algos.joint_view import JointFeatures
 from marl.training.trainer import Trainer
 
 

@@ -100,7 +100,7 @@ def test_recurrent_values_over_time_are_those_of_acting() -> None:
             for team in learner.teams:
                 drawn = team.replay.sample(20, np.random.default_rng(0), 1, 0.99)
                 flat = unpadded(drawn)
-                values, _ = learner.members.over_time(team, drawn, learner.values)
+                values, _ = learner.members.over_time(drawn, learner.values)
                 for k, q in values.items():
                     present = flat["present"][:, : q.shape[1]].astype(bool)
                     legal = torch.from_numpy(flat[f"legal.{k}"])
@@ -121,7 +121,7 @@ def test_a_life_that_was_cut_off_is_valued_with_its_memory() -> None:
         drawn = team.replay.sample(40, np.random.default_rng(0), 1, 0.99)
         flat = unpadded(drawn)
         with torch.no_grad():
-            _, after = learner.members.over_time(team, drawn, learner.values)
+            _, after = learner.members.over_time(drawn, learner.values)
         cut = np.flatnonzero(flat["ended"] & ~flat["terminateds"])
         assert cut.size
         rows_before = np.cumsum(drawn["mask"].sum(1)) - drawn["mask"].sum(1)

@@ -261,7 +261,7 @@ def test_maddpg_moves_actors_critics_and_their_slow_copies_as_the_page_that_stud
         learner = trainer.learners[0]
         assert isinstance(learner, MaddpgLearner)
         agents = [maddpg.Agent(i, 2, WIDTH, 2, config) for i in range(2)]
-        pupils = [learner.pupils[name] for name in names]
+        pupils = [learner.actor_critics[name] for name in names]
         actors, critics, slow = [], [], []
         for pupil, agent in zip(pupils, agents, strict=True):
             actors.append(layers(pupil.actor.model, agent.actor))

@@ -255,11 +255,10 @@ def test_the_value_of_a_decision_in_sac_is_that_of_the_more_careful_critic() -> 
     with marl.Trainer("sac", env="two_step_game", config=keys) as trainer:
         batch = trainer.workers.collect(4).batch
         (learner,) = trainer.learners
-        pupil = learner.pupils["default_policy"]  # type: ignore[attr-defined]
+        pupil = learner.actor_critics["default_policy"]  # type: ignore[attr-defined]
         with torch.no_grad():
-            both = pupil.soft.chosen(
-                pupil.critics, joint_rows(batch, "default_policy", pupil.view.sight, pupil.config.gamma)
-            )
+            rows = joint_rows(batch, "default_policy", pupil.view.visible, pupil.config.gamma)
+            both = pupil.soft.chosen(pupil.critics, pupil.transitions(rows))
         values = trainer.value_function("default_policy", batch)
     assert both.shape == (2, 8)
     assert (both[0] != both[1]).any()

@@ -114,7 +114,7 @@ def test_every_policy_with_a_filter_says_that_it_keeps_statistics(acts: str, obs
 def test_the_temperature_of_sac_does_not_decay() -> None:
     config = {**SMALL, "env": POLE, "optimizer": {"weight_decay": 0.1}}
     with Trainer("sac", config=config) as trainer:
-        (pupil,) = trainer.learners[0].pupils.values()
+        (pupil,) = trainer.learners[0].actor_critics.values()
         decays = {name: block.config.weight_decay for name, block in pupil.optimisers.items()}
     assert decays == {"actor": 0.1, "critic": 0.1, "alpha": 0.0}
 
