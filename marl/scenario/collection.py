@@ -6,20 +6,11 @@ from collections.abc import Mapping
 
 from marl.algos.plan import Role
 from marl.data.task import PolicyID
-from marl.errors import ConfigError
 from marl.scenario.config import Scenario
 
 
 def collects_asynchronously(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> bool:
     """``auto``: on Ray workers, where the preset of any learning policy is asynchronous."""
-    if scenario.collection == "async" and not scenario.on_ray:
-        raise ConfigError(
-            f"collection: async needs Ray workers, but num_workers is {scenario.num_workers} and pool is {scenario.pool}: "
-            "workers in this process play one after the other. Set num_workers to 1 or more (and pool to auto), or drop "
-            "collection."
-        )
-    if scenario.collection == "async" and scenario.input is not None:
-        raise ConfigError("collection: async means nothing where a run reads recordings (input). Drop one of them.")
     if scenario.collection == "auto":
         return scenario.on_ray and bool(_eager(roles))
     return scenario.collection == "async"

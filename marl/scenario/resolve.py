@@ -26,7 +26,7 @@ from marl.scenario.population import casting, check_plans, find_stage, mixtures_
 from marl.scenario.routing import build_mapper, possible_seats, seats_of_policies
 from marl.scenario.run_summary import describe_run
 from marl.scenario.stages import describe_stages, stage_envs, stages_of
-from marl.scenario.unused_keys import check_collecting
+from marl.scenario.unused_keys import check_policy_keys, check_run_keys
 from marl.trust import current
 
 
@@ -125,6 +125,8 @@ def _who_learns(draft: _Draft) -> None:
     draft.task = Task(look.kinds, state_size, draft.groups.seats(look.kinds) or default_groups)
     for name, entry in entries.items():
         draft.specs[name] = policy_spec(scenario, name, entry, actors.get(name), draft.plays(name), draft.task)
+    for name, role in actors.items():
+        check_policy_keys(name, role, look.kinds[draft.specs[name].kind])
     if stage is not None:
         draft.specs |= mixtures_of(stage, draft.specs)
 
@@ -135,7 +137,7 @@ def _checked_plans(draft: _Draft) -> tuple[LearnerPlan, ...]:
     _check_evaluation(draft.evaluated, draft.specs, draft.task)
     _check_units(scenario, draft.specs, draft.task)
     _check_trainable(scenario, draft.roles, draft.policies)
-    check_collecting(scenario, draft.roles)
+    check_run_keys(scenario, draft.roles, {name: draft.task.kinds[draft.specs[name].kind] for name in draft.roles})
     plans = tuple(plan_learners(draft.roles, draft.task))
     if draft.stage is not None:
         check_plans(draft.stage, plans)

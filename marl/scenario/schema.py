@@ -23,6 +23,7 @@ Schema: TypeAlias = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DEFAULT = "ppo"
 OWN = {"type": "string", "pattern": ":", "description": "package.module:Class of an algorithm of your own."}
+WORDS = ("description", "title", "needs")
 SEARCH = {"$ref": "#/$defs/search"}
 
 
@@ -69,7 +70,7 @@ def _searchable(value: Schema) -> Schema:
     """The same, or a search. Sections stay as they are: what is searched are the values in them."""
     if "$ref" in value or any("$ref" in form for form in value.get("anyOf", ())):
         return value
-    about: Schema = {key: value[key] for key in ("description", "default", "title") if key in value}
+    about: Schema = {key: value[key] for key in (*WORDS, "default") if key in value}
     kind = {key: part for key, part in value.items() if key not in about}
     return {"anyOf": [kind, SEARCH], **about} if kind else about
 
@@ -131,8 +132,14 @@ def _flat_algo_keys(defs: Schema) -> Schema:
 
 
 def _either(forms: Sequence[Schema]) -> Schema:
-    distinct = [form for i, form in enumerate(forms) if form not in forms[:i]]
-    return distinct[0] if len(distinct) == 1 else {"anyOf": distinct, "description": distinct[0].get("description", "")}
+    """What any of them allows. Words differ between algorithms, such as what a key needs: the first ones stand here."""
+    distinct: list[Schema] = []
+    for form in forms:
+        allowed = {key: part for key, part in form.items() if key not in WORDS}
+        if allowed not in distinct:
+            distinct.append(allowed)
+    about = {key: forms[0][key] for key in ("description", "title") if key in forms[0]}
+    return {**about, **distinct[0]} if len(distinct) == 1 else {**about, "anyOf": distinct}
 
 
 def _only_its_own_keys(name: str) -> Schema:

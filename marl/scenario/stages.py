@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from marl.data.task import Task
@@ -54,21 +54,6 @@ def _check_together(scenario: Scenario) -> None:
             )
     if given and scenario.env_task_fn is not None and any(stage.task is not None for stage in given):
         raise ConfigError("curriculum gives tasks, and env_task_fn is given too. Let one of them choose the tasks.")
-    others: Mapping[str, Any] = {
-        "population": scenario.population,
-        "exploitability.interval": scenario.exploitability.interval,
-        "input": scenario.input,
-    }
-    for key, value in others.items():
-        if given and value:
-            raise ConfigError(
-                f"curriculum and {key} cannot be used together: a {key.partition('.')[0]} is about one env that stays as it "
-                "is. Drop one of them."
-            )
-    if scenario.env_task_fn is not None and scenario.input:
-        raise ConfigError(
-            "env_task_fn chooses tasks of envs that are played, but input reads episodes. Drop one of them."
-        )
 
 
 def _try_out(

@@ -1,24 +1,67 @@
-"""Keys of collecting that would be ignored by the way in which a run gets its experience are refused."""
+"""Keys that are of no use to the policies of a run are refused: the part of the declared needs that asks who plays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from marl.algos.plan import Role
-from marl.data.task import PolicyID
+from marl.config import Config
+from marl.data.task import AgentType, PolicyID
 from marl.errors import ConfigError
+from marl.needs import PolicyNeed, above, asks, given, missing, needs, shown
 from marl.scenario.config import Scenario
 
+FIELD_NEEDS = {
+    "evaluation": needs(above("evaluation.interval", 0)),
+    "best_evaluation": needs(above("evaluation.interval", 0)),
+    "exploitability": needs(above("exploitability.interval", 0)),
+    "population": needs(given("population")),
+    "curriculum": needs(given("curriculum")),
+}
+"""What a scenario needs so that its results have a block of fields."""
 
-def check_collecting(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> None:
-    """``clip_rewards`` and ``explore`` are about what workers collect step by step."""
-    given = scenario.changed("clip_rewards", "explore")
-    if not given:
-        return
-    if scenario.input is not None:
-        why = "the run learns from recordings (input), whose actions and rewards are what they are"
-    elif any(role.preset.family.name == "es" for role in roles.values()):
-        why = "es compares the returns of whole episodes and explores by moving weights"
-    else:
-        return
-    raise ConfigError(f"{' and '.join(given)} would be ignored: {why}. Drop {'it' if len(given) == 1 else 'them'}.")
+
+def check_measured(scenario: Scenario, field: str, where: str) -> None:
+    """Refuse a result field of a block that results of this scenario will not have."""
+    block = field.partition(".")[0]
+    wanting = missing(FIELD_NEEDS[block], scenario) if block in FIELD_NEEDS else ""
+    if wanting:
+        raise ConfigError(f"{where}: {field} {wanting}.")
+
+
+def check_policy_keys(name: PolicyID, role: Role, kind: AgentType) -> None:
+    """Keys of a policy's model and algorithm have to mean something to the way in which it acts and learns."""
+    _check("model.", role.model, name, role, kind)
+    _check("", role.config, name, role, kind)
+
+
+def check_run_keys(scenario: Scenario, roles: Mapping[PolicyID, Role], kinds: Mapping[PolicyID, AgentType]) -> None:
+    """Keys of the run have to mean something to every policy that learns in it."""
+    for name, role in roles.items():
+        _check("", scenario, name, role, kinds[name])
+
+
+def _check(where: str, section: Config, name: PolicyID, role: Role, kind: AgentType) -> None:
+    defaults = section.defaults()
+    for key, declared in section.declared().items():
+        value = getattr(section, key)
+        # What the algorithm itself sets, such as the noise of td3, was not the user's wish.
+        if section is role.config and value == role.preset.defaults.get(key):
+            continue
+        for need in declared.policy_needs:
+            if asks(need, value, defaults[key]) and not _holds(need, role, kind):
+                raise ConfigError(_refusal(f"{where}{shown(key, value)}", key, need, name, role, kind))
+
+
+def _holds(need: PolicyNeed, role: Role, kind: AgentType) -> bool:
+    actions = {"coordinates": kind.columns.numbers, "choices": kind.columns.choices}
+    family = role.preset.family
+    return need.holds(family.acts, family.name, [name for name, columns in actions.items() if columns])
+
+
+def _refusal(given: str, key: str, need: PolicyNeed, name: PolicyID, role: Role, kind: AgentType) -> str:
+    got = f"learns by {role.preset.name}"
+    if need.test == "plays":
+        got = f"plays agents with {kind.action_space}"
+    because = f": {need.why}" if need.why else ""
+    return f"{given} is {need}, but policy {name!r} {got}{because}. For this policy, drop {key}."

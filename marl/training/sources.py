@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from marl.algos.learner import Learner
-from marl.errors import ConfigError, UserError
+from marl.errors import UserError
 from marl.offline.json_traces import text_files
 from marl.offline.recording import RecordedPlay, Recorder
 from marl.offline.source import RecordedEpisodes, check_learners
@@ -46,14 +46,6 @@ def choose_source(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]
 
 def _chosen(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]) -> Source:
     scenario, evolution = setup.scenario, evolves(setup)
-    for key, value in (("input", scenario.input), ("output", scenario.output)):
-        if value is not None and (evolution or (scenario.input and scenario.output)):
-            why = (
-                "es plays populations of its own"
-                if evolution
-                else "input and output exclude each other: nothing is played"
-            )
-            raise ConfigError(f"{key}: {value} cannot be used here, because {why}. Drop {key}.")
     refuse_idle(workers.local_worker().hooks, evolution, scenario.input)
     if evolution:
         return EvolutionSource(workers, evolving(learners), scenario.seed)
@@ -66,8 +58,6 @@ def _chosen(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]) -> S
         files = text_files(directory, setup) if scenario.output_format == "json" else None
         recorder = Recorder(directory, setup.task, env_name(scenario.env), names, normalized, files=files)
         return RecordedPlay(workers, recorder)
-    if scenario.output_format != "npz":
-        raise ConfigError("output_format: json says how output is written, but there is no output. Add output: DIR.")
     return workers
 
 

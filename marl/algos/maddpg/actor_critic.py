@@ -134,21 +134,15 @@ class ActorCritic:
 
 
 def _check(name: PolicyID, config: MaddpgConfig, algo: str, actor: DeterministicPolicy, sight: VisibleAgents) -> None:
-    """Keys that the action spaces leave no use for; what the algorithm itself sets (td3's noise) may stay."""
+    """Noise on target actions is of no use where no agent that the critic sees has coordinates; what the algorithm itself
+    sets (td3's noise) may stay."""
+    if any(sight.task.kinds[k].columns.numbers for k in sight.columns):
+        return
     preset = ALGOS[algo].defaults if algo in ALGOS else {}
-    coordinates = any(sight.task.kinds[k].columns.numbers for k in sight.columns)
-    for key in config.changed("target_noise", "target_noise_clip", "gumbel_temperature"):
+    for key in config.changed("target_noise", "target_noise_clip"):
         value = getattr(config, key)
-        if value == preset.get(key):
-            continue
-        if key == "gumbel_temperature":
-            wanted = "choices (Discrete actions)"
-            is_used = bool(actor.columns.options)
-        else:
-            wanted = "coordinates (Box actions)"
-            is_used = coordinates
-        if not is_used:
+        if value != preset.get(key):
             raise ConfigError(
-                f"policy {name!r}: {key} = {value:g} is for {wanted}, but its agents have "
-                f"{actor.kind.action_space}. Drop it."
+                f"policy {name!r}: {key}: {value:g} is only for coordinates (Box actions), but its agents have "
+                f"{actor.kind.action_space}. Drop {key}."
             )

@@ -23,7 +23,6 @@ from marl.algos.views import team_rewards
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.replay import Replay
 from marl.data.task import PolicyID
-from marl.errors import ConfigError
 from marl.policies.squashed import SquashedPolicy
 
 
@@ -45,7 +44,6 @@ class ActorCritic:
         self.follower = TargetNetwork(self.targets, self.critics)
         self.log_alpha = nn.Parameter(torch.tensor(math.log(config.initial_alpha), device=policy.device))
         self.actor_parameters = list(policy.parameters())
-        _check(name, config, policy)
         undecayed = config.optimizer.model_copy(update={"weight_decay": 0.0})  # a decay would pull alpha towards 1
         self.optimisers = {
             "actor": FlatOptimiser(self.actor_parameters, config.optimizer, config.lr, f"policy {name!r}"),
@@ -101,11 +99,3 @@ class ActorCritic:
         for block, saved in state["optimisers"].items():
             self.optimisers[block].load_state_dict(saved)
         self.pace.debt = state["debt"]
-
-
-def _check(name: PolicyID, config: SacConfig, policy: SquashedPolicy) -> None:
-    if policy.gaussian is not None and config.changed("target_entropy_share"):
-        raise ConfigError(
-            f"policy {name!r}: target_entropy_share is a share of the entropy of Discrete actions, but its agents have "
-            f"{policy.kind.action_space}. Drop it; give target_entropy in nats, or leave that at auto."
-        )

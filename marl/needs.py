@@ -1,0 +1,299 @@
+"""What keys need: declared beside the key, checked by one validator, told in one form.
+
+A key that would be ignored is a misunderstanding, and is refused before any work starts. What it needs stands with its type,
+default and sentence::
+
+    kl_target: PositiveFloat = Field(0.01, description="...", json_schema_extra=declare(needs(above("kl_coeff", 0))))
+
+``needs`` holds where one of its conditions on other keys holds: on keys of the same section, or of sections below it
+(``exploitability.interval``). ``only_for``, ``not_for`` and ``plays`` are about the policy that a key is for: how it acts, by
+which algorithm it learns, which actions its agents have. They are looked at when it is known who plays
+(``marl.scenario.unused_keys``).
+The default of a key may always stand there. ``marl config``, the reference and the JSON schema tell all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+Test = Literal["one of", "none of", "above", "given", "not given"]
+Values = tuple[Any, ...] | Callable[[], tuple[Any, ...]]  # a function where more can be registered later
+
+
+# -- conditions ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What the value of one key has to be."""
+
+    key: str
+    test: Test
+    expected: Values = ()
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        return self.expected() if callable(self.expected) else self.expected
+
+    def holds(self, value: Any) -> bool:
+        if self.test == "given":
+            return not _is_empty(value)
+        if self.test == "not given":
+            return _is_empty(value)
+        if self.test == "above":
+            return value is not None and bool(value > self.values[0])
+        return _is_among(value, self.values) == (self.test == "one of")
+
+    def __str__(self) -> str:
+        if self.test == "given":
+            return self.key
+        if self.test == "not given":
+            return f"no {self.key}"
+        if self.test == "above":
+            return f"{self.key} above {self.values[0]}"
+        if self.test == "none of":
+            return f"{self.key} other than {_values(self.values)}"
+        return f"{self.key}: {_values(self.values)}"
+
+    @property
+    def remedy(self) -> str:
+        return f"{'drop' if self.test == 'not given' else 'set'} {self.key}"
+
+
+def one_of(key: str, *values: Any) -> Condition:
+    return Condition(key, "one of", values)
+
+
+def registered(key: str, names: Callable[[], tuple[Any, ...]]) -> Condition:
+    """One of the names that are registered when somebody asks."""
+    return Condition(key, "one of", names)
+
+
+def none_of(key: str, *values: Any) -> Condition:
+    return Condition(key, "none of", values)
+
+
+def above(key: str, number: float) -> Condition:
+    return Condition(key, "above", (number,))
+
+
+def given(key: str) -> Condition:
+    return Condition(key, "given")
+
+
+def not_given(key: str) -> Condition:
+    return Condition(key, "not given")
+
+
+# -- needs of a key ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Need:
+    """One of the conditions has to hold, where the key has one of the values ``when``, or any but its default."""
+
+    any_of: tuple[Condition, ...]
+    when: tuple[Any, ...] = ()
+    why: str = ""
+
+    def __str__(self) -> str:
+        return listed([str(condition) for condition in self.any_of])
+
+
+@dataclass(frozen=True)
+class PolicyNeed:
+    """What the policy has to be that a key is for."""
+
+    test: Literal["only for", "not for", "plays"]
+    names: tuple[str, ...]  # ways of acting, families of algorithms, or kinds of actions
+    when: tuple[Any, ...] = ()
+    why: str = ""
+
+    def __str__(self) -> str:
+        if self.test == "only for":
+            return f"only for {listed([ACTORS.get(name, name) for name in self.names], 'and')}"
+        if self.test == "not for":
+            return f"not for {listed(list(self.names))}"
+        return f"only for {listed([ACTIONS[name] for name in self.names])}"
+
+    def holds(self, acts: str, family: str, actions: Collection[str]) -> bool:
+        """Whether it is such a policy: how it acts, by which family it learns, what kinds of actions its agents have."""
+        if self.test == "only for":
+            return acts in self.names
+        if self.test == "not for":
+            return family not in self.names
+        return any(name in actions for name in self.names)
+
+
+ACTORS = {
+    "stochastic": "stochastic policies (ppo, a2c, marwil, ...)",
+    "value": "policies by action values (dqn, vdn, qmix, ...)",
+    "squashed": "the policies of sac",
+    "deterministic": "deterministic policies (ddpg, td3, maddpg)",
+    "nfsp": "the policies of nfsp",
+}
+ACTIONS = {"coordinates": "coordinates (Box actions)", "choices": "choices (Discrete actions)"}
+
+
+def needs(*any_of: Condition, when: tuple[Any, ...] = (), why: str = "") -> Need:
+    return Need(any_of, when, why)
+
+
+def only_for(*acts: str, why: str) -> PolicyNeed:
+    """Policies that act in one of these ways alone have a use for the key."""
+    return PolicyNeed("only for", acts, why=why)
+
+
+def not_for(family: str, why: str, when: tuple[Any, ...] = ()) -> PolicyNeed:
+    """Algorithms of this family have no use for the key."""
+    return PolicyNeed("not for", (family,), when, why)
+
+
+def plays(*actions: Literal["coordinates", "choices"], why: str = "") -> PolicyNeed:
+    """The agents of the policy need actions of this kind."""
+    return PolicyNeed("plays", actions, why=why)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """``json_schema_extra`` of a key: all that it needs."""
+
+    needs: tuple[Need, ...] = ()
+    policy_needs: tuple[PolicyNeed, ...] = ()
+    unused: str = ""  # why the section has no use for this key at all, which it inherits
+
+    def sentences(self) -> list[str]:
+        """What a reader has to know, such as ``Needs kl_coeff above 0.``"""
+        needed: dict[str, list[str]] = {}
+        for need in self.needs:
+            begin = f"{_values(need.when)} needs" if need.when else "Needs"
+            needed.setdefault(begin, []).append(str(need))
+        told = [f"{begin} {', and '.join(wanted)}." for begin, wanted in needed.items()]
+        for policy_need in self.policy_needs:
+            sentence = str(policy_need)
+            if policy_need.when:
+                told.append(f"{_values(policy_need.when)} is {sentence}.")
+            else:
+                told.append(f"{sentence[0].upper()}{sentence[1:]}.")
+        if self.unused:
+            told.append(f"Of no use here: {self.unused}.")
+        return told
+
+    def __call__(self, schema: dict[str, Any]) -> None:
+        """Pydantic asks for what the key's JSON schema says besides; ``marl.config.Config`` tells the needs of all keys."""
+
+    def joined(self, other: Declared) -> Declared:
+        return replace(
+            self,
+            needs=(*self.needs, *other.needs),
+            policy_needs=(*self.policy_needs, *other.policy_needs),
+            unused=self.unused or other.unused,
+        )
+
+
+def declare(*wanted: Need | PolicyNeed) -> Declared:
+    """All of these have to hold."""
+    own = tuple(need for need in wanted if isinstance(need, Need))
+    return Declared(own, tuple(need for need in wanted if isinstance(need, PolicyNeed)))
+
+
+def unused(why: str) -> Declared:
+    """An inherited key that this section has no use for, whatever else is given."""
+    return Declared(unused=why)
+
+
+# -- checking ------------------------------------------------------------------------------------------------------
+
+
+def refusals(section: object, declared: Mapping[str, Declared], defaults: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence for each key of a section that is given without what it needs."""
+    for key, told in declared.items():
+        value, default = getattr(section, key), defaults[key]
+        if told.unused and value != default:
+            yield f"{shown(key, value)} means nothing here: {told.unused}. Drop {key}"
+            continue
+        for need in told.needs:
+            wanting = missing(need, section) if asks(need, value, default) else ""
+            if wanting:
+                yield f"{shown(key, value)} {wanting}, or drop {key}"
+                break  # one reason per key is enough
+
+
+def asks(need: Need | PolicyNeed, value: Any, default: Any) -> bool:
+    """Whether a value of a key needs anything."""
+    return _is_among(value, need.when) if need.when else value != default
+
+
+def missing(need: Need, section: object) -> str:
+    """What is needed, what was got, and what to do; empty where nothing is missing."""
+    if any(condition.holds(_value_at(section, condition.key)) for condition in need.any_of):
+        return ""
+    got = [f"{condition.key} is {_got(_value_at(section, condition.key))}" for condition in need.any_of]
+    because = f" ({need.why})" if need.why else ""
+    remedy = listed([condition.remedy for condition in need.any_of])
+    return f"needs {need}, but {listed(got, 'and')}{because}. {remedy[0].upper()}{remedy[1:]}"
+
+
+def _value_at(section: object, path: str) -> Any:
+    """The value of a dotted key; None inside of a section that is not there."""
+    for part in path.split("."):
+        section = getattr(section, part, None)
+    return section
+
+
+def _is_empty(value: Any) -> bool:
+    """Nothing is given; 0 and false are something. What was given may be any object, so none is compared."""
+    return value is None or (isinstance(value, dict | list | tuple) and not value)
+
+
+def _is_among(value: Any, values: tuple[Any, ...]) -> bool:
+    """Like ``in``, but true and false are no numbers."""
+    return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in values)
+
+
+# -- words ---------------------------------------------------------------------------------------------------------
+
+
+def listed(words: list[str], last: str = "or") -> str:
+    """``a, b or c``."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def _values(values: tuple[Any, ...]) -> str:
+    return listed([in_yaml(value) for value in values])
+
+
+def in_yaml(value: Any) -> str:
+    """A value as it stands in a scenario file."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _got(value: Any) -> str:
+    return "not given" if _is_empty(value) else in_yaml(value)
+
+
+LONGEST = 80  # beyond, a value hides the message
+
+
+def shown(key: str, value: Any) -> str:
+    """A key with its value."""
+    text = in_yaml(_plain(value))
+    return f"{key}: {text}" if len(text) <= LONGEST else key
+
+
+def _plain(value: Any) -> Any:
+    """Of sections only those keys that were changed."""
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    changed = getattr(value, "changed", None)
+    if changed is None:
+        return value
+    return {name: getattr(value, name) for name in changed(*type(value).model_fields)}
