@@ -7,8 +7,8 @@ default and sentence::
 
 ``needs`` holds where one of its conditions on other keys holds: on keys of the same section, or of sections below it
 (``exploitability.interval``). ``only_for``, ``not_for`` and ``plays`` are about the policy that a key is for: how it acts, by
-which algorithm it learns, which actions its agents have. They are looked at when it is known who plays
-(``marl.scenario.unused_keys``).
+which algorithm it learns, which actions its agents have; ``algo_needs`` is about keys of that algorithm. They are looked at
+when it is known who plays (``marl.scenario.unused_keys``).
 The default of a key may always stand there. ``marl config``, the reference and the JSON schema tell all of it.
 """
 
@@ -103,6 +103,11 @@ class Need:
 
 
 @dataclass(frozen=True)
+class AlgoNeed(Need):
+    """The same about keys of the algorithm by which a policy learns; one that does not have the key has no say in it."""
+
+
+@dataclass(frozen=True)
 class PolicyNeed:
     """What the policy has to be that a key is for."""
 
@@ -141,6 +146,10 @@ def needs(*any_of: Condition, when: tuple[Any, ...] = (), why: str = "") -> Need
     return Need(any_of, when, why)
 
 
+def algo_needs(condition: Condition, why: str) -> AlgoNeed:
+    return AlgoNeed((condition,), why=why)
+
+
 def only_for(*acts: str, why: str) -> PolicyNeed:
     """Policies that act in one of these ways alone have a use for the key."""
     return PolicyNeed("only for", acts, why=why)
@@ -161,7 +170,7 @@ class Declared:
     """``json_schema_extra`` of a key: all that it needs."""
 
     needs: tuple[Need, ...] = ()
-    policy_needs: tuple[PolicyNeed, ...] = ()
+    policy_needs: tuple[PolicyNeed | AlgoNeed, ...] = ()
     unused: str = ""  # why the section has no use for this key at all, which it inherits
 
     def sentences(self) -> list[str]:
@@ -171,12 +180,10 @@ class Declared:
             begin = f"{_values(need.when)} needs" if need.when else "Needs"
             needed.setdefault(begin, []).append(str(need))
         told = [f"{begin} {', and '.join(wanted)}." for begin, wanted in needed.items()]
-        for policy_need in self.policy_needs:
-            sentence = str(policy_need)
-            if policy_need.when:
-                told.append(f"{_values(policy_need.when)} is {sentence}.")
-            else:
-                told.append(f"{sentence[0].upper()}{sentence[1:]}.")
+        told += [_sentence(need) for need in self.policy_needs if isinstance(need, PolicyNeed)]
+        of_algo = [str(need) for need in self.policy_needs if isinstance(need, AlgoNeed)]
+        if of_algo:
+            told.append(f"Needs, of algorithms that have these keys, {', and '.join(of_algo)}.")
         if self.unused:
             told.append(f"Of no use here: {self.unused}.")
         return told
@@ -193,10 +200,18 @@ class Declared:
         )
 
 
+def _sentence(need: PolicyNeed) -> str:
+    if need.when:
+        return f"{_values(need.when)} is {need}."
+    told = str(need)
+    return f"{told[0].upper()}{told[1:]}."
+
+
 def declare(*wanted: Need | PolicyNeed) -> Declared:
     """All of these have to hold."""
-    own = tuple(need for need in wanted if isinstance(need, Need))
-    return Declared(own, tuple(need for need in wanted if isinstance(need, PolicyNeed)))
+    of_policy = tuple(need for need in wanted if isinstance(need, PolicyNeed | AlgoNeed))
+    own = tuple(need for need in wanted if isinstance(need, Need) and need not in of_policy)
+    return Declared(own, of_policy)
 
 
 def unused(why: str) -> Declared:

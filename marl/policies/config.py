@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, field_validator
 
 from marl.config import Config
-from marl.needs import declare, given, needs, none_of, not_for, not_given, one_of, only_for, plays
+from marl.needs import above, algo_needs, declare, given, needs, none_of, not_for, not_given, one_of, only_for, plays
 
 OWN_MEMORY = "a custom model brings its own memory (carry_size)"
 RECURRENT = (one_of("use_lstm", True), one_of("use_gru", True))
@@ -39,10 +39,13 @@ class ModelConfig(Config):
     )
     vf_share_layers: bool = Field(
         False,
-        description="The value head shares the policy's layers (only where critic_sees is own).",
+        description="The value head shares the policy's layers.",
         json_schema_extra=declare(
             only_for("stochastic", why="the networks of others give no value of a state beside their actions"),
             not_for("es", why="es learns no values"),
+            algo_needs(none_of("objective", "pg"), why="pg learns no values"),
+            algo_needs(one_of("critic_sees", "own"), why="the policy's layers see its own observation"),
+            algo_needs(above("vf_coeff", 0), why="without a critic, as in bc, there is no value"),
         ),
     )
     free_log_std: bool = Field(

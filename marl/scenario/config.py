@@ -51,7 +51,9 @@ class MultiAgentConfig(Config):
         """A bare list of ids, or an id without overrides, is fine."""
         if isinstance(value, list):
             return {name: {} for name in value}
-        return {k: v or {} for k, v in value.items()} if isinstance(value, dict) else value
+        if isinstance(value, dict):
+            return {name: overrides or {} for name, overrides in value.items()}
+        return value
 
 
 class StageConfig(Config):
@@ -167,15 +169,16 @@ class Scenario(RolloutConfig):
     @classmethod
     def _oracle_is_the_algorithm(cls, keys: Any) -> Any:
         """``population.oracle`` is another way to say ``algo.name``."""
-        population = keys.get("population") if isinstance(keys, dict) else None
-        oracle = population.get("oracle") if isinstance(population, dict) else None
+        oracle = _given(_given(keys, "population"), "oracle")
         if oracle is None:
             return keys
         algo = cls._short_form(keys.get("algo") or {})
-        named = algo.get("name", oracle) if isinstance(algo, dict) else oracle
+        if not isinstance(algo, dict):  # what is wrong with it is told when the key itself is looked at
+            return keys
+        named = algo.get("name", oracle)
         if str(named).lower() != str(oracle).lower():
             raise ValueError(f"population.oracle is {oracle}, but algo is {named}; give one of them, or the same twice")
-        return {**keys, "algo": {**algo, "name": oracle}} if isinstance(algo, dict) else keys
+        return {**keys, "algo": {**algo, "name": oracle}}
 
     @field_validator("env")
     @classmethod
@@ -210,6 +213,11 @@ class Scenario(RolloutConfig):
     @property
     def algo_keys(self) -> dict[str, Any]:
         return {key: value for key, value in self.algo.items() if key != "name"}
+
+
+def _given(keys: object, key: str) -> Any:
+    """A key of what the user gave, which nobody has checked yet."""
+    return keys.get(key) if isinstance(keys, dict) else None
 
 
 ALGO_KEYS: dict[str, set[str]] = {

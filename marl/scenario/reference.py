@@ -72,7 +72,8 @@ def overview(scenarios: Path) -> str:
     lines += ["wrappers:", f"  {', '.join(WRAPPERS)}, any of SuperSuit (frame_stack_v1, ...), package.module:function"]
     lines += ["mappers:", f'  {", ".join(NAMED)}, patterns {{"car_*": [car1, car2]}}, package.module:function']
     found = sorted(scenarios.glob("*.yaml")) if scenarios.is_dir() else []
-    lines += ["scenarios:", *(f"  {path}  {_first_comment(path)}" for path in found)] if found else []
+    if found:
+        lines += ["scenarios:", *(f"  {path}  {_first_comment(path)}" for path in found)]
     return "\n".join(lines)
 
 
@@ -126,22 +127,30 @@ def _value(value: Any) -> str:
     return str(value)
 
 
+WORDS = {int: "integer", float: "number", str: "text", bool: "true/false", Any: "anything"}
+
+
 def type_name(annotation: Any) -> str:
     """A type as a reader of YAML would say it."""
     origin, args = get_origin(annotation), get_args(annotation)
+    if origin is not None:
+        return _generic_name(origin, args)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "section"
+    return WORDS.get(annotation, str(annotation))
+
+
+def _generic_name(origin: Any, args: tuple[Any, ...]) -> str:
+    """``list[int]`` and the like."""
     if origin is Annotated:
         return type_name(args[0])
     if origin is Literal:
         return " | ".join(map(str, args))
     if origin in (Union, types.UnionType):
-        return " | ".join(dict.fromkeys(type_name(a) for a in args if a is not type(None)))
+        names = [type_name(one) for one in args if one is not type(None)]
+        return " | ".join(dict.fromkeys(names))
     if origin is list:
         return f"list of {type_name(args[0])}"
     if origin is tuple:
-        return f"[{', '.join(type_name(a) for a in args)}]"
-    if origin is dict:
-        return "map"
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return "section"
-    names = {int: "integer", float: "number", str: "text", bool: "true/false", Any: "anything"}
-    return names.get(annotation, "Python function" if origin is not None else str(annotation))
+        return f"[{', '.join(type_name(one) for one in args)}]"
+    return "map" if origin is dict else "Python function"

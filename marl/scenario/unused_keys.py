@@ -8,7 +8,7 @@ from marl.algos.plan import Role
 from marl.config import Config
 from marl.data.task import AgentType, PolicyID
 from marl.errors import ConfigError
-from marl.needs import PolicyNeed, above, asks, given, missing, needs, shown
+from marl.needs import AlgoNeed, PolicyNeed, above, asks, given, missing, needs, shown
 from marl.scenario.config import Scenario
 
 FIELD_NEEDS = {
@@ -49,19 +49,22 @@ def _check(where: str, section: Config, name: PolicyID, role: Role, kind: AgentT
         if section is role.config and value == role.preset.defaults.get(key):
             continue
         for need in declared.policy_needs:
-            if asks(need, value, defaults[key]) and not _holds(need, role, kind):
-                raise ConfigError(_refusal(f"{where}{shown(key, value)}", key, need, name, role, kind))
+            wanting = _wanting(need, name, role, kind) if asks(need, value, defaults[key]) else ""
+            if wanting:
+                raise ConfigError(f"{where}{shown(key, value)} {wanting}, or drop {key} for policy {name!r}.")
 
 
-def _holds(need: PolicyNeed, role: Role, kind: AgentType) -> bool:
-    actions = {"coordinates": kind.columns.numbers, "choices": kind.columns.choices}
+def _wanting(need: PolicyNeed | AlgoNeed, name: PolicyID, role: Role, kind: AgentType) -> str:
+    """What the policy is not, and what to do; empty where it is as it has to be."""
+    if isinstance(need, AlgoNeed):
+        known = all(condition.key in type(role.config).model_fields for condition in need.any_of)
+        return missing(need, role.config) if known else ""
     family = role.preset.family
-    return need.holds(family.acts, family.name, [name for name, columns in actions.items() if columns])
-
-
-def _refusal(given: str, key: str, need: PolicyNeed, name: PolicyID, role: Role, kind: AgentType) -> str:
-    got = f"learns by {role.preset.name}"
+    actions = {"coordinates": kind.columns.numbers, "choices": kind.columns.choices}
+    if need.holds(family.acts, family.name, [name for name, columns in actions.items() if columns]):
+        return ""
+    got, remedy = f"learns by {role.preset.name}", "Use another algorithm"
     if need.test == "plays":
-        got = f"plays agents with {kind.action_space}"
+        got, remedy = f"plays agents with {kind.action_space}", "Give it to policies of such agents"
     because = f": {need.why}" if need.why else ""
-    return f"{given} is {need}, but policy {name!r} {got}{because}. For this policy, drop {key}."
+    return f"is {need}, but policy {name!r} {got}{because}. {remedy}"

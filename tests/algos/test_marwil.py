@@ -144,7 +144,9 @@ def test_bc_keeps_beta_zero_and_weights_need_a_critic(tmp_path: Path) -> None:
         ConfigError, match=r"vf_coeff: 0 needs beta: 0, but beta is 1 .*advantages, and these need a critic"
     ):
         trainer(tmp_path / "data", vf_coeff=0.0)
-    with pytest.raises(ConfigError, match="bc has no values, so there is nothing to share"):
+    with pytest.raises(
+        ConfigError, match=r"vf_share_layers: true needs vf_coeff above 0, but vf_coeff is 0 .*as in bc"
+    ):
         trainer(tmp_path / "data", "bc", vf_share_layers=True)
 
 

@@ -35,7 +35,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("ppo", POLE, {"free_log_std": True}, r"is only for coordinates .*, but policy .* plays agents with Discrete\(2\).*drop free_log_std"),
     ("ppo", PENDULUM, {"free_log_std": True, **NOISE}, r"GaussianNoise sets their deviation\. Drop it"),
     ("sac", POLE, {"free_log_std": True}, "drop free_log_std"),
-    ("pg", POLE, {"vf_share_layers": True}, "pg learns no values.*Drop vf_share_layers"),
+    ("pg", POLE, {"vf_share_layers": True}, "needs objective other than pg, but objective is pg .*pg learns no values.*drop vf_share_layers"),
     ("bc", POLE, {"max_advantage_weight": 2.0}, "max_advantage_weight: 2 needs beta above 0, but beta is 0.*drop max_advantage_weight"),
     ("bc", POLE, {"moving_average_sqd_adv_norm_start": 2.0}, "adv_norm_start: 2 needs beta above 0, but beta is 0"),
     ("bc", POLE, {"moving_average_sqd_adv_norm_update_rate": 0.5}, "update_rate: 0.5 needs beta above 0, but beta is 0"),
