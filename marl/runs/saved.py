@@ -96,7 +96,8 @@ class SavedRun:
     def to_play(self) -> dict[str, Any]:
         """The scenario for playing alone: in this process, without places, and without the env of evaluations."""
         evaluation = {**(self.scenario.get("evaluation") or {}), "env": None, "env_config": None}
-        return {**without_places(self.scenario), "num_workers": 0, "pool": "auto", "evaluation": evaluation}
+        here = {"num_workers": 0, "pool": "auto", "collection": "auto"}  # async would ask for Ray workers
+        return {**without_places(self.scenario), **here, "evaluation": evaluation}
 
     def trusted(self) -> AbstractContextManager[None]:
         """Around all that follows names in the files."""
