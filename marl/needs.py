@@ -14,7 +14,7 @@ The default of a key may always stand there. ``marl config``, the reference and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -101,10 +101,21 @@ class Need:
     def __str__(self) -> str:
         return listed([str(condition) for condition in self.any_of])
 
+    @property
+    def begin(self) -> str:
+        """How the sentence about it begins."""
+        if self.when:
+            return f"{_values(self.when)} needs"
+        return "Needs"
+
 
 @dataclass(frozen=True)
 class AlgoNeed(Need):
     """The same about keys of the algorithm by which a policy learns; one that does not have the key has no say in it."""
+
+    @property
+    def begin(self) -> str:
+        return "Needs, of algorithms that have these keys,"
 
 
 @dataclass(frozen=True)
@@ -122,6 +133,13 @@ class PolicyNeed:
         if self.test == "not for":
             return f"not for {listed(list(self.names))}"
         return f"only for {listed([ACTIONS[name] for name in self.names])}"
+
+    @property
+    def sentence(self) -> str:
+        told = str(self)
+        if self.when:
+            return f"{_values(self.when)} is {told}."
+        return f"{told[0].upper()}{told[1:]}."
 
     def holds(self, acts: str, family: str, actions: Collection[str]) -> bool:
         """Whether it is such a policy: how it acts, by which family it learns, what kinds of actions its agents have."""
@@ -170,20 +188,18 @@ class Declared:
     """``json_schema_extra`` of a key: all that it needs."""
 
     needs: tuple[Need, ...] = ()
-    policy_needs: tuple[PolicyNeed | AlgoNeed, ...] = ()
+    algo_needs: tuple[AlgoNeed, ...] = ()
+    policy_needs: tuple[PolicyNeed, ...] = ()
     unused: str = ""  # why the section has no use for this key at all, which it inherits
 
     def sentences(self) -> list[str]:
         """What a reader has to know, such as ``Needs kl_coeff above 0.``"""
-        needed: dict[str, list[str]] = {}
-        for need in self.needs:
-            begin = f"{_values(need.when)} needs" if need.when else "Needs"
-            needed.setdefault(begin, []).append(str(need))
-        told = [f"{begin} {', and '.join(wanted)}." for begin, wanted in needed.items()]
-        told += [_sentence(need) for need in self.policy_needs if isinstance(need, PolicyNeed)]
-        of_algo = [str(need) for need in self.policy_needs if isinstance(need, AlgoNeed)]
-        if of_algo:
-            told.append(f"Needs, of algorithms that have these keys, {', and '.join(of_algo)}.")
+        # One sentence for all that begins alike: a key with four needs would hide its own meaning behind them.
+        wanted: dict[str, list[str]] = {}
+        for need in (*self.needs, *self.algo_needs):
+            wanted.setdefault(need.begin, []).append(str(need))
+        told = [f"{begin} {', and '.join(conditions)}." for begin, conditions in wanted.items()]
+        told += [need.sentence for need in self.policy_needs]
         if self.unused:
             told.append(f"Of no use here: {self.unused}.")
         return told
@@ -195,23 +211,19 @@ class Declared:
         return replace(
             self,
             needs=(*self.needs, *other.needs),
+            algo_needs=(*self.algo_needs, *other.algo_needs),
             policy_needs=(*self.policy_needs, *other.policy_needs),
             unused=self.unused or other.unused,
         )
 
 
-def _sentence(need: PolicyNeed) -> str:
-    if need.when:
-        return f"{_values(need.when)} is {need}."
-    told = str(need)
-    return f"{told[0].upper()}{told[1:]}."
-
-
 def declare(*wanted: Need | PolicyNeed) -> Declared:
     """All of these have to hold."""
-    of_policy = tuple(need for need in wanted if isinstance(need, PolicyNeed | AlgoNeed))
-    own = tuple(need for need in wanted if isinstance(need, Need) and need not in of_policy)
-    return Declared(own, of_policy)
+    return Declared(
+        needs=tuple(need for need in wanted if type(need) is Need),
+        algo_needs=tuple(need for need in wanted if isinstance(need, AlgoNeed)),
+        policy_needs=tuple(need for need in wanted if isinstance(need, PolicyNeed)),
+    )
 
 
 def unused(why: str) -> Declared:
@@ -229,23 +241,36 @@ def refusals(section: object, declared: Mapping[str, Declared], defaults: Mappin
         if told.unused and value != default:
             yield f"{shown(key, value)} means nothing here: {told.unused}. Drop {key}"
             continue
-        for need in told.needs:
-            wanting = missing(need, section) if asks(need, value, default) else ""
-            if wanting:
-                yield f"{shown(key, value)} {wanting}, or drop {key}"
-                break  # one reason per key is enough
+        asking = [need for need in told.needs if asks(need, value, default)]
+        reason = first_missing(asking, section)
+        if reason:
+            yield f"{shown(key, value)} {reason}, or drop {key}"
+
+
+def first_missing(wanted: Iterable[Need], section: object) -> str:
+    """One reason per key is enough: with the next ones, a message tells the same key's story twice."""
+    for need in wanted:
+        reason = missing(need, section)
+        if reason:
+            return reason
+    return ""
 
 
 def asks(need: Need | PolicyNeed, value: Any, default: Any) -> bool:
     """Whether a value of a key needs anything."""
-    return _is_among(value, need.when) if need.when else value != default
+    if need.when:
+        return _is_among(value, need.when)
+    return bool(value != default)
 
 
 def missing(need: Need, section: object) -> str:
     """What is needed, what was got, and what to do; empty where nothing is missing."""
-    if any(condition.holds(_value_at(section, condition.key)) for condition in need.any_of):
-        return ""
-    got = [f"{condition.key} is {_got(_value_at(section, condition.key))}" for condition in need.any_of]
+    got = []
+    for condition in need.any_of:
+        value = _value_at(section, condition.key)
+        if condition.holds(value):
+            return ""
+        got.append(f"{condition.key} is {_got(value)}")
     because = f" ({need.why})" if need.why else ""
     remedy = listed([condition.remedy for condition in need.any_of])
     return f"needs {need}, but {listed(got, 'and')}{because}. {remedy[0].upper()}{remedy[1:]}"

@@ -45,26 +45,35 @@ def _check(where: str, section: Config, name: PolicyID, role: Role, kind: AgentT
     defaults = section.defaults()
     for key, declared in section.declared().items():
         value = getattr(section, key)
-        # What the algorithm itself sets, such as the noise of td3, was not the user's wish.
+        # What the algorithm itself sets was not the user's wish.
         if section is role.config and value == role.preset.defaults.get(key):
             continue
-        for need in declared.policy_needs:
-            wanting = _wanting(need, name, role, kind) if asks(need, value, defaults[key]) else ""
-            if wanting:
-                raise ConfigError(f"{where}{shown(key, value)} {wanting}, or drop {key} for policy {name!r}.")
+        wanting = [
+            _not_such_a_policy(need, role, kind) for need in declared.policy_needs if asks(need, value, defaults[key])
+        ]
+        wanting += [_missing_of_algo(need, role) for need in declared.algo_needs if asks(need, value, defaults[key])]
+        for reason in filter(None, wanting):
+            raise ConfigError(f"{where}{shown(key, value)} {reason}, or drop {key} for policy {name!r}.")
 
 
-def _wanting(need: PolicyNeed | AlgoNeed, name: PolicyID, role: Role, kind: AgentType) -> str:
-    """What the policy is not, and what to do; empty where it is as it has to be."""
-    if isinstance(need, AlgoNeed):
-        known = all(condition.key in type(role.config).model_fields for condition in need.any_of)
-        return missing(need, role.config) if known else ""
-    family = role.preset.family
-    actions = {"coordinates": kind.columns.numbers, "choices": kind.columns.choices}
-    if need.holds(family.acts, family.name, [name for name, columns in actions.items() if columns]):
+def _missing_of_algo(need: AlgoNeed, role: Role) -> str:
+    known = [condition for condition in need.any_of if condition.key in type(role.config).model_fields]
+    if not known:
+        return ""
+    return missing(need, role.config)
+
+
+def _not_such_a_policy(need: PolicyNeed, role: Role, kind: AgentType) -> str:
+    """What the policy would have to be, what it is, and what to do; empty where it is as it has to be."""
+    family, actions = role.preset.family, []
+    if kind.columns.numbers:
+        actions.append("coordinates")
+    if kind.columns.choices:
+        actions.append("choices")
+    if need.holds(family.acts, family.name, actions):
         return ""
     got, remedy = f"learns by {role.preset.name}", "Use another algorithm"
     if need.test == "plays":
         got, remedy = f"plays agents with {kind.action_space}", "Give it to policies of such agents"
-    because = f": {need.why}" if need.why else ""
-    return f"is {need}, but policy {name!r} {got}{because}. {remedy}"
+    because = f" ({need.why})" if need.why else ""
+    return f"is {need}, but the policy {got}{because}. {remedy}"

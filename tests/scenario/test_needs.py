@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
+from gymnasium import spaces
 from pydantic import ValidationError
 
+from marl.algos.plan import Role
 from marl.algos.presets import ALGOS
 from marl.config import Config, explain
+from marl.data.task import AgentType
 from marl.envs.games.networks.neighbours import GraphicalConfig
 from marl.envs.games.networks.routing import CongestionConfig
 from marl.errors import ConfigError
 from marl.needs import in_yaml
+from marl.policies.config import ModelConfig
 from marl.scenario.config import Scenario
 from marl.scenario.load import compose
 from marl.scenario.policy_entries import parse_entry
 from marl.scenario.reference import SECTIONS, everything, keys_of
 from marl.scenario.resolve import resolve
 from marl.scenario.schema import scenario_schema
+from marl.scenario.unused_keys import check_policy_keys
 from marl.tune.config import TuneConfig, tune_config
 
 POLE, PENDULUM, GAME = "CartPole-v1", "Pendulum-v1", "matrix_game"
@@ -339,7 +345,9 @@ def test_the_tables_above_hold_every_declared_need() -> None:
     for config in classes():
         for key, declared in own_declarations(config):
             found |= {(config.__name__, key, str(need)) for need in declared.needs}
-            of_policies |= {(config.__name__, key, str(need)) for need in declared.policy_needs}
+            of_policies |= {
+                (config.__name__, key, str(need)) for need in (*declared.policy_needs, *declared.algo_needs)
+            }
             unused |= {key} if declared.unused else set()
     assert found == {(row.owner, row.key, row.needs) for row in NEEDS}
     assert of_policies == {(row.owner, row.key, row.needs) for row in POLICY_NEEDS}
@@ -375,3 +383,13 @@ def test_several_mistakes_are_told_at_once_each_with_one_reason() -> None:
         "config: algo a2c: clip_param: 0.1 needs objective: ppo, but objective is a2c. Set objective, or drop clip_param. "
         "kl_target: 0.5 needs objective: ppo, but objective is a2c. Set objective, or drop kl_target."
     )
+
+
+def test_what_an_algorithm_sets_itself_was_not_the_users_wish() -> None:
+    ddpg = ALGOS["ddpg"]
+    sharp = replace(ddpg, defaults={**ddpg.defaults, "gumbel_temperature": 0.5})
+    kind = AgentType("k", ("a",), spaces.Box(-1, 1, (3,)), spaces.Box(-1, 1, (1,)))
+    check_policy_keys("a", Role(sharp, sharp.configure(), ModelConfig(), frozenset({0})), kind)
+    for preset, keys in ((ddpg, {"gumbel_temperature": 0.5}), (sharp, {"gumbel_temperature": 0.4})):
+        with pytest.raises(ConfigError, match="is only for choices"):
+            check_policy_keys("a", Role(preset, preset.configure(**keys), ModelConfig(), frozenset({0})), kind)
