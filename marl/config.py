@@ -76,7 +76,7 @@ class Config(BaseModel):
         return [key for key in keys if getattr(self, key) != defaults[key]]
 
 
-@cache
+@cache  # classes do not change, and an env's keys are checked for every copy of it
 def _declared(config: type[Config]) -> Mapping[str, Declared]:
     found: dict[str, Declared] = {}
     for key, field in config.model_fields.items():
@@ -84,6 +84,7 @@ def _declared(config: type[Config]) -> Mapping[str, Declared]:
             found[key] = field.json_schema_extra
     for above in reversed(config.__mro__):
         for key, more in vars(above).get("inherited_needs", {}).items():
+            # What a base class asks of a key holds for those that inherit from it as well.
             found[key] = found[key].joined(more) if key in found else more
     return found
 

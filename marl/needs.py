@@ -278,6 +278,7 @@ def missing(need: Need, section: object) -> str:
 
 def _value_at(section: object, path: str) -> Any:
     """The value of a dotted key; None inside of a section that is not there."""
+    # Dotted keys look down only: a section does not know in which scenario it stands.
     for part in path.split("."):
         section = getattr(section, part, None)
     return section
@@ -290,6 +291,7 @@ def _is_empty(value: Any) -> bool:
 
 def _is_among(value: Any, values: tuple[Any, ...]) -> bool:
     """Like ``in``, but true and false are no numbers."""
+    # Python finds True in (1,), yet `clip_rewards: 1` and `clip_rewards: true` are different wishes.
     return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in values)
 
 

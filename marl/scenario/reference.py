@@ -142,15 +142,15 @@ def type_name(annotation: Any) -> str:
 
 def _generic_name(origin: Any, args: tuple[Any, ...]) -> str:
     """``list[int]`` and the like."""
-    if origin is Annotated:
-        return type_name(args[0])
     if origin is Literal:
         return " | ".join(map(str, args))
+    if origin is Annotated:  # limits are told by the messages that refuse a value
+        return type_name(args[0])
+    names = [type_name(one) for one in args if one is not type(None)]
     if origin in (Union, types.UnionType):
-        names = [type_name(one) for one in args if one is not type(None)]
         return " | ".join(dict.fromkeys(names))
-    if origin is list:
-        return f"list of {type_name(args[0])}"
     if origin is tuple:
-        return f"[{', '.join(type_name(one) for one in args)}]"
+        return f"[{', '.join(names)}]"
+    if origin is list:
+        return f"list of {names[0]}"
     return "map" if origin is dict else "Python function"

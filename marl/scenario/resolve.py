@@ -125,8 +125,7 @@ def _who_learns(draft: _Draft) -> None:
     draft.task = Task(look.kinds, state_size, draft.groups.seats(look.kinds) or default_groups)
     for name, entry in entries.items():
         draft.specs[name] = policy_spec(scenario, name, entry, actors.get(name), draft.plays(name), draft.task)
-    for name, role in actors.items():
-        check_policy_keys(name, role, look.kinds[draft.specs[name].kind])
+    check_policy_keys(actors, draft.specs, look.kinds)
     if stage is not None:
         draft.specs |= mixtures_of(stage, draft.specs)
 
@@ -137,7 +136,7 @@ def _checked_plans(draft: _Draft) -> tuple[LearnerPlan, ...]:
     _check_evaluation(draft.evaluated, draft.specs, draft.task)
     _check_units(scenario, draft.specs, draft.task)
     _check_trainable(scenario, draft.roles, draft.policies)
-    check_run_keys(scenario, draft.roles, {name: draft.task.kinds[draft.specs[name].kind] for name in draft.roles})
+    check_run_keys(scenario, draft.roles, draft.specs, draft.task.kinds)
     plans = tuple(plan_learners(draft.roles, draft.task))
     if draft.stage is not None:
         check_plans(draft.stage, plans)

@@ -78,11 +78,7 @@ def _searchable(value: Schema) -> Schema:
     """The same, or a search. Sections stay as they are: what is searched are the values in them."""
     if _is_section(value):
         return value
-    about: Schema = {}
-    allowed: Schema = {}
-    for key, part in value.items():
-        holder = about if key in (*WORDS, "default") else allowed
-        holder[key] = part
+    about, allowed = _apart(value, (*WORDS, "default"))
     if not allowed:  # anything goes, a search too
         return about
     return {"anyOf": [allowed, SEARCH], **about}
@@ -152,15 +148,25 @@ def _flat_algo_keys(defs: Schema) -> Schema:
 
 def _either(forms: Sequence[Schema]) -> Schema:
     """What any of them allows. Words differ between algorithms, such as what a key needs: the first ones stand here."""
-    distinct: list[Schema] = []
-    for form in forms:
-        allowed = {key: part for key, part in form.items() if key not in WORDS}
+    about, first = _apart(forms[0], WORDS)
+    distinct = [first]
+    for form in forms[1:]:
+        _, allowed = _apart(form, WORDS)
         if allowed not in distinct:
             distinct.append(allowed)
-    about: Schema = {key: forms[0][key] for key in WORDS if key in forms[0]}
     if len(distinct) == 1:
-        return about | distinct[0]
+        return about | first
     return {**about, "anyOf": distinct}
+
+
+def _apart(value: Schema, keys: Sequence[str]) -> tuple[Schema, Schema]:
+    """These keys of a schema, and the others."""
+    these: Schema = {}
+    others: Schema = {}
+    for key, part in value.items():
+        holder = these if key in keys else others
+        holder[key] = part
+    return these, others
 
 
 def _only_its_own_keys(name: str) -> Schema:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from marl.algos.plan import Role
 from marl.config import Config
 from marl.data.task import AgentType, PolicyID
 from marl.errors import ConfigError
-from marl.needs import AlgoNeed, PolicyNeed, above, asks, given, missing, needs, shown
+from marl.needs import AlgoNeed, Declared, PolicyNeed, above, asks, given, missing, needs, shown
+from marl.policies.config import PolicySpec
 from marl.scenario.config import Scenario
 
 FIELD_NEEDS = {
@@ -29,31 +31,46 @@ def check_measured(scenario: Scenario, field: str, where: str) -> None:
         raise ConfigError(f"{where}: {field} {wanting}.")
 
 
-def check_policy_keys(name: PolicyID, role: Role, kind: AgentType) -> None:
-    """Keys of a policy's model and algorithm have to mean something to the way in which it acts and learns."""
-    _check("model.", role.model, name, role, kind)
-    _check("", role.config, name, role, kind)
+def check_policy_keys(
+    roles: Mapping[PolicyID, Role], specs: Mapping[PolicyID, PolicySpec], kinds: Sequence[AgentType]
+) -> None:
+    """Keys of models and algorithms have to mean something to the way in which a policy acts and learns."""
+    for name, role in roles.items():
+        kind = kinds[specs[name].kind]
+        _check(role.model, "model.", name, role, kind)
+        _check(role.config, "", name, role, kind)
 
 
-def check_run_keys(scenario: Scenario, roles: Mapping[PolicyID, Role], kinds: Mapping[PolicyID, AgentType]) -> None:
+def check_run_keys(
+    scenario: Scenario, roles: Mapping[PolicyID, Role], specs: Mapping[PolicyID, PolicySpec], kinds: Sequence[AgentType]
+) -> None:
     """Keys of the run have to mean something to every policy that learns in it."""
     for name, role in roles.items():
-        _check("", scenario, name, role, kinds[name])
+        _check(scenario, "", name, role, kinds[specs[name].kind])
 
 
-def _check(where: str, section: Config, name: PolicyID, role: Role, kind: AgentType) -> None:
-    defaults = section.defaults()
+def _check(section: Config, where: str, name: PolicyID, role: Role, kind: AgentType) -> None:
     for key, declared in section.declared().items():
         value = getattr(section, key)
         # What the algorithm itself sets was not the user's wish.
         if section is role.config and value == role.preset.defaults.get(key):
             continue
-        wanting = [
-            _not_such_a_policy(need, role, kind) for need in declared.policy_needs if asks(need, value, defaults[key])
-        ]
-        wanting += [_missing_of_algo(need, role) for need in declared.algo_needs if asks(need, value, defaults[key])]
-        for reason in filter(None, wanting):
+        reason = _reason(declared, value, section.defaults()[key], role, kind)
+        if reason:
             raise ConfigError(f"{where}{shown(key, value)} {reason}, or drop {key} for policy {name!r}.")
+
+
+def _reason(declared: Declared, value: Any, default: Any, role: Role, kind: AgentType) -> str:
+    """Why the policy has no use for this value; empty where it has."""
+    for policy_need in declared.policy_needs:
+        reason = _not_such_a_policy(policy_need, role, kind)
+        if reason and asks(policy_need, value, default):
+            return reason
+    for algo_need in declared.algo_needs:
+        reason = _missing_of_algo(algo_need, role)
+        if reason and asks(algo_need, value, default):
+            return reason
+    return ""
 
 
 def _missing_of_algo(need: AlgoNeed, role: Role) -> str:

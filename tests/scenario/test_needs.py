@@ -18,7 +18,7 @@ from marl.envs.games.networks.neighbours import GraphicalConfig
 from marl.envs.games.networks.routing import CongestionConfig
 from marl.errors import ConfigError
 from marl.needs import in_yaml
-from marl.policies.config import ModelConfig
+from marl.policies.config import ModelConfig, PolicySpec
 from marl.scenario.config import Scenario
 from marl.scenario.load import compose
 from marl.scenario.policy_entries import parse_entry
@@ -389,7 +389,10 @@ def test_what_an_algorithm_sets_itself_was_not_the_users_wish() -> None:
     ddpg = ALGOS["ddpg"]
     sharp = replace(ddpg, defaults={**ddpg.defaults, "gumbel_temperature": 0.5})
     kind = AgentType("k", ("a",), spaces.Box(-1, 1, (3,)), spaces.Box(-1, 1, (1,)))
-    check_policy_keys("a", Role(sharp, sharp.configure(), ModelConfig(), frozenset({0})), kind)
+    specs = {"a": PolicySpec("deterministic", 0)}
+    check_policy_keys({"a": Role(sharp, sharp.configure(), ModelConfig(), frozenset({0}))}, specs, [kind])
     for preset, keys in ((ddpg, {"gumbel_temperature": 0.5}), (sharp, {"gumbel_temperature": 0.4})):
         with pytest.raises(ConfigError, match="is only for choices"):
-            check_policy_keys("a", Role(preset, preset.configure(**keys), ModelConfig(), frozenset({0})), kind)
+            check_policy_keys(
+                {"a": Role(preset, preset.configure(**keys), ModelConfig(), frozenset({0}))}, specs, [kind]
+            )

@@ -30,6 +30,7 @@ class CentralCriticConfig(LearnerConfig):
     share_reward: bool = Field(False, description="Train each agent of a group on the sum of the group's rewards.")
     lr: PositiveFloat = Field(3e-4, description="Step size of the optimiser.")
     train_batch_size: PositiveInt = Field(4_000, description="Env steps per training batch.")
+    # Clipping at 0.2, ten passes and lambda 0.95 are those of Schulman et al. (2017) on continuous control.
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = Field(
         0.95, description="How far advantages look past the critic.", json_schema_extra=declare(WITH_CRITIC)
     )

@@ -36,6 +36,7 @@ class MaddpgConfig(ReplayConfig):
         None, description="Step size of the critic's optimiser, constant; null: lr or its schedule."
     )
     train_batch_size: PositiveInt = Field(128, description="Rows (decisions of one agent) per update.")
+    # The share of TD3 (Fujimoto et al., 2018).
     tau: Annotated[float, Field(gt=0, le=1)] = Field(
         0.005, description="Share of the way that target networks move towards the learned ones per update."
     )

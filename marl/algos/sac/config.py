@@ -56,6 +56,7 @@ class SacConfig(ReplayConfig):
             plays("choices", why="it is a share of the entropy of Discrete actions, of which a Box has none"),
         ),
     )
+    # tau, batches of 256 and a step size of 3e-4 as in Haarnoja et al. (2018), "SAC Algorithms and Applications".
     tau: Annotated[float, Field(gt=0, le=1)] = Field(
         0.005, description="Share of the critics that their targets take over per update."
     )

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from marl.data.task import PolicyID
 from marl.errors import ConfigError
+from marl.needs import missing
 from marl.runs.fields import meaning_of
 from marl.runs.result import check_field
 from marl.scenario.config import Scenario
 from marl.scenario.resolve import resolve
+from marl.scenario.unused_keys import FIELD_NEEDS
 from marl.training.build import check_fields
 
 
@@ -22,16 +24,10 @@ def check_scenario(name: str, scenario: Scenario, metric: str) -> None:
 
 def check_metric(name: str, scenario: Scenario, policies: Sequence[PolicyID], metric: str) -> None:
     """Whether results of the scenario can have the field; what callbacks add to results nobody knows before."""
-    needs = {
-        "evaluation": (bool(scenario.evaluation.interval), "evaluations: set evaluation.interval to 1 or more"),
-        "best_evaluation": (bool(scenario.evaluation.interval), "evaluations: set evaluation.interval to 1 or more"),
-        "exploitability": (bool(scenario.exploitability.interval), "measurements: set exploitability.interval to 1 or more"),
-        "population": (scenario.population is not None, "a population: add `population:` to the scenario"),
-        "curriculum": (bool(scenario.curriculum), "a curriculum: add `curriculum:` to the scenario"),
-    }  # fmt: skip
-    there, what = needs.get(metric.partition(".")[0], (True, ""))
-    if not there:
-        raise ConfigError(f"--metric {metric}: {name} will never have it, because it needs {what}.")
+    block = metric.partition(".")[0]
+    wanting = missing(FIELD_NEEDS[block], scenario) if block in FIELD_NEEDS else ""
+    if wanting:
+        raise ConfigError(f"--metric {metric}: {name} will never have it, because it {wanting}.")
     known = meaning_of(metric)
     exactly = known is not None and known.is_number and known.name == metric
     if not exactly and scenario.callbacks is None:
