@@ -57,7 +57,7 @@ def _check(section: Config, where: str, name: PolicyID, role: Role, kind: AgentT
             continue
         reason = _reason(declared, value, section.defaults()[key], role, kind)
         if reason:
-            raise ConfigError(f"{where}{shown(key, value)} {reason}, or drop {key} for policy {name!r}.")
+            raise ConfigError(f"policy {name!r}: {where}{shown(key, value)} {reason}, or drop {key}.")
 
 
 def _reason(declared: Declared, value: Any, default: Any, role: Role, kind: AgentType) -> str:
@@ -93,4 +93,4 @@ def _not_such_a_policy(need: PolicyNeed, role: Role, kind: AgentType) -> str:
     if need.test == "plays":
         got, remedy = f"plays agents with {kind.action_space}", "Give it to policies of such agents"
     because = f" ({need.why})" if need.why else ""
-    return f"is {need}, but the policy {got}{because}. {remedy}"
+    return f"is {need}, but it {got}{because}. {remedy}"

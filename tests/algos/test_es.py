@@ -297,7 +297,7 @@ def test_the_observation_filter_learns_from_one_trial_per_round() -> None:
         ({"rollout_fragment_length": 10}, "es plays whole episodes"),
         (
             {"vf_share_layers": True},
-            "vf_share_layers: true is not for es, but the policy learns by es .es learns no values",
+            "vf_share_layers: true is not for es, but it learns by es .es learns no values",
         ),
     ],
 )

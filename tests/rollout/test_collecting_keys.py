@@ -51,7 +51,7 @@ def test_a_policy_remembers_the_reward_that_its_learner_sees() -> None:
 def test_evolution_refuses_keys_of_single_steps(keys: dict[str, Any]) -> None:
     with pytest.raises(
         ConfigError,
-        match=r"is not for es, but the policy learns by es .es compares the returns of whole episodes .*drop ",
+        match=r"is not for es, but it learns by es .es compares the returns of whole episodes .*drop ",
     ):
         Trainer("es", env="CartPole-v1", config=keys)
 

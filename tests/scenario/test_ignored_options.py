@@ -32,7 +32,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     )),
     ("nfsp", POLE, ALPHA, "alpha: 0.5 needs prioritized_replay: true, but prioritized_replay is false"),
     ("dqn", POLE, {"custom_action_dist": "mine"}, "drop custom_action_dist"),
-    ("ppo", POLE, {"free_log_std": True}, r"is only for coordinates .*, but the policy plays agents with Discrete\(2\).*drop free_log_std"),
+    ("ppo", POLE, {"free_log_std": True}, r"is only for coordinates .*, but it plays agents with Discrete\(2\).*drop free_log_std"),
     ("ppo", PENDULUM, {"free_log_std": True, **NOISE}, r"GaussianNoise sets their deviation\. Drop it"),
     ("sac", POLE, {"free_log_std": True}, "drop free_log_std"),
     ("pg", POLE, {"vf_share_layers": True}, "needs objective other than pg, but objective is pg .*pg learns no values.*drop vf_share_layers"),
