@@ -133,6 +133,10 @@ WORDS = {int: "integer", float: "number", str: "text", bool: "true/false", Any: 
 def type_name(annotation: Any) -> str:
     """A type as a reader of YAML would say it."""
     origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return " | ".join(map(str, args))
+    if origin is Annotated:  # limits are told by the messages that refuse a value
+        return type_name(args[0])
     if origin is not None:
         return _generic_name(origin, args)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -142,10 +146,6 @@ def type_name(annotation: Any) -> str:
 
 def _generic_name(origin: Any, args: tuple[Any, ...]) -> str:
     """``list[int]`` and the like."""
-    if origin is Literal:
-        return " | ".join(map(str, args))
-    if origin is Annotated:  # limits are told by the messages that refuse a value
-        return type_name(args[0])
     names = [type_name(one) for one in args if one is not type(None)]
     if origin in (Union, types.UnionType):
         return " | ".join(dict.fromkeys(names))
