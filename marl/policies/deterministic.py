@@ -21,7 +21,7 @@ from torch import Tensor
 from marl.data.task import AgentType, Array, Floats, Ints
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.body import Body, action_width
-from marl.policies.config import ExplorationConfig, PolicySpec, refuse_model_keys
+from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import ILLEGAL, race
 from marl.policies.exploration import Exploration, sampling
 from marl.policies.networks import seeded
@@ -37,10 +37,6 @@ class DeterministicPolicy(Policy):
 
     def __init__(self, kind: AgentType, spec: PolicySpec) -> None:
         super().__init__(kind)
-        refuse_model_keys(
-            spec, ("vf_share_layers", "shared", "custom_action_dist", "free_log_std"), "ddpg, td3 and maddpg",
-            "their actors and critics have layers of their own, and an actor gives an action instead of a distribution",
-        )  # fmt: skip
         self.columns = kind.columns
         self.exploration = _exploration(kind, spec.exploration)
         # A small last layer: actions begin in the middle, where tanh has its full slope, and options equally likely.

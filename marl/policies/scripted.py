@@ -151,8 +151,6 @@ def _check_legal(name: str, kind: AgentType, actions: Array, inputs: Inputs) -> 
 
 def build_scripted(kind: AgentType, config: ScriptedConfig) -> Policy:
     """The policy behind ``scripted:``."""
-    if config.action is not None and config.name != "fixed":
-        raise ConfigError(f"scripted: `action` means nothing to {config.name!r}; only fixed has it.")
     if config.name == "random":
         return RandomPolicy(kind)
     if config.name == "fixed":

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from marl.data.task import AgentType, Array, Bools, Floats, Ints
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.body import Body
-from marl.policies.config import ExplorationConfig, PolicySpec, refuse_model_keys
+from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import Categorical, DiagGaussian, Distribution
 from marl.policies.exploration import sampling
 from marl.policies.networks import Features, seeded
@@ -170,8 +170,3 @@ def _refuse(kind: AgentType, spec: PolicySpec) -> None:
             f"{_who(kind)} have a recurrent model (use_lstm, use_gru), but sac learns from single decisions. Drop it, or use "
             "ppo, mappo, dqn or qmix."
         )
-    std = () if kind.columns.numbers else ("free_log_std",)
-    refuse_model_keys(
-        spec, ("vf_share_layers", "shared", "custom_action_dist", *std), f"sac with {kind.action_space}",
-        "its actors and critics are networks of their own with fixed distributions, and only a Box has a log_std",
-    )  # fmt: skip

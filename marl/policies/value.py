@@ -15,7 +15,7 @@ from marl.data.batch import SampleBatch
 from marl.data.task import AgentType, Array, Bools, Floats, Ints
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.body import Body
-from marl.policies.config import ExplorationConfig, PolicySpec, refuse_model_keys
+from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import ILLEGAL, race
 from marl.policies.exploration import epsilon_greedy
 from marl.policies.networks import Features, seeded
@@ -32,10 +32,6 @@ class ValuePolicy(Policy):
                 f"action values need Discrete actions, but agents {kind.agents[0]!r}, ... have {kind.action_space}. "
                 "Use ppo, mappo or a2c for them, or sac, td3 or ddpg for a Box."
             )
-        refuse_model_keys(
-            spec, ("vf_share_layers", "free_log_std", "custom_action_dist"), "dqn, vdn, qmix and apex",
-            "their networks give the values of actions, and neither a value function nor a distribution beside them",
-        )  # fmt: skip
         self.num_actions = int(kind.action_space.n)
         self.dueling = bool(spec.options.get("dueling"))
         self.num_atoms = int(spec.options.get("num_atoms", 1))

@@ -92,10 +92,6 @@ def image_encoder(space: AnySpace, model: ModelConfig, generator: torch.Generato
             )
         return None
     if model.conv_filters == []:
-        if wanted:
-            raise ConfigError(
-                f"{', '.join(wanted)} given, but conv_filters is [], so there is no vision net. Drop one."
-            )
         return None
     if model.zero_mean and not _from_zero_to_one(space):
         raise ConfigError(

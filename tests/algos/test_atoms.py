@@ -143,9 +143,9 @@ def test_values_and_their_distributions_have_one_row_per_observation(keys: dict[
 @pytest.mark.parametrize(
     ("algo", "keys", "text"),
     [
-        ("dqn", {"v_min": 0.0}, "v_min means nothing with num_atoms 1"),
+        ("dqn", {"v_min": 0.0}, "v_min: 0 needs num_atoms above 1, but num_atoms is 1. Set num_atoms, or drop v_min"),
         ("dqn", {"num_atoms": 5, "v_min": 3.0, "v_max": 3.0}, "v_min 3 has to be below v_max 3"),
-        ("dqn", {"num_atoms": 5, "huber_delta": 1.0}, "huber_delta means nothing with num_atoms 5"),
+        ("dqn", {"num_atoms": 5, "huber_delta": 1.0}, "huber_delta: 1 needs num_atoms: 1, but num_atoms is 5"),
         ("qmix", {"num_atoms": 5}, "a mixer takes values, not distributions"),
         ("dqn", {"num_atoms": 5, "use_lstm": True}, "has a memory"),
     ],

@@ -370,5 +370,5 @@ def test_a_column_that_a_mixed_team_does_not_have_is_answered_with_those_it_has(
 
 
 def test_evolution_refuses_a_custom_loss() -> None:
-    with pytest.raises(ConfigError, match=r"custom_loss means nothing to es"):
+    with pytest.raises(ConfigError, match=r"custom_loss: counted means nothing here: es has no loss. Drop custom_loss"):
         marl.Trainer("es", env="two_step_game", config={"custom_loss": "counted"})

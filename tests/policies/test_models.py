@@ -92,11 +92,18 @@ def test_the_carry_is_memory_then_last_action_then_last_reward() -> None:
 
 
 @pytest.mark.parametrize(
-    "keys",
-    [{"use_lstm": True, "use_gru": True}, {"lstm_use_prev_action": True}, {"use_lstm": True, "custom_model": "x"}],
+    ("keys", "says"),
+    [
+        ({"use_lstm": True, "use_gru": True}, "use_gru: true needs use_lstm: false, but use_lstm is true"),
+        ({"lstm_use_prev_action": True}, "needs use_lstm: true, use_gru: true or custom_model, but"),
+        (
+            {"use_lstm": True, "custom_model": "x"},
+            "needs no custom_model, but custom_model is x .*brings its own memory",
+        ),
+    ],
 )
-def test_keys_of_memory_that_do_not_fit_together_are_refused(keys: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"exclude|need use_lstm|own memory"):
+def test_keys_of_memory_that_do_not_fit_together_are_refused(keys: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
         ModelConfig(**keys)
 
 

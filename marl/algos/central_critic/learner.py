@@ -296,16 +296,6 @@ def _companies(
 
 
 def _check(name: PolicyID, config: CentralCriticConfig, actor: StochasticPolicy) -> None:
-    if actor.shares_value:
-        if config.objective == "pg":
-            raise ConfigError(
-                f"policy {name!r}: pg learns no values, so there is nothing to share. Drop vf_share_layers, or use a2c."
-            )
-        if config.critic_sees != "own":
-            raise ConfigError(
-                f"policy {name!r}: vf_share_layers puts the value on the policy's own observation, but critic_sees is "
-                f"{config.critic_sees!r}. Drop vf_share_layers, or set critic_sees: own."
-            )
     wants_entropy = config.entropy_coeff > 0 or config.entropy_coeff_schedule
     if actor.noise_sets_std and wants_entropy:
         raise ConfigError(f"policy {name!r}: GaussianNoise fixes the entropy, so entropy_coeff must be 0.")

@@ -78,10 +78,6 @@ class EsLearner(Learner):
         configs = {name: c for name, c in brief.configs.items() if isinstance(c, EsConfig)}
         filtered: list[PolicyID] = []
         for name, model in brief.models.items():
-            if model.vf_share_layers:
-                raise ConfigError(f"policy {name!r} learns by es, which has no values: drop vf_share_layers.")
-            if model.changed("max_seq_len"):
-                raise ConfigError(f"policy {name!r} learns by es, which trains on no sequences: drop max_seq_len.")
             if model.observation_filter != "NoFilter":
                 filtered.append(name)
         return cls(brief.policies, configs, brief.seed, filtered)

@@ -70,24 +70,18 @@ class DeterministicActorCritic(ActorCritic):
         self.updates = 0
 
     def _check(self, algo: str) -> None:
-        """Keys that the action spaces leave no use for; what the algorithm itself sets (td3's noise) may stay."""
-        config, actor, visible = self.config, self.actor, self.view.visible
+        """Noise on target actions is of no use where no agent that the critic sees has coordinates; what the algorithm itself
+        sets (td3's noise) may stay."""
+        visible = self.view.visible
+        if any(visible.task.kinds[k].columns.numbers for k in visible.columns):
+            return
         preset = ALGOS[algo].defaults if algo in ALGOS else {}
-        coordinates = any(visible.task.kinds[k].columns.numbers for k in visible.columns)
-        for key in config.changed("target_noise", "target_noise_clip", "gumbel_temperature"):
-            value = getattr(config, key)
-            if value == preset.get(key):
-                continue
-            if key == "gumbel_temperature":
-                wanted = "choices (Discrete actions)"
-                is_used = bool(actor.columns.options)
-            else:
-                wanted = "coordinates (Box actions)"
-                is_used = coordinates
-            if not is_used:
+        for key in self.config.changed("target_noise", "target_noise_clip"):
+            value = getattr(self.config, key)
+            if value != preset.get(key):
                 raise ConfigError(
-                    f"policy {self.name!r}: {key} = {value:g} is for {wanted}, but its agents have "
-                    f"{actor.kind.action_space}. Drop it."
+                    f"policy {self.name!r}: {key}: {value:g} is only for coordinates (Box actions), but its agents have "
+                    f"{self.actor.kind.action_space}. Drop {key}."
                 )
 
     def sample(self, rng: np.random.Generator) -> SampleBatch:

@@ -60,7 +60,7 @@ class MarwilLearner(Learner):
         self.critics: dict[PolicyID, Body] = {}
         self.optimisers = {}
         for i, (name, actor) in enumerate(self.actors.items()):
-            _check(name, config, actor)
+            _check(name, actor)
             parameters = actor.own_parameters()
             if config.vf_coeff and not actor.shares_value:
                 shown = bool(actor.features.seats)
@@ -281,11 +281,9 @@ class MarwilLearner(Learner):
         self.steps_gathered = state["steps_gathered"]
 
 
-def _check(name: PolicyID, config: MarwilConfig, actor: StochasticPolicy) -> None:
+def _check(name: PolicyID, actor: StochasticPolicy) -> None:
     if actor.carry_size:
         raise ConfigError(
             f"policy {name!r} has a memory, but marwil and bc learn from single moments. Use a model without one (use_lstm: "
             "false), or ppo."
         )
-    if actor.shares_value and not config.vf_coeff:
-        raise ConfigError(f"policy {name!r}: bc has no values, so there is nothing to share. Drop vf_share_layers.")

@@ -16,7 +16,6 @@ from marl.algos.optimiser import FlatOptimiser
 from marl.algos.sac.config import SacConfig
 from marl.algos.sac.values import Twins, soft_values
 from marl.data.task import PolicyID
-from marl.errors import ConfigError
 from marl.policies.squashed import SquashedPolicy
 
 
@@ -32,7 +31,6 @@ class SoftActorCritic(ActorCritic):
         assert isinstance(actor, SquashedPolicy)
         shown = bool(actor.features.seats)
         super().__init__(name, brief, sees=config.critic_sees, share_reward=config.share_reward, agent_id=shown)
-        _check(name, config, actor)
         self.soft = soft_values(actor, self.view)
         number = list(brief.everybody).index(name)  # a seed for each policy, whoever else learns here
         self.critics = Twins(self.view.size, self.soft.outputs, brief.models[name], brief.seed, 7, number)
@@ -71,11 +69,3 @@ class SoftActorCritic(ActorCritic):
         for block, saved in state["optimisers"].items():
             self.optimisers[block].load_state_dict(saved)
         self.update_ratio.debt = state["debt"]
-
-
-def _check(name: PolicyID, config: SacConfig, policy: SquashedPolicy) -> None:
-    if policy.gaussian is not None and config.changed("target_entropy_share"):
-        raise ConfigError(
-            f"policy {name!r}: target_entropy_share is a share of the entropy of Discrete actions, but its agents have "
-            f"{policy.kind.action_space}. Drop it; give target_entropy in nats, or leave that at auto."
-        )
