@@ -54,6 +54,8 @@ class BatchedEnv(ABC):
     state_size: int = 0
     fixed_seats: bool = True
     """Whether every seat belongs to one agent id for ever. If not, frames tell ``born`` seats."""
+    lifted: bool = False
+    """Whether dict envs are behind it: its arrays have the right shapes by construction, its numbers may be anything."""
 
     @abstractmethod
     def reset(self, env_ids: Ints, seeds: Ints) -> StepOutput:
@@ -157,8 +159,9 @@ class NativeEnv(BatchedEnv):
     def step(self, actions: Sequence[Array]) -> StepOutput:
         rewards, terminated, truncated, over = self._play(actions)
         obs, legal, present, state = self._view()
-        ended = terminated | truncated
-        return StepOutput(obs, legal, present & ~ended, state, rewards, terminated, truncated, over, self._none)
+        present = present & ~(terminated | truncated)
+        blind = np.zeros_like(present)  # a native env always shows the last observation
+        return StepOutput(obs, legal, present, state, rewards, terminated, truncated, over, blind)
 
     def get_state(self) -> State:
         return {name: getattr(self, name).copy() for name in self.state_arrays}
@@ -170,10 +173,5 @@ class NativeEnv(BatchedEnv):
 
     def _still(self) -> StepOutput:
         obs, legal, present, state = self._view()
-        zeros = np.zeros(present.shape, np.float32)
-        over = np.zeros(self.num_envs, bool)
-        return StepOutput(obs, legal, present, state, zeros, self._none, self._none, over, self._none)
-
-    @property
-    def _none(self) -> Bools:
-        return np.zeros((self.num_envs, sum(kind.size for kind in self.kinds)), bool)
+        unpaid, nobody = np.zeros(present.shape, np.float32), np.zeros(present.shape, bool)
+        return StepOutput(obs, legal, present, state, unpaid, nobody, nobody, np.zeros(self.num_envs, bool), nobody)

@@ -24,9 +24,8 @@ from marl.envs.batched import State
 from marl.policies.build import weights_of
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
-from marl.rollout.pool import Collected, concat_rollouts
 from marl.rollout.ray_pool import RayPool, answered, finished
-from marl.rollout.worker import Weights
+from marl.rollout.worker import Collected, Rollout, Weights
 
 RECENT = 100  # fragments that the reported lag covers
 
@@ -53,16 +52,15 @@ class AsyncRayPool(RayPool):
             if index not in self.under_way:
                 self._send_off(index, steps)
         index = self._first_finished()
-        rollout = self._answer(index, self.under_way.pop(index), lambda actor, _: _play(actor, steps))
+        rollout: Rollout = self._answer(index, self.under_way.pop(index), lambda actor, _: _play(actor, steps))
         self.states[index] = rollout.state
         if self.told.get(index) is self._knew.get(index):  # told before the fragment began, so its state knows
             self.told.pop(index, None)
         self._send_off(index, steps)
         self.lags.append(self.version - rollout.version)
         rollout.batch.first_lane = (index - 1) * self.spec.config.num_envs_per_worker
-        taken = concat_rollouts([rollout])
-        taken.extra = {"policy_lag_mean": float(np.mean(self.lags)), "policy_lag_max": float(max(self.lags))}
-        return taken
+        rollout.extra = {"policy_lag_mean": float(np.mean(self.lags)), "policy_lag_max": float(max(self.lags))}
+        return rollout
 
     def _note_beginnings(self) -> None:
         """How workers stand before their first fragment."""

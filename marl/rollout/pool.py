@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,33 +15,9 @@ from marl.envs.batched import State
 from marl.log import set_log_level
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
-from marl.rollout.worker import Rollout, RolloutWorker
+from marl.rollout.worker import Collected, Rollout, RolloutWorker
 
 T = TypeVar("T")
-
-
-@dataclass
-class Collected:
-    """What all workers collected in one round, side by side in the order of their index.
-
-    ``extra`` are more numbers for the result's ``info``, such as the policy lag of asynchronous collection. ``seconds``
-    are those of all workers by activity, and their ``steps``.
-    """
-
-    batch: MultiAgentBatch
-    episodes: EpisodeStats
-    decisions_lost: int = 0
-    notes: list[str] = field(default_factory=list)
-    extra: dict[str, float] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def env_steps(self) -> int:
-        return self.batch.env_steps
-
-    @property
-    def agent_steps(self) -> int:
-        return self.batch.agent_steps
 
 
 class WorkerPool(ABC):
@@ -112,7 +87,7 @@ def split_seeds(seeds: Sequence[int], workers: int) -> list[list[int]]:
 
 
 def concat_rollouts(rollouts: Sequence[Rollout]) -> Collected:
-    """Rollouts in the order of the workers."""
+    """Side by side, in the order of the workers."""
     return Collected(
         MultiAgentBatch.concat([rollout.batch for rollout in rollouts]),
         EpisodeStats.concat([rollout.episodes for rollout in rollouts]),
@@ -147,6 +122,8 @@ class InProcessPool(WorkerPool):
             worker.begin()
 
     def collect(self, steps: int) -> Collected:
+        if len(self.workers) == 1:
+            return self.workers[0].collect(steps)
         return concat_rollouts([worker.collect(steps) for worker in self.workers])
 
     def evaluate(self, seeds: Sequence[int], explore: bool = False) -> EpisodeStats:

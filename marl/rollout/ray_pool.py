@@ -14,7 +14,7 @@ from marl.errors import TrainingError, UserError
 from marl.policies.build import weights_of
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
-from marl.rollout.pool import Collected, WorkerPool, concat_rollouts, split_seeds
+from marl.rollout.pool import WorkerPool, concat_rollouts, split_seeds
 from marl.rollout.ray_instance import (
     check_ray,
     first_line,
@@ -26,7 +26,7 @@ from marl.rollout.ray_instance import (
     stop_ray,
     wait_for_one,
 )
-from marl.rollout.worker import RolloutWorker, Weights
+from marl.rollout.worker import Collected, RolloutWorker, Weights
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

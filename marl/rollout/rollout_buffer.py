@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from marl.data.batch import ENV_COLUMNS, ROW_COLUMNS, SEAT_COLUMNS, MultiAgentBatch
+from marl.data.batch import ENV_COLUMNS, SEAT_COLUMNS, MultiAgentBatch
 from marl.data.task import Array, Bools, Ints, PolicyID, Task
 from marl.envs.batched import State, StepOutput
 from marl.rollout.env_runner import Actions, EnvRunner
+
+Grid: TypeAlias = dict[str, Any]
+"""Name to array; for the columns of agents, name to one array per kind."""
+
+DTYPES = {
+    "rewards": np.float32, "action_logp": np.float32,
+    "elapsed": np.int64, "policy_index": np.int64, "new_policy_index": np.int64,
+}  # fmt: skip
+"""Columns with one cell per seat that are not flags."""
 
 
 class RolloutBuffer:
@@ -30,99 +39,96 @@ class RolloutBuffer:
         self.complete_episodes = complete_episodes
         self.context = 0
         self.open = np.full((copies, task.num_seats), -1, np.int64)
-        self.alive = np.zeros((copies, task.num_seats), bool)
+        self.alive = np.zeros((copies, task.num_seats), bool)  # as the player knows it
         self.start = np.zeros(copies, np.int64)  # row in which the running episode of each copy began
         self.lost_decisions = 0  # truncated without a last observation
-        self.columns: dict[str, Any] = self._allocate(0)
+        self.columns = self.allocate(0)
 
-    def _allocate(self, rows: int) -> dict[str, Any]:
+    def allocate(self, rows: int) -> Grid:
+        """Columns of zeros: of agents by kind, of seats, of copies."""
         shape = (rows, self.copies)
-        seats = (*shape, self.task.num_seats)
-        kinds = self.task.kinds
-        columns: dict[str, Any] = {
-            "obs": [np.empty((*shape, k.size, k.obs_width), k.obs_dtype) for k in kinds],
-            "new_obs": [np.empty((*shape, k.size, k.obs_width), k.obs_dtype) for k in kinds],
-            "actions": [np.empty((*shape, k.size, *k.action_shape), k.action_dtype) for k in kinds],
-            "legal": [np.empty((*shape, k.size, k.legal_width), bool) for k in kinds],
-            "new_legal": [np.empty((*shape, k.size, k.legal_width), bool) for k in kinds],
-            "carry": [np.empty((*shape, k.size, n), np.float32) for k, n in zip(kinds, self.carry_sizes, strict=True)],
-            "rewards": np.empty(seats, np.float32),
-            "action_logp": np.empty(seats, np.float32),
-            "policy_index": np.empty(seats, np.int64),
-            "new_policy_index": np.empty(seats, np.int64),
-            "elapsed": np.zeros(seats, np.int64),
-            "state": np.empty((*shape, self.task.state_size), np.float32),
-            "new_state": np.empty((*shape, self.task.state_size), np.float32),
-            "t": np.empty(shape, np.int64),
-            "eps_id": np.empty(shape, np.int64),
-            "over": np.zeros(shape, bool),
-        }
-        for name in ("terminateds", "truncateds", "present", "new_present", "alive", "new_alive", "active"):
-            columns[name] = np.zeros(seats, bool)
+        columns: Grid = {name: [] for name in ENV_COLUMNS}
+        for kind, carry_size in zip(self.task.kinds, self.carry_sizes, strict=True):
+            seats = (*shape, kind.size)
+            for name in ("obs", "new_obs"):
+                columns[name].append(np.zeros((*seats, kind.obs_width), kind.obs_dtype))
+            for name in ("legal", "new_legal"):
+                columns[name].append(np.zeros((*seats, kind.legal_width), bool))
+            columns["actions"].append(np.zeros((*seats, *kind.action_shape), kind.action_dtype))
+            columns["carry"].append(np.zeros((*seats, carry_size), np.float32))
+        for name in SEAT_COLUMNS:
+            columns[name] = np.zeros((*shape, self.task.num_seats), DTYPES.get(name, bool))
+        for name in ("state", "new_state"):
+            columns[name] = np.zeros((*shape, self.task.state_size), np.float32)
+        columns["t"], columns["eps_id"] = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        columns["over"] = np.zeros(shape, bool)
         return columns
 
     def extend(self, steps: int) -> range:
-        """Make room for ``steps`` more rows behind the context; gives their numbers."""
-        old, self.columns = self.columns, self._allocate(self.context + steps)
-        for name in (*SEAT_COLUMNS, *ROW_COLUMNS):
-            self.columns[name][: self.context] = old[name]
-        for name in ENV_COLUMNS:
-            for new, before in zip(self.columns[name], old[name], strict=True):
-                new[: self.context] = before
-        return range(self.context, self.context + steps)
+        """Make room for ``steps`` more rows behind the context; returns their numbers."""
+        rows = self.context + steps
+        self._resize(0, rows)
+        return range(self.context, rows)
+
+    def _resize(self, first: int, rows: int) -> None:
+        """New columns of so many rows, which begin with those of the old ones from row ``first`` on."""
+        columns: Grid = {}
+        for name, column in self.columns.items():
+            if name in ENV_COLUMNS:
+                columns[name] = []
+                for part in column:
+                    columns[name].append(_resized(part, first, rows))
+            else:
+                columns[name] = _resized(column, first, rows)
+        self.columns = columns
 
     def record(self, row: int, player: EnvRunner, choices: Actions) -> None:
         """The view before the step and what everybody decided."""
         columns, view = self.columns, player.view
         for k, actions in enumerate(choices.actions):
             columns["obs"][k][row] = view.obs[k]
-            if view.legal[k].size:
-                columns["legal"][k][row] = view.legal[k]
+            columns["legal"][k][row] = view.legal[k]
             columns["actions"][k][row] = actions
             if self.carry_sizes[k]:
                 columns["carry"][k][row] = choices.carry[k]
-        self.alive[player.t == 0] = False
-        self.alive |= view.present
-        columns["present"][row], columns["alive"][row] = view.present, self.alive
+        columns["present"][row] = view.present
+        columns["alive"][row] = player.alive | view.present
         columns["state"][row] = view.state
         columns["action_logp"][row] = choices.logp
         columns["policy_index"][row] = player.policy_of
         columns["t"][row], columns["eps_id"][row] = player.t, player.eps_id
         np.copyto(self.open, row, where=view.present)
 
-    def settle(self, row: int, frame: StepOutput, policy_of: Ints) -> None:
+    def settle(self, row: int, player: EnvRunner, frame: StepOutput) -> None:
         """The view after the step; decisions whose agents are asked again or have ended are closed."""
         columns = self.columns
-        for k in range(len(self.task.kinds)):
-            columns["new_obs"][k][row] = frame.obs[k]
-            if frame.legal[k].size:
-                columns["new_legal"][k][row] = frame.legal[k]
-        ended = frame.terminated | frame.truncated
-        self.alive = (self.alive | frame.present) & ~ended
+        for k, shown in enumerate(frame.obs):
+            columns["new_obs"][k][row] = shown
+            columns["new_legal"][k][row] = frame.legal[k]
+        self.alive = player.alive.copy()
         columns["new_present"][row] = frame.present
         columns["new_alive"][row] = self.alive | (frame.truncated & ~frame.blind)
-        columns["new_policy_index"][row] = policy_of
+        columns["new_policy_index"][row] = player.policy_of
         columns["new_state"][row] = frame.state
         columns["rewards"][row] = frame.rewards
         columns["terminateds"][row], columns["truncateds"][row] = frame.terminated, frame.truncated
         columns["over"][row] = frame.over
-        self._close(row, frame, ended)
+        closing = (self.open >= 0) & (frame.present | frame.terminated | frame.truncated)
+        if closing.all() and (self.open == row).all() and not frame.blind.any():
+            # Everybody decided in this row and is asked again or has ended: the usual case of games without turns.
+            columns["elapsed"][row] = 1
+            columns["active"][row] = not self.complete_episodes
+            self.open[:] = -1
+        else:
+            self._close(row, closing, frame.blind)
         if self.complete_episodes:
             self._hand_over_episodes(row, frame)
 
-    def _close(self, row: int, frame: StepOutput, ended: Bools) -> None:
-        closing = (self.open >= 0) & (frame.present | ended)
-        blind = closing & frame.blind
-        if blind.any():
-            self.lost_decisions += int(blind.sum())
-            self.open[blind] = -1
-            closing &= ~blind
-        if closing.all() and (self.open == row).all():  # everybody decided in this row and is asked again or has ended
-            self.columns["elapsed"][row] = 1
-            self.columns["active"][row] = not self.complete_episodes
-            self.open[:] = -1
-            return
-        env_ids, seats = np.nonzero(closing)
+    def _close(self, row: int, closing: Bools, blind: Bools) -> None:
+        """Some decisions end with this row; those of agents that were truncated without a last observation are lost."""
+        lost = closing & blind
+        self.lost_decisions += int(lost.sum())
+        env_ids, seats = np.nonzero(closing & ~lost)
         rows = self.open[env_ids, seats]
         self.columns["elapsed"][rows, env_ids, seats] = row + 1 - rows
         if not self.complete_episodes:
@@ -136,7 +142,7 @@ class RolloutBuffer:
             self.start[env_id] = row + 1
 
     def forget(self, env_ids: Ints) -> None:
-        """Drop the open decisions of lanes whose episode could not be brought back."""
+        """Drop the open decisions of copies whose episode could not be brought back."""
         self.lost_decisions += int((self.open[env_ids] >= 0).sum())
         self.open[env_ids] = -1
         self.start[env_ids] = self.context
@@ -145,7 +151,7 @@ class RolloutBuffer:
         """All running episodes were broken off: drop their open decisions and all rows kept for them."""
         self.lost_decisions += int((self.open >= 0).sum())
         self.open[:], self.alive[:], self.start[:], self.context = -1, False, 0, 0
-        self.columns = self._allocate(0)
+        self.columns = self.allocate(0)
 
     def batch(self) -> MultiAgentBatch:
         """What the learners get."""
@@ -154,21 +160,13 @@ class RolloutBuffer:
     def keep_tail(self) -> None:
         """Keep only the rows that the next grid has to repeat."""
         rows = len(self.columns["t"])
-        first = self._oldest_needed(rows)
-        for name in (*SEAT_COLUMNS, *ROW_COLUMNS):
-            self.columns[name] = self.columns[name][first:].copy()
-        for name in ENV_COLUMNS:
-            self.columns[name] = [column[first:].copy() for column in self.columns[name]]
+        waiting = self.start if self.complete_episodes else self.open[self.open >= 0]
+        first = int(waiting.min(initial=rows))
+        self._resize(first, rows - first)
         self.columns["active"][:] = False
         self.context = rows - first
         self.open = np.where(self.open >= 0, self.open - first, -1)
         self.start -= first
-
-    def _oldest_needed(self, rows: int) -> int:
-        if self.complete_episodes:
-            return int(min(self.start.min(), rows))
-        waiting = self.open[self.open >= 0]
-        return int(waiting.min()) if waiting.size else rows
 
     def state_dict(self) -> State:
         return {
@@ -181,6 +179,13 @@ class RolloutBuffer:
         self.context, self.lost_decisions = state["context"], state["lost_decisions"]
         self.open, self.start = np.array(state["open"]), np.array(state["start"])
         self.alive = np.array(state["alive"])
+
+
+def _resized(column: Array, first: int, rows: int) -> Array:
+    new = np.zeros((rows, *column.shape[1:]), column.dtype)
+    kept = column[first : first + rows]
+    new[: len(kept)] = kept
+    return new
 
 
 def _copied(column: Array | list[Array]) -> Array | list[Array]:

@@ -155,7 +155,7 @@ def _most_steps(setup: Setup) -> float:
 def row_bytes(setup: Setup, seats: frozenset[int] | None = None, with_state: bool = True) -> int:
     """Of one step of one copy in a grid, as the grid makes it; of some seats their share, without what they remember."""
     task: Task = setup.task
-    columns = RolloutBuffer(task, list(setup.policies), 1, False, _carries(setup))._allocate(1)
+    columns = RolloutBuffer(task, list(setup.policies), 1, False, _carries(setup)).allocate(1)
     state = columns["state"].nbytes + columns["new_state"].nbytes
     carried = sum(array.nbytes for array in columns["carry"])
     arrays = [part for column in columns.values() for part in (column if isinstance(column, list) else [column])]
