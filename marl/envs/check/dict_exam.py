@@ -207,7 +207,7 @@ class DictExam:
                         for k, kind in enumerate(env.kinds)
                     ]
                     frame = env.step(columns)
-                check.look(frame, env._where)
+                check.look(frame, env.where)
                 over = bool(frame.over[0])
         except EnvError as error:
             self.findings.add("unusable", str(error))

@@ -1,4 +1,4 @@
-"""The dict API of a natively batched env: one lane of it, as a ``MultiAgentEnv``."""
+"""The dict API of a natively batched env: one copy of it, as a ``MultiAgentEnv``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from marl.envs.vector.layout import MASK, pattern_of
 
 
 class SingleLane(MultiAgentEnv):
-    """Plays one lane of a ``BatchedEnv`` through dicts, for scripts, tests and other libraries."""
+    """Plays one copy of a ``BatchedEnv`` through dicts, for scripts, tests and other libraries."""
 
     def __init__(self, create: Callable[[int, Mapping[str, Any]], BatchedEnv], config: Mapping[str, Any] | None = None):
         config = config or {}
