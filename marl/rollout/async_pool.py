@@ -75,7 +75,8 @@ class AsyncRayPool(RayPool):
     def _first_finished(self) -> int:
         """Of the fragments that are there the oldest one, so that no worker is passed over by faster ones."""
         ended = finished(list(self.under_way.values()))
-        return next(index for index, reference in self.under_way.items() if reference in ended)
+        there = [index for index, reference in self.under_way.items() if reference in ended]
+        return there[0]
 
     # -- weights ---------------------------------------------------------------------------------------------------
 
@@ -130,6 +131,10 @@ def _play(actor: Any, steps: int) -> Any:
 
 
 def _same(a: Weights, b: Weights) -> bool:
-    return a.keys() == b.keys() and all(
-        np.array_equal(array, b[policy][name]) for policy, arrays in a.items() for name, array in arrays.items()
-    )
+    if a.keys() != b.keys():
+        return False
+    for policy, arrays in a.items():
+        for name, array in arrays.items():
+            if not np.array_equal(array, b[policy][name]):
+                return False
+    return True

@@ -143,17 +143,23 @@ class RolloutConfig(Config):
     @property
     def on_ray(self) -> bool:
         """Whether the workers are Ray actors."""
-        return self.pool == "ray" or (self.pool == "auto" and self.num_workers > 0)
+        if self.pool == "auto":
+            return self.num_workers > 0
+        return self.pool == "ray"
 
 
 def clipped(rewards: Floats, limit: float) -> Floats:
     """What learners are paid (``clip_rewards``): True, the sign; a number, cut to plus or minus this much."""
-    return np.sign(rewards) if limit is True else np.clip(rewards, -limit, limit)
+    if limit is True:
+        return np.sign(rewards)
+    return np.clip(rewards, -limit, limit)
 
 
 def from_env(actions: Array, columns: Columns, config: RolloutConfig) -> Array:
     """The inverse of ``to_env`` within the bounds, for policies that speak the env's units."""
-    return columns.squeezed(actions) if columns.numbers and config.normalize_actions else actions
+    if columns.numbers and config.normalize_actions:
+        return columns.squeezed(actions)
+    return actions
 
 
 def to_env(actions: Array, columns: Columns, config: RolloutConfig) -> Array:
@@ -162,7 +168,9 @@ def to_env(actions: Array, columns: Columns, config: RolloutConfig) -> Array:
         return actions
     if config.normalize_actions:
         return columns.stretched(actions)
-    return columns.cut(actions) if config.clip_actions else actions
+    if config.clip_actions:
+        return columns.cut(actions)
+    return actions
 
 
 class EvaluationConfig(Config):

@@ -49,25 +49,14 @@ class EnvRunner:
     ) -> None:  # fmt: skip
         self.env, self.mapper, self.config, self.worker_index = env, mapper, config, worker_index
         self.policy_ids = list(policies)
-        self.policies = [policies[name] for name in self.policy_ids]
+        self.policies = list(policies.values())
         self.kind_of_policy = [kinds[name] for name in self.policy_ids]
         self.ledger = EpisodeStatsRecorder(env, self.policy_ids)
         self.check = EnvCheck(env, worker_index)
         self.clock = Clock()  # where the time goes; whoever renders between two steps ends it by lap("env_render")
         copies, seats = env.num_envs, len(env.seat_names)
         self.policy_of = np.zeros((copies, seats), np.int64)
-        self.carry: list[Floats] = []
-        self._column: list[Ints] = []  # [E, A_k]: number of the seat within its kind
-        self._policies_of_kind: list[list[int]] = []
-        sizes = carry_sizes(self.policies, self.kind_of_policy, len(env.kinds))
-        for k, kind in enumerate(env.kinds):
-            self.carry.append(np.zeros((copies, kind.size, sizes[k]), np.float32))
-            self._column.append(np.tile(np.arange(kind.size), (copies, 1)))
-            self._policies_of_kind.append([index for index, of in enumerate(self.kind_of_policy) if of == k])
-        # What only some games and policies need is not even looked at in the others: these say which this is.
-        self._has_memory = any(column.size for column in self.carry)
-        self._has_coordinates = any(kind.columns.numbers for kind in env.kinds)
-        self._remembering = [index for index, policy in enumerate(self.policies) if policy.remembers_reward]
+        self._prepare_kinds()
         self.teams = np.arange(seats) if teams is None else np.asarray(teams)  # seats of one team draw one lot
         self.episode_uniform = np.zeros((copies, seats))
         self.drawn = {name: np.zeros((copies, seats)) for name, p in policies.items() if p.draws_lots}
@@ -82,6 +71,22 @@ class EnvRunner:
         if self.seated_for_ever:
             for seat, agent in enumerate(env.seat_names):
                 self.policy_of[:, seat] = self._ask(self.episodes[0], seat, agent)
+
+    def _prepare_kinds(self) -> None:
+        """Who plays which kind of agents, and what is remembered for them."""
+        env, copies = self.env, self.env.num_envs
+        self.carry: list[Floats] = []
+        self._column: list[Ints] = []  # [E, A_k]: number of the seat within its kind
+        self._policies_of_kind: list[list[int]] = []
+        sizes = carry_sizes(self.policies, self.kind_of_policy, len(env.kinds))
+        for k, kind in enumerate(env.kinds):
+            self.carry.append(np.zeros((copies, kind.size, sizes[k]), np.float32))
+            self._column.append(np.tile(np.arange(kind.size), (copies, 1)))
+            self._policies_of_kind.append([index for index, of in enumerate(self.kind_of_policy) if of == k])
+        # What only some games and policies need is not even looked at in the others: these say which this is.
+        self._has_memory = any(column.size for column in self.carry)
+        self._has_coordinates = any(kind.columns.numbers for kind in env.kinds)
+        self._remembering = [index for index, policy in enumerate(self.policies) if policy.remembers_reward]
 
     # -- episodes --------------------------------------------------------------------------------------------------
 

@@ -69,8 +69,8 @@ class WorkerPool(ABC):
 
     def foreach_env(self, fn: Callable[[Any], T]) -> list[list[T]]:
         """Call ``fn`` with every copy of the env; one list per worker that has any."""
-        lists = self.foreach_worker(lambda worker: worker.foreach_env(fn) if worker.has_env else None)
-        return [results for results in lists if results is not None]
+        found = self.foreach_worker(lambda worker: worker.foreach_env(fn) if worker.has_env else None)
+        return [results for results in found if results is not None]
 
     def enter_stage(self, stage: int) -> int:
         """All copies play this stage of the curriculum from now on; gives how many running episodes are broken off."""
@@ -88,22 +88,16 @@ def split_seeds(seeds: Sequence[int], workers: int) -> list[list[int]]:
 
 def concat_rollouts(rollouts: Sequence[Rollout]) -> Collected:
     """Side by side, in the order of the workers."""
-    return Collected(
+    joined = Collected(
         MultiAgentBatch.concat([rollout.batch for rollout in rollouts]),
         EpisodeStats.concat([rollout.episodes for rollout in rollouts]),
-        sum(rollout.decisions_lost for rollout in rollouts),
-        [note for rollout in rollouts for note in rollout.notes],
-        seconds=sum_dicts([rollout.seconds for rollout in rollouts]),
     )
-
-
-def sum_dicts(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Sums by name."""
-    total: dict[str, float] = {}
-    for part in parts:
-        for name, value in part.items():
-            total[name] = total.get(name, 0.0) + value
-    return total
+    for rollout in rollouts:
+        joined.decisions_lost += rollout.decisions_lost
+        joined.notes += rollout.notes
+        for activity, seconds in rollout.seconds.items():
+            joined.seconds[activity] = joined.seconds.get(activity, 0.0) + seconds
+    return joined
 
 
 class InProcessPool(WorkerPool):

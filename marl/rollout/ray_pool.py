@@ -147,8 +147,12 @@ class RayPool(WorkerPool):
     def foreach_worker(self, fn: Callable[[RolloutWorker], T]) -> list[T]:
         here = fn(self._local)
         answers = self._call(lambda actor, _: actor.run_noting_tasks.remote(fn))
-        self.told |= {i: told for i, (_, told) in zip(self.indices, answers, strict=True) if told is not None}
-        return [here, *(answer for answer, _ in answers)]
+        results = [here]
+        for index, (answer, told) in zip(self.indices, answers, strict=True):
+            results.append(answer)
+            if told is not None:
+                self.told[index] = told
+        return results
 
     def local_worker(self) -> RolloutWorker:
         return self._local

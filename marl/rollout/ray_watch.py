@@ -72,10 +72,10 @@ class RayWatch:
     def _watch(self) -> None:
         died = _by_handles(self._heart) if hasattr(os, "pidfd_open") else _by_looking(self._heart)
         name = ""
-        while not name and not self._closing.is_set():
+        while not name:
             name = died()
-        if self._closing.is_set():
-            return
+            if self._closing.is_set():
+                return
         self.lost = name
         self.on_loss()
         if not self._closed.wait(PATIENCE_S) and self.by_force:

@@ -66,9 +66,8 @@ class RolloutBuffer:
 
     def extend(self, steps: int) -> range:
         """Make room for ``steps`` more rows behind the context; returns their numbers."""
-        rows = self.context + steps
-        self._resize(0, rows)
-        return range(self.context, rows)
+        self._resize(0, self.context + steps)
+        return range(self.context, self.context + steps)
 
     def _resize(self, first: int, rows: int) -> None:
         """New columns of so many rows, which begin with those of the old ones from row ``first`` on."""
@@ -189,4 +188,6 @@ def _resized(column: Array, first: int, rows: int) -> Array:
 
 
 def _copied(column: Array | list[Array]) -> Array | list[Array]:
-    return [np.array(part) for part in column] if isinstance(column, list) else np.array(column)
+    if isinstance(column, list):
+        return [np.array(part) for part in column]
+    return np.array(column)

@@ -160,7 +160,8 @@ class RolloutWorker:
 
     def begin(self) -> None:
         """Build the env and start its first episodes, unless that has been done."""
-        _ = self.player
+        if self._player is None:
+            self._first_player()
 
     def _new_player(self) -> EnvRunner:
         recipe, config = self.spec.stage(self.stage).env_recipe, self.spec.config
@@ -256,7 +257,10 @@ class RolloutWorker:
     @property
     def has_env(self) -> bool:
         """The driver's worker beside Ray actors only holds policies, unless it was asked to have an env as well."""
-        return self.index > 0 or self.spec.config.num_workers == 0 or self.spec.config.create_env_on_driver
+        if self.index > 0:
+            return True
+        config = self.spec.config
+        return config.num_workers == 0 or config.create_env_on_driver
 
     @property
     def preprocessors(self) -> dict[PolicyID, torch.nn.Module]:
@@ -270,8 +274,13 @@ class RolloutWorker:
 
     def _bodies(self) -> dict[PolicyID, Body]:
         """The network of every policy that has one; the first of several."""
-        found = {name: [m for m in p.modules() if isinstance(m, Body)] for name, p in self.policy_map.items()}
-        return {name: bodies[0] for name, bodies in found.items() if bodies}
+        found: dict[PolicyID, Body] = {}
+        for name, policy in self.policy_map.items():
+            for module in policy.modules():
+                if isinstance(module, Body):
+                    found[name] = module
+                    break
+        return found
 
     def foreach_env(self, fn: Callable[[Any], T]) -> list[T]:
         """Call ``fn`` with each copy of the env."""
@@ -326,7 +335,9 @@ class RolloutWorker:
             set_same_tasks(env, [{"set_task": task}])
 
     def _told(self) -> list[TaskMemory]:
-        return [] if self._player is None else [dict(tasks) for tasks in self._player.env.told]
+        if self._player is None:
+            return []
+        return [dict(tasks) for tasks in self._player.env.told]
 
     def _drop_evaluator(self) -> None:
         if self._evaluator is not None:

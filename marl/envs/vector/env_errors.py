@@ -76,8 +76,10 @@ def close_all(envs: Iterable[Any], name: str) -> None:
 
 def reset_pair(answer: object, where: Where) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
     """Observations and infos by agent."""
-    if isinstance(answer, tuple) and len(answer) == 2 and all(isinstance(part, Mapping) for part in answer):
-        return answer
+    if isinstance(answer, tuple) and len(answer) == 2:
+        obs, infos = answer
+        if isinstance(obs, Mapping) and isinstance(infos, Mapping):
+            return answer
     raise EnvError(f"{where()}: {wrong_reset(answer)}")
 
 
@@ -94,8 +96,9 @@ def step_result(answer: object, where: Where) -> StepResult:
     if not isinstance(answer, tuple) or len(answer) != 5:
         raise EnvError(f"{where()}: {wrong_step(answer)}")
     for part in answer:
-        is_dict = type(part) is dict  # the usual case, and much faster to ask than for a Mapping
-        if not is_dict and not isinstance(part, Mapping):
+        if type(part) is dict:  # the usual case, and much faster to ask than for a Mapping
+            continue
+        if not isinstance(part, Mapping):
             raise EnvError(f"{where()}: {wrong_step(answer)}")
     if isinstance(answer, StepResult):
         return answer
@@ -111,5 +114,6 @@ def wrong_step(answer: object) -> str:
             f"step returned {size}; {expected} An env with one `done` dict: return it as terminated, and {{}} as "
             "truncated."
         )
-    name, part = next((n, p) for n, p in zip(PARTS, answer, strict=True) if not isinstance(p, Mapping))
-    return f"step returned a {type(part).__name__} as {name}; {expected} Return {{agent: ...}}."
+    wrong = [i for i, part in enumerate(answer) if not isinstance(part, Mapping)]
+    first = wrong[0]
+    return f"step returned a {type(answer[first]).__name__} as {PARTS[first]}; {expected} Return {{agent: ...}}."

@@ -55,7 +55,9 @@ class EpisodeLog:
         common: dict[str, Any] = {"seed": self.seed, "steps": self.steps, "fingerprint": fingerprint(shown)}
         if self.has_state:
             return {**common, "state": self.env.get_state()}  # type: ignore[attr-defined]
-        log = [[[agent, _plain(action)] for agent, action in step.items()] for step in self.actions]
+        log = []
+        for step in self.actions:
+            log.append([[agent, _plain(action)] for agent, action in step.items()])
         if self.options:
             common["options"] = self.options
         return {**common, "actions": log, "told_first": dict(self.told_first), "told_later": list(self.told_later)}
@@ -71,8 +73,10 @@ class EpisodeLog:
             yield {agent: self._native(agent, action) for agent, action in step}
 
     def _native(self, agent: AgentID, action: Any) -> Action:
+        if not isinstance(action, list):
+            return action
         space = self.env.action_space(agent)
-        return np.asarray(action, space.dtype).reshape(space.shape or ()) if isinstance(action, list) else action
+        return np.asarray(action, space.dtype).reshape(space.shape or ())
 
 
 def bring_back(vector: DictVector, env_id: int, saved: State, last_told: TaskMemory) -> bool:
@@ -117,4 +121,6 @@ def fingerprint(arrays: Sequence[Array]) -> str:
 
 
 def _plain(action: Action) -> Any:
-    return action.tolist() if isinstance(action, np.ndarray | np.generic) else action
+    if isinstance(action, np.ndarray | np.generic):
+        return action.tolist()
+    return action

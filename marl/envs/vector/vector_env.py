@@ -90,8 +90,10 @@ class DictVector(BatchedEnv):
 
     def _ask_state_size(self) -> int:
         """An env may need a reset before it can tell its state."""
-        if not self.with_state or self._state_in_obs:
-            return self._state_in_obs if self.with_state else 0
+        if not self.with_state:
+            return 0
+        if self._state_in_obs:
+            return self._state_in_obs
         try:
             return state_vector(self.envs[0]).size
         except Exception:
@@ -316,8 +318,8 @@ class DictVector(BatchedEnv):
                     self.seating[env_id].leaving.append(agent)
         somebody = bool(self._alive[env_id].any())
         over = not somebody
-        if ALL in terminated or ALL in truncated:
-            over = bool(terminated.get(ALL, False)) or bool(truncated.get(ALL, False))
+        if ALL in terminated or ALL in truncated:  # then the env says itself when an episode ends
+            over = any(ending(ALL, terminated, truncated))
         self._over[env_id] = over
         self._count_empty_step(env_id, goes_on=somebody or over)
 
