@@ -88,6 +88,9 @@ class RolloutWorker:
             self._register()
             self.hooks = make_hooks(spec.config.callbacks, own=index > 0)
             self.policy_map = policies or build_policies(spec.policies, spec.task.kinds)
+        # Workers of one process act with the same objects, one after the other.
+        self._shares_policies = policies is not None and spec.config.num_workers > 1
+        self._take_place()
         self._rewrites = self.hooks.watches_episodes or "on_sample_end" in self.hooks
         self._kinds = {name: recipe.kind for name, recipe in spec.policies.items()}
         self.rng = np.random.default_rng([spec.seed, index, 1])
@@ -118,7 +121,8 @@ class RolloutWorker:
     def collect(self, steps: int, with_state: bool = False) -> Rollout:
         """Play ``steps`` steps in every copy."""
         player = self._player or self._first_player()
-        self._take_place()
+        if self._shares_policies:
+            self._take_place()
         player.clock.pop()  # what was before is not a part of this round
         for row in self.grid.extend(steps):
             choices = player.decide(self.rng, explore=self.spec.config.explore)

@@ -179,9 +179,11 @@ class DictVector(BatchedEnv):
 
     def _look_for_masks(self, env_id: int, where: Where) -> None:
         """Nobody has looked at the infos: a mask in them, which the spaces do not announce, must not go unnoticed."""
+        size = self.kinds[0].columns.options
         for agent in self.last_obs[env_id]:
-            given = (self.infos[env_id].get(agent) or {}).get(MASK)
-            if given is not None and np.shape(np.asarray(given, object)) == (self.kinds[0].columns.options,):
+            info = self.infos[env_id].get(agent) or {}
+            given = np.asarray(info.get(MASK), object)
+            if given.shape == (size,):
                 self._readers[0].legal(agent, given, where)
 
     def step_copy(self, env_id: int, actions: dict[AgentID, Action]) -> None:
