@@ -212,7 +212,7 @@ def _caller(name: str, hook: str, function: Callable[..., Any]) -> Callable[[Inf
     single, takes_all = _parameters(function)
     names = [parameter.name for parameter in single]
     if names == ["info"] and not takes_all:
-        return function
+        return function  # it takes one dict with everything
     _check_names(name, hook, single)
     if takes_all:
         return lambda info: function(**info)

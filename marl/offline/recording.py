@@ -30,7 +30,7 @@ from marl.offline.trajectories import (
     write_episodes,
 )
 from marl.rollout.pool import WorkerPool
-from marl.rollout.worker import Collected
+from marl.rollout.rollout_buffer import Collected
 
 EPISODES_PER_FILE = 1_000
 

@@ -25,7 +25,8 @@ from marl.policies.build import weights_of
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
 from marl.rollout.ray_pool import RayPool, answered, finished
-from marl.rollout.worker import Collected, Rollout, Weights
+from marl.rollout.rollout_buffer import Collected, Rollout
+from marl.rollout.worker import Weights
 
 RECENT = 100  # fragments that the reported lag covers
 

@@ -82,11 +82,15 @@ class EnvRunner:
         for k, kind in enumerate(env.kinds):
             self.carry.append(np.zeros((copies, kind.size, sizes[k]), np.float32))
             self._column.append(np.tile(np.arange(kind.size), (copies, 1)))
-            self._policies_of_kind.append([index for index, of in enumerate(self.kind_of_policy) if of == k])
+            self._policies_of_kind.append([])
+        self._remembering: list[int] = []  # policies that look at their last reward
+        for index, policy in enumerate(self.policies):
+            self._policies_of_kind[self.kind_of_policy[index]].append(index)
+            if policy.remembers_reward:
+                self._remembering.append(index)
         # What only some games and policies need is not even looked at in the others: these say which this is.
         self._has_memory = any(column.size for column in self.carry)
         self._has_coordinates = any(kind.columns.numbers for kind in env.kinds)
-        self._remembering = [index for index, policy in enumerate(self.policies) if policy.remembers_reward]
 
     # -- episodes --------------------------------------------------------------------------------------------------
 
@@ -101,8 +105,7 @@ class EnvRunner:
         self.ledger.begin(env_ids)
         self.alive[env_ids] = present
         # Unique over all workers of a run; only the order within a worker matters.
-        first = self.worker_index * 2**40 + self.episodes_begun
-        self.eps_id[env_ids] = first + np.arange(len(env_ids))
+        self.eps_id[env_ids] = self.worker_index * 2**40 + self.episodes_begun + np.arange(len(env_ids))
         self.episodes_begun += len(env_ids)
         if self._has_memory:
             for column in self.carry:

@@ -15,7 +15,8 @@ from marl.envs.batched import State
 from marl.log import set_log_level
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
-from marl.rollout.worker import Collected, Rollout, RolloutWorker
+from marl.rollout.rollout_buffer import Collected, Rollout
+from marl.rollout.worker import RolloutWorker
 
 T = TypeVar("T")
 
@@ -69,8 +70,8 @@ class WorkerPool(ABC):
 
     def foreach_env(self, fn: Callable[[Any], T]) -> list[list[T]]:
         """Call ``fn`` with every copy of the env; one list per worker that has any."""
-        found = self.foreach_worker(lambda worker: worker.foreach_env(fn) if worker.has_env else None)
-        return [results for results in found if results is not None]
+        by_worker = self.foreach_worker(lambda worker: worker.foreach_env(fn) if worker.has_env else None)
+        return [results for results in by_worker if results is not None]
 
     def enter_stage(self, stage: int) -> int:
         """All copies play this stage of the curriculum from now on; gives how many running episodes are broken off."""

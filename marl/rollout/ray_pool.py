@@ -26,7 +26,8 @@ from marl.rollout.ray_instance import (
     stop_ray,
     wait_for_one,
 )
-from marl.rollout.worker import Collected, RolloutWorker, Weights
+from marl.rollout.rollout_buffer import Collected
+from marl.rollout.worker import RolloutWorker, Weights
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

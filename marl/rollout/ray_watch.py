@@ -103,8 +103,10 @@ def _by_looking(heart: Mapping[str, psutil.Process]) -> Callable[[], str]:
 
     def died() -> str:
         time.sleep(LOOK_EVERY_S)
-        dead = [name for name, process in heart.items() if not _runs(process)]
-        return dead[0] if dead else ""
+        for name, process in heart.items():
+            if not _runs(process):
+                return name
+        return ""
 
     return died
 

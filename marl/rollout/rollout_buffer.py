@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from marl.data.batch import ENV_COLUMNS, SEAT_COLUMNS, MultiAgentBatch
+from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Bools, Ints, PolicyID, Task
 from marl.envs.batched import State, StepOutput
 from marl.rollout.env_runner import Actions, EnvRunner
@@ -20,6 +22,38 @@ DTYPES = {
     "elapsed": np.int64, "policy_index": np.int64, "new_policy_index": np.int64,
 }  # fmt: skip
 """Columns with one cell per seat that are not flags."""
+
+
+@dataclass
+class Collected:
+    """What was collected in one round: a grid, and the episodes that ended in it.
+
+    ``extra`` are more numbers for the result's ``info``, such as the policy lag of asynchronous collection. ``seconds``
+    are those of all workers by activity, and their ``steps``.
+    """
+
+    batch: MultiAgentBatch
+    episodes: EpisodeStats
+    decisions_lost: int = 0
+    notes: list[str] = field(default_factory=list)
+    extra: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def env_steps(self) -> int:
+        return self.batch.env_steps
+
+    @property
+    def agent_steps(self) -> int:
+        return self.batch.agent_steps
+
+
+@dataclass
+class Rollout(Collected):
+    """What one worker collected, and the state with which a replacement could go on."""
+
+    state: State = None
+    version: int = 0  # of the weights that played it
 
 
 class RolloutBuffer:
@@ -66,20 +100,8 @@ class RolloutBuffer:
 
     def extend(self, steps: int) -> range:
         """Make room for ``steps`` more rows behind the context; returns their numbers."""
-        self._resize(0, self.context + steps)
+        self.columns = _resized(self.columns, 0, self.context + steps)
         return range(self.context, self.context + steps)
-
-    def _resize(self, first: int, rows: int) -> None:
-        """New columns of so many rows, which begin with those of the old ones from row ``first`` on."""
-        columns: Grid = {}
-        for name, column in self.columns.items():
-            if name in ENV_COLUMNS:
-                columns[name] = []
-                for part in column:
-                    columns[name].append(_resized(part, first, rows))
-            else:
-                columns[name] = _resized(column, first, rows)
-        self.columns = columns
 
     def record(self, row: int, player: EnvRunner, choices: Actions) -> None:
         """The view before the step and what everybody decided."""
@@ -90,8 +112,7 @@ class RolloutBuffer:
             columns["actions"][k][row] = actions
             if self.carry_sizes[k]:
                 columns["carry"][k][row] = choices.carry[k]
-        columns["present"][row] = view.present
-        columns["alive"][row] = player.alive | view.present
+        columns["present"][row], columns["alive"][row] = view.present, player.alive | view.present
         columns["state"][row] = view.state
         columns["action_logp"][row] = choices.logp
         columns["policy_index"][row] = player.policy_of
@@ -161,7 +182,7 @@ class RolloutBuffer:
         rows = len(self.columns["t"])
         waiting = self.start if self.complete_episodes else self.open[self.open >= 0]
         first = int(waiting.min(initial=rows))
-        self._resize(first, rows - first)
+        self.columns = _resized(self.columns, first, rows - first)
         self.columns["active"][:] = False
         self.context = rows - first
         self.open = np.where(self.open >= 0, self.open - first, -1)
@@ -180,9 +201,14 @@ class RolloutBuffer:
         self.alive = np.array(state["alive"])
 
 
-def _resized(column: Array, first: int, rows: int) -> Array:
-    new = np.zeros((rows, *column.shape[1:]), column.dtype)
-    kept = column[first : first + rows]
+def _resized(columns: Any, first: int, rows: int) -> Any:
+    """New arrays of so many rows, which begin with those of the old ones from row ``first`` on."""
+    if isinstance(columns, dict):
+        return {name: _resized(column, first, rows) for name, column in columns.items()}
+    if isinstance(columns, list):
+        return [_resized(column, first, rows) for column in columns]
+    kept = columns[first : first + rows]
+    new = np.zeros((rows, *columns.shape[1:]), columns.dtype)
     new[: len(kept)] = kept
     return new
 

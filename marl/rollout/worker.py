@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from marl.callbacks.callbacks import make_hooks
-from marl.data.batch import MultiAgentBatch
 from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Ints, PolicyID
 from marl.envs.base import EnvContext
@@ -33,45 +31,13 @@ from marl.rollout.env_runner import EnvRunner, carry_sizes
 from marl.rollout.episode_callbacks import EpisodeCallbacks
 from marl.rollout.episodes import play_episodes
 from marl.rollout.postprocess import rewrite
-from marl.rollout.rollout_buffer import RolloutBuffer
+from marl.rollout.rollout_buffer import Rollout, RolloutBuffer
 from marl.rollout.stages import needs_new_envs, set_same_tasks
 from marl.trust import as_built, under
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 Weights = Mapping[PolicyID, dict[str, Array]]
-
-
-@dataclass
-class Collected:
-    """What was collected in one round: a grid, and the episodes that ended in it.
-
-    ``extra`` are more numbers for the result's ``info``, such as the policy lag of asynchronous collection. ``seconds``
-    are those of all workers by activity, and their ``steps``.
-    """
-
-    batch: MultiAgentBatch
-    episodes: EpisodeStats
-    decisions_lost: int = 0
-    notes: list[str] = field(default_factory=list)
-    extra: dict[str, float] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def env_steps(self) -> int:
-        return self.batch.env_steps
-
-    @property
-    def agent_steps(self) -> int:
-        return self.batch.agent_steps
-
-
-@dataclass
-class Rollout(Collected):
-    """What one worker collected, and the state with which a replacement could go on."""
-
-    state: State = None
-    version: int = 0  # of the weights that played it
 
 
 class RolloutWorker:

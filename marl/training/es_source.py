@@ -20,7 +20,7 @@ from marl.data.episode import EpisodeStats
 from marl.data.task import Floats, PolicyID
 from marl.errors import ConfigError
 from marl.rollout.pool import WorkerPool
-from marl.rollout.worker import Collected
+from marl.rollout.rollout_buffer import Collected
 from marl.scenario.resolve import Setup
 from marl.training.es_episodes import Outcome, Play, Trial
 

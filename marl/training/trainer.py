@@ -13,7 +13,7 @@ from marl.data.clock import Timers
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.errors import ConfigError
-from marl.rollout.worker import Collected
+from marl.rollout.rollout_buffer import Collected
 from marl.runs.custom_metrics import without_pictures
 from marl.runs.lock import check_unlocked
 from marl.runs.result import Result, reached
@@ -149,15 +149,12 @@ class Trainer(PolicyAccess):
         if self.choose_trained is not None:
             choose = self.choose_trained
             self.set_policies_to_train([n for n in self.setup.roles if choose(n, collected.batch)])
-        self.timers.start()
+            self.timers.start()  # what the user's function took is nobody's
         metrics = self.learning.learn(collected.batch)
         self.timers.lap("learn")
-        somebody_learned = False
         for learner in self.learners:
             self.timers.move("learn", "load", learner.clock.pop().get("load", 0.0))
-            somebody_learned = somebody_learned or bool(learner.trained)
-        if somebody_learned:  # otherwise the workers have these weights already
-            self.timers.start()
+        if any(learner.trained for learner in self.learners):  # else the workers have these weights already
             self.workers.sync_weights()
             self.timers.lap("sync")
         return collected, metrics

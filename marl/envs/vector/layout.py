@@ -46,18 +46,18 @@ def _seats(env: MultiAgentEnv) -> list[tuple[AgentID, AgentID]]:
     _check_ids(env)
     if env.possible_agents:
         return [(agent, agent) for agent in env.possible_agents]
+    seats: list[tuple[AgentID, AgentID]] = []
     for pattern, count in env.max_agents.items():
-        if "*" not in pattern and count != 1:
+        example = pattern.replace("*", "0")
+        if "*" in pattern:
+            seats += [(f"{pattern}[{i}]", example) for i in range(count)]
+        elif count == 1:
+            seats.append((pattern, example))
+        else:
             raise EnvError(
                 f"max_agents gives {pattern!r} {count} seats, but without a * it is the id of one agent. "
                 f"Write {pattern + '_*'!r}, or 1."
             )
-    seats: list[tuple[AgentID, AgentID]] = []
-    for pattern, count in env.max_agents.items():
-        example = pattern.replace("*", "0")
-        for i in range(count):
-            name = f"{pattern}[{i}]" if "*" in pattern else pattern
-            seats.append((name, example))
     return seats
 
 

@@ -235,7 +235,8 @@ class DictVector(BatchedEnv):
 
     def _see_all(self, env_id: int, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Any]) -> bool:
         """Whether everybody was seen at once, so that nobody can be missing."""
-        if self._plain and len(obs) == self.kinds[0].size and self._see_at_once(env_id, obs):
+        everybody_shown = len(obs) == self.kinds[0].size
+        if self._plain and everybody_shown and self._see_at_once(env_id, obs):
             return True
         for agent, value in obs.items():
             self._see(env_id, agent, value, infos.get(agent) or {})
@@ -286,7 +287,7 @@ class DictVector(BatchedEnv):
             try:
                 self._rewards[env_id] = [rewards[agent] for agent in self.kinds[0].agents]
             except (KeyError, ValueError, TypeError):
-                pass  # somebody unknown, or not plain numbers: one by one
+                pass  # somebody unknown, or not plain numbers: one by one, to say whose it was
             else:
                 return
         for agent, reward in rewards.items():
