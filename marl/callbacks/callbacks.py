@@ -158,7 +158,7 @@ def make_hooks(given: object, own: bool = True) -> Hooks:
         return _hooks_of(_built(found))
     if isinstance(found, Callbacks):
         if own:
-            found = copy.deepcopy(found)
+            found = copy.deepcopy(found)  # so that workers of this process share as little as those of Ray
         return _hooks_of(found)
     raise ConfigError(
         f"callbacks is {found!r}; expected a class derived from marl.Callbacks, an object of it, a dict of functions such as "
@@ -179,7 +179,7 @@ def _built(found: type[Callbacks]) -> Callbacks:
 
 def _hooks_of(owner: Callbacks) -> Hooks:
     for name in dir(type(owner)):
-        if name.startswith("on_") and name not in HOOKS:
+        if name.startswith("on_") and name not in HOOKS:  # mistyped: it would never be called
             _refuse_unknown(f"{type(owner).__name__}.{name}", name)
     written: dict[str, Callable[..., Any]] = {}
     for hook in HOOKS:

@@ -103,6 +103,7 @@ class RunningEpisode(Episode):
 
     def end(self) -> None:
         """Nothing more happens in it."""
+        # The witness goes on with the next episode of this copy, so its numbers have to be taken now.
         self.final_length, self.final_reward, self.witness = self.length, self.total_reward, None
 
     def remarks(self) -> Remarks:
@@ -164,6 +165,7 @@ class RunningEpisode(Episode):
 def storable(value: Any, where: str) -> Any:
     """A copy that a checkpoint takes and from which ``restored`` makes the same again, types of numpy's numbers included."""
     if isinstance(value, np.generic):
+        # As a plain number it would come back with another precision, and a resumed run would reckon otherwise.
         return {SCALAR: np.array([value])}
     if isinstance(value, np.ndarray):
         return value.copy()
@@ -171,6 +173,7 @@ def storable(value: Any, where: str) -> Any:
         return {key: storable(item, f"{where}[{key!r}]") for key, item in value.items()}
     if isinstance(value, list):
         if {type(item) for item in value} in NUMPY_NUMBERS:
+            # One array instead of an entry for each: hooks append a number in every step.
             return {SCALARS: np.array(value)}
         return _storable_items(value, where)
     if isinstance(value, tuple):

@@ -48,6 +48,7 @@ class EpisodeLog:
 
     def record(self, actions: dict[AgentID, Action]) -> None:
         self.steps += 1
+        # A longer episode is not replayed, so its actions would only fill the memory.
         if not self.has_state and self.steps <= LONGEST_REPLAY:
             self.actions.append(actions)
 
@@ -55,6 +56,7 @@ class EpisodeLog:
         common: dict[str, Any] = {"seed": self.seed, "steps": self.steps, "fingerprint": fingerprint(shown)}
         if self.has_state:
             return {**common, "state": self.env.get_state()}  # type: ignore[attr-defined]
+        # Actions as plain lists and numbers: files hold no objects of numpy's.
         log = []
         for step in self.actions:
             log.append([[agent, _plain(action)] for agent, action in step.items()])

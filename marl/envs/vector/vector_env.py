@@ -260,7 +260,7 @@ class DictVector(BatchedEnv):
 
     def _see(self, env_id: int, agent: AgentID, value: Obs, info: Mapping[str, Any]) -> None:
         seat = self.seating[env_id].seat_of.get(agent)
-        if seat is None:
+        if seat is None:  # somebody new, where ids are not known in advance
             seat = self.seating[env_id].take(agent, self.where(env_id))
             self._born.append((env_id, seat))
         k, i = self._place[seat]
@@ -315,6 +315,7 @@ class DictVector(BatchedEnv):
             ends, cut = ending(agent, terminated, truncated)
             if ends or cut:
                 self._terminated[env_id, seat], self._truncated[env_id, seat] = ends, cut
+                # A truncated agent's value goes on, so its last observation is missed; a terminated one's is 0 anyway.
                 self._blind[env_id, seat] = not ends and agent not in result.obs
                 self._alive[env_id, seat] = self._present[env_id, seat] = False
                 if not self.fixed_seats:
