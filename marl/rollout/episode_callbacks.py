@@ -60,7 +60,7 @@ class EpisodeCallbacks:
         self._acted |= present
 
     def settle(self, over: Ints) -> list[Any]:
-        """A step was made, which ended these copies' episodes. Gives their objects, whose notes are read when all is said."""
+        """A step was made, which ended these copies' episodes. Returns their objects, whose notes are read later."""
         self._seat(self.player.view.born)
         if "on_episode_step" in self.hooks:
             for env_id in np.flatnonzero(self.counts).tolist():

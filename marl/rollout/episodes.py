@@ -25,7 +25,7 @@ def ended_episodes(
     player: EnvRunner, count: int, seeds: Iterator[int], rng: np.random.Generator, *, explore: bool,
     before_step: Callable[[Bools], None] | None = None,
 ) -> Iterator[tuple[Ints, EpisodeStats]]:  # fmt: skip
-    """Play until the first ``count`` episodes have ended; gives their numbers and results as they end.
+    """Play until the first ``count`` episodes have ended; yields their numbers and results as they end.
 
     ``seeds`` never ends: a copy of the env that has no episode left goes on with one that does not count.
     ``before_step`` is called with the copies ``[E]`` whose episodes count.

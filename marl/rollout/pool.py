@@ -74,7 +74,7 @@ class WorkerPool(ABC):
         return [results for results in by_worker if results is not None]
 
     def enter_stage(self, stage: int) -> int:
-        """All copies play this stage of the curriculum from now on; gives how many running episodes are broken off."""
+        """All copies play this stage of the curriculum from now on; returns how many running episodes are broken off."""
         self.stage = stage
         return sum(self.foreach_worker(lambda worker: worker.enter(stage) if worker.has_env else 0))
 

@@ -265,7 +265,7 @@ class RolloutWorker:
         return fn(self)
 
     def run_noting_tasks(self, fn: Callable[[RolloutWorker], T]) -> tuple[T, list[TaskMemory] | None]:
-        """Call ``fn`` with this worker; also gives what its copies of the env have been told, if ``fn`` changed that."""
+        """Call ``fn`` with this worker; also returns what its copies of the env have been told, if ``fn`` changed that."""
         before = self._told()
         answer = fn(self)
         after = self._told()
@@ -274,7 +274,7 @@ class RolloutWorker:
     # -- stages and tasks ------------------------------------------------------------------------------------------
 
     def enter(self, stage: int) -> int:
-        """Play this stage of the curriculum from now on; gives how many running episodes are broken off for it."""
+        """Play this stage of the curriculum from now on; returns how many running episodes are broken off for it."""
         if stage == self.stage:
             return 0
         before, now = self.spec.stage(self.stage), self.spec.stage(stage)
