@@ -17,7 +17,8 @@ def play_episodes(player: EnvRunner, seeds: Sequence[int], explore: bool) -> Epi
     rng = np.random.default_rng([int(seeds[0]), len(seeds)])
     results: dict[int, EpisodeStats] = {}
     for numbers, ended in ended_episodes(player, len(seeds), cycle(seeds), rng, explore=explore):
-        results |= {number: ended.chosen(np.array([place])) for place, number in enumerate(numbers.tolist())}
+        for place, number in enumerate(numbers.tolist()):
+            results[number] = ended.chosen(np.array([place]))
     return EpisodeStats.concat([results[i] for i in range(len(seeds))])
 
 

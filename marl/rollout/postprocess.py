@@ -71,7 +71,10 @@ def _by_agent(agents: Sequence[AgentID], shown: Sequence[dict[str, Array]]) -> d
     parts: dict[AgentID, list[SampleBatch]] = {}
     for agent, columns in zip(agents, shown, strict=True):
         parts.setdefault(agent, []).append(SampleBatch(columns))
-    return {agent: Trajectory(SampleBatch.concat_samples(mine).columns, ()) for agent, mine in parts.items()}
+    found: dict[AgentID, Trajectory] = {}
+    for agent, mine in parts.items():
+        found[agent] = Trajectory(SampleBatch.concat_samples(mine).columns, ())
+    return found
 
 
 class _Rewriting:
