@@ -21,8 +21,7 @@ from marl.mappers.mapper import Mapper, check_known
 from marl.policies.body import Body, encode_actions
 from marl.policies.mixture import Mixture
 from marl.policies.policy import Inputs, Policy
-from marl.rollout.config import RolloutConfig
-from marl.rollout.env_runner import from_env, to_env
+from marl.rollout.config import RolloutConfig, from_env, to_env
 
 
 def act_once(

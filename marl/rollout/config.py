@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from marl.config import Config
-from marl.data.task import PolicyID, Task
+from marl.data.actions import Columns
+from marl.data.task import Array, Floats, PolicyID, Task
 from marl.envs.families import EnvFamily
 from marl.envs.registry import EnvCreator
 from marl.envs.wrappers import Wrapper, Wrapping
@@ -166,7 +168,34 @@ class RolloutConfig(Config):
     @property
     def on_ray(self) -> bool:
         """Whether the workers are Ray actors."""
-        return self.pool == "ray" or (self.pool == "auto" and self.num_workers > 0)
+        if self.pool == "auto":
+            return self.num_workers > 0
+        return self.pool == "ray"
+
+
+def clipped(rewards: Floats, limit: float) -> Floats:
+    """What learners are paid (``clip_rewards``): True, the sign; a number, cut to plus or minus this much."""
+    if limit is True:
+        return np.sign(rewards)
+    return np.clip(rewards, -limit, limit)
+
+
+def from_env(actions: Array, columns: Columns, config: RolloutConfig) -> Array:
+    """The inverse of ``to_env`` within the bounds, for policies that speak the env's units."""
+    if columns.numbers and config.normalize_actions:
+        return columns.squeezed(actions)
+    return actions
+
+
+def to_env(actions: Array, columns: Columns, config: RolloutConfig) -> Array:
+    """Stored actions as the env takes them: coordinates stretched or cut to the bounds of their Box."""
+    if not columns.numbers:
+        return actions
+    if config.normalize_actions:
+        return columns.stretched(actions)
+    if config.clip_actions:
+        return columns.cut(actions)
+    return actions
 
 
 class EvaluationConfig(Config):

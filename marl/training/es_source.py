@@ -19,7 +19,8 @@ from marl.algos.learner import Learner
 from marl.data.episode import EpisodeStats
 from marl.data.task import Floats, PolicyID
 from marl.errors import ConfigError
-from marl.rollout.pool import Collected, WorkerPool
+from marl.rollout.pool import WorkerPool
+from marl.rollout.rollout_buffer import Collected
 from marl.scenario.resolve import Setup
 from marl.training.es_episodes import Outcome, Play, Trial
 

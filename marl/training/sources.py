@@ -11,7 +11,8 @@ from marl.errors import UserError
 from marl.offline.json_traces import text_files
 from marl.offline.recording import RecordedPlay, Recorder
 from marl.offline.source import RecordedEpisodes, check_learners
-from marl.rollout.pool import Collected, WorkerPool
+from marl.rollout.pool import WorkerPool
+from marl.rollout.rollout_buffer import Collected
 from marl.scenario.env import env_name
 from marl.scenario.resolve import Setup
 from marl.training.es_source import EvolutionSource, evolves, evolving
