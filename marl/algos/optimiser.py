@@ -47,8 +47,9 @@ class FlatOptimiser:
         self.grad.zero_()
 
     def step(self, max_norm: float | None, lr: float, crew: LearnerGroup = ALONE) -> Tensor:
-        """Sum the gradient over the crew, check, clip and apply it; gives its norm before clipping."""
-        crew.sum_(self.grad)
+        """Sum the gradient over the crew, check, clip and apply it; returns its norm before clipping."""
+        if crew.size > 1:
+            crew.sum_(self.grad)
         norm: Tensor = torch.linalg.vector_norm(self.grad)
         if not torch.isfinite(norm):
             raise TrainingError(

@@ -56,7 +56,13 @@ class SampleBatch(Mapping[str, Array]):
 
     @staticmethod
     def concat_samples(batches: Sequence[SampleBatch]) -> SampleBatch:
-        return SampleBatch({name: np.concatenate([b[name] for b in batches]) for name in batches[0]})
+        """One below the other; a single batch is returned as it is."""
+        if len(batches) == 1:
+            return batches[0]
+        columns = {}
+        for name in batches[0]:
+            columns[name] = np.concatenate([batch[name] for batch in batches])
+        return SampleBatch(columns)
 
     def summarize(self) -> str:
         """One line per column: shape, type, smallest, largest and mean value."""
@@ -140,10 +146,6 @@ class MultiAgentBatch:
         parts = [self.stack(column, [seat]) for seat in seats]
         steps, copies = self.t.shape
         return np.concatenate([p.reshape(steps, copies, -1) for p in parts], axis=-1)
-
-    def outcome_rows(self) -> Ints:
-        """``[T, E, A]``: the row in which a decision's outcome stands (its own row where there is no decision)."""
-        return np.arange(len(self.t))[:, None, None] + np.maximum(self.elapsed - 1, 0)
 
     def for_policy(self, policy: PolicyID, gamma: float = 1.0, kind: int | None = None) -> SampleBatch:
         """The policy's decisions, in the order of time; rewards folded with ``gamma`` over each decision's steps.

@@ -1,10 +1,15 @@
-"""Networks and what comes before them: from raw observations to features, from features to outputs."""
+"""The network of a policy, stage by stage: stored observation -> features -> filter -> vision net or not -> fully
+connected layers -> memory or not -> outputs. ``Body`` joins them; each stage can be replaced by keys of ``model:``.
+
+The carry of a recurrent policy is ``memory | last action | last reward``; the last two only where they are asked for.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,8 +18,15 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from marl.data.task import AgentType, AnySpace
+from marl.data.actions import Columns
+from marl.data.batch import SampleBatch
+from marl.data.task import AgentType, AnySpace, Array
+from marl.errors import ConfigError
 from marl.policies.config import ModelConfig
+from marl.policies.custom import Model, custom_model, custom_preprocessor
+from marl.policies.filters import MeanStdFilter
+from marl.policies.memory import Gru, Lstm
+from marl.policies.vision import image_encoder
 
 
 class MLP(nn.Module):
@@ -133,3 +145,204 @@ def seeded(*numbers: int) -> torch.Generator:
     """A torch generator that follows from these numbers."""
     seed = int(np.random.SeedSequence(list(numbers)).generate_state(1, np.uint64)[0] >> np.uint64(1))
     return torch.Generator().manual_seed(seed)
+
+
+@dataclass
+class Sequences:
+    """Rows of decisions in the order of sequences: ``lengths`` ``[C]`` of them, and the carry ``[C, carry_size]`` with which
+    each began. ``actions`` and ``rewards`` ``[N]`` are what a decision did and what it was paid until the next one."""
+
+    lengths: Tensor
+    carry: Tensor
+    actions: Tensor
+    rewards: Tensor
+
+
+class Body(nn.Module):
+    """``outputs`` numbers per row of raw observations. Without ``memory`` (critics, which look at one moment) a recurrent or
+    custom model is replaced by the fully connected layers."""
+
+    def __init__(
+        self, kind: AgentType, model: ModelConfig, outputs: int, generator: torch.Generator, *, agent_id: bool = False,
+        last_gain: float = 1.0, memory: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.kind, self.config, self.outputs = kind, model, outputs
+        self.features = Features(kind, agent_id, custom_preprocessor(kind, model))
+        width = self.features.size - self.features.seats
+        self.filter = MeanStdFilter(width) if model.observation_filter == "MeanStdFilter" else None
+        images = model.custom_preprocessor is None  # what a preprocessor gives is no image any more
+        self.vision = image_encoder(kind.observation_space, model, generator) if images else None
+        inputs = self.features.size if self.vision is None else self.vision.size + self.features.seats
+        self.network: MLP | Model | nn.Identity
+        self.memory: Lstm | Gru | None = None
+        self.head: MLP | None = None
+        self.prev_action = action_width(kind.columns) if memory and model.lstm_use_prev_action else 0
+        self.prev_reward = int(memory and model.lstm_use_prev_reward)
+        if model.custom_model is not None and memory:
+            self.network = custom_model(model, inputs + self.prev_action + self.prev_reward, outputs, generator)
+        elif memory and model.recurrent:
+            self._build_recurrent(inputs, outputs, model, generator, last_gain)
+        else:
+            self.network = build_mlp(inputs, outputs, model, generator, last_gain)
+        cells = self.memory if self.memory is not None else self.network
+        self.memory_size = int(getattr(cells, "carry_size", 0)) if memory else 0
+        if not self.memory_size and (self.prev_action or self.prev_reward):
+            raise ConfigError(
+                f"lstm_use_prev_action and lstm_use_prev_reward need a model with a memory, but custom model "
+                f"{model.custom_model!r} has carry_size 0. Drop them, or give it a carry_size."
+            )
+        self.carry_size = self.memory_size + self.prev_action + self.prev_reward
+        self._anchor = tuple(self.parameters())[:1]
+
+    def _build_recurrent(
+        self, inputs: int, outputs: int, model: ModelConfig, generator: torch.Generator, last_gain: float
+    ) -> None:
+        sizes = [inputs, *model.fcnet_hiddens]
+        layers = [model.fcnet_activation] * len(model.fcnet_hiddens)
+        self.network = MLP(sizes, layers, generator) if model.fcnet_hiddens else nn.Identity()
+        cell = Lstm if model.use_lstm else Gru
+        self.memory = cell(sizes[-1] + self.prev_action + self.prev_reward, model.lstm_cell_size, generator)
+        after = [model.lstm_cell_size, *model.post_fcnet_hiddens, outputs]
+        self.head = MLP(after, [model.post_fcnet_activation] * len(model.post_fcnet_hiddens), generator, last_gain)
+
+    @property
+    def device(self) -> torch.device:
+        return self._anchor[0].device if self._anchor else torch.device("cpu")
+
+    # -- one moment ------------------------------------------------------------------------------------------------
+
+    def encode(self, obs: Tensor, agent_index: Tensor) -> Tensor:
+        """Everything before the fully connected layers."""
+        x: Tensor = self.features(obs, agent_index)
+        if self.filter is None and self.vision is None:
+            return x
+        width = self.features.size - self.features.seats
+        seen, seat = x[:, :width], x[:, width:]
+        if self.filter is not None:
+            seen = self.filter(seen)
+        if self.vision is not None:
+            seen = self.vision(seen)
+        return torch.cat([seen, seat], dim=1) if seat.shape[1] else seen
+
+    def forward(self, obs: Tensor, agent_index: Tensor) -> Tensor:
+        """``[N, outputs]`` of a model without memory."""
+        x = self.encode(obs, agent_index)
+        out: Tensor = self.network(x, x[:, :0])[0] if isinstance(self.network, Model) else self.network(x)
+        return out
+
+    def step(self, obs: Tensor, agent_index: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
+        """``[N, outputs]`` and the new memory ``[N, memory_size]``."""
+        if not self.carry_size:
+            return self.forward(obs, agent_index), carry
+        return self._advance(self._before_memory(obs, agent_index), carry[:, self.memory_size :], self._memory(carry))
+
+    def _memory(self, carry: Tensor) -> Tensor:
+        return carry[:, : self.memory_size]
+
+    def _before_memory(self, obs: Tensor, agent_index: Tensor) -> Tensor:
+        x = self.encode(obs, agent_index)
+        return x if isinstance(self.network, Model) else self.network(x)
+
+    def _advance(self, x: Tensor, last: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        cells = self.memory if self.memory is not None else self.network
+        out, memory = cells(torch.cat([x, last], dim=1) if last.shape[1] else x, memory)
+        return (out if self.head is None else self.head(out)), memory
+
+    def carried(self, memory: Tensor, actions: Tensor, rewards: Tensor) -> Tensor:
+        """The carry for the next decision."""
+        parts = [memory]
+        if self.prev_action:
+            parts.append(encode_actions(self.kind.columns, actions))
+        if self.prev_reward:
+            parts.append(rewards.float().view(-1, 1))
+        return torch.cat(parts, dim=1) if len(parts) > 1 else memory
+
+    # -- sequences -------------------------------------------------------------------------------------------------
+
+    def unroll(self, obs: Tensor, agent_index: Tensor, sequences: Sequences) -> tuple[Tensor, Tensor]:
+        """Outputs and memories after each of the rows ``[N]``, which stand one sequence after the other."""
+        lengths = sequences.lengths
+        order = torch.argsort(lengths, descending=True, stable=True)
+        starts = (torch.cumsum(lengths, 0) - lengths)[order]
+        going = _still_going(lengths[order])
+        x = self._before_memory(obs, agent_index)
+        carry = sequences.carry[order]
+        last, memory = carry[:, self.memory_size :], self._memory(carry)
+        outs, memories, rows = [], [], []
+        for step, count in enumerate(going):
+            here = starts[:count] + step
+            if step:
+                before = here - 1
+                packed = self.carried(memory[:count], sequences.actions[before], sequences.rewards[before])
+                last, memory = packed[:, self.memory_size :], self._memory(packed)
+            out, memory = self._advance(x[here], last[:count], memory[:count])
+            outs.append(out)
+            memories.append(memory)
+            rows.append(here)
+        back = torch.argsort(torch.cat(rows))
+        return torch.cat(outs)[back], torch.cat(memories)[back]
+
+    # -- looking at it ---------------------------------------------------------------------------------------------
+
+    def from_batch(self, batch: SampleBatch) -> Tensor:
+        """Outputs for the rows of a policy's batch (``for_policy``), each with the carry it was played with."""
+        obs, index = (torch.from_numpy(batch[column]).to(self.device) for column in ("obs", "agent_index"))
+        if not self.carry_size:
+            return self.forward(obs, index)
+        carry = torch.from_numpy(batch["carry"][:, : self.carry_size]).to(self.device)
+        return self.step(obs, index, carry)[0]
+
+    def observe(self, obs: Array, agent_index: Array) -> None:
+        """Let the filter learn from raw observations; called by the learner alone."""
+        if self.filter is None:
+            return
+        features = self.features(torch.from_numpy(obs).to(self.device), torch.from_numpy(agent_index).to(self.device))
+        self.filter.observe(features[:, : self.features.size - self.features.seats])
+
+    def _stages(self) -> str:
+        """What happens to an observation, in one line."""
+        model, stages = self.config, [f"{self.features.size} features"]
+        stages += ["filter"] if self.filter is not None else []
+        stages += [f"vision net of {self.vision.size}"] if self.vision is not None else []
+        if isinstance(self.network, Model):
+            stages.append(type(self.network).__name__)
+        else:
+            stages += _layers(model.fcnet_hiddens, model.fcnet_activation)
+            if self.memory is not None:
+                stages.append(f"{type(self.memory).__name__.upper()} of {self.memory.size}")
+            stages += _layers(model.post_fcnet_hiddens, model.post_fcnet_activation)
+        text = " -> ".join([*stages, f"{self.outputs} outputs"])
+        return f"{text}; remembers {self.carry_size} numbers" if self.carry_size else text
+
+    def summary(self) -> str:
+        """One line per tensor: name, shape, numbers; and their sum."""
+        rows = [(name, "x".join(map(str, p.shape)) or "1", p.numel()) for name, p in self.named_parameters()]
+        widths = [max(len(str(row[i])) for row in [*rows, ("total", "", 0)]) for i in range(2)]
+        lines = [f"{name:<{widths[0]}}  {shape:>{widths[1]}}  {count:>10,}" for name, shape, count in rows]
+        total = sum(count for _, _, count in rows)
+        return "\n".join([self._stages(), *lines, f"{'total':<{widths[0]}}  {'':>{widths[1]}}  {total:>10,}"])
+
+
+def _layers(sizes: list[int], activation: str) -> list[str]:
+    return [f"{' x '.join(map(str, sizes))} {activation}"] if sizes else []
+
+
+def _still_going(lengths: Tensor) -> list[int]:
+    """How many sequences have a row at each step; ``lengths`` are sorted downwards."""
+    longest = int(lengths[0]) if len(lengths) else 0
+    return [int(n) for n in (lengths[None] > torch.arange(longest, device=lengths.device)[:, None]).sum(1)]
+
+
+def action_width(columns: Columns) -> int:
+    """Numbers that tell an action: one per option of every choice, one per coordinate."""
+    return columns.options + len(columns.numbers)
+
+
+def encode_actions(columns: Columns, actions: Tensor) -> Tensor:
+    """Stored actions ``[N, ...]`` as floats ``[N, action_width]``: choices one-hot, then coordinates."""
+    table = actions.reshape(len(actions), -1)
+    parts = [F.one_hot(table[:, c].long(), columns.sizes[c]).float() for c in columns.choices]
+    if columns.numbers:
+        parts.append(table[:, list(columns.numbers)].float())
+    return torch.cat(parts, dim=1)

@@ -24,9 +24,7 @@ class Inputs:
     obs: Array  # [N, obs_width] as the env gave it
     legal: Bools  # [N, legal_width]; width 0: everything is legal
     agent_index: Ints  # [N] seat within the kind of agents
-    episode_uniform: NDArray[np.float64] = field(
-        default_factory=lambda: NO_LOTS
-    )  # [N] of Policy.draw, if the policy draws lots
+    episode_uniform: NDArray[np.float64] = field(default_factory=NO_LOTS.copy)  # [N] of Policy.draw, if it draws lots
 
     def __len__(self) -> int:
         return len(self.obs)
@@ -50,6 +48,10 @@ class Policy(nn.Module, ABC):
     """Numbers that the policy remembers per agent between two decisions of an episode."""
     keeps_statistics: bool = False
     """Whether ``observe`` does anything."""
+    anneals: bool = True
+    """Whether ``anneal`` does anything."""
+    differs_by_worker: bool = False
+    """Whether ``place`` does anything."""
     remembers_reward: bool = False
     """Whether the last of these numbers is what the agent was paid since its last decision; the player adds it up."""
     draws_lots: bool = False

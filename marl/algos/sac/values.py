@@ -18,10 +18,9 @@ from marl.algos.sac.config import SacConfig
 from marl.algos.sac.losses import expected_soft_value, soft_value
 from marl.data.batch import SampleBatch
 from marl.data.task import Floats
-from marl.policies.body import action_width
 from marl.policies.config import ModelConfig
 from marl.policies.distributions import Categorical
-from marl.policies.networks import build_mlp, seeded
+from marl.policies.networks import action_width, build_mlp, seeded
 from marl.policies.squashed import SquashedGaussian, SquashedPolicy
 
 
