@@ -94,17 +94,12 @@ class ModelConfig(Config):
             raise ValueError("use_lstm and use_gru exclude each other")
         if self.custom_model is not None and self.recurrent:
             raise ValueError("a custom model brings its own memory (carry_size); drop use_lstm and use_gru")
-        if (self.lstm_use_prev_action or self.lstm_use_prev_reward) and not (self.recurrent or self.custom_model):
-            raise ValueError("lstm_use_prev_action and lstm_use_prev_reward need use_lstm, use_gru or a custom model")
-        if self.changed("lstm_cell_size") and not self.recurrent:
-            raise ValueError(
-                f"lstm_cell_size {self.lstm_cell_size} needs use_lstm or use_gru; set one of them, or drop it"
-            )
-        if self.changed("max_seq_len") and not (self.recurrent or self.custom_model):
-            raise ValueError(
-                f"max_seq_len {self.max_seq_len} needs a memory: use_lstm, use_gru or a custom model; set one of them, or "
-                "drop it"
-            )
+        if not self.recurrent:
+            self._refuse_keys_of_a_memory()
+        return self
+
+    @model_validator(mode="after")
+    def _configs_have_their_class(self) -> ModelConfig:
         for key in ("custom_model", "custom_preprocessor"):
             if getattr(self, key) is None and self.changed(f"{key}_config"):
                 raise ValueError(
@@ -112,12 +107,28 @@ class ModelConfig(Config):
                 )
         return self
 
+    def _refuse_keys_of_a_memory(self) -> None:
+        """Without use_lstm and use_gru; a custom model may remember something as well, but has no cells."""
+        may_remember = bool(self.custom_model)
+        looks_back = self.lstm_use_prev_action or self.lstm_use_prev_reward
+        if looks_back and not may_remember:
+            raise ValueError("lstm_use_prev_action and lstm_use_prev_reward need use_lstm, use_gru or a custom model")
+        if self.changed("lstm_cell_size"):
+            raise ValueError(
+                f"lstm_cell_size {self.lstm_cell_size} needs use_lstm or use_gru; set one of them, or drop it"
+            )
+        if self.changed("max_seq_len") and not may_remember:
+            raise ValueError(
+                f"max_seq_len {self.max_seq_len} needs a memory: use_lstm, use_gru or a custom model; set one of them, or "
+                "drop it"
+            )
+
     @field_validator("shared")
     @classmethod
     def _only_encoders(cls, value: dict[str, str]) -> dict[str, str]:
-        unknown = [key for key in value if key != "encoder"]
-        if unknown:
-            raise ValueError(f"{unknown[0]!r} cannot be shared; expected encoder: NAME")
+        for key in value:
+            if key != "encoder":
+                raise ValueError(f"{key!r} cannot be shared; expected encoder: NAME")
         return value
 
 

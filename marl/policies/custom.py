@@ -114,7 +114,7 @@ def classes_used(models: Iterable[ModelConfig]) -> Classes:
     for model in models:
         for shelf in (MODELS, PREPROCESSORS, DISTRIBUTIONS):
             name = getattr(model, shelf.key)
-            if name is not None and name in shelf.classes:
+            if name in shelf.classes:  # the others are named package.module:Class, which every process finds by itself
                 found.setdefault(shelf.key, {})[name] = shelf.find(name)
     return found
 

@@ -104,7 +104,10 @@ class DeterministicPolicy(NetworkPolicy):
     def _encoded(self, out: Tensor, choose: Chooser) -> Tensor:
         columns = self.columns
         sizes = [columns.sizes[c] for c in columns.choices]
-        parts = [choose(part) for part in torch.split(out[:, : columns.options], sizes, dim=1)] if sizes else []
+        parts = []
+        if sizes:
+            for logits in torch.split(out[:, : columns.options], sizes, dim=1):
+                parts.append(choose(logits))
         return torch.cat([*parts, out[:, columns.options :]], dim=1)
 
     def _squashed(self, out: Tensor) -> Tensor:
@@ -112,8 +115,12 @@ class DeterministicPolicy(NetworkPolicy):
         if not self.columns.numbers:
             return out
         raw = out[:, options:]
-        numbers = raw.tanh() if self._squash is None else torch.where(self._squash.to(out.device), raw.tanh(), raw)
-        return torch.cat([out[:, :options], numbers], dim=1) if options else numbers
+        numbers = raw.tanh()
+        if self._squash is not None:
+            numbers = torch.where(self._squash.to(out.device), numbers, raw)
+        if not options:
+            return numbers
+        return torch.cat([out[:, :options], numbers], dim=1)
 
 
 def hard(logits: Tensor) -> Tensor:

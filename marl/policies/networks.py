@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,9 @@ from marl.policies.config import ModelConfig
 from marl.policies.custom import Model, custom_model, custom_preprocessor
 from marl.policies.filters import MeanStdFilter
 from marl.policies.memory import Gru, Lstm
-from marl.policies.vision import image_encoder
+from marl.policies.vision import ConvEncoder, image_encoder
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh_, "relu": torch.relu_}  # in place
 
 
 class MLP(nn.Module):
@@ -49,7 +51,7 @@ class MLP(nn.Module):
 
     def _look_up(self) -> None:
         """Layers outside of nn.Module's slow attribute look-up."""
-        functions = [torch.tanh_ if name == "tanh" else torch.relu_ for name in self.activations]
+        functions = [ACTIVATIONS[name] for name in self.activations]
         self._pairs = list(zip(self.weights, self.biases, strict=True))
         self._hidden = [(w, b, f) for (w, b), f in zip(self._pairs, functions, strict=False)]
         self._last = self._pairs[len(functions) :]
@@ -62,7 +64,7 @@ class MLP(nn.Module):
 
     def first(self, layers: int) -> tuple[nn.Parameter, ...]:
         """Parameters of the first ``layers`` layers."""
-        return tuple(parameter for pair in self._pairs[:layers] for parameter in pair)
+        return tuple(itertools.chain.from_iterable(self._pairs[:layers]))
 
     @property
     def device(self) -> torch.device:
@@ -129,9 +131,10 @@ def byte_scale(space: AnySpace) -> NDArray[np.float32]:
     if isinstance(space, spaces.Tuple | spaces.Dict):
         parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
         return np.concatenate([byte_scale(part) for part in parts])
-    if isinstance(space, spaces.Box) and space.dtype == np.uint8:
-        return np.asarray(1 / np.maximum(space.high.reshape(-1), 1).astype(np.float64), np.float32)
-    return np.ones(spaces.flatdim(space), np.float32)
+    if not isinstance(space, spaces.Box) or space.dtype != np.uint8:
+        return np.ones(spaces.flatdim(space), np.float32)
+    highest = np.maximum(space.high.reshape(-1), 1)  # 0 where all that is ever shown is 0
+    return np.asarray(1 / highest.astype(np.float64), np.float32)
 
 
 def build_mlp(inputs: int, outputs: int, model: ModelConfig, generator: torch.Generator, last_gain: float = 1.0) -> MLP:
@@ -168,43 +171,64 @@ class Body(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         self.kind, self.config, self.outputs = kind, model, outputs
-        self.features = Features(kind, agent_id, custom_preprocessor(kind, model))
-        width = self.features.size - self.features.seats
-        self.filter = MeanStdFilter(width) if model.observation_filter == "MeanStdFilter" else None
-        images = model.custom_preprocessor is None  # what a preprocessor gives is no image any more
-        self.vision = image_encoder(kind.observation_space, model, generator) if images else None
-        inputs = self.features.size if self.vision is None else self.vision.size + self.features.seats
+        inputs = self._build_encoder(agent_id, generator)
         self.network: MLP | Model | nn.Identity
         self.memory: Lstm | Gru | None = None
         self.head: MLP | None = None
-        self.prev_action = action_width(kind.columns) if memory and model.lstm_use_prev_action else 0
-        self.prev_reward = int(memory and model.lstm_use_prev_reward)
-        if model.custom_model is not None and memory:
-            self.network = custom_model(model, inputs + self.prev_action + self.prev_reward, outputs, generator)
+        self.memory_size, self.prev_action, self.prev_reward = 0, 0, 0
+        if memory and model.custom_model is not None:
+            self._build_custom(inputs, generator)
         elif memory and model.recurrent:
-            self._build_recurrent(inputs, outputs, model, generator, last_gain)
+            self._build_recurrent(inputs, generator, last_gain)
         else:
             self.network = build_mlp(inputs, outputs, model, generator, last_gain)
-        cells = self.memory if self.memory is not None else self.network
-        self.memory_size = int(getattr(cells, "carry_size", 0)) if memory else 0
-        if not self.memory_size and (self.prev_action or self.prev_reward):
-            raise ConfigError(
-                f"lstm_use_prev_action and lstm_use_prev_reward need a model with a memory, but custom model "
-                f"{model.custom_model!r} has carry_size 0. Drop them, or give it a carry_size."
-            )
         self.carry_size = self.memory_size + self.prev_action + self.prev_reward
         self._anchor = tuple(self.parameters())[:1]
 
-    def _build_recurrent(
-        self, inputs: int, outputs: int, model: ModelConfig, generator: torch.Generator, last_gain: float
-    ) -> None:
+    def _build_encoder(self, agent_id: bool, generator: torch.Generator) -> int:
+        """Everything before the fully connected layers; returns how many numbers these see."""
+        kind, model = self.kind, self.config
+        self.features = Features(kind, agent_id, custom_preprocessor(kind, model))
+        seats = self.features.seats
+        self.filter: MeanStdFilter | None = None
+        if model.observation_filter == "MeanStdFilter":
+            self.filter = MeanStdFilter(self.features.size - seats)
+        self.vision: ConvEncoder | None = None
+        if model.custom_preprocessor is None:  # what a preprocessor gives is no image any more
+            self.vision = image_encoder(kind.observation_space, model, generator)
+        if self.vision is None:
+            return self.features.size
+        return self.vision.size + seats
+
+    def _build_custom(self, inputs: int, generator: torch.Generator) -> None:
+        inputs += self._look_back()
+        self.network = custom_model(self.config, inputs, self.outputs, generator)
+        self.memory_size = int(self.network.carry_size)
+        if self.memory_size:
+            return
+        if self.prev_action or self.prev_reward:
+            raise ConfigError(
+                f"lstm_use_prev_action and lstm_use_prev_reward need a model with a memory, but custom model "
+                f"{self.config.custom_model!r} has carry_size 0. Drop them, or give it a carry_size."
+            )
+
+    def _build_recurrent(self, inputs: int, generator: torch.Generator, last_gain: float) -> None:
+        model = self.config
         sizes = [inputs, *model.fcnet_hiddens]
         layers = [model.fcnet_activation] * len(model.fcnet_hiddens)
         self.network = MLP(sizes, layers, generator) if model.fcnet_hiddens else nn.Identity()
         cell = Lstm if model.use_lstm else Gru
-        self.memory = cell(sizes[-1] + self.prev_action + self.prev_reward, model.lstm_cell_size, generator)
-        after = [model.lstm_cell_size, *model.post_fcnet_hiddens, outputs]
+        self.memory = cell(sizes[-1] + self._look_back(), model.lstm_cell_size, generator)
+        self.memory_size = self.memory.carry_size
+        after = [model.lstm_cell_size, *model.post_fcnet_hiddens, self.outputs]
         self.head = MLP(after, [model.post_fcnet_activation] * len(model.post_fcnet_hiddens), generator, last_gain)
+
+    def _look_back(self) -> int:
+        """Whether the memory sees the last action and reward; returns their width."""
+        if self.config.lstm_use_prev_action:
+            self.prev_action = action_width(self.kind.columns)
+        self.prev_reward = int(self.config.lstm_use_prev_reward)
+        return self.prev_action + self.prev_reward
 
     @property
     def device(self) -> torch.device:
@@ -223,12 +247,16 @@ class Body(nn.Module):
             seen = self.filter(seen)
         if self.vision is not None:
             seen = self.vision(seen)
-        return torch.cat([seen, seat], dim=1) if seat.shape[1] else seen
+        return torch.cat([seen, seat], dim=1)
 
     def forward(self, obs: Tensor, agent_index: Tensor) -> Tensor:
         """``[N, outputs]`` of a model without memory."""
         x = self.encode(obs, agent_index)
-        out: Tensor = self.network(x, x[:, :0])[0] if isinstance(self.network, Model) else self.network(x)
+        out: Tensor
+        if isinstance(self.network, Model):
+            out, _ = self.network(x, x[:, :0])
+        else:
+            out = self.network(x)
         return out
 
     def step(self, obs: Tensor, agent_index: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
@@ -242,12 +270,20 @@ class Body(nn.Module):
 
     def _before_memory(self, obs: Tensor, agent_index: Tensor) -> Tensor:
         x = self.encode(obs, agent_index)
-        return x if isinstance(self.network, Model) else self.network(x)
+        if isinstance(self.network, Model):
+            return x
+        out: Tensor = self.network(x)
+        return out
 
     def _advance(self, x: Tensor, last: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        cells = self.memory if self.memory is not None else self.network
-        out, memory = cells(torch.cat([x, last], dim=1) if last.shape[1] else x, memory)
-        return (out if self.head is None else self.head(out)), memory
+        if last.shape[1]:
+            x = torch.cat([x, last], dim=1)
+        if self.memory is None:
+            out, memory = self.network(x, memory)
+            return out, memory
+        assert self.head is not None
+        out, memory = self.memory(x, memory)
+        return self.head(out), memory
 
     def carried(self, memory: Tensor, actions: Tensor, rewards: Tensor) -> Tensor:
         """The carry for the next decision."""
@@ -317,11 +353,17 @@ class Body(nn.Module):
 
     def summary(self) -> str:
         """One line per tensor: name, shape, numbers; and their sum."""
-        rows = [(name, "x".join(map(str, p.shape)) or "1", p.numel()) for name, p in self.named_parameters()]
-        widths = [max(len(str(row[i])) for row in [*rows, ("total", "", 0)]) for i in range(2)]
-        lines = [f"{name:<{widths[0]}}  {shape:>{widths[1]}}  {count:>10,}" for name, shape, count in rows]
-        total = sum(count for _, _, count in rows)
-        return "\n".join([self._stages(), *lines, f"{'total':<{widths[0]}}  {'':>{widths[1]}}  {total:>10,}"])
+        names, shapes, counts = [], [], []
+        for name, parameter in self.named_parameters():
+            names.append(name)
+            shapes.append("x".join(map(str, parameter.shape)) or "1")
+            counts.append(parameter.numel())
+        names, shapes, counts = [*names, "total"], [*shapes, ""], [*counts, sum(counts)]
+        wide, narrow = max(map(len, names)), max(map(len, shapes))
+        lines = [self._stages()]
+        for name, shape, count in zip(names, shapes, counts, strict=True):
+            lines.append(f"{name:<{wide}}  {shape:>{narrow}}  {count:>10,}")
+        return "\n".join(lines)
 
 
 def _layers(sizes: list[int], activation: str) -> list[str]:
@@ -330,8 +372,11 @@ def _layers(sizes: list[int], activation: str) -> list[str]:
 
 def _still_going(lengths: Tensor) -> list[int]:
     """How many sequences have a row at each step; ``lengths`` are sorted downwards."""
-    longest = int(lengths[0]) if len(lengths) else 0
-    return [int(n) for n in (lengths[None] > torch.arange(longest, device=lengths.device)[:, None]).sum(1)]
+    if not len(lengths):
+        return []
+    steps = torch.arange(int(lengths[0]), device=lengths.device)
+    going: list[int] = (lengths[None] > steps[:, None]).sum(1).tolist()
+    return going
 
 
 def action_width(columns: Columns) -> int:

@@ -86,8 +86,14 @@ class Policy(nn.Module, ABC):
 
     def own_parameters(self) -> list[nn.Parameter]:
         """Parameters that no other policy has."""
-        elsewhere = {id(p) for parameters in self.shared.values() for p in parameters}
-        return [p for p in self.parameters() if id(p) not in elsewhere]
+        elsewhere: set[int] = set()
+        for parameters in self.shared.values():
+            elsewhere.update(map(id, parameters))
+        own = []
+        for parameter in self.parameters():
+            if id(parameter) not in elsewhere:  # by identity: == compares numbers
+                own.append(parameter)
+        return own
 
     def fit(self, weights: Mapping[str, Array]) -> None:
         """Take the shape of these weights; only populations, which grow, have anything to do."""
@@ -114,5 +120,6 @@ class Policy(nn.Module, ABC):
     @staticmethod
     def tensors(inputs: Inputs, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
         """Observations, seats and legal actions."""
-        found = (torch.from_numpy(inputs.obs), torch.from_numpy(inputs.agent_index), torch.from_numpy(inputs.legal))
-        return found if device.type == "cpu" else tuple(t.to(device) for t in found)  # type: ignore[return-value]
+        obs = torch.from_numpy(inputs.obs).to(device)
+        index = torch.from_numpy(inputs.agent_index).to(device)
+        return obs, index, torch.from_numpy(inputs.legal).to(device)

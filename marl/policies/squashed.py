@@ -89,24 +89,25 @@ class SquashedPolicy(NetworkPolicy):
     def __init__(self, kind: AgentType, spec: PolicySpec) -> None:
         super().__init__(kind)
         _refuse(kind, spec)
-        self.gaussian = None if kind.columns.choices else SquashedGaussian(kind.columns.bounded.tolist())
-        self.categorical = Categorical(kind.columns.options) if self.gaussian is None else None
+        self.gaussian: SquashedGaussian | None = None
+        self.categorical: Categorical | None = None
+        self.distribution: SquashedGaussian | Categorical
+        if kind.columns.choices:
+            self.distribution = self.categorical = Categorical(kind.columns.options)
+        else:
+            self.distribution = self.gaussian = SquashedGaussian(kind.columns.bounded.tolist())
         self.exploration = sampling(spec.exploration or ExplorationConfig(type="StochasticSampling"))
-        numbers = self.distribution.numbers
-        self.log_std = nn.Parameter(torch.zeros(numbers)) if numbers and spec.model.free_log_std else None
-        outputs = self.distribution.size - (numbers if self.log_std is not None else 0)
+        self.log_std: nn.Parameter | None = None
+        outputs = self.distribution.size
+        if self.gaussian is not None and spec.model.free_log_std:
+            self.log_std = nn.Parameter(torch.zeros(self.gaussian.numbers))
+            outputs -= self.gaussian.numbers  # the network gives no deviations
         self.set_model(Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id, last_gain=0.01))
         if self.model.carry_size:
             raise ConfigError(
                 f"{_who(kind)} have the custom model {spec.model.custom_model!r}, which remembers {self.model.carry_size} "
                 "numbers, but sac learns from single decisions. Use a model with carry_size 0, or ppo, mappo, dqn, qmix."
             )
-
-    @property
-    def distribution(self) -> SquashedGaussian | Categorical:
-        found = self.gaussian or self.categorical
-        assert found is not None
-        return found
 
     # -- acting ----------------------------------------------------------------------------------------------------
 

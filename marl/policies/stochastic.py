@@ -36,23 +36,31 @@ class StochasticPolicy(NetworkPolicy):
         self.exploration = sampling(config)
         self.starts_randomly = bool(config.random_timesteps)
         self.anneals = self.noise_sets_std or self.starts_randomly
-        numbers = self.distribution.numbers
-        own_std = numbers > 0 and not self.noise_sets_std
-        if spec.model.free_log_std and not own_std:
-            why = "GaussianNoise sets their deviation" if numbers else f"{kind.action_space} has no coordinates"
-            raise ConfigError(
-                f"free_log_std needs coordinates whose deviation is learned, but for agents {kind.agents[0]!r}, ... {why}. "
-                "Drop it for the policy that plays them."
-            )
-        self.log_std = nn.Parameter(torch.zeros(numbers)) if own_std and spec.model.free_log_std else None
-        from_network = own_std and self.log_std is None
-        outputs = self.distribution.size - (0 if from_network else numbers)
+        self.log_std: nn.Parameter | None = None
+        if spec.model.free_log_std:
+            self._refuse_fixed_deviations()
+            self.log_std = nn.Parameter(torch.zeros(self.distribution.numbers))
+        outputs = self.distribution.size
+        if self.noise_sets_std or self.log_std is not None:
+            outputs -= self.distribution.numbers  # the network gives no deviations
         # A value out of the same last layer; a recurrent policy's value needs the policy's memory.
         remembers_value = spec.options.get("own_value", False) and spec.model.recurrent
         self.shares_value = spec.model.vf_share_layers or bool(remembers_value)
         outputs += int(self.shares_value)
         # A small last layer: all actions begin equally likely (Andrychowicz et al., 2021, section 3.2).
         self.set_model(Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id, last_gain=0.01))
+
+    def _refuse_fixed_deviations(self) -> None:
+        if not self.distribution.numbers:
+            why = f"{self.kind.action_space} has no coordinates"
+        elif self.noise_sets_std:
+            why = "GaussianNoise sets their deviation"
+        else:
+            return
+        raise ConfigError(
+            f"free_log_std needs coordinates whose deviation is learned, but for agents {self.kind.agents[0]!r}, ... {why}. "
+            "Drop it for the policy that plays them."
+        )
 
     # -- acting ----------------------------------------------------------------------------------------------------
 
