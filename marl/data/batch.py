@@ -143,9 +143,11 @@ class MultiAgentBatch:
 
     def join(self, column: str, seats: Sequence[int]) -> Array:
         """``[T, E, width]``: one column of any agents, side by side in the order of the seats."""
-        parts = [self.stack(column, [seat]) for seat in seats]
         steps, copies = self.t.shape
-        return np.concatenate([p.reshape(steps, copies, -1) for p in parts], axis=-1)
+        parts = []
+        for seat in seats:
+            parts.append(self.stack(column, [seat]).reshape(steps, copies, -1))
+        return np.concatenate(parts, axis=-1)
 
     def for_policy(self, policy: PolicyID, gamma: float = 1.0, kind: int | None = None) -> SampleBatch:
         """The policy's decisions, in the order of time; rewards folded with ``gamma`` over each decision's steps.
@@ -182,7 +184,10 @@ class MultiAgentBatch:
         )
 
     def _kind_with(self, mine: Bools) -> int:
-        return next((k for k, kind in enumerate(self.task.kinds) if mine[:, :, kind.seats].any()), 0)
+        for k, kind in enumerate(self.task.kinds):
+            if mine[:, :, kind.seats].any():
+                return k
+        return 0
 
     @staticmethod
     def concat(batches: Sequence[MultiAgentBatch]) -> MultiAgentBatch:
@@ -206,8 +211,10 @@ class MultiAgentBatch:
 
 
 def _side_by_side(arrays: Sequence[Array], missing: Sequence[int]) -> Array:
-    padded = [
-        np.concatenate([np.zeros((rows, *array.shape[1:]), array.dtype), array]) if rows else array
-        for array, rows in zip(arrays, missing, strict=True)
-    ]
+    padded = []
+    for array, rows in zip(arrays, missing, strict=True):
+        if rows:
+            empty = np.zeros((rows, *array.shape[1:]), array.dtype)
+            array = np.concatenate([empty, array])
+        padded.append(array)
     return np.concatenate(padded, axis=1)

@@ -109,6 +109,7 @@ class Critic(nn.Module):
         else:
             shown = bool(actor.features.seats)
             self.network = Body(actor.kind, model, 1, generator, agent_id=shown, memory=False)
+        self.network.to(self.device)  # the network alone: views are made of numpy's arrays, where these are
 
     def observe(self, obs: Array, agent_index: Ints) -> None:
         """Running statistics of its own, like the policy's."""

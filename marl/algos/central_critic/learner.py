@@ -83,15 +83,15 @@ class CentralCriticLearner(Learner):
         self.kl_coeffs = {name: configs[name].kl_coeff for name in policies}
         self.lr: dict[PolicyID, float] = {}  # these two are set for each training batch: schedules move them
         self.entropy_coeffs: dict[PolicyID, float] = {}
-        self.devices = {name: actor.device for name, actor in self.actors.items()}  # optimisers hold the tensors there
 
     def _add(self, name: PolicyID, actor: StochasticPolicy, seed: int) -> None:
         config = self.configs[name]
         _check(name, config, actor)
         view = CriticView(self.task, config.critic_sees, actor)
-        critic = Critic(view, actor, self.models[name], seed).to(actor.device)
-        own_critic = not actor.shares_value and config.objective != "pg"
-        parameters = [*actor.own_parameters(), *(critic.parameters() if own_critic else ())]
+        critic = Critic(view, actor, self.models[name], seed)
+        parameters = actor.own_parameters()
+        if not actor.shares_value and config.objective != "pg":
+            parameters += critic.parameters()
         self.critics[name] = critic
         self.optimisers[name] = FlatOptimiser(parameters, config.optimizer, config.lr, f"policy {name!r}")
 
@@ -213,7 +213,7 @@ class CentralCriticLearner(Learner):
             self.lr[name] = scheduled(config.lr_schedule, config.lr, timesteps)
         if config.entropy_coeff_schedule:
             self.entropy_coeffs[name] = scheduled(config.entropy_coeff_schedule, config.entropy_coeff, timesteps)
-        train_batch = prepare(rows, actor.carry_size, self.models[name].max_seq_len, self.devices[name])
+        train_batch = prepare(rows, actor.carry_size, self.models[name].max_seq_len, self.critics[name].device)
         data = train_batch.data
         if config.normalize_advantages:
             data["advantages"] = normalized(data["advantages"])
