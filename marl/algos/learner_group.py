@@ -67,8 +67,11 @@ class LearnerGroup:
         """Numbers of several updates, each already multiplied by the member's weight, summed over all in one go."""
         if self.size == 1 or not rows:
             return rows
-        flat = torch.tensor([[float(row[name]) for name in row] for row in rows], dtype=torch.float64)
-        return [dict(zip(row, summed, strict=True)) for row, summed in zip(rows, self.sum_(flat), strict=True)]
+        numbers = []
+        for row in rows:
+            numbers.append([float(number) for number in row.values()])
+        summed = self.sum_(torch.tensor(numbers, dtype=torch.float64))
+        return [dict(zip(rows[0], row, strict=True)) for row in summed]
 
     def close(self) -> None:
         """Leave. Members that wait for this one get an error at once."""

@@ -90,10 +90,16 @@ State: TypeAlias = dict[str, Tensor]
 
 def _begin(config: OptimizerConfig, flat: Tensor) -> State:
     """What an optimiser remembers before its first step."""
-    names = {"adam": ["exp_avg", "exp_avg_sq"], "sgd": [], "rmsprop": ["square_avg"]}[config.type]
-    names += ["momentum_buffer"] if config.momentum else []
-    counts = {"adam": {"step": torch.zeros((), device=flat.device)}, "sgd": {}, "rmsprop": {"step": torch.zeros(())}}
-    return {**counts[config.type], **{name: torch.zeros_like(flat) for name in names}}
+    state: State = {}
+    if config.type == "adam":
+        state["step"] = torch.zeros((), device=flat.device)  # fused Adam counts where it computes
+        state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(flat), torch.zeros_like(flat)
+    if config.type == "rmsprop":
+        state["step"] = torch.zeros(())
+        state["square_avg"] = torch.zeros_like(flat)
+    if config.momentum:
+        state["momentum_buffer"] = torch.zeros_like(flat)
+    return state
 
 
 def _adam(flat: Tensor, grad: Tensor, state: State, config: OptimizerConfig, lr: float) -> None:

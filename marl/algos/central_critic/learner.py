@@ -353,9 +353,12 @@ def _update_groups(
     policies: Mapping[PolicyID, Policy], sharing: Mapping[str, list[PolicyID]]
 ) -> list[tuple[PolicyID, ...]]:
     """Policies that share layers, and each of the others by itself."""
-    together = [tuple(sorted(users)) for users in sharing.values()]
-    sharers = {name for update_group in together for name in update_group}
-    return sorted([*together, *((name,) for name in policies if name not in sharers)])
+    groups = [tuple(sorted(users)) for users in sharing.values()]
+    sharers: set[PolicyID] = set().union(*groups)
+    for name in policies:
+        if name not in sharers:
+            groups.append((name,))
+    return sorted(groups)
 
 
 def _check(name: PolicyID, config: CentralCriticConfig, actor: StochasticPolicy) -> None:
