@@ -57,7 +57,7 @@ class FlatOptimiser:
                 "weights. Usual remedies: a smaller lr, a smaller grad_clip, and a look at the env's rewards and "
                 "observations."
             )
-        if max_norm is not None:
+        if max_norm is not None:  # as torch's clip_grad_norm_, but one multiplication of the flat vector
             self.grad.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))
         self.lr = lr
         with torch.no_grad():

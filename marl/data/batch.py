@@ -158,7 +158,7 @@ class MultiAgentBatch:
         mine = self.active & (self.policy_index == index)
         k = self._kind_with(mine) if kind is None else kind
         first_seat = self.task.kinds[k].first_seat
-        t, e, a = np.nonzero(mine)
+        t, e, a = np.nonzero(mine)  # in the order of time: sequences and replays rely on it
         done, column = t + self.elapsed[t, e, a] - 1, a - first_seat
         return SampleBatch(
             {

@@ -42,6 +42,7 @@ class MLP(nn.Module):
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         self.activations = tuple(activations)
         for i, (wide, narrow) in enumerate(itertools.pairwise(sizes)):
+            # Orthogonal weights keep the scale of what passes through; sqrt(2) makes up for what relu cuts off.
             gain = last_gain if i == len(activations) else math.sqrt(2)
             weight = torch.empty(narrow, wide)
             nn.init.orthogonal_(weight, gain, generator=generator)
@@ -299,6 +300,7 @@ class Body(nn.Module):
     def unroll(self, obs: Tensor, agent_index: Tensor, sequences: Sequences) -> tuple[Tensor, Tensor]:
         """Outputs and memories after each of the rows ``[N]``, which stand one sequence after the other."""
         lengths = sequences.lengths
+        # The longest sequences first: those that still go on at a step are then the first rows, a slice and no gather.
         order = torch.argsort(lengths, descending=True, stable=True)
         starts = (torch.cumsum(lengths, 0) - lengths)[order]
         going = _still_going(lengths[order])

@@ -42,7 +42,7 @@ def test_sequences_end_with_a_life_an_episode_a_gap_and_their_length() -> None:
     assert found.lengths.tolist() == [len(rows) for rows in SEQUENCES]
     assert all(found.data[name].tolist() == flat for name in COLUMNS)
     assert found.carry.tolist() == [[float(rows[0]), -float(rows[0])] for rows in SEQUENCES]
-    assert len(found) == 12
+    assert len(found.data["advantages"]) == 12
     whole = found.whole()
     assert whole.sequences is not None
     assert whole.sequences.lengths.tolist() == found.lengths.tolist()

@@ -102,12 +102,15 @@ class Critic(nn.Module):
         self.view = view
         self.joint = view.size > 0
         self.device = actor.device
-        generator = seeded(seed, 7)
+        generator = seeded(
+            seed, 7
+        )  # a stream of its own: what the critic sees must not change the actor's first weights
         self.network: nn.Module
         if self.joint:
             self.network = build_mlp(view.size, 1, model, generator)
         else:
             shown = bool(actor.features.seats)
+            # Without a memory: a recurrent policy's value comes out of the policy's own layers (shares_value).
             self.network = Body(actor.kind, model, 1, generator, agent_id=shown, memory=False)
         self.network.to(self.device)  # the network alone: views are made of numpy's arrays, where these are
 

@@ -147,6 +147,7 @@ class CentralCriticLearner(Learner):
         rows = batch.for_policy(name, kind=critic.view.k)
         at = rows["row"], rows["lane"], rows["seat"]
         seen = critic.seen(batch, rows)
+        # The value of what a decision led to is asked for apart, never taken from the next row: lives end, agents pause.
         values, next_values = np.zeros_like(batch.rewards), np.zeros_like(batch.rewards)
         if config.objective != "pg" and len(rows):
             values[at], next_values[at] = critic.appraise(actor, batch, rows, seen)
@@ -215,7 +216,7 @@ class CentralCriticLearner(Learner):
             self.entropy_coeffs[name] = scheduled(config.entropy_coeff_schedule, config.entropy_coeff, timesteps)
         train_batch = prepare(rows, actor.carry_size, self.models[name].max_seq_len, self.critics[name].device)
         data = train_batch.data
-        if config.normalize_advantages:
+        if config.normalize_advantages:  # over all rows: the mean and deviation of a small minibatch are noise
             data["advantages"] = normalized(data["advantages"])
         if self.kl_coeffs[name] > 0:  # the penalty compares with the policy as it is before the first step
             with torch.no_grad():
@@ -243,6 +244,7 @@ class CentralCriticLearner(Learner):
         for layers in self.policies[first].shared:
             self.shared[layers].zero()
         numbers: dict[PolicyID, dict[str, Tensor]] = {}
+        # All losses before the first step: shared layers must be the same in each of them.
         for name, minibatch in minibatches.items():
             loss, numbers[name] = self._loss(name, minibatch)
             (loss * minibatch.weight).backward()  # type: ignore[no-untyped-call]
@@ -264,7 +266,9 @@ class CentralCriticLearner(Learner):
             actor_loss = clipped_loss(logp, data["action_logp"], data["advantages"], config.clip_param)
         else:
             actor_loss = policy_gradient_loss(logp, data["advantages"])
-        entropy = actor.distribution.entropy(params).mean()
+        entropy = actor.distribution.entropy(
+            params
+        ).mean()  # its bonus keeps a policy from settling early (Mnih et al., 2016)
         loss = actor_loss - self.entropy_coeffs[name] * entropy
         vf_loss = torch.zeros(())
         if config.objective != "pg":
@@ -273,7 +277,9 @@ class CentralCriticLearner(Learner):
                 values = self.critics[name](data["obs"], data["agent_index"], data["critic_features"])
             vf_loss = value_loss(values, data["value_targets"], data["values"], config.vf_clip_param)
             loss = loss + config.vf_loss_coeff * vf_loss
-        if self.kl_coeffs[name] > 0:
+        if (
+            self.kl_coeffs[name] > 0
+        ):  # the penalty of Schulman et al. (2017, section 4), beside the clipping or instead of it
             kl = actor.distribution.kl(data["old_params"], params).mean()
             loss = loss + self.kl_coeffs[name] * kl
         else:
@@ -292,6 +298,7 @@ class CentralCriticLearner(Learner):
     ) -> dict[str, float]:
         """What follows the last gradient step on a training batch; returns the metrics."""
         config = self.configs[name]
+        # Filters move only now: within a training batch the ratio compares policies that are shown the same numbers.
         if self.actors[name].keeps_statistics:
             self.actors[name].observe(rows["obs"], rows["agent_index"])
             self.critics[name].observe(rows["obs"], rows["agent_index"])

@@ -29,25 +29,25 @@ class TrainBatch:
     carry: Tensor  # [C, carry_size], with which each sequence began
     lengths: Ints
 
-    def __len__(self) -> int:
-        return len(self.data["advantages"])
-
     def whole(self) -> Minibatch:
         return Minibatch(self.data, self._sequences(np.arange(len(self.lengths)), self.data))
 
     def minibatches(self, rng: np.random.Generator, passes: int, size: int) -> Iterator[Minibatch]:
         """Shuffled parts of about ``size`` rows, ``passes`` times over everything."""
+        rows = len(self.data["advantages"])
         for _ in range(passes):
             if len(self.lengths):
                 yield from self._in_sequences(rng, size)
                 continue
-            order = torch.from_numpy(rng.permutation(len(self)))
+            order = torch.from_numpy(rng.permutation(rows))
+            # One gather per pass; minibatches are views of it, which is cheaper than a gather for each of them.
             shuffled = {name: column[order] for name, column in self.data.items()}
-            for start in range(0, len(self), size):
+            for start in range(0, rows, size):
                 yield Minibatch({name: column[start : start + size] for name, column in shuffled.items()}, None)
 
     def _in_sequences(self, rng: np.random.Generator, size: int) -> Iterator[Minibatch]:
         order = rng.permutation(len(self.lengths))
+        # A sequence belongs to the minibatch in which its first row falls: sizes miss ``size`` by less than a sequence.
         before = np.cumsum(self.lengths[order]) - self.lengths[order]
         for chosen in np.split(order, np.flatnonzero(np.diff(before // size)) + 1):
             rows = torch.from_numpy(rows_of(self.lengths, chosen))
@@ -78,6 +78,7 @@ class Minibatch:
             lengths = self.sequences.lengths
             mine = crew.share(len(lengths))
             rows = slice(int(lengths[: mine.start].sum()), int(lengths[: mine.stop].sum()))
+            # Shares are cut between sequences, so they count by their rows, not by how many sequences they are.
             weight = (rows.stop - rows.start) / count if crew.weight(len(lengths)) else 0.0
             actions, rewards = self.sequences.actions[rows], self.sequences.rewards[rows]
             sequences = Sequences(lengths[mine], self.sequences.carry[mine], actions, rewards)
