@@ -208,7 +208,9 @@ def _nested_decoder(space: AnySpace) -> Callable[[Any], Any]:
 def _row_decoder(space: AnySpace) -> Callable[[Any], Any]:
     """Like ``decoder``, but a Discrete comes as a row of one number."""
     read = decoder(space)
-    return (lambda row: read(int(row[0]))) if isinstance(space, spaces.Discrete) else read
+    if isinstance(space, spaces.Discrete):
+        return lambda row: read(int(row[0]))
+    return read
 
 
 def action_encoder(space: AnySpace) -> Callable[[Any], Array]:

@@ -68,10 +68,10 @@ class SampleBatch(Mapping[str, Array]):
         """One line per column: shape, type, smallest, largest and mean value."""
         lines = []
         for name, column in self.columns.items():
-            numbers = column.astype(np.float64)
-            stats = (
-                f"min {numbers.min():.4g} max {numbers.max():.4g} mean {numbers.mean():.4g}" if column.size else "empty"
-            )
+            stats = "empty"
+            if column.size:
+                numbers = column.astype(np.float64)
+                stats = f"min {numbers.min():.4g} max {numbers.max():.4g} mean {numbers.mean():.4g}"
             lines.append(f"{name:<14} {column.shape!s:<14} {column.dtype!s:<8} {stats}")
         return "\n".join(lines)
 

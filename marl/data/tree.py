@@ -31,18 +31,24 @@ def _unpack(plain: Any, arrays: dict[str, Array], levels: int) -> Any:
         raise ValueError(f"nested more than {DEEPEST} levels deep")
     below = levels - 1
     if isinstance(plain, list):
-        return [_unpack(item, arrays, below) for item in plain]
+        return _unpack_items(plain, arrays, below)
     if ARRAY in plain:
         return arrays[plain[ARRAY]]
     if TUPLE in plain:
-        items = [_unpack(item, arrays, below) for item in plain[TUPLE]]
-        return tuple(items)
+        return tuple(_unpack_items(plain[TUPLE], arrays, below))
     if MAP in plain:
         return _unpack_map(plain[MAP], arrays, below)
     tree: dict[str, Any] = {}
     for key, value in plain.items():
         tree[key] = _unpack(value, arrays, below)
     return tree
+
+
+def _unpack_items(items: Any, arrays: dict[str, Array], levels: int) -> list[Any]:
+    unpacked = []
+    for item in items:
+        unpacked.append(_unpack(item, arrays, levels))
+    return unpacked
 
 
 def _unpack_map(pairs: Any, arrays: dict[str, Array], levels: int) -> dict[Any, Any]:
