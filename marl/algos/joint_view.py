@@ -26,8 +26,7 @@ from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.returns import fold_rewards
 from marl.data.task import AgentType, Array, Bools, Floats, Ints, Task
 from marl.errors import UnknownPolicyError
-from marl.policies.body import action_width, encode_actions
-from marl.policies.networks import Features
+from marl.policies.networks import Features, action_width, encode_actions
 from marl.policies.policy import Inputs, Policy
 
 Actions: TypeAlias = dict[int, Tensor]

@@ -141,9 +141,9 @@ class ModelConfig(Config):
     @field_validator("shared")
     @classmethod
     def _only_encoders(cls, value: dict[str, str]) -> dict[str, str]:
-        unknown = [key for key in value if key != "encoder"]
-        if unknown:
-            raise ValueError(f"{unknown[0]!r} cannot be shared; expected encoder: NAME")
+        for key in value:
+            if key != "encoder":
+                raise ValueError(f"{key!r} cannot be shared; expected encoder: NAME")
         return value
 
 

@@ -113,16 +113,17 @@ class RulePolicy(Policy):
         return obs.reshape(space.shape) if space.shape is not None else obs
 
     def _checked(self, chosen: object) -> Array:
-        kind = self.kind
+        columns = self.kind.columns
         try:
-            action = self.encode(chosen) if kind.columns.numbers or _whole(chosen) else None
+            if columns.numbers or _whole(chosen):
+                action = self.encode(chosen)
+                if columns.contains(action):
+                    return action
         except (ValueError, TypeError, KeyError):
-            action = None
-        if action is None or not kind.columns.contains(action):
-            raise ConfigError(
-                f"scripted policy {self.name!r} returned {chosen!r}, which is not in {kind.action_space}."
-            )
-        return action
+            pass  # not of the space's form at all: the message below says so
+        raise ConfigError(
+            f"scripted policy {self.name!r} returned {chosen!r}, which is not in {self.kind.action_space}."
+        )
 
 
 def _whole(chosen: Any) -> bool:

@@ -20,10 +20,10 @@ from marl.envs.tasks import TaskMemory, same_tasks
 from marl.envs.vector.env_errors import close_all
 from marl.envs.wrappers import register_wrapper
 from marl.log import set_log_level
-from marl.policies.body import Body
 from marl.policies.build import build_policies, weights_of
 from marl.policies.custom import register_classes
 from marl.policies.filters import MeanStdFilter
+from marl.policies.networks import Body
 from marl.policies.policy import Policy
 from marl.registry import import_module
 from marl.rollout.config import EnvRecipe, RolloutSpec
@@ -115,7 +115,8 @@ class RolloutWorker:
     def _take_place(self) -> None:
         """Tell the policies for which worker they act now: in one process several workers share them."""
         for policy in self.policy_map.values():
-            policy.place(max(0, self.index - 1), max(1, self.spec.config.num_workers))
+            if policy.differs_by_worker:
+                policy.place(max(0, self.index - 1), max(1, self.spec.config.num_workers))
 
     @property
     def player(self) -> EnvRunner:

@@ -72,7 +72,7 @@ def test_the_first_ratio_of_a_recurrent_ppo_is_one_everywhere(env: str) -> None:
         for learner in trainer.learners:
             assert isinstance(learner, CentralCriticLearner)
             for name in learner.policies:
-                lesson = learner._lesson(name, SampleBatch.concat_samples(learner.gathered[name]))
+                lesson = learner._train_batch(name, SampleBatch.concat_samples(learner.gathered[name]))
                 part = lesson.whole()
                 assert part.sequences is not None
                 assert int(part.sequences.lengths.max()) > 1

@@ -14,10 +14,9 @@ import marl
 from marl.algos.joint_view import joint_rows
 from marl.data.task import AgentType
 from marl.errors import ConfigError, UserError
-from marl.policies.body import Body, Sequences, _still_going
 from marl.policies.config import ModelConfig
 from marl.policies.filters import MeanStdFilter
-from marl.policies.networks import seeded
+from marl.policies.networks import Body, Sequences, _still_going, seeded
 
 KIND = AgentType("k", ("a", "b"), spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(2))
 

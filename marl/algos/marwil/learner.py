@@ -32,9 +32,8 @@ from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.returns import returns_to_go
 from marl.data.task import Array, Floats, PolicyID, Task
 from marl.errors import ConfigError, TrainingError
-from marl.policies.body import Body
 from marl.policies.config import ModelConfig
-from marl.policies.networks import seeded
+from marl.policies.networks import Body, seeded
 from marl.policies.policy import Policy
 from marl.policies.stochastic import StochasticPolicy
 
