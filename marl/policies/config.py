@@ -219,7 +219,6 @@ class PolicySpec:
     scripted: ScriptedConfig | None = None
     agent_id: bool = False
     seed: int = 0
-    options: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # what else the algorithm says about acting, such as dueling
+    # What else the algorithm says about acting, such as dueling.
+    options: Mapping[str, Any] = field(default_factory=dict)
     population: str | None = None  # a mixture of policies of this recipe; those of one name have the same members

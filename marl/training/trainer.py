@@ -152,9 +152,11 @@ class Trainer(PolicyAccess):
             self.timers.start()  # what the user's function took is nobody's
         metrics = self.learning.learn(collected.batch)
         self.timers.lap("learn")
+        trained = False
         for learner in self.learners:
             self.timers.move("learn", "load", learner.clock.pop().get("load", 0.0))
-        if any(learner.trained for learner in self.learners):  # else the workers have these weights already
+            trained = trained or bool(learner.trained)
+        if trained:  # else the workers have these weights already
             self.workers.sync_weights()
             self.timers.lap("sync")
         return collected, metrics

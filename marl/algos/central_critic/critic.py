@@ -102,9 +102,8 @@ class Critic(nn.Module):
         self.view = view
         self.joint = view.size > 0
         self.device = actor.device
-        generator = seeded(
-            seed, 7
-        )  # a stream of its own: what the critic sees must not change the actor's first weights
+        # A stream of its own: what the critic sees must not change the actor's first weights.
+        generator = seeded(seed, 7)
         self.network: nn.Module
         if self.joint:
             self.network = build_mlp(view.size, 1, model, generator)

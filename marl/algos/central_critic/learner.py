@@ -167,15 +167,11 @@ class CentralCriticLearner(Learner):
             folded = fold_rewards(batch, config.gamma, rewards)
             advantages = gae(batch, values, next_values, folded, config.gamma, config.gae_lambda)[at]
             targets = advantages + values[at]
-        return SampleBatch(
-            {
-                **{column: rows[column] for column in KEPT},
-                "advantages": advantages,
-                "values": values[at],
-                "value_targets": targets,
-                "critic_features": seen,
-            }
-        )
+        columns = {}
+        for column in KEPT:
+            columns[column] = rows[column]
+        columns.update(advantages=advantages, values=values[at], value_targets=targets, critic_features=seen)
+        return SampleBatch(columns)
 
     def _take_gathered(self, update_group: Sequence[PolicyID]) -> dict[PolicyID, SampleBatch]:
         """The rounds since the last update, of those who decided anything."""
@@ -200,7 +196,11 @@ class CentralCriticLearner(Learner):
             train_batches[name], stats[name] = self._train_batch(name, rows), []
             streams.append(self._minibatches(self.configs[name], train_batches[name]))
         for minibatches in zip_longest(*streams):  # a policy whose minibatches are used up sits out the others' rest
-            self._update({n: m for n, m in zip(batches, minibatches, strict=True) if m is not None}, stats)
+            left = {}
+            for name, minibatch in zip(batches, minibatches, strict=True):
+                if minibatch is not None:
+                    left[name] = minibatch
+            self._update(left, stats)
         metrics: Metrics = {}
         for name, rows in batches.items():
             metrics[name] = self._finish(name, rows, train_batches[name], stats[name])
@@ -251,8 +251,10 @@ class CentralCriticLearner(Learner):
         for name, minibatch in minibatches.items():
             clip = self.configs[name].grad_clip
             numbers[name]["grad_norm"] = self.optimisers[name].step(clip, self.lr[name], self.crew)
-            weight = minibatch.weight
-            stats[name].append({key: float(number.detach() * weight) for key, number in numbers[name].items()})
+            told = {}
+            for key, number in numbers[name].items():
+                told[key] = float(number.detach() * minibatch.weight)
+            stats[name].append(told)
         for layers in self.policies[first].shared:
             self.shared[layers].step(self.configs[first].grad_clip, self.lr[first], self.crew)
         self.counters["num_updates"] += 1
@@ -266,9 +268,8 @@ class CentralCriticLearner(Learner):
             actor_loss = clipped_loss(logp, data["action_logp"], data["advantages"], config.clip_param)
         else:
             actor_loss = policy_gradient_loss(logp, data["advantages"])
-        entropy = actor.distribution.entropy(
-            params
-        ).mean()  # its bonus keeps a policy from settling early (Mnih et al., 2016)
+        # The entropy bonus keeps a policy from settling early (Mnih et al., 2016).
+        entropy = actor.distribution.entropy(params).mean()
         loss = actor_loss - self.entropy_coeffs[name] * entropy
         vf_loss = torch.zeros(())
         if config.objective != "pg":
@@ -277,9 +278,8 @@ class CentralCriticLearner(Learner):
                 values = self.critics[name](data["obs"], data["agent_index"], data["critic_features"])
             vf_loss = value_loss(values, data["value_targets"], data["values"], config.vf_clip_param)
             loss = loss + config.vf_loss_coeff * vf_loss
-        if (
-            self.kl_coeffs[name] > 0
-        ):  # the penalty of Schulman et al. (2017, section 4), beside the clipping or instead of it
+        # The penalty of Schulman et al. (2017, section 4), beside the clipping or instead of it.
+        if self.kl_coeffs[name] > 0:
             kl = actor.distribution.kl(data["old_params"], params).mean()
             loss = loss + self.kl_coeffs[name] * kl
         else:
