@@ -174,6 +174,13 @@ class ExplorationConfig(Config):
     epsilon_timesteps: NonNegativeInt | None = Field(
         None,
         description="Env steps from the initial to the final value, linearly. Default 10000.",
+        json_schema_extra=EPSILON.joined(
+            declare(needs(not_given("epsilon_decay"), why="epsilon falls linearly or exponentially, not both"))
+        ),
+    )
+    epsilon_decay: PositiveInt | None = Field(
+        None,
+        description="Epsilon falls exponentially instead: final + (initial - final) * exp(-t / epsilon_decay) after t env steps.",
         json_schema_extra=EPSILON,
     )
     epsilon_base: Annotated[float, Field(gt=0, le=1)] | None = Field(

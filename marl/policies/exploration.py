@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TypeVar
 
 import torch
@@ -42,6 +43,14 @@ class Exploration(nn.Module):
         self.uniform.fill_(timesteps < self.random_timesteps)
 
 
+class ExponentialEpsilon(Exploration):
+    """``final + (initial - final) * exp(-timesteps / decay)``: the final value is approached and never reached."""
+
+    def anneal(self, timesteps: int) -> None:
+        left = math.exp(-timesteps / self.timesteps)
+        self.value.fill_(self.final + left * (self.initial - self.final))
+
+
 class PerWorkerEpsilon(Exploration):
     """A ladder of constant epsilons (Horgan et al., 2018): some workers explore widely while others play nearly greedily.
 
@@ -66,6 +75,8 @@ def epsilon_greedy(config: ExplorationConfig) -> Exploration:
     if config.type == "PerWorkerEpsilonGreedy":
         return PerWorkerEpsilon(_given(config.epsilon_base, 0.4), _given(config.epsilon_alpha, 7.0))
     initial, final = _given(config.initial_epsilon, 1.0), _given(config.final_epsilon, 0.02)
+    if config.epsilon_decay is not None:
+        return ExponentialEpsilon(initial, final, config.epsilon_decay)
     return Exploration(initial, final, _given(config.epsilon_timesteps, 10_000))
 
 

@@ -11,7 +11,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from marl.data.batch import SampleBatch
+from marl.data.plain_rows import PlainRows
 from marl.data.task import AgentType, Bools, Floats
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import ExplorationConfig, PolicySpec
@@ -84,12 +84,12 @@ class ValuePolicy(NetworkPolicy):
         out, memory = self.model.step(obs, agent_index, carry)
         return self._values(out), memory
 
-    def q_values(self, batch: SampleBatch) -> Tensor:
-        """Action values ``[N, num_actions]`` of a batch of this policy, without gradient."""
+    def q_values(self, batch: PlainRows) -> Tensor:
+        """Action values ``[N, num_actions]`` of a batch of this policy or of ``{"obs": observations}``, without gradient."""
         with torch.no_grad():
             return self._values(self.model.from_batch(batch))
 
-    def q_value_distributions(self, batch: SampleBatch) -> Tensor:
+    def q_value_distributions(self, batch: PlainRows) -> Tensor:
         """How likely each return of ``support`` is, ``[N, num_actions, num_atoms]``, without gradient.
 
         A network of plain values has one atom, the value itself, which is certain.
@@ -100,7 +100,7 @@ class ValuePolicy(NetworkPolicy):
                 self._log_chances(out).exp() if self.num_atoms > 1 else torch.ones_like(self._duel(out)).unsqueeze(-1)
             )
 
-    def state_value(self, batch: SampleBatch) -> Tensor:
+    def state_value(self, batch: PlainRows) -> Tensor:
         """The value of the state itself ``[N, 1]``: of a dueling network its own output, else the highest action value."""
         with torch.no_grad():
             out = self.model.from_batch(batch)

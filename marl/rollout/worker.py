@@ -20,7 +20,7 @@ from marl.envs.tasks import TaskMemory, same_tasks
 from marl.envs.vector.env_errors import close_all
 from marl.envs.wrappers import register_wrapper
 from marl.log import set_log_level
-from marl.policies.build import build_policies, weights_of
+from marl.policies.build import build_policies, find_policy, weights_of
 from marl.policies.custom import register_classes
 from marl.policies.filters import MeanStdFilter
 from marl.policies.networks import Body
@@ -232,6 +232,10 @@ class RolloutWorker:
             return True
         config = self.spec.config
         return config.num_workers == 0 or config.create_env_on_driver
+
+    def get_policy(self, policy_id: PolicyID = "default_policy") -> Policy:
+        """A policy of this worker by its id; where there is only one, the default id finds it."""
+        return find_policy(self.policy_map, policy_id)
 
     @property
     def preprocessors(self) -> dict[PolicyID, torch.nn.Module]:

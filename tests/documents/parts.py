@@ -101,7 +101,7 @@ def train(config: dict[str, Any], reporter: marl.tune.Reporter) -> None:
         while True:
             result = trainer.train()
             phase = phase_of(result["episode_reward_mean"])
-            trainer.workers.foreach_worker(lambda ev: ev.foreach_env(lambda env: env.set_phase(phase)))
+            trainer.workers.foreach_worker(lambda ev: ev.foreach_env(lambda env: env.set_phase(phase)))  # noqa: B023
             phases = trainer.workers.foreach_env(lambda env: env.unwrapped.phase)
             reporter(**result, phases=phases[0])
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import marl
 from marl.testing import check_learning_achieved
@@ -75,6 +76,28 @@ def test_06_an_action_takes_state_action_reward_info_and_policy_by_position() ->
         action, state, extra = trainer.compute_action(X[0], [], None, None, {}, "default_policy", True)  # type: ignore[misc]
         assert trainer.compute_action(X[0], state, action, 1.0, {}) in (0, 1)
         assert set(extra) == {"action_logp"}
+
+
+def test_07_the_network_of_a_policy_is_fed_a_minibatch_of_one() -> None:
+    with marl.Trainer("ppo", env="CartPole-v1", config=PPO) as trainer:
+        policy: Any = trainer.get_policy()
+        logits = policy.model.from_batch({"obs": X})
+        dist = policy.action_distribution({"obs": X})
+        action = dist.sample()
+        assert logits.shape == (1, 2)
+        assert action.shape == (1,)
+        torch.testing.assert_close(dist.logp(action), logits.log_softmax(1)[:, action[0]])
+        assert trainer.value_function("default_policy", {"obs": X}).shape == (1,)
+        assert policy.model.summary().splitlines()[-1].startswith("total")
+
+
+def test_08_action_values_of_dqn_are_asked_for() -> None:
+    with marl.Trainer("dqn", env="CartPole-v1", config={**DQN, "num_atoms": 5, "v_min": 0, "v_max": 10}) as trainer:
+        policy: Any = trainer.get_policy()
+        chances = policy.q_value_distributions({"obs": X})
+        assert chances.shape == (1, 2, 5)
+        torch.testing.assert_close(policy.q_values({"obs": X}), (chances * policy.support).sum(-1))
+        assert policy.state_value({"obs": X}).shape == (1, 1)
 
 
 def test_10_a_class_of_callbacks_sees_every_turning_point() -> None:
