@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from marl.data.returns import fold_rewards
-from marl.data.task import Array, Bools, Floats, Ints, PolicyID, Task
+from marl.data.task import AgentID, Array, Bools, Floats, Ints, PolicyID, Task
+from marl.errors import DataError, did_you_mean
 
 ENV_COLUMNS = ("obs", "new_obs", "actions", "legal", "new_legal", "carry")  # one array per kind of agent
 SEAT_COLUMNS = (
@@ -157,6 +158,24 @@ class MultiAgentBatch:
         index = self.policy_ids.index(policy)
         mine = self.active & (self.policy_index == index)
         k = self._kind_with(mine) if kind is None else kind
+        return self._decisions(mine, k, gamma)
+
+    def for_agent(self, agent: AgentID, gamma: float = 1.0) -> SampleBatch:
+        """The decisions of one agent, whoever played it; ``policy_ids[policy_index]`` tells who. Agents that come and go are
+        found by their seats, such as ``car_*[0]``."""
+        names = self.task.seat_names
+        if agent not in names:
+            raise DataError(
+                f"the batch has no agent {agent!r}. Agents: {', '.join(names)}.{did_you_mean(agent, names)}"
+            )
+        seat = names.index(agent)
+        mine = np.zeros_like(self.active)
+        mine[:, :, seat] = self.active[:, :, seat]
+        rows = self._decisions(mine, self.task.kind_of(seat), gamma)
+        return rows.with_columns(policy_index=self.policy_index[rows["row"], rows["lane"], seat])
+
+    def _decisions(self, mine: Bools, k: int, gamma: float) -> SampleBatch:
+        """The marked decisions of agents of kind ``k``."""
         first_seat = self.task.kinds[k].first_seat
         t, e, a = np.nonzero(mine)  # in the order of time: sequences and replays rely on it
         done, column = t + self.elapsed[t, e, a] - 1, a - first_seat

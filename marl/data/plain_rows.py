@@ -1,7 +1,7 @@
 """Observations that somebody types, ``{"obs": [[0.1, 0.2, 0.3, 0.4]]}``, as the batches that policies and critics take.
 
-A policy's batch out of a rollout has more columns than a user who only wants to look knows of: the seat of the agent, which actions are
-allowed, what is remembered. Here they are filled in: the first agent, everything, nothing.
+A policy's batch out of a rollout has more columns than a user who only wants to look knows of: the seat of the agent, which
+actions are allowed, what is remembered. Here they are filled in: the first agent, everything, nothing.
 """
 
 from __future__ import annotations

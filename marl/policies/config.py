@@ -180,7 +180,8 @@ class ExplorationConfig(Config):
     )
     epsilon_decay: PositiveInt | None = Field(
         None,
-        description="Epsilon falls exponentially instead: final + (initial - final) * exp(-t / epsilon_decay) after t env steps.",
+        description="Epsilon falls exponentially instead: after t env steps it is final + (initial - final) * exp(-t / "
+        "epsilon_decay).",
         json_schema_extra=EPSILON,
     )
     epsilon_base: Annotated[float, Field(gt=0, le=1)] | None = Field(

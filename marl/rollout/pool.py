@@ -60,6 +60,10 @@ class WorkerPool(ABC):
         """The worker of this process; its policies are the trainer's own."""
 
     @abstractmethod
+    def change_policies(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy]) -> int:
+        """Play with these policies and this mapper from now on; returns how many running episodes are broken off."""
+
+    @abstractmethod
     def state_dict(self) -> State: ...
 
     @abstractmethod
@@ -133,6 +137,10 @@ class InProcessPool(WorkerPool):
 
     def local_worker(self) -> RolloutWorker:
         return self.workers[0]
+
+    def change_policies(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy]) -> int:
+        self.spec, self.policies = spec, policies
+        return sum(worker.change_policies(spec, policies) for worker in self.workers)
 
     def state_dict(self) -> State:
         return {"workers": [worker.state_dict() for worker in self.workers]}

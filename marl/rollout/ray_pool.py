@@ -158,6 +158,16 @@ class RayPool(WorkerPool):
     def local_worker(self) -> RolloutWorker:
         return self._local
 
+    def change_policies(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy]) -> int:
+        self._local.change_policies(spec, policies)
+        cut = self._call(lambda actor, _: actor.change_policies.remote(spec))
+        self.spec, self.policies = spec, policies
+        self.sync_weights()
+        # With these a worker that dies begins with the new policies; the old states know other ones.
+        states = self._call(lambda actor, _: actor.state_dict.remote())
+        self.states = dict(zip(self.indices, states, strict=True))
+        return sum(cut)
+
     def state_dict(self) -> State:
         return {"workers": self._call(lambda actor, _: actor.state_dict.remote())}
 

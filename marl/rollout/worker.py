@@ -53,22 +53,27 @@ class RolloutWorker:
         with under(spec.trust):  # in this process, which may be another one than that which read the file
             self._register()
             self.hooks = make_hooks(spec.config.callbacks, own=index > 0)
-            self.policy_map = policies or build_policies(spec.policies, spec.task.kinds)
-        # Workers of one process act with the same objects, one after the other.
-        self._shares_policies = policies is not None and spec.config.num_workers > 1
-        self._take_place()
+            self._take_policies(policies)
         self._rewrites = self.hooks.watches_episodes or "on_sample_end" in self.hooks
-        self._kinds = {name: recipe.kind for name, recipe in spec.policies.items()}
         self.rng = np.random.default_rng([spec.seed, index, 1])
         self._seeds = np.random.default_rng([spec.seed, index, 2])
         self._player: EnvRunner | None = None
         self._evaluator: EnvRunner | None = None
-        names = list(self.policy_map)
-        sizes = carry_sizes(list(self.policy_map.values()), [self._kinds[n] for n in names], len(spec.task.kinds))
-        self.grid = RolloutBuffer(spec.task, names, spec.config.num_envs_per_worker, spec.complete_episodes, sizes)
         self._notes: list[str] = []
         self.version = 0
         self.stage = 0  # of the curriculum
+
+    def _take_policies(self, policies: Mapping[PolicyID, Policy] | None) -> None:
+        """Act with these policies, or with own ones, and record what they do."""
+        spec = self.spec
+        self.policy_map = policies or build_policies(spec.policies, spec.task.kinds)
+        # Workers of one process act with the same objects, one after the other.
+        self._shares_policies = policies is not None and spec.config.num_workers > 1
+        self._take_place()
+        self._kinds = {name: recipe.kind for name, recipe in spec.policies.items()}
+        names = list(self.policy_map)
+        sizes = carry_sizes(list(self.policy_map.values()), [self._kinds[n] for n in names], len(spec.task.kinds))
+        self.grid = RolloutBuffer(spec.task, names, spec.config.num_envs_per_worker, spec.complete_episodes, sizes)
 
     def _register(self) -> None:
         """Make the names known here that the driver knows."""
@@ -138,6 +143,9 @@ class RolloutWorker:
         recipe, config = self.spec.stage(self.stage).env_recipe, self.spec.config
         env = self._make_env(recipe, config.num_envs_per_worker, self.spec.task.state_size > 0)
         self._tell_stage(env)
+        return self._player_in(env)
+
+    def _player_in(self, env: BatchedEnv) -> EnvRunner:
         player = EnvRunner(
             env, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
         )
@@ -275,6 +283,27 @@ class RolloutWorker:
         answer = fn(self)
         after = self._told()
         return answer, None if same_tasks(before, after) else after
+
+    # -- other policies --------------------------------------------------------------------------------------------
+
+    def change_policies(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy] | None = None) -> int:
+        """Play with other policies or another mapper from now on; returns how many running episodes are broken off.
+
+        The copies of the env stay, with what they were told.
+        """
+        self.spec = spec
+        with under(spec.trust):
+            self._register()
+            self._take_policies(policies)
+        self._drop_evaluator()
+        old = self._player
+        if old is None:
+            return 0
+        self._player = self._player_in(old.env)
+        self._player.episodes_begun = old.episodes_begun
+        env_ids = np.arange(old.env.num_envs)
+        self._player.begin(env_ids, self._draw_seeds(env_ids.size))
+        return int((old.t > 0).sum())
 
     # -- stages and tasks ------------------------------------------------------------------------------------------
 

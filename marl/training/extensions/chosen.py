@@ -34,6 +34,10 @@ class Extensions:
         self.callbacks = UserCallbacks(trainer)
         self.rounds = PopulationRounds(trainer)
 
+    def policies_changed(self, setup: Setup) -> None:
+        """Policies came or went: who had looked at them looks again."""
+        self.exploitability.policies_changed(setup)
+
     def __iter__(self) -> Iterator[Extension]:
         yield self.rounds  # first, because what is measured is the population after its round
         yield self.evaluation
