@@ -30,6 +30,7 @@ from marl.rollout.config import EnvRecipe, RolloutSpec
 from marl.rollout.env_runner import EnvRunner, carry_sizes
 from marl.rollout.episode_callbacks import EpisodeCallbacks
 from marl.rollout.episodes import play_episodes
+from marl.rollout.info_log import InfoLog
 from marl.rollout.postprocess import rewrite
 from marl.rollout.rollout_buffer import Rollout, RolloutBuffer
 from marl.rollout.stages import needs_new_envs, set_same_tasks
@@ -74,6 +75,7 @@ class RolloutWorker:
         names = list(self.policy_map)
         sizes = carry_sizes(list(self.policy_map.values()), [self._kinds[n] for n in names], len(spec.task.kinds))
         self.grid = RolloutBuffer(spec.task, names, spec.config.num_envs_per_worker, spec.complete_episodes, sizes)
+        self._infos = InfoLog() if spec.config.keep_infos else None
 
     def _register(self) -> None:
         """Make the names known here that the driver knows."""
@@ -99,16 +101,22 @@ class RolloutWorker:
             choices = player.decide(self.rng, explore=self.spec.config.explore)
             self.grid.record(row, player, choices)
             frame = player.advance(choices)
+            if self._infos is not None:
+                self._infos.note(player)
             over = player.settle(frame)
             self.grid.settle(row, player, frame)
             if over.size:
                 player.begin(over, self._draw_seeds(over.size))
         player.clock.lap("raw_obs_processing")
         batch = self.grid.batch()
+        if self._infos is not None:
+            self._infos.put_into(batch)
         player.check.look_at_rollout(batch, self.spec.config.check_bounds)
         if self._rewrites:
             rewrite(batch, self)
         self.grid.keep_tail()
+        if self._infos is not None:
+            self._infos.keep(self.grid.columns["eps_id"], self.grid.columns["t"])
         rollout = Rollout(batch, player.ledger.pop(), self.grid.lost_decisions, self._notes, version=self.version)
         self.grid.lost_decisions, self._notes = 0, []
         if with_state:
@@ -368,6 +376,7 @@ class RolloutWorker:
             "grid": self.grid.state_dict(),
             **({"callbacks": self.hooks.state_dict()} if self.hooks.owner is not None else {}),
             "stage": self.stage,
+            **({"infos": self._infos.state_dict()} if self._infos is not None else {}),
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -379,6 +388,8 @@ class RolloutWorker:
         if self._player is None:
             self._player = self._new_player()
         self.grid.load_state_dict(state["grid"])
+        if self._infos is not None:
+            self._infos.load_state_dict(state.get("infos", []))
         lost = self._player.load_state_dict(state["player"])
         self.rng.bit_generator.state = state["rng"]
         self._seeds.bit_generator.state = state["seeds"]

@@ -25,7 +25,7 @@ class Extensions:
         self.curriculum = Curriculum(setup.scenario)
         self.exploitability = Exploitability(setup)
         self.video = make_camera(setup)
-        self.evaluation = Evaluation(setup.scenario.evaluation.interval)
+        self.evaluation = Evaluation(setup.scenario.evaluation)
         self.callbacks: UserCallbacks
         self.rounds: PopulationRounds
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from marl.errors import ConfigError
+from marl.failures import call_own
+from marl.registry import load_object
+from marl.rollout.config import EvaluationConfig
 from marl.runs.custom_metrics import pictures
 from marl.runs.result import Result, episode_numbers, look_up
 from marl.training.extensions.extension import Extension, episode_seed
+from marl.trust import Sort
 
 if TYPE_CHECKING:
     from marl.training.trainer import Trainer
+
+FUNCTION = Sort("evaluation.custom_function", creators=True)
 
 
 class Evaluation(Extension):
@@ -17,8 +25,9 @@ class Evaluation(Extension):
 
     name = "evaluation"
 
-    def __init__(self, interval: int) -> None:
-        self.interval = interval
+    def __init__(self, config: EvaluationConfig) -> None:
+        self.interval = config.interval
+        self.function = _found(config.custom_function)
         self.last: Result | None = None
         self.best: float | None = None
 
@@ -50,6 +59,21 @@ class Evaluation(Extension):
             trainer.store.new_best()
 
     def measure(self, trainer: Trainer) -> Result:
+        """The usual episodes, or what the user's own function makes of them."""
+        block = self._play(trainer) if self.function is None else self._own(trainer, self.function)
+        trainer.hooks("on_evaluate_end", trainer=trainer, evaluation_metrics=block)
+        return block
+
+    def _own(self, trainer: Trainer, function: Callable[..., Any]) -> Result:
+        what = f"evaluation.custom_function {getattr(function, '__name__', 'function')}"
+        block = call_own(what, function, trainer, lambda: self._play(trainer))
+        if not isinstance(block, Mapping) or not all(isinstance(name, str) for name in block):
+            raise ConfigError(
+                f"{what} returned {type(block).__name__}; expected a dict of numbers by name, such as what play() returns."
+            )
+        return dict(block)
+
+    def _play(self, trainer: Trainer) -> Result:
         """Episode ``i`` has the seed (run seed, iteration, i)."""
         config = trainer.scenario.evaluation
         with trainer.timers("evaluation"):
@@ -60,9 +84,16 @@ class Evaluation(Extension):
         shown = pictures(stats)
         if shown:
             block["episode_media"] = shown
-        trainer.hooks("on_evaluate_end", trainer=trainer, evaluation_metrics=block)
         return block
 
     def forget(self) -> None:
         """A new stage of a curriculum begins: what was measured before says nothing about it."""
         self.last = self.best = None
+
+
+def _found(function: str | Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """The function behind ``evaluation.custom_function``; looked up before anything starts."""
+    found = load_object(function, FUNCTION) if isinstance(function, str) else function
+    if found is not None and not callable(found):
+        raise ConfigError(f"evaluation.custom_function {function!r} is a {type(found).__name__}; expected a function.")
+    return found
