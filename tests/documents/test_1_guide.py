@@ -264,6 +264,17 @@ class Pixels(gym.ObservationWrapper[Any, Any, Any]):
         return np.full((42, 42, 3), 60 * int(observation[0]), np.uint8)
 
 
+def test_23_filters_as_the_document_writes_them_end_with_one_pixel() -> None:
+    model = {"dim": 42, "conv_filters": [[16, [4, 4], 2], [32, [4, 4], 2], [512, [11, 11], 1]]}
+    config = {**PPO, "num_sgd_iter": 1, "model": {**model, "fcnet_hiddens": [8]}}
+    config.pop("fcnet_hiddens")
+    with marl.Trainer("ppo", env=lambda config: Pixels(config), config=config) as trainer:
+        vision = trainer.get_policy().model.vision  # type: ignore[union-attr]
+        assert vision.sides == [(42, 42), (21, 21), (11, 11), (1, 1)]
+        assert vision.size == 512
+        trainer.train()
+
+
 def test_24_the_documented_defaults_of_models_are_keys_of_ours() -> None:
     from marl.policies.config import ModelConfig
 
