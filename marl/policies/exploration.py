@@ -39,7 +39,7 @@ class Exploration(nn.Module):
         """The value to act with."""
         return float(self.value)
 
-    def epsilon(self) -> float:
+    def chance_of_random(self) -> float:
         """The chance of a random action, where actions are chosen by their values."""
         return self.now()
 
@@ -124,7 +124,7 @@ class ParameterNoise(Exploration):
         self.distance = distance
         self.register_buffer("rounds", torch.tensor(0))  # so that every measurement has a perturbation of its own
 
-    def epsilon(self) -> float:
+    def chance_of_random(self) -> float:
         return float(self.uniform)
 
     def noisy(self, numbers: Floats, carry: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -66,7 +66,7 @@ class ValuePolicy(NetworkPolicy):
         if inputs.legal.shape[1]:
             values = np.where(inputs.legal, values, np.float32(ILLEGAL))
         actions = values.argmax(axis=1)
-        epsilon = self.exploration.epsilon() if explore else 0.0
+        epsilon = self.exploration.chance_of_random() if explore else 0.0
         if epsilon > 0.0:
             random = rng.random(len(actions), np.float32) < epsilon
             actions = np.where(random, race(self._choices(inputs.legal, len(actions)), rng), actions)

@@ -150,7 +150,7 @@ def test_a_random_start_comes_before(random_timesteps: int) -> None:
     actions = noisy.act(one, np.zeros((200, 0), np.float32), np.random.default_rng(0), explore=True).actions
     assert len(set(actions.tolist())) == (4 if random_timesteps else 1)
     noisy.anneal(100)
-    assert noisy.exploration.epsilon() == 0.0
+    assert noisy.exploration.chance_of_random() == 0.0
 
 
 # -- runs ------------------------------------------------------------------------------------------------------------
