@@ -1,7 +1,7 @@
 """Self-play written as a callback: whenever the learner wins often enough, a copy of it joins its opponents.
 
-RLlib's self-play and league examples are made of the same three calls: ``add_policy``, ``remove_policy`` and a new mapping. Where
-a snapshot after so many steps is all that is wanted, ``population: {kind: self_play}`` does it without a line of code.
+RLlib's self-play and league examples are made of the same calls: ``add_policy``, ``remove_policy`` and a new mapping. Where a
+snapshot after so many steps is all that is wanted, ``population: {kind: self_play}`` does it without a line of code.
 
 python examples/self_play_by_callback.py [iterations]
 """

@@ -1,7 +1,8 @@
 """The scripts of the second document, RLlib's page on its training APIs; what it repeats of the first one is tested there.
 
 It shows these of the first document again: training by a command, TensorBoard, help, rollouts, keys as JSON, tuned files, a
-trainer in Python, a search, films, traces and log levels.
+trainer in Python, a search, films, traces and log levels. Its seventh script of its own, a policy server and its client, is open: nothing here
+serves policies yet.
 """
 
 from __future__ import annotations

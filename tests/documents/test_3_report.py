@@ -15,9 +15,30 @@ import torch
 
 import marl
 from marl.testing import check_learning_achieved
-from tests.documents.parts import DQN, PG, PPO, MyCallbacks, MyEnv, raise_phase, train
+from tests.documents.parts import DQN, PG, PPO, MyCallbacks, MyEnv, Traffic, raise_phase, train
 
 X = np.array([[0.1, 0.2, 0.3, 0.4]])
+
+
+def test_01_the_sample_batch_of_an_agent_has_the_documented_columns() -> None:
+    """``dones`` is told apart: terminateds and truncateds."""
+    with marl.Trainer("pg", env=Traffic, config={**PG, "keep_infos": True}) as trainer:
+        batch = trainer.workers.collect(12).batch
+        for agent in ("car_1", "car_2", "traffic_light_1"):
+            rows = batch.for_agent(agent)
+            assert {
+                "action_logp",
+                "actions",
+                "terminateds",
+                "truncateds",
+                "infos",
+                "new_obs",
+                "obs",
+                "rewards",
+                "t",
+            } <= set(rows)
+            assert rows["infos"].dtype == object
+        assert "mean" in rows.summarize()
 
 
 def test_02_one_line_of_a_result_has_the_documented_fields(tmp_path: Path) -> None:
@@ -100,7 +121,7 @@ def test_08_action_values_of_dqn_are_asked_for() -> None:
         assert policy.state_value({"obs": X}).shape == (1, 1)
 
 
-def test_10_a_class_of_callbacks_sees_every_turning_point() -> None:
+def test_09_a_class_of_callbacks_sees_every_turning_point() -> None:
     config = {**PG, "num_envs_per_worker": 2, "callbacks": MyCallbacks}
     with marl.Trainer("PG", env="CartPole-v1", config=config) as trainer:
         result = trainer.train()
@@ -118,7 +139,7 @@ def test_10_a_class_of_callbacks_sees_every_turning_point() -> None:
         ("pg", {"type": "StochasticSampling", "random_timesteps": 0}),
     ],
 )
-def test_11_exploration_is_chosen_by_its_type(algo: str, explore: dict[str, Any]) -> None:
+def test_10_exploration_is_chosen_by_its_type(algo: str, explore: dict[str, Any]) -> None:
     keys = {"dqn": DQN, "pg": PG}[algo]
     config = {**keys, "explore": True, "exploration_config": explore}
     with marl.Trainer(algo, env="CartPole-v1", config=config) as trainer:
@@ -130,7 +151,7 @@ def test_11_exploration_is_chosen_by_its_type(algo: str, explore: dict[str, Any]
 @pytest.mark.slow
 @pytest.mark.ray
 @pytest.mark.usefixtures("ray_session")
-def test_12_a_training_function_with_bundles_of_resources(tmp_path: Path) -> None:
+def test_11_a_training_function_with_bundles_of_resources(tmp_path: Path) -> None:
     num_gpus, num_workers = 0, 0
     bundles = [{"CPU": 1}, {"GPU": num_gpus}] + [{"CPU": 1}] * num_workers
     found = marl.tune.run(
@@ -145,13 +166,13 @@ def test_12_a_training_function_with_bundles_of_resources(tmp_path: Path) -> Non
     assert found.trials[0].results[0]["phases"] == [1]
 
 
-def test_13_the_curriculum_as_a_dict_of_callbacks_with_a_lower_case_name() -> None:
+def test_12_the_curriculum_as_a_dict_of_callbacks_with_a_lower_case_name() -> None:
     config = {**PPO, "callbacks": {"on_train_result": raise_phase}}
     with marl.Trainer("ppo", env=lambda config: MyEnv(config), config=config) as trainer:
         assert trainer.train()["phase"] == 1
 
 
-def test_14_the_two_step_game_shows_state_and_agent_in_both_encodings() -> None:
+def test_13_the_two_step_game_shows_state_and_agent_in_both_encodings() -> None:
     env = marl.make_env("two_step_game")
     obs, _ = env.reset()
     assert [list(row) for row in obs.values()] == [[1, 0, 0, 1], [1, 0, 0, 2]]
@@ -162,7 +183,7 @@ def test_14_the_two_step_game_shows_state_and_agent_in_both_encodings() -> None:
     assert set(first) == {"obs", marl.ENV_STATE}
 
 
-def test_15_rewards_of_the_two_step_game_are_halves() -> None:
+def test_14_rewards_of_the_two_step_game_are_halves() -> None:
     env = marl.make_env("two_step_game")
     obs, _ = env.reset()
     agents = list(obs)
@@ -184,7 +205,7 @@ MADDPG: dict[str, Any] = {
 }
 
 
-def test_16_maddpg_plays_the_two_step_game_with_a_policy_each() -> None:
+def test_15_maddpg_plays_the_two_step_game_with_a_policy_each() -> None:
     with marl.Trainer("maddpg", env="two_step_game", config=MADDPG) as trainer:
         assert set(trainer.train()["policy_reward_mean"]) == {"pol1", "pol2"}
 
@@ -192,7 +213,7 @@ def test_16_maddpg_plays_the_two_step_game_with_a_policy_each() -> None:
 @pytest.mark.slow
 @pytest.mark.ray
 @pytest.mark.usefixtures("ray_session")
-def test_17_a_search_with_maddpg_is_checked_for_what_it_learned(tmp_path: Path) -> None:
+def test_16_a_search_with_maddpg_is_checked_for_what_it_learned(tmp_path: Path) -> None:
     stop = {"episode_reward_mean": 100.0, "timesteps_total": 100}
     config = {**MADDPG, "env": "two_step_game"}
     results = marl.tune.run("MADDPG", stop=stop, config=config, verbose=0, local_dir=tmp_path)
