@@ -56,6 +56,10 @@ class MyEnv(gym.Env[Any, Any]):
         return self._see(), reward, self.left == 0, False, {"left": self.left}
 
 
+SEEN: dict[str, Any] = {"car": spaces.Discrete(5), "light": spaces.Box(0.0, 1.0, (2,), np.float32)}
+DONE: dict[str, Any] = {"car": spaces.Discrete(3), "light": spaces.Discrete(2)}
+
+
 class Traffic(marl.MultiAgentEnv):
     """Two cars and a light that decides every other step only; the second car leaves early."""
 
@@ -65,10 +69,10 @@ class Traffic(marl.MultiAgentEnv):
         self.t = 0
 
     def observation_space(self, agent: str) -> Any:
-        return spaces.Discrete(5) if agent.startswith("car") else spaces.Box(0.0, 1.0, (2,), np.float32)
+        return SEEN["car" if agent.startswith("car") else "light"]
 
     def action_space(self, agent: str) -> Any:
-        return spaces.Discrete(3) if agent.startswith("car") else spaces.Discrete(2)
+        return DONE["car" if agent.startswith("car") else "light"]
 
     def _see(self) -> dict[str, Any]:
         seen: dict[str, Any] = {"car_1": self.t % 5}
