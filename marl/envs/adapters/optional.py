@@ -14,6 +14,17 @@ from marl.errors import ConfigError, EnvError
 EXTRAS = {"vmas": "vmas", "openspiel": "open_spiel", "lbforaging": "lbforaging"}
 """Prefix of the env's name to the package that has it."""
 
+PIP = {
+    "ale_py": "'gymnasium[atari]'",
+    "gymnasium_robotics": "gymnasium-robotics",
+    "lbforaging": "lbforaging",
+    "magent2": "magent2",
+    "momaland": "momaland",
+    "mpe2": "mpe2",
+    "rware": "rware",
+}
+"""Modules whose envs are named by their path or id, to what pip calls their packages."""
+
 
 def vmas_family(scenario: str) -> Callable[..., Any]:
     from marl.envs.adapters.vmas import vmas_env
@@ -42,6 +53,13 @@ def need(package: str, prefix: str) -> Any:
             f"env {prefix}:... needs the package {package!r}, which cannot be imported ({error}). Install it: "
             f"pip install {EXTRAS[prefix]}"
         ) from error
+
+
+def pip_hint(module: str) -> str:
+    """`` Install it: pip install NAME``, for packages of envs that we know; else nothing."""
+    if module not in PIP:
+        return ""
+    return f" Install it: pip install {PIP[module]}"
 
 
 def undrawable(env: str, error: BaseException) -> EnvError:

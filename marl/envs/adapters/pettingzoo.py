@@ -14,6 +14,7 @@ import numpy as np
 
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.adapters.drawing import build
+from marl.envs.adapters.envelopes import has_mask
 from marl.envs.adapters.masks import beside_mask, with_mask
 from marl.envs.adapters.permits import check_pettingzoo, check_places
 from marl.envs.adapters.pettingzoo_episode import STALE
@@ -21,7 +22,7 @@ from marl.envs.adapters.pettingzoo_spaces import blank
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.chance import hand_on_chance, lists_chance, nothing_random
 from marl.envs.tasks import hand_on_tasks, users_env
-from marl.envs.vector.layout import MASK, inner_space
+from marl.envs.vector.layout import MASK
 from marl.errors import ConfigError, EnvError, did_you_mean, let_through
 
 APART = ("mpe2",)  # families that are packages of their own
@@ -76,8 +77,7 @@ class PettingZooEnv(MultiAgentEnv):
             mask = info.get(MASK)
             if mask is None:
                 continue
-            _, in_observation = inner_space(self._observation_spaces[agent])
-            if not in_observation:
+            if not has_mask(*own):
                 found.append((own, int(np.size(mask))))
         sizes: dict[AgentID, int] = {}
         for agent, own in both_spaces.items():

@@ -11,7 +11,9 @@ import numpy as np
 from gymnasium import spaces
 
 from marl.data.actions import columns_of
+from marl.data.agent_ids import text_id
 from marl.data.task import AgentID, AnySpace, Array, GroupID
+from marl.envs.adapters.plain import plain
 from marl.envs.base import ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
 from marl.envs.chance import hand_on_chance
 from marl.envs.tasks import hand_on_tasks
@@ -34,8 +36,11 @@ class GroupedEnv(MultiAgentEnv):
         self, env: MultiAgentEnv, groups: Mapping[GroupID, Sequence[AgentID]],
         obs_space: AnySpace | None = None, act_space: AnySpace | None = None,
     ) -> None:  # fmt: skip
+        env = plain(env)
         self.env = env
-        self.groups = {group: _expanded(env, members) for group, members in groups.items()}
+        self.groups: dict[GroupID, tuple[AgentID, ...]] = {}
+        for group, members in groups.items():
+            self.groups[group] = _expanded(env, [text_id(member) for member in members])
         self.group_of = _who_is_where(env, self.groups)
         names = [self.group_of.get(agent, agent) for agent in env.possible_agents]
         self.possible_agents = tuple(dict.fromkeys(names))
