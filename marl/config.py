@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError, model_validator
+from pydantic_core import CoreSchema, ErrorDetails
 
 from marl.errors import ConfigError, did_you_mean
+from marl.needs import Declared, refusals
 
 # Keys that may be infinite: no limit.
 LIMITS = frozenset(
@@ -23,6 +25,9 @@ class Config(BaseModel):
     """Typed keys with default, limits and a sentence each; the sentence ends up in ``marl config``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, arbitrary_types_allowed=True)
+
+    inherited_needs: ClassVar[Mapping[str, Declared]] = {}
+    """What this class asks of keys that a class above it declares; its own keys say it themselves (``json_schema_extra``)."""
 
     @model_validator(mode="after")
     def _only_numbers(self) -> Config:
@@ -38,19 +43,57 @@ class Config(BaseModel):
                     raise ValueError(f"{key} holds {number}; expected a finite number, neither infinite nor NaN")
         return self
 
+    @model_validator(mode="after")
+    def _keys_have_what_they_need(self) -> Config:
+        """A key that would be ignored is refused."""
+        broken = list(refusals(self, self.declared(), self.defaults()))
+        if broken:
+            raise ValueError(". ".join(broken))
+        return self
+
+    @classmethod
+    def declared(cls) -> Mapping[str, Declared]:
+        """What keys need, of those that need anything."""
+        return _declared(cls)
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """The default of every key; ``PydanticUndefined`` where there is none."""
+        return {key: field.get_default(call_default_factory=True) for key, field in cls.model_fields.items()}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The JSON schema tells what a key needs after what it is, and as a list for programs."""
+        made = handler(core)
+        properties = handler.resolve_ref_schema(made).get("properties", {})
+        for key, declared in cls.declared().items():
+            told = declared.sentences()
+            if told:
+                properties[key]["needs"] = told
+                properties[key]["description"] = " ".join([properties[key]["description"], *told])
+        return made
+
     def changed(self, *keys: str) -> list[str]:
-        """Those of these keys whose value is not the default; for keys that mean nothing unless another one is set."""
-        changed = []
-        for key in keys:
-            field = type(self).model_fields[key]
-            default = field.get_default(call_default_factory=True)
-            if getattr(self, key) != default:
-                changed.append(key)
-        return changed
+        """Those of these keys whose value is not the default."""
+        defaults = self.defaults()
+        return [key for key in keys if getattr(self, key) != defaults[key]]
 
 
-@dataclass(frozen=True)
-class Named:
+@cache  # classes do not change, and an env's keys are checked for every copy of it
+def _declared(config: type[Config]) -> Mapping[str, Declared]:
+    found: dict[str, Declared] = {}
+    for key, field in config.model_fields.items():
+        if isinstance(field.json_schema_extra, Declared):
+            found[key] = field.json_schema_extra
+    for above in reversed(config.__mro__):
+        for key, more in vars(above).get("inherited_needs", {}).items():
+            # What a base class asks of a key holds for those that inherit from it as well.
+            found[key] = found[key].joined(more) if key in found else more
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named(Declared):
     """``json_schema_extra`` of a key whose values are registered names: schema and reference list those of the moment, also
     the ones from outside of marl."""
 
@@ -59,8 +102,11 @@ class Named:
 
     def __call__(self, schema: dict[str, Any]) -> None:
         schema["enum"] = self.names()
-        if self.meaning is not None:
-            schema["description"] = self.meaning()
+        schema["description"] = self.told(schema["description"])
+
+    def told(self, description: str) -> str:
+        """What the key means, by the names of the moment."""
+        return description if self.meaning is None else self.meaning()
 
 
 def _floats(value: object) -> Iterator[float]:

@@ -53,9 +53,8 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             with open(temporary, "wb", opener=_open_file) as file:
                 file.write(_as_bytes(content))
                 file.flush()
-                os.fsync(
-                    file.fileno()
-                )  # before the rename: else a loss of power may leave the new name without content
+                # Before the rename: else a loss of power may leave the new name without content.
+                os.fsync(file.fileno())
             os.replace(temporary, path)
         except OSError:
             with suppress(OSError):  # give back what little space it took

@@ -132,7 +132,7 @@ def test_help_schema_and_messages_know_a_kind_from_outside(module: Write) -> Non
     assert enum == ["self_play", "fictitious", "prioritised", "league", "psro", "oldest"]
     for population, message in (
         ({"kind": "oldst"}, r"population\.kind: unknown population kind 'oldst'.*Did you mean 'oldest'\?"),
-        ({"kind": "psro", "window": 2}, "window means nothing to psro, only to self_play, oldest; drop it"),
+        ({"kind": "psro", "window": 2}, "window: 2 needs kind: self_play or oldest, but kind is psro. .*drop window"),
         ({"kind": "oldest", "matches": 9}, "oldest needs no payoff table"),
     ):
         with pytest.raises(ConfigError, match=message):
@@ -202,7 +202,9 @@ def test_a_meta_solver_gives_the_mixture_to_respond_to(module: Write) -> None:
         assert trainer.population.mixture("player_1.against.player_0").chances.tolist() == [0.0, 1.0, 0.0]
     with pytest.raises(ConfigError, match=r"unknown meta_solver 'last_but_two'.*Did you mean 'last_but_one'"):
         compose({**RPS, "population": {"kind": "psro", "meta_solver": "last_but_two"}})
-    with pytest.raises(ConfigError, match="alpha needs meta_solver: alpha_rank or last_but_one"):
+    with pytest.raises(
+        ConfigError, match="alpha: 3 needs meta_solver: alpha_rank or last_but_one, but meta_solver is nash"
+    ):
         compose({**RPS, "population": {"kind": "psro", "alpha": 3}})
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from examples import backdated_rewards, callbacks_pole_angles, critic_by_callback, curiosity_bonus
-from marl.algos.views import JointFeatures
+from marl.algos.joint_view import JointFeatures
 from marl.training.trainer import Trainer
 
 
@@ -51,8 +51,8 @@ def test_what_the_callback_fills_in_is_what_the_built_in_critic_is_shown() -> No
     with Trainer("ppo", env=critic_by_callback.Roomy, config={**keys, "evaluation": {"interval": 0}}) as trainer:
         trainer.train()
     with Trainer("mappo", env="two_step_game", config={**keys, "callbacks": None, "critic_sees": "all"}) as built_in:
-        (appraiser,) = built_in.learners[0].appraisers.values()  # type: ignore[attr-defined]
-    (grid,), view, width = grids, appraiser.view, critic_by_callback.WIDTH
+        (critic,) = built_in.learners[0].critics.values()  # type: ignore[attr-defined]
+    (grid,), view, width = grids, critic.view, critic_by_callback.WIDTH
     own = {name: [getattr(grid, name)[0][..., :width].astype(np.int64)] for name in ("obs", "new_obs")}
     plain = replace(grid, task=view.task, **own)
     t, e, a = np.nonzero(grid.active & ~grid.terminateds)  # nobody asks for values behind an end

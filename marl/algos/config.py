@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -12,10 +12,10 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    model_validator,
 )
 
 from marl.config import Config
+from marl.needs import declare, given, needs, one_of
 
 
 def _in_order(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
@@ -32,16 +32,15 @@ class OptimizerConfig(Config):
     """The torch optimiser."""
 
     type: Literal["adam", "sgd", "rmsprop"] = Field("adam", description="Which optimiser.")
-    eps: PositiveFloat = Field(1e-5, description="Adam, RMSprop: added to the denominator.")
-    momentum: NonNegativeFloat = Field(0.0, description="SGD, RMSprop: momentum.")
+    eps: PositiveFloat = Field(
+        1e-5,
+        description="Added to the denominator.",
+        json_schema_extra=declare(needs(one_of("type", "adam", "rmsprop"))),
+    )
+    momentum: NonNegativeFloat = Field(
+        0.0, description="Momentum.", json_schema_extra=declare(needs(one_of("type", "sgd", "rmsprop")))
+    )
     weight_decay: NonNegativeFloat = Field(0.0, description="L2 penalty.")
-
-    @model_validator(mode="after")
-    def _only_its_own_keys(self) -> OptimizerConfig:
-        foreign = self.changed(*{"adam": ("momentum",), "sgd": ("eps",), "rmsprop": ()}[self.type])
-        if foreign:
-            raise ValueError(f"{foreign[0]} means nothing to {self.type}; drop it, or choose another type")
-        return self
 
 
 class LearnerConfig(Config):
@@ -60,15 +59,9 @@ class LearnerConfig(Config):
     custom_loss: str | None = Field(
         None, description="Registered name or package.module:Class of a Loss that adds to the algorithm's own."
     )
-    custom_loss_config: dict[str, Any] = Field({}, description="Handed to the custom loss.")
-
-    @model_validator(mode="after")
-    def _config_needs_its_loss(self) -> LearnerConfig:
-        if self.custom_loss_config and self.custom_loss is None:
-            raise ValueError(
-                "custom_loss_config is handed to custom_loss, which is not given; set custom_loss, or drop custom_loss_config"
-            )
-        return self
+    custom_loss_config: dict[str, Any] = Field(
+        {}, description="Handed to the custom loss.", json_schema_extra=declare(needs(given("custom_loss")))
+    )
 
     @property
     def looks_at_groups(self) -> bool:
@@ -123,34 +116,20 @@ class ReplayConfig(LearnerConfig):
         False, description="Draw rows by the size of their last error instead of uniformly."
     )
     prioritized_replay_alpha: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.6, description="How strongly priorities count; towards 0: uniform."
+        0.6,
+        description="How strongly priorities count; towards 0: uniform.",
+        json_schema_extra=declare(needs(one_of("prioritized_replay", True))),
     )
     prioritized_replay_beta: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.4, description="How much of the bias of prioritised drawing is corrected."
+        0.4,
+        description="How much of the bias of prioritised drawing is corrected.",
+        json_schema_extra=declare(needs(one_of("prioritized_replay", True))),
     )
     full_td_error: bool = Field(
         False,
         description="Results also list the absolute error of each row of the newest training batch "
         "(info.learner.POLICY.td_error).",
     )
-
-    @model_validator(mode="after")
-    def _priorities_count(self) -> Self:
-        given = self.changed("prioritized_replay_alpha", "prioritized_replay_beta")
-        if given and not self.prioritized_replay:
-            raise ValueError(
-                f"{', '.join(given)} means nothing while prioritized_replay is false; set prioritized_replay, or drop it"
-            )
-        return self
-
-
-def refuse_unused_lr(config: LearnerConfig, *own: str) -> None:
-    """For the ``model_validator`` of algorithms whose optimisers may each have a step size of their own."""
-    given = config.changed("lr", "lr_schedule")
-    if given and all(getattr(config, key) is not None for key in own):
-        raise ValueError(
-            f"{', '.join(given)} means nothing while {', '.join(own)} are all given: these are constant; drop one or the other"
-        )
 
 
 def scheduled(points: Schedule | None, constant: float, timesteps: int) -> float:

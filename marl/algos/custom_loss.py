@@ -68,7 +68,7 @@ def with_custom(custom: Loss, loss: Tensor, columns: Mapping[str, Tensor]) -> Te
             f"custom loss {name} asked for the column {error.args[0]!r}, which its batch does not have. "
             f"There are {', '.join(sorted(columns))}.{did_you_mean(error.args[0], columns)}"
         ) from error
-    except UserError:
+    except UserError:  # says already what to do
         raise
     except BaseException as error:
         let_through(error)
@@ -81,8 +81,9 @@ def with_custom(custom: Loss, loss: Tensor, columns: Mapping[str, Tensor]) -> Te
 
 def build_losses(policies: Mapping[str, Policy], configs: Mapping[str, LearnerConfig]) -> dict[str, Loss]:
     """The custom losses of those policies that have one."""
-    found = {name: (policy, configs[name]) for name, policy in policies.items() if configs[name].custom_loss}
-    return {
-        name: LOSSES.make(config.custom_loss, policy, config.custom_loss_config)
-        for name, (policy, config) in found.items() if config.custom_loss is not None
-    }  # fmt: skip
+    losses: dict[str, Loss] = {}
+    for name, policy in policies.items():
+        config = configs[name]
+        if config.custom_loss:
+            losses[name] = LOSSES.make(config.custom_loss, policy, config.custom_loss_config)
+    return losses

@@ -1,29 +1,32 @@
-"""The joint view around one decision, for critics of actions: what the seen agents observe and do, before and after.
+"""What critics and mixers see of several agents at once: the agent's own view, its group's, everybody's, or the env's state.
 
-A replay row is one decision of one agent. Around it stand the agents that its critic sees (``critic_sees``: own, group or
-all) in fixed *slots*, kind by kind: their observations, actions and masks in the row of the decision, and their observations
-and masks where the decision had its outcome. An agent that does not decide there (it is not its turn, it has left, its group
-is smaller than another) is absent: its observation and its action are zeros. So envs with turns, agents that come and
-go, and agents with different spaces are all the same to a critic ``Q(o_1, u_1, ..., o_n, u_n, own seat)``.
+``JointView`` puts the features (and actions) of agents side by side; everything here and in ``central_critic/critic.py`` and
+``qmix`` that shows more than one agent goes through it. Agents stand in fixed *slots*, kind by kind. An agent that does not
+decide (it is not its turn, it has left, its group is smaller than another) is absent: its observation and its action are
+zeros. So envs with turns, agents that come and go, and agents with different spaces are all the same to a critic
+``Q(o_1, u_1, ..., o_n, u_n, own seat)``.
+
+A replay row of an actor-critic is one decision of one agent (``joint_rows``). Around it stand the agents that its critic
+sees (``critic_sees``: own, group or all): their observations, actions and masks in the row of the decision, and their
+observations and masks where the decision had its outcome.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from marl.algos.views import columns_by_kind
+from marl.algos.transitions import JointObs, Transitions
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.returns import fold_rewards
 from marl.data.task import AgentType, Array, Bools, Floats, Ints, Task
 from marl.errors import UnknownPolicyError
-from marl.policies.body import action_width, encode_actions
-from marl.policies.networks import Features
+from marl.policies.networks import Features, action_width, encode_actions
 from marl.policies.policy import Inputs, Policy
 
 Actions: TypeAlias = dict[int, Tensor]
@@ -31,6 +34,82 @@ Actions: TypeAlias = dict[int, Tensor]
 
 ActionFn: TypeAlias = Callable[[Inputs], Tensor]
 """Encoded actions ``[N, action_width]`` of the agents of one kind."""
+
+
+# -- agents side by side -----------------------------------------------------------------------------------------------
+
+
+class JointView(nn.Module):
+    """Features of several agents side by side, ``slots[k]`` of kind ``k``; with ``actions`` each is followed by its action."""
+
+    def __init__(self, task: Task, slots: Mapping[int, int], *, actions: bool = False) -> None:
+        super().__init__()
+        self.features = nn.ModuleDict({str(k): Features(task.kinds[k], agent_id=False) for k in slots})
+        self._parts: list[tuple[int, int, Features]] = []  # outside of nn.Module's slow attribute look-up
+        self.size = 0
+        for k, count in slots.items():
+            features = self.features[str(k)]
+            assert isinstance(features, Features)
+            self._parts.append((k, count, features))
+            width = features.size + (action_width(task.kinds[k].columns) if actions else 0)
+            self.size += count * width
+
+    @property
+    def device(self) -> torch.device:
+        return self._parts[0][2].offsets.device
+
+    def forward(
+        self, obs: Mapping[int, Array | Tensor], present: Bools | Tensor, actions: Actions | None = None
+    ) -> Tensor:
+        """``[N, size]``; ``obs[k]`` is ``[N, slots[k], width]``, ``present`` ``[N, all slots]`` in the order of kinds."""
+        shown = torch.as_tensor(present, device=self.device)
+        parts, at = [], 0
+        for k, count, features in self._parts:
+            flat = torch.as_tensor(obs[k], device=self.device).flatten(0, 1)
+            seen = features(flat, shown[:0, 0]).view(len(shown), count, features.size)  # without agent_id no seats
+            if actions is not None:
+                seen = torch.cat([seen, actions[k]], dim=2)
+            parts.append((seen * shown[:, at : at + count, None]).flatten(1))
+            at += count
+        return torch.cat(parts, dim=1)
+
+
+class JointFeatures(JointView):
+    """The same of a fixed list of seats, without actions: a team's observations, or what a value critic is shown."""
+
+    def __init__(self, task: Task, seats: Sequence[int]) -> None:
+        by_kind = columns_by_kind(task, seats)
+        super().__init__(task, {k: len(columns) for k, columns in by_kind.items()})
+        self.by_kind = by_kind
+
+
+def columns_by_kind(task: Task, seats: Sequence[int]) -> dict[int, list[int]]:
+    """Columns within each kind's arrays, in the order of kinds."""
+    found: dict[int, list[int]] = {}
+    for k, kind in enumerate(task.kinds):
+        columns = [seat - kind.first_seat for seat in seats if kind.seats.start <= seat < kind.seats.stop]
+        if columns:
+            found[k] = columns
+    return found
+
+
+def seats_in_order(task: Task, seats: Sequence[int]) -> list[int]:
+    """The same seats, kind by kind."""
+    ordered: list[int] = []
+    for k, columns in columns_by_kind(task, seats).items():
+        ordered += [task.kinds[k].first_seat + column for column in columns]
+    return ordered
+
+
+def team_rewards(batch: MultiAgentBatch) -> Floats:
+    """``[T, E, A]``: each agent of a group is paid the sum of the group's rewards."""
+    rewards = batch.rewards.copy()
+    for seats in batch.task.groups.values():
+        rewards[:, :, list(seats)] = batch.rewards[:, :, list(seats)].sum(axis=2, keepdims=True)
+    return rewards
+
+
+# -- around one decision -----------------------------------------------------------------------------------------------
 
 
 class VisibleAgents:
@@ -51,6 +130,7 @@ class VisibleAgents:
             width = max(len(columns.get(k, [])) for columns in seen.values())
             if width:
                 self.columns[k] = np.full((kind.size, width), -1, np.int64)
+        # Filled from the left: of two groups of one kind the smaller one leaves the last slots empty.
         for own, columns in seen.items():
             for k, found in columns.items():
                 self.columns[k][own, : len(found)] = found
@@ -67,17 +147,17 @@ class VisibleAgents:
 
 
 def joint_rows(
-    batch: MultiAgentBatch, policy: str, sight: VisibleAgents, gamma: float, rewards: Floats | None = None
+    batch: MultiAgentBatch, policy: str, visible: VisibleAgents, gamma: float, rewards: Floats | None = None
 ) -> SampleBatch:
-    """A policy's decisions with the joint view around each; ``rewards`` replaces the batch's own (see ``views.team_rewards``).
+    """A policy's decisions with the joint view around each; ``rewards`` replaces the batch's own (see ``team_rewards``).
 
     ``present`` and ``new_present`` ``[N, slots]`` say who decides in the row of the decision and at its outcome; an agent
     that was cut off with a last observation still counts in the outcome, because its value goes on.
     """
     t, e, a = np.nonzero(batch.active & (batch.policy_index == batch.policy_ids.index(policy)))
     elapsed = batch.elapsed[t, e, a]
-    done, seat = t + elapsed - 1, a - sight.kind.first_seat
-    _check_known(batch.task, policy, sight, seat)
+    done, seat = t + elapsed - 1, a - visible.kind.first_seat
+    _check_known(batch.task, policy, visible, seat)
     terminated = batch.terminateds[done, e, a]
     columns: dict[str, Array] = {
         "rewards": fold_rewards(batch, gamma, rewards)[t, e, a],
@@ -88,11 +168,11 @@ def joint_rows(
         "eps_id": batch.eps_id[t, e],
         "stream": (batch.first_lane + e) * batch.task.num_seats + a,
         "seat": seat,
-        **_who(batch, sight, t, e, seat, done),
+        **_who(batch, visible, t, e, seat, done),
     }
     t, e, done = t[:, None], e[:, None], done[:, None]
-    for k, table in sight.columns.items():
-        column = np.maximum(table[seat], 0)
+    for k, table in visible.columns.items():
+        column = np.maximum(table[seat], 0)  # an empty slot shows somebody, whom ``present`` masks
         for name in ("obs", "actions", "legal"):
             columns[f"{name}.{k}"] = getattr(batch, name)[k][t, e, column]
         for name in ("new_obs", "new_legal"):
@@ -100,12 +180,12 @@ def joint_rows(
     return SampleBatch(columns)
 
 
-def _check_known(task: Task, policy: str, sight: VisibleAgents, seat: Ints) -> None:
-    strange = seat[~sight.known[seat]]
+def _check_known(task: Task, policy: str, visible: VisibleAgents, seat: Ints) -> None:
+    strange = seat[~visible.known[seat]]
     if not strange.size:
         return
-    agent = task.seat_names[int(strange[0]) + sight.kind.first_seat]
-    expected = ", ".join(task.seat_names[int(s) + sight.kind.first_seat] for s in np.flatnonzero(sight.known))
+    agent = task.seat_names[int(strange[0]) + visible.kind.first_seat]
+    expected = ", ".join(task.seat_names[int(s) + visible.kind.first_seat] for s in np.flatnonzero(visible.known))
     raise UnknownPolicyError(
         f"policy_mapping_fn sent agent {agent!r} to policy {policy!r}, but when the function was tried out before the run "
         f"this policy only played {expected}, and its critic was built to see the env around these. Replace the function "
@@ -113,9 +193,9 @@ def _check_known(task: Task, policy: str, sight: VisibleAgents, seat: Ints) -> N
     )
 
 
-def _who(batch: MultiAgentBatch, sight: VisibleAgents, t: Ints, e: Ints, seat: Ints, done: Ints) -> dict[str, Array]:
+def _who(batch: MultiAgentBatch, visible: VisibleAgents, t: Ints, e: Ints, seat: Ints, done: Ints) -> dict[str, Array]:
     """Who decides in each slot and who plays it, before and after."""
-    tables = [(table, batch.task.kinds[k].first_seat) for k, table in sight.columns.items()]
+    tables = [(table, batch.task.kinds[k].first_seat) for k, table in visible.columns.items()]
     filled: Bools = np.concatenate([table[seat] >= 0 for table, _ in tables], axis=1)
     seats: Ints = np.concatenate([np.maximum(table[seat], 0) + first for table, first in tables], axis=1)
     before, after = (t[:, None], e[:, None], seats), (done[:, None], e[:, None], seats)
@@ -134,105 +214,119 @@ class JointActionView(nn.Module):
     A critic that sees its own agent alone is shown the seat only where the actor is (``agent_id``).
     """
 
-    def __init__(self, sight: VisibleAgents, *, agent_id: bool = False) -> None:
+    def __init__(self, visible: VisibleAgents, *, agent_id: bool = False) -> None:
         super().__init__()
-        self.sight, kinds = sight, sight.task.kinds
-        self.features = nn.ModuleDict({str(k): Features(kinds[k], agent_id=False) for k in sight.columns})
-        self.seats = sight.kind.size if agent_id or sight.sees != "own" else 0
-        # Kind, slots and features, outside of nn.Module's slow attribute look-up.
-        self._parts = [(k, table.shape[1], self.features[str(k)]) for k, table in sight.columns.items()]
-        self.size = self.seats
-        for k, slots, features in self._parts:
-            self.size += slots * (int(features.size) + action_width(kinds[k].columns))  # type: ignore[arg-type]
+        self.visible = visible
+        self.slots = {k: table.shape[1] for k, table in visible.columns.items()}
+        self.joint = JointView(visible.task, self.slots, actions=True)
+        self.seats = visible.kind.size if agent_id or visible.sees != "own" else 0
+        self.size = self.joint.size + self.seats
+        self._own_slot = torch.from_numpy(visible.own)
 
     @property
     def device(self) -> torch.device:
-        found: Tensor = self._parts[0][2].offsets  # type: ignore[assignment]
-        return found.device
+        return self.joint.device
 
-    def tensor(self, array: np.ndarray[Any, Any]) -> Tensor:
-        return torch.from_numpy(array).to(self.device)
-
-    def forward(self, rows: Mapping[str, Array], when: Literal["", "new_"], actions: Actions) -> Tensor:
-        """``when``: the view before the decisions, or (``new_``) at their outcome."""
-        parts, at, device = [], 0, self.device
-        present = torch.from_numpy(rows[f"{when}present"]).to(device)
-        for k, n, features in self._parts:
-            obs = rows[f"{when}obs.{k}"]
-            flat = torch.from_numpy(_flat(obs)).to(device)
-            seen = features(flat, present[:0, 0]).view(len(obs), n, -1)  # without agent_id the seats are not looked at
-            both = torch.cat([seen, actions[k]], dim=2)
-            parts.append((both * present[:, at : at + n, None]).flatten(1))
-            at += n
+    def forward(self, joint: JointObs, actions: Actions) -> Tensor:
+        view: Tensor = self.joint(joint.obs, joint.present, actions)
         if self.seats:
-            parts.append(F.one_hot(self.tensor(rows["seat"]), self.seats).float())
-        return torch.cat(parts, dim=1)
+            view = torch.cat([view, F.one_hot(joint.seat, self.seats).float()], dim=1)
+        return view
+
+    def transitions(self, rows: SampleBatch, noise: Sequence[str] = ()) -> Transitions:
+        """Joint rows as tensors; the seats in the slots follow from the seat whose decision it is."""
+        index = {f"agent_index.{k}": np.maximum(t[rows["seat"]], 0) for k, t in self.visible.columns.items()}
+        return Transitions.of(rows.with_columns(**index), self.device, noise)
 
     # -- actions ---------------------------------------------------------------------------------------------------
 
-    def played(self, rows: Mapping[str, Array]) -> Actions:
+    def played(self, transitions: Transitions) -> Actions:
         """What everybody did."""
         found = {}
-        for k, table in self.sight.columns.items():
-            actions, kind = rows[f"actions.{k}"], self.sight.task.kinds[k]
-            flat = self.tensor(actions.reshape(-1, *kind.action_shape))
-            found[k] = encode_actions(kind.columns, flat).view(len(actions), table.shape[1], -1)
+        for k, actions in transitions.actions.items():
+            encoded = encode_actions(self.visible.task.kinds[k].columns, actions.flatten(0, 1))
+            found[k] = encoded.view(len(actions), self.slots[k], -1)
         return found
 
-    def with_own(self, rows: Mapping[str, Array], actions: Actions, mine: Tensor) -> Actions:
+    def nothing(self, rows: int) -> Actions:
+        """Nobody does anything, or nobody else is seen."""
+        found = {}
+        for k, slots in self.slots.items():
+            found[k] = torch.zeros(rows, slots, self._width(k), device=self.device)
+        return found
+
+    def with_own(self, joint: JointObs, actions: Actions, mine: Tensor) -> Actions:
         """The same, but the agent whose decision it is does ``mine`` ``[N, action_width]``; all others keep theirs."""
-        k = self.sight.k
-        slot = F.one_hot(self.tensor(self.sight.own[rows["seat"]]), actions[k].shape[1]).bool()
+        k = self.visible.k
+        slot = F.one_hot(self._slot(joint), self.slots[k]).bool()
         return {**actions, k: torch.where(slot[:, :, None], mine[:, None], actions[k])}
 
-    def own(self, rows: Mapping[str, Array], when: Literal["", "new_"]) -> Inputs:
-        """What the agents whose decisions these are see."""
-        here, slot, k = np.arange(len(rows["seat"])), self.sight.own[rows["seat"]], self.sight.k
-        return Inputs(rows[f"{when}obs.{k}"][here, slot], rows[f"{when}legal.{k}"][here, slot], rows["seat"])
-
-    def shown(self, rows: SampleBatch) -> SampleBatch:
-        """The joint rows, with what concerns the deciding agent itself under plain names too."""
-        here, slot, k = np.arange(len(rows)), self.sight.own[rows["seat"]], self.sight.k
-        names = ("obs", "actions", "legal", "new_obs", "new_legal")
-        return rows.with_columns(**{name: rows[f"{name}.{k}"][here, slot] for name in names})
-
-    def decided(
-        self, rows: Mapping[str, Array], when: Literal["", "new_"], deciders: Mapping[int, ActionFn]
-    ) -> Actions:
+    def decided(self, joint: JointObs, action_fns: Mapping[int, ActionFn]) -> Actions:
         """What everybody present would do, each by the policy that plays it (by its index in a batch)."""
+        players = np.where(joint.present.cpu().numpy(), joint.policy, -1)
         found, at = {}, 0
-        for k, table in self.sight.columns.items():
-            n = table.shape[1]
-            players = np.where(rows[f"{when}present"], rows[f"{when}policy"], -1)[:, at : at + n].reshape(-1)
-            inputs = Inputs(
-                _flat(rows[f"{when}obs.{k}"]),
-                _flat(rows[f"{when}legal.{k}"]),
-                np.maximum(table[rows["seat"]], 0).reshape(-1),
-            )
-            width = action_width(self.sight.task.kinds[k].columns)
-            found[k] = self._by_player(players, inputs, width, deciders).view(-1, n, width)
-            at += n
+        for k, slots in self.slots.items():
+            inputs = Inputs(_flat(joint.obs[k]), _flat(joint.legal[k]), _flat(joint.agent_index[k]))
+            mine, width = players[:, at : at + slots].reshape(-1), self._width(k)
+            found[k] = self._by_player(mine, inputs, width, action_fns).view(-1, slots, width)
+            at += slots
         return found
 
-    def _by_player(self, players: Ints, inputs: Inputs, width: int, deciders: Mapping[int, ActionFn]) -> Tensor:
+    def _by_player(self, players: Ints, inputs: Inputs, width: int, action_fns: Mapping[int, ActionFn]) -> Tensor:
         """One call per policy; zeros where nobody decides."""
         present = np.unique(players)
         if len(present) == 1 and present[0] >= 0:
-            return deciders[int(present[0])](inputs)
+            return action_fns[int(present[0])](inputs)
         out = torch.zeros(len(players), width, device=self.device)
         for player in present[present >= 0]:
             rows = np.flatnonzero(players == player)
             part = Inputs(inputs.obs[rows], inputs.legal[rows], inputs.agent_index[rows])
-            out = out.index_copy(0, self.tensor(rows), deciders[int(player)](part))
+            out = out.index_copy(0, torch.from_numpy(rows).to(self.device), action_fns[int(player)](part))
         return out
 
+    def _width(self, k: int) -> int:
+        return action_width(self.visible.task.kinds[k].columns)
 
-def _flat(slots: Array) -> Array:
-    """``[N, slots, width]`` to ``[N * slots, width]``."""
-    return slots.reshape(-1, slots.shape[2]) if slots.shape[2] else slots.reshape(slots.shape[0] * slots.shape[1], 0)
+    # -- the agents whose decisions these are ----------------------------------------------------------------------
+
+    def own(self, joint: JointObs) -> tuple[Tensor, Tensor, Tensor]:
+        """What they see: observations, seats and legal actions, as a policy's network takes them."""
+        k = self.visible.k
+        return self.of_own(joint, joint.obs[k]), joint.seat, self.of_own(joint, joint.legal[k])
+
+    def of_own(self, joint: JointObs, slots: Tensor) -> Tensor:
+        """Their rows ``[N, ...]`` of a column ``[N, slots of their kind, ...]``."""
+        return slots[torch.arange(len(joint), device=self.device), self._slot(joint)]
+
+    def _slot(self, joint: JointObs) -> Tensor:
+        return self._own_slot.to(self.device)[joint.seat]
+
+    def shown(self, rows: SampleBatch) -> SampleBatch:
+        """The joint rows, with what concerns the deciding agent itself under plain names too."""
+        here, slot, k = np.arange(len(rows)), self.visible.own[rows["seat"]], self.visible.k
+        names = ("obs", "actions", "legal", "new_obs", "new_legal")
+        return rows.with_columns(**{name: rows[f"{name}.{k}"][here, slot] for name in names})
+
+    def columns_of_loss(self, transitions: Transitions) -> dict[str, Tensor]:
+        """What a custom loss is shown of the decisions: their own observation, mask, seat, action and outcome."""
+        obs, index, legal = self.own(transitions.now)
+        return {
+            "obs": obs,
+            "legal": legal,
+            "agent_index": index,
+            "actions": self.of_own(transitions.now, transitions.actions[self.visible.k]),
+            "new_obs": self.own(transitions.next)[0],
+            "rewards": transitions.rewards,
+            "terminateds": transitions.terminated,
+        }
 
 
-def greedy_decider(policy: Policy, rng: np.random.Generator, *, explore: bool = False) -> ActionFn:
+def _flat(slots: Tensor) -> Array:
+    """``[N, slots, ...]`` to ``[N * slots, ...]``, as policies take it while acting."""
+    return slots.flatten(0, 1).cpu().numpy()
+
+
+def action_fn_of(policy: Policy, rng: np.random.Generator, *, explore: bool = False) -> ActionFn:
     """What a policy that the learner only reads would do, without gradient; a memory starts empty. With ``explore`` it draws
     as it does while collecting."""
 
@@ -244,36 +338,3 @@ def greedy_decider(policy: Policy, rng: np.random.Generator, *, explore: bool = 
         return encode_actions(columns, policy.tensor(np.ascontiguousarray(stored)))
 
     return decide
-
-
-class TargetNetwork:
-    """Moves a slow copy behind the module that it was made from; both are taken apart once.
-
-    ``copy += tau * (module - copy)`` for parameters; buffers (filters, exploration) are copied.
-    """
-
-    def __init__(self, copy: nn.Module, module: nn.Module) -> None:
-        self.mine: list[Tensor] = list(copy.parameters())
-        self.theirs: list[Tensor] = list(module.parameters())
-        self.buffers = list(zip(copy.buffers(), module.buffers(), strict=True))
-
-    @torch.no_grad()
-    def move(self, tau: float) -> None:
-        torch._foreach_lerp_(self.mine, self.theirs, tau)
-        for mine, theirs in self.buffers:
-            mine.copy_(theirs)
-
-
-def columns_of_loss(view: JointActionView, rows: SampleBatch) -> dict[str, Tensor]:
-    """What a custom loss is shown of the decisions: their own observation, mask, seat, action and outcome."""
-    inputs, here, k = view.own(rows, ""), np.arange(len(rows)), view.sight.k
-    columns: dict[str, Array] = {
-        "obs": inputs.obs,
-        "legal": inputs.legal,
-        "agent_index": inputs.agent_index,
-        "actions": rows[f"actions.{k}"][here, view.sight.own[rows["seat"]]],
-        "new_obs": view.own(rows, "new_").obs,
-        "rewards": rows["rewards"],
-        "terminateds": rows["terminateds"],
-    }
-    return {name: view.tensor(column) for name, column in columns.items()}

@@ -108,8 +108,11 @@ class Learner(ABC):
 
     def _show(self, policy: PolicyID, rows: SampleBatch | Callable[[], SampleBatch]) -> None:
         """Tell whoever listens what the policy is about to learn from, or how to make it if anybody listens."""
-        if self.on_batch is not None:
-            self.on_batch(policy, rows if isinstance(rows, SampleBatch) else rows())
+        if self.on_batch is None:
+            return
+        if not isinstance(rows, SampleBatch):
+            rows = rows()
+        self.on_batch(policy, rows)
 
     def _count_steps(self, env_steps: int) -> None:
         for policy in self.trained:
@@ -165,4 +168,7 @@ def load_numpy(module: torch.nn.Module, state: Mapping[str, Array]) -> None:
 
 def mean_metrics(rows: Sequence[Mapping[str, torch.Tensor | float]]) -> dict[str, float]:
     """Means over the updates of one call."""
-    return {name: float(np.mean([float(row[name]) for row in rows])) for name in rows[0]}
+    means = {}
+    for name in rows[0]:
+        means[name] = float(np.mean([float(row[name]) for row in rows]))
+    return means

@@ -12,14 +12,16 @@ A learner alone is a crew as well: its share is everything, and sums cost nothin
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from marl.errors import TrainingError
 
+Numbers: TypeAlias = Mapping[str, Tensor | float]
 PATIENCE_S = 300.0  # seconds that a member waits for the others before it gives up
 
 
@@ -61,12 +63,15 @@ class LearnerGroup:
         whole[place] = mine[: place.stop - place.start]
         return self.sum_(whole)
 
-    def sum_metrics(self, rows: list[dict[str, Tensor]]) -> list[dict[str, Tensor]]:
+    def sum_metrics(self, rows: Sequence[Numbers]) -> Sequence[Numbers]:
         """Numbers of several updates, each already multiplied by the member's weight, summed over all in one go."""
         if self.size == 1 or not rows:
             return rows
-        flat = torch.tensor([[float(row[name]) for name in row] for row in rows], dtype=torch.float64)
-        return [dict(zip(row, summed, strict=True)) for row, summed in zip(rows, self.sum_(flat), strict=True)]
+        numbers = []
+        for row in rows:
+            numbers.append([float(number) for number in row.values()])
+        summed = self.sum_(torch.tensor(numbers, dtype=torch.float64))
+        return [dict(zip(rows[0], row, strict=True)) for row in summed]
 
     def close(self) -> None:
         """Leave. Members that wait for this one get an error at once."""

@@ -47,8 +47,9 @@ class FlatOptimiser:
         self.grad.zero_()
 
     def step(self, max_norm: float | None, lr: float, crew: LearnerGroup = ALONE) -> Tensor:
-        """Sum the gradient over the crew, check, clip and apply it; gives its norm before clipping."""
-        crew.sum_(self.grad)
+        """Sum the gradient over the crew, check, clip and apply it; returns its norm before clipping."""
+        if crew.size > 1:
+            crew.sum_(self.grad)
         norm: Tensor = torch.linalg.vector_norm(self.grad)
         if not torch.isfinite(norm):
             raise TrainingError(
@@ -56,7 +57,7 @@ class FlatOptimiser:
                 "weights. Usual remedies: a smaller lr, a smaller grad_clip, and a look at the env's rewards and "
                 "observations."
             )
-        if max_norm is not None:
+        if max_norm is not None:  # as torch's clip_grad_norm_, but one multiplication of the flat vector
             self.grad.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))
         self.lr = lr
         with torch.no_grad():
@@ -89,10 +90,16 @@ State: TypeAlias = dict[str, Tensor]
 
 def _begin(config: OptimizerConfig, flat: Tensor) -> State:
     """What an optimiser remembers before its first step."""
-    names = {"adam": ["exp_avg", "exp_avg_sq"], "sgd": [], "rmsprop": ["square_avg"]}[config.type]
-    names += ["momentum_buffer"] if config.momentum else []
-    counts = {"adam": {"step": torch.zeros((), device=flat.device)}, "sgd": {}, "rmsprop": {"step": torch.zeros(())}}
-    return {**counts[config.type], **{name: torch.zeros_like(flat) for name in names}}
+    state: State = {}
+    if config.type == "adam":
+        state["step"] = torch.zeros((), device=flat.device)  # fused Adam counts where it computes
+        state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(flat), torch.zeros_like(flat)
+    if config.type == "rmsprop":
+        state["step"] = torch.zeros(())
+        state["square_avg"] = torch.zeros_like(flat)
+    if config.momentum:
+        state["momentum_buffer"] = torch.zeros_like(flat)
+    return state
 
 
 def _adam(flat: Tensor, grad: Tensor, state: State, config: OptimizerConfig, lr: float) -> None:

@@ -47,6 +47,7 @@ def plan_learners(roles: Mapping[PolicyID, Role], task: Task) -> list[LearnerPla
         _put_together(joined, leader)
         met |= dict.fromkeys(joined, f"group {group}")
 
+    # One after the other in a chain: whoever sees everybody needs everybody's target actors in one learner.
     together = [n for n, role in roles.items() if role.config.looks_at_everybody]
     for first, second in pairwise(together):
         if roles[first].preset.family == roles[second].preset.family:

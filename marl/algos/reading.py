@@ -53,9 +53,10 @@ class Passage:
 
 def own_functions(learner: type) -> tuple[Function, ...]:
     """What a learner class defines itself, ``learn`` first; without bookkeeping."""
-    found = [
-        member for name, member in vars(learner).items() if isinstance(member, FunctionType) and name not in BOOKKEEPING
-    ]
+    found: list[FunctionType] = []
+    for name, member in vars(learner).items():
+        if isinstance(member, FunctionType) and name not in BOOKKEEPING:
+            found.append(member)
     return tuple(sorted(found, key=lambda function: function.__name__ != "learn"))
 
 
@@ -66,7 +67,7 @@ def with_relatives(learner: type, shown: tuple[Function, ...]) -> list[Function]
     for function in shown:
         found += [function, *_called_by_super(learner, function)]
     for kind in learner.__mro__:
-        if not kind.__module__.startswith("marl."):
+        if not kind.__module__.startswith("marl."):  # our own classes say themselves what belongs to a reading
             found += own_functions(kind)
     return list(dict.fromkeys(found))
 
@@ -76,6 +77,7 @@ def _called_by_super(learner: type, function: Function) -> list[Function]:
     if getattr(learner, name, None) is not function:
         return []
     owners = [kind for kind in learner.__mro__ if name in vars(kind)]
+    # Only as far as each one really calls the next: what is not called is replaced.
     for kind, above in itertools.pairwise(owners):
         if f"super().{name}(" not in inspect.getsource(vars(kind)[name]):
             break

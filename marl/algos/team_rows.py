@@ -18,10 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from marl.algos.views import columns_by_kind, seats_in_order
+from marl.algos.joint_view import columns_by_kind, seats_in_order
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.returns import discounted_until
 from marl.data.task import Array, Bools, Floats, Ints
+
+MEMBER_COLUMNS = ("obs", "actions", "legal", "new_obs", "new_legal", "agent_index")  # each once per kind of agents
 
 
 class Gaps:
@@ -72,6 +74,7 @@ class _Play:
 
 def _newest(happens: Bools, what: Bools) -> Bools:
     """``[T, E]``: whether ``what`` holds of any member in the newest row so far in which anything ``happens`` to one."""
+    # The number of the newest such row so far; -1 while there was none.
     rows = np.where(happens.any(axis=2), np.arange(len(happens))[:, None], -1)
     newest = np.maximum.accumulate(rows, axis=0)
     found: Bools = np.take_along_axis(np.asarray(what.any(axis=2)), np.maximum(newest, 0), axis=0) & (newest >= 0)
@@ -129,6 +132,7 @@ def _closing_rows(play: _Play) -> tuple[Ints, Ints]:
 
 def _closed_rows(play: _Play, t: Ints, e: Ints, done: Ints) -> SampleBatch:
     """Decisions made in rows ``t`` of lanes ``e`` and closed in rows ``done``."""
+    # Rewards are summed from the decision to its end, which are marked for all decisions at once.
     is_end = np.zeros(play.paid.shape, bool)
     is_end[done, e] = True
     columns = {
@@ -202,9 +206,44 @@ def _for_memories(play: _Play, t: Ints, e: Ints, done: Ints) -> dict[str, Array]
 
 def _between(grid: Array, t: Ints, e: Ints, done: Ints) -> Floats:
     """Sums over the rows ``t .. done``."""
+    # Differences of running sums; in float64, because long episodes would eat up the digits of float32.
     sums = np.concatenate([np.zeros((1, *grid.shape[1:])), np.cumsum(grid, axis=0, dtype=np.float64)])
     found: Floats = (sums[done + 1, e] - sums[t, e]).astype(np.float32)
     return found
+
+
+# -- teams of one ------------------------------------------------------------------------------------------------------
+
+
+def single_rows(batch: MultiAgentBatch, policy: str, k: int, gamma: float) -> SampleBatch:
+    """A policy's own decisions in the same form: teams of one."""
+    rows = batch.for_policy(policy, gamma, kind=k)
+    index = np.full((len(rows), 1), batch.policy_ids.index(policy))
+    no_state = np.zeros((len(rows), 0), np.float32)
+    ended = rows["terminateds"] | rows["truncateds"]
+    columns: dict[str, Array] = {}
+    if rows["carry"].shape[1]:
+        # A memory of the last reward adds up what was really paid, without a discount.
+        paid = rows["rewards"] if gamma == 1.0 else batch.for_policy(policy, 1.0, kind=k)["rewards"]
+        columns |= {f"carry.{k}": rows["carry"][:, None], "member_rewards": paid[:, None], "fell": ended[:, None]}
+    columns |= {
+        "present": np.ones((len(rows), 1), bool),
+        "new_present": np.logical_not(rows["terminateds"])[:, None],
+        "policy": index,
+        "new_policy": index,
+    }
+    for name in ("rewards", "elapsed", "terminateds", "t", "eps_id", "lane", "stream", "seat"):
+        columns[name] = rows[name]
+    columns |= {"ended": ended, "state": no_state, "new_state": no_state}
+    for name in MEMBER_COLUMNS:
+        columns[f"{name}.{k}"] = rows[name][:, None]
+    return SampleBatch(columns)
+
+
+def columns_of_one(rows: SampleBatch, k: int) -> dict[str, Array]:
+    """What a custom loss is shown of ``single_rows``: plain names, one row per decision."""
+    found = {name: rows[f"{name}.{k}"][:, 0] for name in MEMBER_COLUMNS}
+    return found | {name: rows[name] for name in ("rewards", "elapsed", "terminateds", "weights", "t", "eps_id")}
 
 
 # -- decisions that outlive those of their members ---------------------------------------------------------------------

@@ -129,12 +129,18 @@ class Hooks:
             ) from error
 
     def state_dict(self) -> Any:
-        state = None if self.owner is None else self.owner.get_state()
-        return None if state is None else {"of": self.name, "state": storable(state, f"the state of {self.name}")}
+        if self.owner is None:
+            return None
+        state = self.owner.get_state()
+        if state is None:
+            return None
+        return {"of": self.name, "state": storable(state, f"the state of {self.name}")}
 
     def load_state_dict(self, saved: Any) -> None:
         """Go on with a saved state; callbacks that are others now begin anew."""
-        if saved is not None and self.owner is not None and saved["of"] == self.name:
+        if saved is None or self.owner is None:
+            return
+        if saved["of"] == self.name:
             self.owner.set_state(restored(saved["state"]))
 
 
@@ -152,7 +158,7 @@ def make_hooks(given: object, own: bool = True) -> Hooks:
         return _hooks_of(_built(found))
     if isinstance(found, Callbacks):
         if own:
-            found = copy.deepcopy(found)
+            found = copy.deepcopy(found)  # so that workers of this process share as little as those of Ray
         return _hooks_of(found)
     raise ConfigError(
         f"callbacks is {found!r}; expected a class derived from marl.Callbacks, an object of it, a dict of functions such as "
@@ -173,21 +179,23 @@ def _built(found: type[Callbacks]) -> Callbacks:
 
 def _hooks_of(owner: Callbacks) -> Hooks:
     for name in dir(type(owner)):
-        if name.startswith("on_") and name not in HOOKS:
+        if name.startswith("on_") and name not in HOOKS:  # mistyped: it would never be called
             _refuse_unknown(f"{type(owner).__name__}.{name}", name)
-    bound = {hook: getattr(owner, hook) for hook in HOOKS}
-    written = {
-        hook: function
-        for hook, function in bound.items()
-        if getattr(function, "__func__", function) is not getattr(Callbacks, hook)
-    }
+    written: dict[str, Callable[..., Any]] = {}
+    for hook in HOOKS:
+        function = getattr(owner, hook)
+        plain = getattr(function, "__func__", function)  # without the object that it is bound to
+        if plain is not getattr(Callbacks, hook):
+            written[hook] = function
     return Hooks(type(owner).__name__, written, owner)
 
 
 def _function(hook: str, given: object) -> Callable[..., Any]:
     if hook not in HOOKS:
         _refuse_unknown(f"callbacks.{hook}", hook)
-    found = load_object(given, Sort(f"callbacks.{hook}", creators=True)) if isinstance(given, str) else given
+    found = given
+    if isinstance(given, str):
+        found = load_object(given, Sort(f"callbacks.{hook}", creators=True))
     if not callable(found):
         raise ConfigError(
             f"callbacks.{hook} is {given!r} ({type(given).__name__}); expected a function, or package.module:function."
@@ -204,16 +212,16 @@ def _caller(name: str, hook: str, function: Callable[..., Any]) -> Callable[[Inf
     single, takes_all = _parameters(function)
     names = [parameter.name for parameter in single]
     if names == ["info"] and not takes_all:
-        return function
+        return function  # it takes one dict with everything
     _check_names(name, hook, single)
     if takes_all:
         return lambda info: function(**info)
     wanted = [key for key in names if key in HOOKS[hook]]
-    return _picking(function, wanted)
 
+    def call_with_wanted(info: Info) -> Any:
+        return function(**{key: info[key] for key in wanted})
 
-def _picking(function: Callable[..., Any], wanted: list[str]) -> Callable[[Info], Any]:
-    return lambda info: function(**{key: info[key] for key in wanted})
+    return call_with_wanted
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[list[inspect.Parameter], bool]:
@@ -234,8 +242,10 @@ def _parameters(function: Callable[..., Any]) -> tuple[list[inspect.Parameter], 
 
 def _check_names(name: str, hook: str, parameters: list[inspect.Parameter]) -> None:
     for parameter in parameters:
+        if parameter.default is not parameter.empty:
+            continue
         by_name = parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        if parameter.default is parameter.empty and (parameter.name not in HOOKS[hook] or not by_name):
+        if parameter.name not in HOOKS[hook] or not by_name:
             raise ConfigError(
                 f"{name} asks for {parameter.name!r}, which it cannot be given.{did_you_mean(parameter.name, HOOKS[hook])} It "
                 f"may list any of {', '.join(HOOKS[hook])} as keywords, or take one argument `info` with all of them."
@@ -263,9 +273,14 @@ def _where(info: Info) -> str:
 
 def _line(error: BaseException, function: Callable[..., Any]) -> str:
     """The last line of the hook's own file that was reached: where to look first."""
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    plain = getattr(function, "__func__", function)
+    code = getattr(plain, "__code__", None)
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
-    for frame in (own or frames)[-1:]:
-        return f" (at {frame.filename}:{frame.lineno}, in {frame.name}{f': {frame.line}' if frame.line else ''})"
-    return ""
+    if not frames:
+        return ""
+    last = frames[-1]
+    for frame in frames:
+        if code is not None and frame.filename == code.co_filename:
+            last = frame
+    text = f": {last.line}" if last.line else ""
+    return f" (at {last.filename}:{last.lineno}, in {last.name}{text})"

@@ -58,12 +58,16 @@ class RunningEpisode(Episode):
     @property
     def length(self) -> int:
         """Env steps so far."""
-        return self.final_length if self.witness is None else self.witness.length(self.env_index)
+        if self.witness is None:
+            return self.final_length
+        return self.witness.length(self.env_index)
 
     @property
     def total_reward(self) -> float:
         """What the env paid all agents so far."""
-        return self.final_reward if self.witness is None else self.witness.total_reward(self.env_index)
+        if self.witness is None:
+            return self.final_reward
+        return self.witness.total_reward(self.env_index)
 
     def last_observation_for(self, agent: AgentID | None = None) -> Array:
         """The newest observation of an agent as policies are given it: a flat row."""
@@ -92,19 +96,26 @@ class RunningEpisode(Episode):
 
     def agent_at(self, seat: int, step: int) -> AgentID:
         """Who sat there in a step of this episode; for envs whose seats change hands."""
-        return [agent for since, place, agent in self.seated if place == seat and since <= step][-1]
+        for since, place, agent in reversed(self.seated):  # the newest first: a seat may have had several
+            if place == seat and since <= step:
+                return agent
+        raise LookupError(f"nobody sat on seat {seat} in step {step} of episode {self.episode_id}")
 
     def end(self) -> None:
         """Nothing more happens in it."""
+        # The witness goes on with the next episode of this copy, so its numbers have to be taken now.
         self.final_length, self.final_reward, self.witness = self.length, self.total_reward, None
 
     def remarks(self) -> Remarks:
         """What remains of the user's notes."""
-        return {
-            "custom_metrics": {str(name): self._number(name, value) for name, value in self.custom_metrics.items()},
-            "hist_data": {str(name): self._numbers(name, values) for name, values in self.hist_data.items()},
-            "media": {str(name): self._pictures(name, given) for name, given in self.media.items()},
-        }
+        remarks: Remarks = {"custom_metrics": {}, "hist_data": {}, "media": {}}
+        for name, value in self.custom_metrics.items():
+            remarks["custom_metrics"][str(name)] = self._number(name, value)
+        for name, values in self.hist_data.items():
+            remarks["hist_data"][str(name)] = self._numbers(name, values)
+        for name, given in self.media.items():
+            remarks["media"][str(name)] = self._pictures(name, given)
+        return remarks
 
     def _number(self, name: object, value: Any) -> float:
         try:
@@ -113,7 +124,8 @@ class RunningEpisode(Episode):
             raise self._refused("custom_metrics", name, value, "a number") from None
 
     def _numbers(self, name: object, values: Any) -> Array:
-        if str(name) in OWN_HISTOGRAMS or (str(name).startswith("policy_") and str(name).endswith("_reward")):
+        of_a_policy = str(name).startswith("policy_") and str(name).endswith("_reward")
+        if str(name) in OWN_HISTOGRAMS or of_a_policy:
             raise CallbackError(
                 f"episode.hist_data[{name!r}]: results have a histogram of that name. Choose another one."
             )
@@ -123,12 +135,14 @@ class RunningEpisode(Episode):
             raise self._refused("hist_data", name, values, "a list of numbers") from None
 
     def _pictures(self, name: object, given: Any) -> list[Array]:
-        pictures = [np.array(one) for one in (given if isinstance(given, list | tuple) else [given])]
-        for picture in pictures:
+        several = given if isinstance(given, list | tuple) else [given]
+        pictures: list[Array] = []
+        for one in several:
+            picture = np.array(one)
             if picture.dtype.kind not in "buif" or picture.ndim < 2:
-                raise self._refused(
-                    "media", name, given, "an array [H, W], [H, W, 3] or [T, H, W, 3], or a list of them"
-                )
+                expected = "an array [H, W], [H, W, 3] or [T, H, W, 3], or a list of them"
+                raise self._refused("media", name, given, expected)
+            pictures.append(picture)
         return pictures
 
     def _refused(self, where: str, name: object, value: object, expected: str) -> CallbackError:
@@ -151,6 +165,7 @@ class RunningEpisode(Episode):
 def storable(value: Any, where: str) -> Any:
     """A copy that a checkpoint takes and from which ``restored`` makes the same again, types of numpy's numbers included."""
     if isinstance(value, np.generic):
+        # As a plain number it would come back with another precision, and a resumed run would reckon otherwise.
         return {SCALAR: np.array([value])}
     if isinstance(value, np.ndarray):
         return value.copy()
@@ -158,6 +173,7 @@ def storable(value: Any, where: str) -> Any:
         return {key: storable(item, f"{where}[{key!r}]") for key, item in value.items()}
     if isinstance(value, list):
         if {type(item) for item in value} in NUMPY_NUMBERS:
+            # One array instead of an entry for each: hooks append a number in every step.
             return {SCALARS: np.array(value)}
         return _storable_items(value, where)
     if isinstance(value, tuple):

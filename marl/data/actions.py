@@ -6,7 +6,7 @@ action spaces. A *choice* column holds ``0 .. size - 1``, a *number* column a co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -37,12 +37,12 @@ class Columns:
     @cached_property
     def choices(self) -> tuple[int, ...]:
         """Columns that hold choices."""
-        return tuple(c for c, size in enumerate(self.sizes) if size)
+        return tuple(np.flatnonzero(self.sizes).tolist())
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
         """Columns that hold coordinates."""
-        return tuple(c for c, size in enumerate(self.sizes) if not size)
+        return tuple(np.flatnonzero(np.equal(self.sizes, 0)).tolist())
 
     @property
     def dtype(self) -> DTypeLike:
@@ -102,23 +102,32 @@ class Columns:
             at += self.sizes[column]
 
 
+Column: TypeAlias = tuple[int, int, float, float, bool]
+"""Size, start, lowest, highest and whether it holds whole numbers: one column of ``Columns``."""
+
+
 def columns_of(space: AnySpace) -> Columns:
     """The columns of a space's actions."""
-    found: list[tuple[int, int, float, float, bool]] = []
+    found: list[Column] = []
     for leaf in _leaves(space):
-        if isinstance(leaf, spaces.Discrete):
-            found.append((int(leaf.n), int(leaf.start), 0.0, 0.0, True))
-        elif isinstance(leaf, spaces.MultiDiscrete):
-            pairs = zip(leaf.nvec.reshape(-1).tolist(), leaf.start.reshape(-1).tolist(), strict=True)
-            found += [(int(n), int(start), 0.0, 0.0, True) for n, start in pairs]
-        elif isinstance(leaf, spaces.MultiBinary):
-            found += [(2, 0, 0.0, 0.0, True)] * int(np.prod(leaf.shape))
-        elif isinstance(leaf, spaces.Box):
-            bounds = zip(leaf.low.reshape(-1).tolist(), leaf.high.reshape(-1).tolist(), strict=True)
-            whole = bool(np.issubdtype(leaf.dtype, np.integer))
-            found += [(0, 0, low, high, whole) for low, high in bounds]
-    sizes, starts, lows, highs, wholes = zip(*found, strict=True) if found else ((), (), (), (), ())
-    return Columns(sizes, starts, lows, highs, wholes)
+        found += _columns_of_leaf(leaf)
+    if not found:
+        return Columns((), (), (), (), ())
+    return Columns(*zip(*found, strict=True))
+
+
+def _columns_of_leaf(leaf: AnySpace) -> list[Column]:
+    if isinstance(leaf, spaces.Discrete):
+        return [(int(leaf.n), int(leaf.start), 0.0, 0.0, True)]
+    if isinstance(leaf, spaces.MultiDiscrete):
+        options = zip(leaf.nvec.reshape(-1).tolist(), leaf.start.reshape(-1).tolist(), strict=True)
+        return [(int(size), int(start), 0.0, 0.0, True) for size, start in options]
+    if isinstance(leaf, spaces.MultiBinary):
+        return [(2, 0, 0.0, 0.0, True)] * int(np.prod(leaf.shape))
+    assert isinstance(leaf, spaces.Box)
+    bounds = zip(leaf.low.reshape(-1).tolist(), leaf.high.reshape(-1).tolist(), strict=True)
+    whole = bool(np.issubdtype(leaf.dtype, np.integer))
+    return [(0, 0, low, high, whole) for low, high in bounds]
 
 
 def _leaves(space: AnySpace) -> Iterator[AnySpace]:
@@ -154,9 +163,11 @@ def decoder(space: AnySpace) -> Callable[[Any], Any]:
         return _nested_decoder(space)
     if isinstance(space, spaces.Box):
         return _box_decoder(space)
-    shape, dtype = space.shape, space.dtype
-    offset: Array | int = space.start.reshape(-1) if isinstance(space, spaces.MultiDiscrete) else 0
-    return lambda a: (np.asarray(a, dtype) + offset).astype(dtype, copy=False).reshape(shape or ())
+    shape, dtype = space.shape or (), space.dtype
+    offset: Array | int = 0
+    if isinstance(space, spaces.MultiDiscrete):
+        offset = space.start.reshape(-1)
+    return lambda a: (np.asarray(a, dtype) + offset).astype(dtype, copy=False).reshape(shape)
 
 
 def _box_decoder(space: spaces.Box) -> Callable[[Any], Any]:
@@ -178,10 +189,12 @@ def _box_decoder(space: spaces.Box) -> Callable[[Any], Any]:
 
 def _nested_decoder(space: AnySpace) -> Callable[[Any], Any]:
     assert isinstance(space, spaces.Tuple | spaces.Dict)
-    parts: list[AnySpace] = list(space.spaces.values()) if isinstance(space, spaces.Dict) else list(space.spaces)
-    widths = [len(columns_of(part)) for part in parts]
-    ends = np.cumsum(widths).tolist()
-    pieces = list(zip([_row_decoder(part) for part in parts], [0, *ends[:-1]], ends, strict=True))
+    parts: Iterable[AnySpace] = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+    pieces, first = [], 0
+    for part in parts:
+        last = first + len(columns_of(part))
+        pieces.append((_row_decoder(part), first, last))
+        first = last
 
     def decode(row: Sequence[float]) -> tuple[Any, ...]:
         return tuple(read(row[first:last]) for read, first, last in pieces)
@@ -195,7 +208,9 @@ def _nested_decoder(space: AnySpace) -> Callable[[Any], Any]:
 def _row_decoder(space: AnySpace) -> Callable[[Any], Any]:
     """Like ``decoder``, but a Discrete comes as a row of one number."""
     read = decoder(space)
-    return (lambda row: read(int(row[0]))) if isinstance(space, spaces.Discrete) else read
+    if isinstance(space, spaces.Discrete):
+        return lambda row: read(int(row[0]))
+    return read
 
 
 def action_encoder(space: AnySpace) -> Callable[[Any], Array]:

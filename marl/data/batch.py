@@ -56,16 +56,22 @@ class SampleBatch(Mapping[str, Array]):
 
     @staticmethod
     def concat_samples(batches: Sequence[SampleBatch]) -> SampleBatch:
-        return SampleBatch({name: np.concatenate([b[name] for b in batches]) for name in batches[0]})
+        """One below the other; a single batch is returned as it is."""
+        if len(batches) == 1:
+            return batches[0]
+        columns = {}
+        for name in batches[0]:
+            columns[name] = np.concatenate([batch[name] for batch in batches])
+        return SampleBatch(columns)
 
     def summarize(self) -> str:
         """One line per column: shape, type, smallest, largest and mean value."""
         lines = []
         for name, column in self.columns.items():
-            numbers = column.astype(np.float64)
-            stats = (
-                f"min {numbers.min():.4g} max {numbers.max():.4g} mean {numbers.mean():.4g}" if column.size else "empty"
-            )
+            stats = "empty"
+            if column.size:
+                numbers = column.astype(np.float64)
+                stats = f"min {numbers.min():.4g} max {numbers.max():.4g} mean {numbers.mean():.4g}"
             lines.append(f"{name:<14} {column.shape!s:<14} {column.dtype!s:<8} {stats}")
         return "\n".join(lines)
 
@@ -137,13 +143,11 @@ class MultiAgentBatch:
 
     def join(self, column: str, seats: Sequence[int]) -> Array:
         """``[T, E, width]``: one column of any agents, side by side in the order of the seats."""
-        parts = [self.stack(column, [seat]) for seat in seats]
         steps, copies = self.t.shape
-        return np.concatenate([p.reshape(steps, copies, -1) for p in parts], axis=-1)
-
-    def outcome_rows(self) -> Ints:
-        """``[T, E, A]``: the row in which a decision's outcome stands (its own row where there is no decision)."""
-        return np.arange(len(self.t))[:, None, None] + np.maximum(self.elapsed - 1, 0)
+        parts = []
+        for seat in seats:
+            parts.append(self.stack(column, [seat]).reshape(steps, copies, -1))
+        return np.concatenate(parts, axis=-1)
 
     def for_policy(self, policy: PolicyID, gamma: float = 1.0, kind: int | None = None) -> SampleBatch:
         """The policy's decisions, in the order of time; rewards folded with ``gamma`` over each decision's steps.
@@ -154,7 +158,7 @@ class MultiAgentBatch:
         mine = self.active & (self.policy_index == index)
         k = self._kind_with(mine) if kind is None else kind
         first_seat = self.task.kinds[k].first_seat
-        t, e, a = np.nonzero(mine)
+        t, e, a = np.nonzero(mine)  # in the order of time: sequences and replays rely on it
         done, column = t + self.elapsed[t, e, a] - 1, a - first_seat
         return SampleBatch(
             {
@@ -180,7 +184,10 @@ class MultiAgentBatch:
         )
 
     def _kind_with(self, mine: Bools) -> int:
-        return next((k for k, kind in enumerate(self.task.kinds) if mine[:, :, kind.seats].any()), 0)
+        for k, kind in enumerate(self.task.kinds):
+            if mine[:, :, kind.seats].any():
+                return k
+        return 0
 
     @staticmethod
     def concat(batches: Sequence[MultiAgentBatch]) -> MultiAgentBatch:
@@ -204,8 +211,10 @@ class MultiAgentBatch:
 
 
 def _side_by_side(arrays: Sequence[Array], missing: Sequence[int]) -> Array:
-    padded = [
-        np.concatenate([np.zeros((rows, *array.shape[1:]), array.dtype), array]) if rows else array
-        for array, rows in zip(arrays, missing, strict=True)
-    ]
+    padded = []
+    for array, rows in zip(arrays, missing, strict=True):
+        if rows:
+            empty = np.zeros((rows, *array.shape[1:]), array.dtype)
+            array = np.concatenate([empty, array])
+        padded.append(array)
     return np.concatenate(padded, axis=1)

@@ -42,6 +42,17 @@ def returns_to_go(batch: MultiAgentBatch, rewards: Floats, gamma: float) -> Floa
     return discounted_until(rewards, batch.terminateds | batch.truncateds, gamma)
 
 
+def temporal_differences(
+    batch: MultiAgentBatch, values: Floats, next_values: Floats, folded: Floats, gamma: float
+) -> tuple[Floats, Floats]:
+    """``delta = folded + d * next_value * (not terminated) - value`` of every decision, and ``d = gamma ** elapsed``."""
+    # A decision's flags stand in the row of its outcome; where there is no decision (elapsed 0), in its own row.
+    done = np.arange(len(batch.t))[:, None, None] + np.maximum(batch.elapsed - 1, 0)
+    terminated = np.take_along_axis(batch.terminateds, done, axis=0)
+    discount = np.float32(gamma) ** batch.elapsed.astype(np.float32)
+    return folded + discount * next_values * ~terminated - values, discount
+
+
 def gae(
     batch: MultiAgentBatch, values: Floats, next_values: Floats, folded: Floats, gamma: float, trace: float
 ) -> Floats:
@@ -57,10 +68,7 @@ def gae(
     no treatment of its own. A truncated decision bootstraps, a terminated one does not, and neither looks into the
     next life of its seat. Values on inactive cells are meaningless.
     """
-    done = batch.outcome_rows()
-    terminated = np.take_along_axis(batch.terminateds, done, axis=0)
-    discount = np.float32(gamma) ** batch.elapsed.astype(np.float32)
-    delta = folded + discount * next_values * ~terminated - values
+    delta, discount = temporal_differences(batch, values, next_values, folded, gamma)
     carry_on = discount * np.float32(trace)
     ends = batch.terminateds | batch.truncateds
     advantages = np.zeros_like(values)
@@ -84,15 +92,12 @@ def vtrace(
         v[t] - V[t] = rho * (folded + d * next_value * (not terminated) - V[t]) + d * c * (v - V)[next decision]
         A[t]        = rho * (folded + d * (next_value * (not terminated) + (v - V)[next decision]) - V[t])
 
-    Gives ``v - V``, so the critic's target is ``values`` plus the first grid, and ``A``, which weighs ``log pi(a)``. Rows
+    Returns ``v - V``, so the critic's target is ``values`` plus the first grid, and ``A``, which weighs ``log pi(a)``. Rows
     without a decision hand the running sum through; truncated decisions bootstrap, terminated ones do not, and neither
     looks into the next life of its seat. Where ``pi`` is ``mu``, both bounds are 1 or more and ``trace`` is 1, ``v`` is the
     n-step return. Values on inactive cells are meaningless.
     """
-    done = batch.outcome_rows()
-    terminated = np.take_along_axis(batch.terminateds, done, axis=0)
-    discount = np.float32(gamma) ** batch.elapsed.astype(np.float32)
-    delta = folded + discount * next_values * ~terminated - values
+    delta, discount = temporal_differences(batch, values, next_values, folded, gamma)
     # The bounds are applied before exp, so that an action which became far more likely overflows nothing.
     rho = np.exp(np.minimum(log_ratios, np.log(np.float32(rho_bar))))
     carry_on = discount * np.float32(trace) * np.exp(np.minimum(log_ratios, np.log(np.float32(c_bar))))

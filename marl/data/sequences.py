@@ -94,5 +94,8 @@ def unpadded(chunks: SampleBatch) -> SampleBatch:
     flat = {}
     for name, column in chunks.items():
         per_row = column.ndim >= 2 and column.shape[1] == steps and not name.startswith("carry.")
-        flat[name] = column[mask] if per_row else np.repeat(column, lengths, axis=0)
+        if per_row:
+            flat[name] = column[mask]
+        else:
+            flat[name] = np.repeat(column, lengths, axis=0)
     return SampleBatch(flat)

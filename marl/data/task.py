@@ -41,11 +41,11 @@ class AgentType:
     masked: bool = False
     first_seat: int = 0
 
-    @property
+    @cached_property
     def size(self) -> int:
         return len(self.agents)
 
-    @property
+    @cached_property
     def seats(self) -> slice:
         """Where this kind sits among all seats of the game."""
         return slice(self.first_seat, self.first_seat + self.size)

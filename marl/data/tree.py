@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -30,18 +31,24 @@ def _unpack(plain: Any, arrays: dict[str, Array], levels: int) -> Any:
         raise ValueError(f"nested more than {DEEPEST} levels deep")
     below = levels - 1
     if isinstance(plain, list):
-        return [_unpack(item, arrays, below) for item in plain]
+        return _unpack_items(plain, arrays, below)
     if ARRAY in plain:
         return arrays[plain[ARRAY]]
     if TUPLE in plain:
-        items = [_unpack(item, arrays, below) for item in plain[TUPLE]]
-        return tuple(items)
+        return tuple(_unpack_items(plain[TUPLE], arrays, below))
     if MAP in plain:
         return _unpack_map(plain[MAP], arrays, below)
     tree: dict[str, Any] = {}
     for key, value in plain.items():
         tree[key] = _unpack(value, arrays, below)
     return tree
+
+
+def _unpack_items(items: Any, arrays: dict[str, Array], levels: int) -> list[Any]:
+    unpacked = []
+    for item in items:
+        unpacked.append(_unpack(item, arrays, levels))
+    return unpacked
 
 
 def _unpack_map(pairs: Any, arrays: dict[str, Array], levels: int) -> dict[Any, Any]:
@@ -76,14 +83,20 @@ def _pack(tree: Any, path: str, arrays: _Arrays) -> Any:
         return tree.item()
     if isinstance(tree, dict):
         return _pack_dict(tree, path, arrays)
-    if isinstance(tree, list | tuple):
-        items = [_pack(item, f"{path}/{i}", arrays) for i, item in enumerate(tree)]
-        if isinstance(tree, list):
-            return items
-        return {TUPLE: items}
+    if isinstance(tree, list):
+        return _pack_items(tree, path, arrays)
+    if isinstance(tree, tuple):
+        return {TUPLE: _pack_items(tree, path, arrays)}
     if isinstance(tree, bool | int | float | str | None):
         return tree
     raise _cannot_be_stored(tree, path)
+
+
+def _pack_items(items: Iterable[Any], path: str, arrays: _Arrays) -> list[Any]:
+    packed = []
+    for i, item in enumerate(items):
+        packed.append(_pack(item, f"{path}/{i}", arrays))
+    return packed
 
 
 def _cannot_be_stored(tree: Any, path: str) -> TypeError:
@@ -94,9 +107,25 @@ def _cannot_be_stored(tree: Any, path: str) -> TypeError:
 
 
 def _pack_dict(tree: dict[Any, Any], path: str, arrays: _Arrays) -> Any:
-    if all(isinstance(key, str) and not key.startswith("__") for key in tree):
-        return {key: _pack(value, f"{path}/{_escaped(key)}", arrays) for key, value in tree.items()}
-    return {MAP: [[_pack(k, "", _Arrays()), _pack(v, f"{path}/{i}", arrays)] for i, (k, v) in enumerate(tree.items())]}
+    if not all(map(_is_plain, tree)):
+        return {MAP: _pack_pairs(tree, path, arrays)}
+    packed = {}
+    for key, value in tree.items():
+        packed[key] = _pack(value, f"{path}/{_escaped(key)}", arrays)
+    return packed
+
+
+def _pack_pairs(tree: dict[Any, Any], path: str, arrays: _Arrays) -> list[list[Any]]:
+    """Keys that JSON cannot hold stand beside their values. A key is no array, so it needs no place among them."""
+    pairs = []
+    for i, (key, value) in enumerate(tree.items()):
+        pairs.append([_pack(key, "", _Arrays()), _pack(value, f"{path}/{i}", arrays)])
+    return pairs
+
+
+def _is_plain(key: Any) -> bool:
+    """Whether a key can be one of JSON; our own marks begin with two underscores."""
+    return isinstance(key, str) and not key.startswith("__")
 
 
 def _escaped(key: str) -> str:

@@ -1,6 +1,6 @@
 """The array API: many copies of one env, stepped together.
 
-``E`` copies (*lanes*), ``A`` seats over all kinds of agents, ``A_k`` seats of one kind. Built-in games implement it
+``E`` copies, ``A`` seats over all kinds of agents, ``A_k`` seats of one kind. Built-in games implement it
 directly; dict envs are lifted to it by ``envs/vector/vector_env.py``. Users may write natively batched envs as well.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,15 +38,15 @@ class StepOutput:
     truncated: Bools  # [E, A]
     over: Bools  # [E]: the episode has ended
     blind: Bools  # [E, A]
-    born: Sequence[tuple[int, int]] = ()  # (lane, seat) taken by a new agent; only where seats are not fixed
-    late: Sequence[tuple[int, AgentID, float]] = ()  # (lane, agent, reward) of agents that have no seat any more
+    born: Sequence[tuple[int, int]] = ()  # (env_id, seat) taken by a new agent; only where seats are not fixed
+    late: Sequence[tuple[int, AgentID, float]] = ()  # (env_id, agent, reward) of agents that have no seat any more
 
 
 class BatchedEnv(ABC):
     """``num_envs`` copies of an env behind array calls.
 
-    The caller decides when a lane starts anew: after a step with ``over[e]`` it calls ``reset([e], [seed])`` before the
-    next step. Everything random in a lane's episode must follow from that seed.
+    The caller decides when a copy starts anew: after a step with ``over[e]`` it calls ``reset([e], [seed])`` before the
+    next step. Everything random in a copy's episode must follow from that seed.
     """
 
     name: str = "world"
@@ -54,14 +55,16 @@ class BatchedEnv(ABC):
     state_size: int = 0
     fixed_seats: bool = True
     """Whether every seat belongs to one agent id for ever. If not, frames tell ``born`` seats."""
+    lifted: bool = False
+    """Whether dict envs are behind it: its arrays have the right shapes by construction, its numbers may be anything."""
 
     @abstractmethod
     def reset(self, env_ids: Ints, seeds: Ints) -> StepOutput:
-        """Start new episodes in these lanes; the frame shows all lanes."""
+        """Start new episodes in these copies; the frame shows all copies."""
 
     @abstractmethod
     def step(self, actions: Sequence[Array]) -> StepOutput:
-        """Step all lanes. ``actions[k]`` is ``[E, A_k, *action_shape]``; cells of absent agents mean nothing."""
+        """Step all copies. ``actions[k]`` is ``[E, A_k, *action_shape]``; cells of absent agents mean nothing."""
 
     @abstractmethod
     def get_state(self) -> State:
@@ -89,22 +92,21 @@ class BatchedEnv(ABC):
         return self.sub_env(index)
 
     def render(self, env_id: int) -> Array | str | None:
-        """A picture (height x width x 3, uint8) or a text of one lane."""
+        """A picture (height x width x 3, uint8) or a text of one copy."""
         del env_id
         return None
 
     def set_task(self, env_id: int, task: object) -> None:
-        """Change what a lane plays from its next reset on."""
+        """Change what a copy plays from its next reset on."""
         raise NotImplementedError(f"{self.name} has no tasks (lane {env_id}, task {task!r})")
 
-    @property
+    @cached_property
     def told(self) -> list[TaskMemory]:
-        """What each lane was last told through ``lane(i)``."""
-        memory: list[TaskMemory] = vars(self).setdefault("_told", [{} for _ in range(self.num_envs)])
-        return memory
+        """What each copy was last told through ``sub_env(i)``."""
+        return [{} for _ in range(self.num_envs)]
 
     def restore_tasks(self, told: Sequence[TaskMemory]) -> None:
-        """Tell every lane what it had been told when a state was taken; called before ``set_state``."""
+        """Tell every copy what it had been told when a state was taken; called before ``set_state``."""
         for env_id, tasks in enumerate(told):
             tell(self.sub_env(env_id), tasks, self.told[env_id])
 
@@ -131,8 +133,8 @@ class NativeEnv(BatchedEnv):
     """A natively batched env whose whole state is a few arrays with a leading axis ``E``.
 
     Subclasses name these arrays in ``state_arrays``, implement ``_view`` (observations, masks, presence, state of all
-    lanes), ``_start`` (new episodes) and ``_play`` (rewards and flags of one step). Randomness of an episode is drawn
-    in ``_start`` from the lane's seed and kept in an array, so there is no generator to save. An env in which nothing is
+    copies), ``_start`` (new episodes) and ``_play`` (rewards and flags of one step). Randomness of an episode is drawn
+    in ``_start`` from the copy's seed and kept in an array, so there is no generator to save. An env in which nothing is
     random says so by ``deterministic``: game trees are exact then.
     """
 
@@ -157,8 +159,9 @@ class NativeEnv(BatchedEnv):
     def step(self, actions: Sequence[Array]) -> StepOutput:
         rewards, terminated, truncated, over = self._play(actions)
         obs, legal, present, state = self._view()
-        ended = terminated | truncated
-        return StepOutput(obs, legal, present & ~ended, state, rewards, terminated, truncated, over, self._none)
+        present = present & ~(terminated | truncated)
+        blind = np.zeros_like(present)  # a native env always shows the last observation
+        return StepOutput(obs, legal, present, state, rewards, terminated, truncated, over, blind)
 
     def get_state(self) -> State:
         return {name: getattr(self, name).copy() for name in self.state_arrays}
@@ -170,10 +173,5 @@ class NativeEnv(BatchedEnv):
 
     def _still(self) -> StepOutput:
         obs, legal, present, state = self._view()
-        zeros = np.zeros(present.shape, np.float32)
-        over = np.zeros(self.num_envs, bool)
-        return StepOutput(obs, legal, present, state, zeros, self._none, self._none, over, self._none)
-
-    @property
-    def _none(self) -> Bools:
-        return np.zeros((self.num_envs, sum(kind.size for kind in self.kinds)), bool)
+        unpaid, nobody = np.zeros(present.shape, np.float32), np.zeros(present.shape, bool)
+        return StepOutput(obs, legal, present, state, unpaid, nobody, nobody, np.zeros(self.num_envs, bool), nobody)

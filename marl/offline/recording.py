@@ -29,7 +29,8 @@ from marl.offline.trajectories import (
     rows_of,
     write_episodes,
 )
-from marl.rollout.pool import Collected, WorkerPool
+from marl.rollout.pool import WorkerPool
+from marl.rollout.rollout_buffer import Collected
 
 EPISODES_PER_FILE = 1_000
 

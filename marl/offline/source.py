@@ -20,7 +20,7 @@ from marl.errors import CheckpointError, ConfigError, DataError, SpaceMismatchEr
 from marl.mappers.mapper import check_known
 from marl.offline.manifest import MANIFEST, read_manifest
 from marl.offline.trajectories import read_trajectories, recorded_files
-from marl.rollout.pool import Collected
+from marl.rollout.rollout_buffer import Collected
 from marl.scenario.env import env_name
 from marl.scenario.resolve import Setup
 from marl.scenario.routing import example_agent

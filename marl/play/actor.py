@@ -20,11 +20,10 @@ from marl.envs.vector.encoding import Reader, outline
 from marl.envs.vector.layout import MASK, pattern_of
 from marl.errors import ConfigError, EnvError, SpaceMismatchError
 from marl.mappers.mapper import Mapper, check_known
-from marl.policies.body import Body, encode_actions
 from marl.policies.mixture import Mixture
+from marl.policies.networks import Body, encode_actions
 from marl.policies.policy import Inputs, Policy
-from marl.rollout.config import RolloutConfig
-from marl.rollout.env_runner import from_env, to_env
+from marl.rollout.config import RolloutConfig, from_env, to_env
 
 
 def act_once(

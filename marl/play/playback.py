@@ -276,7 +276,7 @@ class Notes:
 
     def after(self, player: EnvRunner, frame: StepOutput) -> None:
         """What came of it."""
-        self.grid.settle(self.row, frame, player.policy_of)
+        self.grid.settle(self.row, player, frame)
         self.recorder.add(self.grid.batch())
         self.grid.keep_tail()
 

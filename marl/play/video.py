@@ -101,9 +101,8 @@ class Video:
         self.frames = 0
         self._writer: Any = None
         self._size = (0, 0)
-        self._gif = (
-            io.BytesIO() if self.path.suffix.lower() == ".gif" else None
-        )  # imageio keeps all frames until the end
+        # imageio keeps all frames of a GIF until the end.
+        self._gif = io.BytesIO() if self.path.suffix.lower() == ".gif" else None
         if self.path.suffix.lower() not in (".gif", ".mp4"):
             raise ConfigError(f"a video is called NAME.gif or NAME.mp4, but {str(path)!r} ends in neither. Rename it.")
         if self.path.suffix.lower() == ".mp4" and not can_write_mp4():

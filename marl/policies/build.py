@@ -70,8 +70,9 @@ def _share_members(policies: Mapping[PolicyID, Policy], specs: Mapping[PolicyID,
     first: dict[str, Mixture] = {}
     for name, policy in policies.items():
         population = specs[name].population
-        if population is not None and isinstance(policy, Mixture):
-            policy.share(first.setdefault(population, policy))
+        if population is None or not isinstance(policy, Mixture):
+            continue
+        policy.share(first.setdefault(population, policy))
 
 
 def _mlp(policy: Networked) -> MLP:
@@ -122,9 +123,9 @@ def weights_of(policies: Mapping[PolicyID, Policy]) -> dict[PolicyID, dict[str, 
 
 def find_policy(policies: Mapping[PolicyID, Policy], policy_id: PolicyID) -> Policy:
     """A policy by its id; where there is only one, the default id finds it."""
-    if policy_id == "default_policy" and policy_id not in policies and len(policies) == 1:
+    if policy_id in policies:
+        return policies[policy_id]
+    if policy_id == "default_policy" and len(policies) == 1:
         return next(iter(policies.values()))
-    if policy_id not in policies:
-        known = ", ".join(policies)
-        raise ConfigError(f"no policy {policy_id!r}. Policies: {known}.{did_you_mean(policy_id, policies)}")
-    return policies[policy_id]
+    known = ", ".join(policies)
+    raise ConfigError(f"no policy {policy_id!r}. Policies: {known}.{did_you_mean(policy_id, policies)}")

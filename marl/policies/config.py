@@ -6,10 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, field_validator, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, field_validator
 
 from marl.config import Config
-from marl.errors import ConfigError
+from marl.needs import above, algo_needs, declare, given, needs, none_of, not_for, not_given, one_of, only_for, plays
+
+OWN_MEMORY = "a custom model brings its own memory (carry_size)"
+RECURRENT = (one_of("use_lstm", True), one_of("use_gru", True))
+MEMORY = declare(needs(*RECURRENT, given("custom_model")))
+"""A custom model may remember as well."""
+VISION = declare(needs(none_of("conv_filters", []), why="without layers there is no vision net"))
+EPSILON = declare(needs(one_of("type", "EpsilonGreedy")))
+EPSILON_PER_WORKER = declare(needs(one_of("type", "PerWorkerEpsilonGreedy")))
+NOISE = declare(needs(one_of("type", "GaussianNoise")))
 
 
 class ModelConfig(Config):
@@ -24,13 +33,28 @@ class ModelConfig(Config):
     shared: dict[str, str] = Field(
         {},
         description="encoder: NAME makes the layers of fcnet_hiddens the same tensors in all policies with this NAME.",
+        json_schema_extra=declare(
+            only_for("stochastic", "value", why="the networks of others have layers of their own")
+        ),
     )
     vf_share_layers: bool = Field(
-        False, description="The value head shares the policy's layers (only where critic_sees is own)."
+        False,
+        description="The value head shares the policy's layers.",
+        json_schema_extra=declare(
+            only_for("stochastic", why="the networks of others give no value of a state beside their actions"),
+            not_for("es", why="es learns no values"),
+            algo_needs(none_of("objective", "pg"), why="pg learns no values"),
+            algo_needs(one_of("critic_sees", "own"), why="the policy's layers see its own observation"),
+            algo_needs(above("vf_coeff", 0), why="without a critic, as in bc, there is no value"),
+        ),
     )
     free_log_std: bool = Field(
         False,
-        description="Box actions: the log standard deviation is a free parameter instead of a network output.",
+        description="The log standard deviation is a free parameter instead of a network output.",
+        json_schema_extra=declare(
+            only_for("stochastic", "squashed", why="others draw no coordinates from a distribution"),
+            plays("coordinates", why="choices have no deviation"),
+        ),
     )
     agent_id: Literal["auto"] | bool = Field(
         "auto",
@@ -44,27 +68,46 @@ class ModelConfig(Config):
         "image's size; []: no vision net, the image is flattened.",
     )
     conv_activation: Literal["tanh", "relu"] = Field(
-        "relu", description="Activation after each layer of the vision net."
+        "relu", description="Activation after each layer of the vision net.", json_schema_extra=VISION
     )
-    dim: PositiveInt | None = Field(None, description="Images: resized to dim x dim pixels first; null: as they are.")
-    grayscale: bool = Field(False, description="Images: the mean over the colours instead of them.")
-    zero_mean: bool = Field(False, description="Images: pixels from -1 to 1 instead of 0 to 1.")
+    dim: PositiveInt | None = Field(
+        None, description="Images: resized to dim x dim pixels first; null: as they are.", json_schema_extra=VISION
+    )
+    grayscale: bool = Field(
+        False, description="Images: the mean over the colours instead of them.", json_schema_extra=VISION
+    )
+    zero_mean: bool = Field(
+        False, description="Images: pixels from -1 to 1 instead of 0 to 1.", json_schema_extra=VISION
+    )
     use_lstm: bool = Field(
         False,
         description="Remember: an LSTM after fcnet_hiddens. A value of the agent's own observation then comes from the same "
         "layers, as with vf_share_layers.",
+        json_schema_extra=declare(needs(not_given("custom_model"), why=OWN_MEMORY)),
     )
-    use_gru: bool = Field(False, description="The same with a GRU.")
-    lstm_cell_size: PositiveInt = Field(256, description="use_lstm, use_gru: cells.")
+    use_gru: bool = Field(
+        False,
+        description="The same with a GRU.",
+        json_schema_extra=declare(
+            needs(one_of("use_lstm", False), why="one memory is enough"),
+            needs(not_given("custom_model"), why=OWN_MEMORY),
+        ),
+    )
+    lstm_cell_size: PositiveInt = Field(
+        256, description="Cells of the memory.", json_schema_extra=declare(needs(*RECURRENT))
+    )
     max_seq_len: PositiveInt = Field(
         20,
-        description="Recurrent models: decisions of an agent per training sequence; gradients do not go further back.",
+        description="Decisions of an agent per training sequence; gradients do not go further back.",
+        json_schema_extra=MEMORY.joined(declare(not_for("es", why="es trains on no sequences"))),
     )
     lstm_use_prev_action: bool = Field(
-        False, description="Recurrent models: show the agent's last action to the memory."
+        False, description="Show the agent's last action to the memory.", json_schema_extra=MEMORY
     )
     lstm_use_prev_reward: bool = Field(
-        False, description="Recurrent models: show what the agent was paid since its last decision to the memory."
+        False,
+        description="Show what the agent was paid since its last decision to the memory.",
+        json_schema_extra=MEMORY,
     )
     observation_filter: Literal["NoFilter", "MeanStdFilter"] = Field(
         "NoFilter",
@@ -74,50 +117,33 @@ class ModelConfig(Config):
         None,
         description="Registered name or package.module:Class of a Model; replaces the layers between features and outputs.",
     )
-    custom_model_config: dict[str, Any] = Field({}, description="Handed to the custom model.")
+    custom_model_config: dict[str, Any] = Field(
+        {}, description="Handed to the custom model.", json_schema_extra=declare(needs(given("custom_model")))
+    )
     custom_preprocessor: str | None = Field(
         None, description="Registered name or package.module:Class of a Preprocessor of observations."
     )
-    custom_preprocessor_config: dict[str, Any] = Field({}, description="Handed to the custom preprocessor.")
+    custom_preprocessor_config: dict[str, Any] = Field(
+        {},
+        description="Handed to the custom preprocessor.",
+        json_schema_extra=declare(needs(given("custom_preprocessor"))),
+    )
     custom_action_dist: str | None = Field(
         None,
-        description="Registered name or package.module:Class of a Distribution over actions (stochastic policies).",
+        description="Registered name or package.module:Class of a Distribution over actions.",
+        json_schema_extra=declare(only_for("stochastic", why="others have no distribution, or a fixed one")),
     )
 
     @property
     def recurrent(self) -> bool:
         return self.use_lstm or self.use_gru
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> ModelConfig:
-        if self.use_lstm and self.use_gru:
-            raise ValueError("use_lstm and use_gru exclude each other")
-        if self.custom_model is not None and self.recurrent:
-            raise ValueError("a custom model brings its own memory (carry_size); drop use_lstm and use_gru")
-        if (self.lstm_use_prev_action or self.lstm_use_prev_reward) and not (self.recurrent or self.custom_model):
-            raise ValueError("lstm_use_prev_action and lstm_use_prev_reward need use_lstm, use_gru or a custom model")
-        if self.changed("lstm_cell_size") and not self.recurrent:
-            raise ValueError(
-                f"lstm_cell_size {self.lstm_cell_size} needs use_lstm or use_gru; set one of them, or drop it"
-            )
-        if self.changed("max_seq_len") and not (self.recurrent or self.custom_model):
-            raise ValueError(
-                f"max_seq_len {self.max_seq_len} needs a memory: use_lstm, use_gru or a custom model; set one of them, or "
-                "drop it"
-            )
-        for key in ("custom_model", "custom_preprocessor"):
-            if getattr(self, key) is None and self.changed(f"{key}_config"):
-                raise ValueError(
-                    f"{key}_config is handed to {key}, which is not given; set {key}, or drop {key}_config"
-                )
-        return self
-
     @field_validator("shared")
     @classmethod
     def _only_encoders(cls, value: dict[str, str]) -> dict[str, str]:
-        unknown = [key for key in value if key != "encoder"]
-        if unknown:
-            raise ValueError(f"{unknown[0]!r} cannot be shared; expected encoder: NAME")
+        for key in value:
+            if key != "encoder":
+                raise ValueError(f"{key!r} cannot be shared; expected encoder: NAME")
         return value
 
 
@@ -129,56 +155,44 @@ class ExplorationConfig(Config):
         "stochastic policies; for deterministic ones GaussianNoise where they have coordinates, else StochasticSampling."
     )
     initial_epsilon: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="EpsilonGreedy: chance of a random action at the start. Default 1.0."
+        None, description="Chance of a random action at the start. Default 1.0.", json_schema_extra=EPSILON
     )
     final_epsilon: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="EpsilonGreedy: chance of a random action at the end. Default 0.02."
+        None, description="Chance of a random action at the end. Default 0.02.", json_schema_extra=EPSILON
     )
     epsilon_timesteps: NonNegativeInt | None = Field(
         None,
-        description="EpsilonGreedy: env steps from the initial to the final value, linearly. Default 10000.",
+        description="Env steps from the initial to the final value, linearly. Default 10000.",
+        json_schema_extra=EPSILON,
     )
     epsilon_base: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        None, description="PerWorkerEpsilonGreedy: chance of a random action in the first worker. Default 0.4."
+        None,
+        description="Chance of a random action in the first worker. Default 0.4.",
+        json_schema_extra=EPSILON_PER_WORKER,
     )
     epsilon_alpha: NonNegativeFloat | None = Field(
         None,
-        description="PerWorkerEpsilonGreedy: worker i of N has epsilon_base ** (1 + epsilon_alpha * i / (N - 1)). Default 7.",
+        description="Worker i of N has epsilon_base ** (1 + epsilon_alpha * i / (N - 1)). Default 7.",
+        json_schema_extra=EPSILON_PER_WORKER,
     )
     random_timesteps: NonNegativeInt | None = Field(
         None,
-        description="StochasticSampling, GaussianNoise: env steps of uniformly random actions first. Default 0.",
+        description="Env steps of uniformly random actions first. Default 0.",
+        json_schema_extra=declare(needs(one_of("type", "StochasticSampling", "GaussianNoise"))),
     )
     initial_scale: NonNegativeFloat | None = Field(
         None,
-        description="GaussianNoise: standard deviation of the noise on normalised actions at the start. Default 1.0.",
+        description="Standard deviation of the noise on normalised actions at the start. Default 1.0.",
+        json_schema_extra=NOISE,
     )
     final_scale: NonNegativeFloat | None = Field(
-        None, description="GaussianNoise: standard deviation at the end. Default 0.1."
+        None, description="Standard deviation at the end. Default 0.1.", json_schema_extra=NOISE
     )
     scale_timesteps: NonNegativeInt | None = Field(
         None,
-        description="GaussianNoise: env steps from the initial to the final scale, linearly. Default 10000.",
+        description="Env steps from the initial to the final scale, linearly. Default 10000.",
+        json_schema_extra=NOISE,
     )
-
-    @model_validator(mode="after")
-    def _only_its_own_keys(self) -> ExplorationConfig:
-        given = {name for name in type(self).model_fields if name != "type" and getattr(self, name) is not None}
-        foreign = given - EXPLORATION_KEYS[self.type]
-        if foreign:
-            raise ValueError(
-                f"{', '.join(sorted(foreign))} means nothing to {self.type}; it knows "
-                f"{', '.join(sorted(EXPLORATION_KEYS[self.type]))}"
-            )
-        return self
-
-
-EXPLORATION_KEYS: dict[str, set[str]] = {
-    "EpsilonGreedy": {"initial_epsilon", "final_epsilon", "epsilon_timesteps"},
-    "PerWorkerEpsilonGreedy": {"epsilon_base", "epsilon_alpha"},
-    "StochasticSampling": {"random_timesteps"},
-    "GaussianNoise": {"random_timesteps", "initial_scale", "final_scale", "scale_timesteps"},
-}
 
 
 class ScriptedConfig(Config):
@@ -187,7 +201,11 @@ class ScriptedConfig(Config):
     name: str | Callable[..., Any] = Field(
         description="random, fixed, or package.module:name of a function (obs, rng) -> action or of a Policy class."
     )
-    action: int | list[int] | list[float] | None = Field(None, description="fixed: the action that is always played.")
+    action: int | list[int] | list[float] | None = Field(
+        None,
+        description="The action that is always played.",
+        json_schema_extra=declare(needs(one_of("name", "fixed"))),
+    )
 
 
 @dataclass(frozen=True)
@@ -201,17 +219,6 @@ class PolicySpec:
     scripted: ScriptedConfig | None = None
     agent_id: bool = False
     seed: int = 0
-    options: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # what else the algorithm says about acting, such as dueling
+    # What else the algorithm says about acting, such as dueling.
+    options: Mapping[str, Any] = field(default_factory=dict)
     population: str | None = None  # a mixture of policies of this recipe; those of one name have the same members
-
-
-def refuse_model_keys(spec: PolicySpec, keys: tuple[str, ...], learners: str, why: str) -> None:
-    """Keys of ``model:`` that mean nothing to a kind of policy are refused rather than ignored."""
-    given = spec.model.changed(*keys)
-    if given:
-        raise ConfigError(
-            f"model.{given[0]} = {getattr(spec.model, given[0])!r} means nothing to {learners}: {why}. For policies that "
-            f"learn by them, drop {', '.join(given)}."
-        )

@@ -114,7 +114,7 @@ def classes_used(models: Iterable[ModelConfig]) -> Classes:
     for model in models:
         for shelf in (MODELS, PREPROCESSORS, DISTRIBUTIONS):
             name = getattr(model, shelf.key)
-            if name is not None and name in shelf.classes:
+            if name in shelf.classes:  # the others are named package.module:Class, which every process finds by itself
                 found.setdefault(shelf.key, {})[name] = shelf.find(name)
     return found
 
@@ -181,6 +181,25 @@ def check_preprocessor(preprocessor: Preprocessor, kind: AgentType) -> None:
         raise ConfigError(
             f"custom preprocessor {name} gives {list(shape)} for two observations, but its size is {size}. Make them agree."
         )
+
+
+def custom_preprocessor(kind: AgentType, model: ModelConfig) -> Preprocessor | None:
+    """What the scenario puts before the network; None: observations become features as usual."""
+    if model.custom_preprocessor is None:
+        return None
+    made = PREPROCESSORS.make(model.custom_preprocessor, kind.observation_space, model.custom_preprocessor_config)
+    check_preprocessor(made, kind)
+    return made
+
+
+def custom_model(model: ModelConfig, inputs: int, outputs: int, generator: torch.Generator) -> Model:
+    """The network that the scenario names, with first weights that follow from the generator's seed."""
+    assert model.custom_model is not None
+    with torch.random.fork_rng(devices=[]):  # the user's layers draw from torch's own generator
+        torch.manual_seed(generator.initial_seed())
+        made = MODELS.make(model.custom_model, inputs, outputs, model.custom_model_config)
+        check_model(made, inputs, outputs)
+    return made
 
 
 def register_model(name: str, model: type[Model]) -> None:

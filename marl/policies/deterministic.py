@@ -18,41 +18,35 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from marl.data.task import AgentType, Array, Floats, Ints
+from marl.data.task import AgentType, Floats
 from marl.errors import ConfigError, SpaceMismatchError
-from marl.policies.body import Body, action_width
-from marl.policies.config import ExplorationConfig, PolicySpec, refuse_model_keys
+from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import ILLEGAL, race
 from marl.policies.exploration import Exploration, sampling
-from marl.policies.networks import seeded
-from marl.policies.policy import Decision, Inputs, Policy
+from marl.policies.network_policy import NetworkPolicy
+from marl.policies.networks import Body, action_width, seeded
+from marl.policies.policy import Decision, Inputs
 from marl.policies.stochastic import forbid
 
 Chooser: TypeAlias = Callable[[Tensor], Tensor]
 """From the logits of one choice ``[N, size]`` to its encoding."""
 
 
-class DeterministicPolicy(Policy):
+class DeterministicPolicy(NetworkPolicy):
     """A network gives one logit per option of every choice, then one number per coordinate."""
 
     def __init__(self, kind: AgentType, spec: PolicySpec) -> None:
         super().__init__(kind)
-        refuse_model_keys(
-            spec, ("vf_share_layers", "shared", "custom_action_dist", "free_log_std"), "ddpg, td3 and maddpg",
-            "their actors and critics have layers of their own, and an actor gives an action instead of a distribution",
-        )  # fmt: skip
         self.columns = kind.columns
         self.exploration = _exploration(kind, spec.exploration)
         # A small last layer: actions begin in the middle, where tanh has its full slope, and options equally likely.
-        self.model = Body(
-            kind, spec.model, action_width(kind.columns), seeded(spec.seed), agent_id=spec.agent_id, last_gain=0.01
-        )
+        outputs = action_width(kind.columns)
+        self.set_model(Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id, last_gain=0.01))
         if self.model.carry_size:
             raise ConfigError(
                 f"the model has a memory of {self.model.carry_size} numbers, but ddpg, td3 and maddpg learn from single "
                 "decisions of a replay. Drop use_lstm, use_gru or the custom model's carry_size, or use ppo, mappo or dqn."
             )
-        self.keeps_statistics = self.model.filter is not None
         self.bounded = kind.columns.bounded[list(kind.columns.numbers)]
         self._squash = None if self.bounded.all() else torch.from_numpy(self.bounded)
 
@@ -106,7 +100,10 @@ class DeterministicPolicy(Policy):
     def _encoded(self, out: Tensor, choose: Chooser) -> Tensor:
         columns = self.columns
         sizes = [columns.sizes[c] for c in columns.choices]
-        parts = [choose(part) for part in torch.split(out[:, : columns.options], sizes, dim=1)] if sizes else []
+        parts = []
+        if sizes:
+            for logits in torch.split(out[:, : columns.options], sizes, dim=1):
+                parts.append(choose(logits))
         return torch.cat([*parts, out[:, columns.options :]], dim=1)
 
     def _squashed(self, out: Tensor) -> Tensor:
@@ -114,14 +111,12 @@ class DeterministicPolicy(Policy):
         if not self.columns.numbers:
             return out
         raw = out[:, options:]
-        numbers = raw.tanh() if self._squash is None else torch.where(self._squash.to(out.device), raw.tanh(), raw)
-        return torch.cat([out[:, :options], numbers], dim=1) if options else numbers
-
-    def anneal(self, timesteps: int) -> None:
-        self.exploration.anneal(timesteps)
-
-    def observe(self, obs: Array, agent_index: Ints) -> None:
-        self.model.observe(obs, agent_index)
+        numbers = raw.tanh()
+        if self._squash is not None:
+            numbers = torch.where(self._squash.to(out.device), numbers, raw)
+        if not options:
+            return numbers
+        return torch.cat([out[:, :options], numbers], dim=1)
 
 
 def hard(logits: Tensor) -> Tensor:

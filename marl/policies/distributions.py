@@ -78,9 +78,12 @@ class MultiCategorical(Distribution):
 
     def sample(self, params: Floats, rng: np.random.Generator, explore: bool) -> tuple[Ints, Floats]:
         pieces = np.split(params, np.cumsum(self.sizes)[:-1], axis=1)
-        drawn = [part.sample(piece, rng, explore) for part, piece in zip(self.parts, pieces, strict=True)]
-        logp = np.stack([logp for _, logp in drawn]).sum(axis=0)
-        return np.stack([actions for actions, _ in drawn], axis=1), logp
+        actions, logps = [], []
+        for part, piece in zip(self.parts, pieces, strict=True):
+            action, logp = part.sample(piece, rng, explore)
+            actions.append(action)
+            logps.append(logp)
+        return np.stack(actions, axis=1), np.stack(logps).sum(axis=0)
 
     def logp(self, params: Tensor, actions: Tensor) -> Tensor:
         pieces = zip(self.parts, torch.split(params, self.sizes, 1), actions.unbind(1), strict=True)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import torch
 from torch import nn
 
 from marl.policies.config import ExplorationConfig
+
+Number = TypeVar("Number", int, float)
 
 
 class Exploration(nn.Module):
@@ -60,22 +64,22 @@ class PerWorkerEpsilon(Exploration):
 def epsilon_greedy(config: ExplorationConfig) -> Exploration:
     """Chance of a random action."""
     if config.type == "PerWorkerEpsilonGreedy":
-        return PerWorkerEpsilon(
-            0.4 if config.epsilon_base is None else config.epsilon_base,
-            7.0 if config.epsilon_alpha is None else config.epsilon_alpha,
-        )
-    return Exploration(
-        1.0 if config.initial_epsilon is None else config.initial_epsilon,
-        0.02 if config.final_epsilon is None else config.final_epsilon,
-        10_000 if config.epsilon_timesteps is None else config.epsilon_timesteps,
-    )
+        return PerWorkerEpsilon(_given(config.epsilon_base, 0.4), _given(config.epsilon_alpha, 7.0))
+    initial, final = _given(config.initial_epsilon, 1.0), _given(config.final_epsilon, 0.02)
+    return Exploration(initial, final, _given(config.epsilon_timesteps, 10_000))
 
 
 def sampling(config: ExplorationConfig) -> Exploration:
     """Stochastic policies: sample, after an optional random start; GaussianNoise also sets the standard deviation."""
+    random_timesteps = _given(config.random_timesteps, 0)
     if config.type == "StochasticSampling":
-        return Exploration(1.0, 1.0, 0, config.random_timesteps or 0)
-    initial = 1.0 if config.initial_scale is None else config.initial_scale
-    final = 0.1 if config.final_scale is None else config.final_scale
-    steps = 10_000 if config.scale_timesteps is None else config.scale_timesteps
-    return Exploration(initial, final, steps, config.random_timesteps or 0)
+        return Exploration(1.0, 1.0, 0, random_timesteps)
+    initial, final = _given(config.initial_scale, 1.0), _given(config.final_scale, 0.1)
+    return Exploration(initial, final, _given(config.scale_timesteps, 10_000), random_timesteps)
+
+
+def _given(value: Number | None, default: Number) -> Number:
+    """What the scenario says; 0 is something that it says."""
+    if value is None:
+        return default
+    return value

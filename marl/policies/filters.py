@@ -22,9 +22,8 @@ class MeanStdFilter(nn.Module):
         super().__init__()
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         self.register_buffer("mean", torch.zeros(width, dtype=torch.float64))
-        self.register_buffer(
-            "squares", torch.zeros(width, dtype=torch.float64)
-        )  # sum of squared distances from the mean
+        # The sum of squared distances from the mean.
+        self.register_buffer("squares", torch.zeros(width, dtype=torch.float64))
 
     def forward(self, x: Tensor) -> Tensor:
         if not bool(self.count > 1):

@@ -67,9 +67,11 @@ class Mixture(Policy):
 
     def set_chances(self, chances: Sequence[float] | Chances) -> None:
         given = np.asarray(chances, np.float64)
-        if given.shape != (len(self),) or given.min() < -1e-9 or abs(given.sum() - 1) > 1e-6:
+        fits = given.shape == (len(self),)
+        if not fits or given.min() < -1e-9 or abs(given.sum() - 1) > 1e-6:
             raise ConfigError(f"a mixture of {len(self)} members needs so many chances that add up to 1, got {given}.")
-        self.chances = torch.from_numpy(np.maximum(given, 0) / np.maximum(given, 0).sum()).to(self.chances.device)
+        positive = np.maximum(given, 0)  # solvers leave tiny negative chances
+        self.chances = torch.from_numpy(positive / positive.sum()).to(self.chances.device)
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         del explore

@@ -1,10 +1,15 @@
-"""Networks and what comes before them: from raw observations to features, from features to outputs."""
+"""The network of a policy, stage by stage: stored observation -> features -> filter -> vision net or not -> fully
+connected layers -> memory or not -> outputs. ``Body`` joins them; each stage can be replaced by keys of ``model:``.
+
+The carry of a recurrent policy is ``memory | last action | last reward``; the last two only where they are asked for.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,8 +18,17 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from marl.data.task import AgentType, AnySpace
+from marl.data.actions import Columns
+from marl.data.batch import SampleBatch
+from marl.data.task import AgentType, AnySpace, Array
+from marl.errors import ConfigError
 from marl.policies.config import ModelConfig
+from marl.policies.custom import Model, custom_model, custom_preprocessor
+from marl.policies.filters import MeanStdFilter
+from marl.policies.memory import Gru, Lstm
+from marl.policies.vision import ConvEncoder, image_encoder
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh_, "relu": torch.relu_}  # in place
 
 
 class MLP(nn.Module):
@@ -28,6 +42,7 @@ class MLP(nn.Module):
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         self.activations = tuple(activations)
         for i, (wide, narrow) in enumerate(itertools.pairwise(sizes)):
+            # Orthogonal weights keep the scale of what passes through; sqrt(2) makes up for what relu cuts off.
             gain = last_gain if i == len(activations) else math.sqrt(2)
             weight = torch.empty(narrow, wide)
             nn.init.orthogonal_(weight, gain, generator=generator)
@@ -37,7 +52,7 @@ class MLP(nn.Module):
 
     def _look_up(self) -> None:
         """Layers outside of nn.Module's slow attribute look-up."""
-        functions = [torch.tanh_ if name == "tanh" else torch.relu_ for name in self.activations]
+        functions = [ACTIVATIONS[name] for name in self.activations]
         self._pairs = list(zip(self.weights, self.biases, strict=True))
         self._hidden = [(w, b, f) for (w, b), f in zip(self._pairs, functions, strict=False)]
         self._last = self._pairs[len(functions) :]
@@ -50,7 +65,7 @@ class MLP(nn.Module):
 
     def first(self, layers: int) -> tuple[nn.Parameter, ...]:
         """Parameters of the first ``layers`` layers."""
-        return tuple(parameter for pair in self._pairs[:layers] for parameter in pair)
+        return tuple(itertools.chain.from_iterable(self._pairs[:layers]))
 
     @property
     def device(self) -> torch.device:
@@ -117,9 +132,10 @@ def byte_scale(space: AnySpace) -> NDArray[np.float32]:
     if isinstance(space, spaces.Tuple | spaces.Dict):
         parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
         return np.concatenate([byte_scale(part) for part in parts])
-    if isinstance(space, spaces.Box) and space.dtype == np.uint8:
-        return np.asarray(1 / np.maximum(space.high.reshape(-1), 1).astype(np.float64), np.float32)
-    return np.ones(spaces.flatdim(space), np.float32)
+    if not isinstance(space, spaces.Box) or space.dtype != np.uint8:
+        return np.ones(spaces.flatdim(space), np.float32)
+    highest = np.maximum(space.high.reshape(-1), 1)  # 0 where all that is ever shown is 0
+    return np.asarray(1 / highest.astype(np.float64), np.float32)
 
 
 def build_mlp(inputs: int, outputs: int, model: ModelConfig, generator: torch.Generator, last_gain: float = 1.0) -> MLP:
@@ -133,3 +149,247 @@ def seeded(*numbers: int) -> torch.Generator:
     """A torch generator that follows from these numbers."""
     seed = int(np.random.SeedSequence(list(numbers)).generate_state(1, np.uint64)[0] >> np.uint64(1))
     return torch.Generator().manual_seed(seed)
+
+
+@dataclass
+class Sequences:
+    """Rows of decisions in the order of sequences: ``lengths`` ``[C]`` of them, and the carry ``[C, carry_size]`` with which
+    each began. ``actions`` and ``rewards`` ``[N]`` are what a decision did and what it was paid until the next one."""
+
+    lengths: Tensor
+    carry: Tensor
+    actions: Tensor
+    rewards: Tensor
+
+
+class Body(nn.Module):
+    """``outputs`` numbers per row of raw observations. Without ``memory`` (critics, which look at one moment) a recurrent or
+    custom model is replaced by the fully connected layers."""
+
+    def __init__(
+        self, kind: AgentType, model: ModelConfig, outputs: int, generator: torch.Generator, *, agent_id: bool = False,
+        last_gain: float = 1.0, memory: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.kind, self.config, self.outputs = kind, model, outputs
+        inputs = self._build_encoder(agent_id, generator)
+        self.network: MLP | Model | nn.Identity
+        self.memory: Lstm | Gru | None = None
+        self.head: MLP | None = None
+        self.memory_size, self.prev_action, self.prev_reward = 0, 0, 0
+        if memory and model.custom_model is not None:
+            self._build_custom(inputs, generator)
+        elif memory and model.recurrent:
+            self._build_recurrent(inputs, generator, last_gain)
+        else:
+            self.network = build_mlp(inputs, outputs, model, generator, last_gain)
+        self.carry_size = self.memory_size + self.prev_action + self.prev_reward
+        self._anchor = tuple(self.parameters())[:1]
+
+    def _build_encoder(self, agent_id: bool, generator: torch.Generator) -> int:
+        """Everything before the fully connected layers; returns how many numbers these see."""
+        kind, model = self.kind, self.config
+        self.features = Features(kind, agent_id, custom_preprocessor(kind, model))
+        seats = self.features.seats
+        self.filter: MeanStdFilter | None = None
+        if model.observation_filter == "MeanStdFilter":
+            self.filter = MeanStdFilter(self.features.size - seats)
+        self.vision: ConvEncoder | None = None
+        if model.custom_preprocessor is None:  # what a preprocessor gives is no image any more
+            self.vision = image_encoder(kind.observation_space, model, generator)
+        if self.vision is None:
+            return self.features.size
+        return self.vision.size + seats
+
+    def _build_custom(self, inputs: int, generator: torch.Generator) -> None:
+        inputs += self._look_back()
+        self.network = custom_model(self.config, inputs, self.outputs, generator)
+        self.memory_size = int(self.network.carry_size)
+        if self.memory_size:
+            return
+        if self.prev_action or self.prev_reward:
+            raise ConfigError(
+                f"lstm_use_prev_action and lstm_use_prev_reward need a model with a memory, but custom model "
+                f"{self.config.custom_model!r} has carry_size 0. Drop them, or give it a carry_size."
+            )
+
+    def _build_recurrent(self, inputs: int, generator: torch.Generator, last_gain: float) -> None:
+        model = self.config
+        sizes = [inputs, *model.fcnet_hiddens]
+        layers = [model.fcnet_activation] * len(model.fcnet_hiddens)
+        self.network = MLP(sizes, layers, generator) if model.fcnet_hiddens else nn.Identity()
+        cell = Lstm if model.use_lstm else Gru
+        self.memory = cell(sizes[-1] + self._look_back(), model.lstm_cell_size, generator)
+        self.memory_size = self.memory.carry_size
+        after = [model.lstm_cell_size, *model.post_fcnet_hiddens, self.outputs]
+        self.head = MLP(after, [model.post_fcnet_activation] * len(model.post_fcnet_hiddens), generator, last_gain)
+
+    def _look_back(self) -> int:
+        """Whether the memory sees the last action and reward; returns their width."""
+        if self.config.lstm_use_prev_action:
+            self.prev_action = action_width(self.kind.columns)
+        self.prev_reward = int(self.config.lstm_use_prev_reward)
+        return self.prev_action + self.prev_reward
+
+    @property
+    def device(self) -> torch.device:
+        return self._anchor[0].device if self._anchor else torch.device("cpu")
+
+    # -- one moment ------------------------------------------------------------------------------------------------
+
+    def encode(self, obs: Tensor, agent_index: Tensor) -> Tensor:
+        """Everything before the fully connected layers."""
+        x: Tensor = self.features(obs, agent_index)
+        if self.filter is None and self.vision is None:
+            return x
+        width = self.features.size - self.features.seats
+        seen, seat = x[:, :width], x[:, width:]
+        if self.filter is not None:
+            seen = self.filter(seen)
+        if self.vision is not None:
+            seen = self.vision(seen)
+        return torch.cat([seen, seat], dim=1)
+
+    def forward(self, obs: Tensor, agent_index: Tensor) -> Tensor:
+        """``[N, outputs]`` of a model without memory."""
+        x = self.encode(obs, agent_index)
+        out: Tensor
+        if isinstance(self.network, Model):
+            out, _ = self.network(x, x[:, :0])
+        else:
+            out = self.network(x)
+        return out
+
+    def step(self, obs: Tensor, agent_index: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
+        """``[N, outputs]`` and the new memory ``[N, memory_size]``."""
+        if not self.carry_size:
+            return self.forward(obs, agent_index), carry
+        return self._advance(self._before_memory(obs, agent_index), carry[:, self.memory_size :], self._memory(carry))
+
+    def _memory(self, carry: Tensor) -> Tensor:
+        return carry[:, : self.memory_size]
+
+    def _before_memory(self, obs: Tensor, agent_index: Tensor) -> Tensor:
+        x = self.encode(obs, agent_index)
+        if isinstance(self.network, Model):
+            return x
+        out: Tensor = self.network(x)
+        return out
+
+    def _advance(self, x: Tensor, last: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        if last.shape[1]:
+            x = torch.cat([x, last], dim=1)
+        if self.memory is None:
+            out, memory = self.network(x, memory)
+            return out, memory
+        assert self.head is not None
+        out, memory = self.memory(x, memory)
+        return self.head(out), memory
+
+    def carried(self, memory: Tensor, actions: Tensor, rewards: Tensor) -> Tensor:
+        """The carry for the next decision."""
+        parts = [memory]
+        if self.prev_action:
+            parts.append(encode_actions(self.kind.columns, actions))
+        if self.prev_reward:
+            parts.append(rewards.float().view(-1, 1))
+        return torch.cat(parts, dim=1) if len(parts) > 1 else memory
+
+    # -- sequences -------------------------------------------------------------------------------------------------
+
+    def unroll(self, obs: Tensor, agent_index: Tensor, sequences: Sequences) -> tuple[Tensor, Tensor]:
+        """Outputs and memories after each of the rows ``[N]``, which stand one sequence after the other."""
+        lengths = sequences.lengths
+        # The longest sequences first: those that still go on at a step are then the first rows, a slice and no gather.
+        order = torch.argsort(lengths, descending=True, stable=True)
+        starts = (torch.cumsum(lengths, 0) - lengths)[order]
+        going = _still_going(lengths[order])
+        x = self._before_memory(obs, agent_index)
+        carry = sequences.carry[order]
+        last, memory = carry[:, self.memory_size :], self._memory(carry)
+        outs, memories, rows = [], [], []
+        for step, count in enumerate(going):
+            here = starts[:count] + step
+            if step:
+                before = here - 1
+                packed = self.carried(memory[:count], sequences.actions[before], sequences.rewards[before])
+                last, memory = packed[:, self.memory_size :], self._memory(packed)
+            out, memory = self._advance(x[here], last[:count], memory[:count])
+            outs.append(out)
+            memories.append(memory)
+            rows.append(here)
+        back = torch.argsort(torch.cat(rows))
+        return torch.cat(outs)[back], torch.cat(memories)[back]
+
+    # -- looking at it ---------------------------------------------------------------------------------------------
+
+    def from_batch(self, batch: SampleBatch) -> Tensor:
+        """Outputs for the rows of a policy's batch (``for_policy``), each with the carry it was played with."""
+        obs, index = (torch.from_numpy(batch[column]).to(self.device) for column in ("obs", "agent_index"))
+        if not self.carry_size:
+            return self.forward(obs, index)
+        carry = torch.from_numpy(batch["carry"][:, : self.carry_size]).to(self.device)
+        return self.step(obs, index, carry)[0]
+
+    def observe(self, obs: Array, agent_index: Array) -> None:
+        """Let the filter learn from raw observations; called by the learner alone."""
+        if self.filter is None:
+            return
+        features = self.features(torch.from_numpy(obs).to(self.device), torch.from_numpy(agent_index).to(self.device))
+        self.filter.observe(features[:, : self.features.size - self.features.seats])
+
+    def _stages(self) -> str:
+        """What happens to an observation, in one line."""
+        model, stages = self.config, [f"{self.features.size} features"]
+        stages += ["filter"] if self.filter is not None else []
+        stages += [f"vision net of {self.vision.size}"] if self.vision is not None else []
+        if isinstance(self.network, Model):
+            stages.append(type(self.network).__name__)
+        else:
+            stages += _layers(model.fcnet_hiddens, model.fcnet_activation)
+            if self.memory is not None:
+                stages.append(f"{type(self.memory).__name__.upper()} of {self.memory.size}")
+            stages += _layers(model.post_fcnet_hiddens, model.post_fcnet_activation)
+        text = " -> ".join([*stages, f"{self.outputs} outputs"])
+        return f"{text}; remembers {self.carry_size} numbers" if self.carry_size else text
+
+    def summary(self) -> str:
+        """One line per tensor: name, shape, numbers; and their sum."""
+        names, shapes, counts = [], [], []
+        for name, parameter in self.named_parameters():
+            names.append(name)
+            shapes.append("x".join(map(str, parameter.shape)) or "1")
+            counts.append(parameter.numel())
+        names, shapes, counts = [*names, "total"], [*shapes, ""], [*counts, sum(counts)]
+        wide, narrow = max(map(len, names)), max(map(len, shapes))
+        lines = [self._stages()]
+        for name, shape, count in zip(names, shapes, counts, strict=True):
+            lines.append(f"{name:<{wide}}  {shape:>{narrow}}  {count:>10,}")
+        return "\n".join(lines)
+
+
+def _layers(sizes: list[int], activation: str) -> list[str]:
+    return [f"{' x '.join(map(str, sizes))} {activation}"] if sizes else []
+
+
+def _still_going(lengths: Tensor) -> list[int]:
+    """How many sequences have a row at each step; ``lengths`` are sorted downwards."""
+    if not len(lengths):
+        return []
+    steps = torch.arange(int(lengths[0]), device=lengths.device)
+    going: list[int] = (lengths[None] > steps[:, None]).sum(1).tolist()
+    return going
+
+
+def action_width(columns: Columns) -> int:
+    """Numbers that tell an action: one per option of every choice, one per coordinate."""
+    return columns.options + len(columns.numbers)
+
+
+def encode_actions(columns: Columns, actions: Tensor) -> Tensor:
+    """Stored actions ``[N, ...]`` as floats ``[N, action_width]``: choices one-hot, then coordinates."""
+    table = actions.reshape(len(actions), -1)
+    parts = [F.one_hot(table[:, c].long(), columns.sizes[c]).float() for c in columns.choices]
+    if columns.numbers:
+        parts.append(table[:, list(columns.numbers)].float())
+    return torch.cat(parts, dim=1)

@@ -19,10 +19,9 @@ from torch import Tensor
 from marl.data.batch import SampleBatch
 from marl.data.task import AgentType, Array, Bools, Floats, Ints
 from marl.errors import ConfigError
-from marl.policies.body import Body
-from marl.policies.config import ExplorationConfig, PolicySpec, refuse_model_keys
+from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import Categorical
-from marl.policies.networks import Features, seeded
+from marl.policies.networks import Body, Features, seeded
 from marl.policies.policy import Decision, Inputs, Policy
 from marl.policies.stochastic import Chances, forbid
 from marl.policies.value import ValuePolicy
@@ -40,13 +39,10 @@ class NfspPolicy(Policy):
     without it the average policy plays always."""
 
     draws_lots = True
+    differs_by_worker = True
 
     def __init__(self, kind: AgentType, spec: PolicySpec) -> None:
         super().__init__(kind)
-        refuse_model_keys(
-            spec, ("vf_share_layers", "free_log_std", "custom_action_dist", "shared"), "nfsp",
-            "its networks give values and chances of actions, each with layers of its own",
-        )  # fmt: skip
         self.best = ValuePolicy(kind, replace(spec, exploration=spec.exploration or EXPLORATION))
         if self.best.carry_size:
             raise ConfigError(

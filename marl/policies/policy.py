@@ -24,9 +24,7 @@ class Inputs:
     obs: Array  # [N, obs_width] as the env gave it
     legal: Bools  # [N, legal_width]; width 0: everything is legal
     agent_index: Ints  # [N] seat within the kind of agents
-    episode_uniform: NDArray[np.float64] = field(
-        default_factory=lambda: NO_LOTS
-    )  # [N] of Policy.draw, if the policy draws lots
+    episode_uniform: NDArray[np.float64] = field(default_factory=NO_LOTS.copy)  # [N] of Policy.draw, if it draws lots
 
     def __len__(self) -> int:
         return len(self.obs)
@@ -50,6 +48,10 @@ class Policy(nn.Module, ABC):
     """Numbers that the policy remembers per agent between two decisions of an episode."""
     keeps_statistics: bool = False
     """Whether ``observe`` does anything."""
+    anneals: bool = True
+    """Whether ``anneal`` does anything."""
+    differs_by_worker: bool = False
+    """Whether ``place`` does anything."""
     remembers_reward: bool = False
     """Whether the last of these numbers is what the agent was paid since its last decision; the player adds it up."""
     draws_lots: bool = False
@@ -84,8 +86,14 @@ class Policy(nn.Module, ABC):
 
     def own_parameters(self) -> list[nn.Parameter]:
         """Parameters that no other policy has."""
-        elsewhere = {id(p) for parameters in self.shared.values() for p in parameters}
-        return [p for p in self.parameters() if id(p) not in elsewhere]
+        elsewhere: set[int] = set()
+        for parameters in self.shared.values():
+            elsewhere.update(map(id, parameters))
+        own = []
+        for parameter in self.parameters():
+            if id(parameter) not in elsewhere:  # by identity: == compares numbers
+                own.append(parameter)
+        return own
 
     def fit(self, weights: Mapping[str, Array]) -> None:
         """Take the shape of these weights; only populations, which grow, have anything to do."""
@@ -112,5 +120,6 @@ class Policy(nn.Module, ABC):
     @staticmethod
     def tensors(inputs: Inputs, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
         """Observations, seats and legal actions."""
-        found = (torch.from_numpy(inputs.obs), torch.from_numpy(inputs.agent_index), torch.from_numpy(inputs.legal))
-        return found if device.type == "cpu" else tuple(t.to(device) for t in found)  # type: ignore[return-value]
+        obs = torch.from_numpy(inputs.obs).to(device)
+        index = torch.from_numpy(inputs.agent_index).to(device)
+        return obs, index, torch.from_numpy(inputs.legal).to(device)

@@ -113,16 +113,17 @@ class RulePolicy(Policy):
         return obs.reshape(space.shape) if space.shape is not None else obs
 
     def _checked(self, chosen: object) -> Array:
-        kind = self.kind
+        columns = self.kind.columns
         try:
-            action = self.encode(chosen) if kind.columns.numbers or _whole(chosen) else None
+            if columns.numbers or _whole(chosen):
+                action = self.encode(chosen)
+                if columns.contains(action):
+                    return action
         except (ValueError, TypeError, KeyError):
-            action = None
-        if action is None or not kind.columns.contains(action):
-            raise ConfigError(
-                f"scripted policy {self.name!r} returned {chosen!r}, which is not in {kind.action_space}."
-            )
-        return action
+            pass  # not of the space's form at all: the message below says so
+        raise ConfigError(
+            f"scripted policy {self.name!r} returned {chosen!r}, which is not in {self.kind.action_space}."
+        )
 
 
 def _whole(chosen: Any) -> bool:
@@ -151,8 +152,6 @@ def _check_legal(name: str, kind: AgentType, actions: Array, inputs: Inputs) -> 
 
 def build_scripted(kind: AgentType, config: ScriptedConfig) -> Policy:
     """The policy behind ``scripted:``."""
-    if config.action is not None and config.name != "fixed":
-        raise ConfigError(f"scripted: `action` means nothing to {config.name!r}; only fixed has it.")
     if config.name == "random":
         return RandomPolicy(kind)
     if config.name == "fixed":

@@ -10,6 +10,7 @@ from marl.data.task import AgentType
 from marl.errors import ResourceError
 from marl.memory import free_memory, in_words
 from marl.policies.config import PolicySpec
+from marl.policies.memory import Gru, Lstm
 
 FLOAT = 4  # bytes
 
@@ -23,12 +24,20 @@ def parameter_count(spec: PolicySpec, kind: AgentType) -> int:
     if spec.scripted is not None or spec.model.custom_model is not None:
         return 0
     model = spec.model
-    widths = [_inputs(kind) + (kind.size if spec.agent_id else 0), *model.fcnet_hiddens, *model.post_fcnet_hiddens]
-    cells = model.lstm_cell_size if model.recurrent else 0
-    memory = (4 if model.use_lstm else 3) * cells * (widths[-1] + cells + 2)
+    inputs = _inputs(kind)
+    if spec.agent_id:
+        inputs += kind.size
+    widths = [inputs, *model.fcnet_hiddens, *model.post_fcnet_hiddens]
+    total = 0
+    for before, after in pairwise(widths):
+        total += (before + 1) * after
+    last = widths[-1]
+    if model.recurrent:
+        gates, cells = (Lstm if model.use_lstm else Gru).GATES, model.lstm_cell_size
+        total += gates * cells * (last + cells + 2)
+        last = cells
     outputs = kind.columns.options + 2 * len(kind.columns.numbers)
-    last = (cells or widths[-1]) + 1
-    return sum((n + 1) * m for n, m in pairwise(widths)) + memory + last * outputs
+    return total + (last + 1) * outputs
 
 
 def _inputs(kind: AgentType) -> int:

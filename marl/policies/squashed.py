@@ -19,14 +19,14 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from marl.data.task import AgentType, Array, Bools, Floats, Ints
+from marl.data.task import AgentType, Array, Bools, Floats
 from marl.errors import ConfigError, SpaceMismatchError
-from marl.policies.body import Body
-from marl.policies.config import ExplorationConfig, PolicySpec, refuse_model_keys
+from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import Categorical, DiagGaussian, Distribution
 from marl.policies.exploration import sampling
-from marl.policies.networks import Features, seeded
-from marl.policies.policy import Decision, Inputs, Policy
+from marl.policies.network_policy import NetworkPolicy
+from marl.policies.networks import Body, seeded
+from marl.policies.policy import Decision, Inputs
 from marl.policies.stochastic import forbid
 
 LOG_STD = (-5.0, 2.0)  # the network's output is bent into this range, so that no gradient is lost at its ends
@@ -83,39 +83,31 @@ class SquashedGaussian(Distribution):
         return torch.where(self._bounded.to(free.device), 2 * (math.log(2) - free - F.softplus(-2 * free)), 0.0)
 
 
-class SquashedPolicy(Policy):
+class SquashedPolicy(NetworkPolicy):
     """Box: squashed Gaussian. Discrete: softmax. A greedy choice is the squeezed mean, or the likeliest action."""
 
     def __init__(self, kind: AgentType, spec: PolicySpec) -> None:
         super().__init__(kind)
         _refuse(kind, spec)
-        self.gaussian = None if kind.columns.choices else SquashedGaussian(kind.columns.bounded.tolist())
-        self.categorical = Categorical(kind.columns.options) if self.gaussian is None else None
+        self.gaussian: SquashedGaussian | None = None
+        self.categorical: Categorical | None = None
+        self.distribution: SquashedGaussian | Categorical
+        if kind.columns.choices:
+            self.distribution = self.categorical = Categorical(kind.columns.options)
+        else:
+            self.distribution = self.gaussian = SquashedGaussian(kind.columns.bounded.tolist())
         self.exploration = sampling(spec.exploration or ExplorationConfig(type="StochasticSampling"))
-        numbers = self.distribution.numbers
-        self.log_std = nn.Parameter(torch.zeros(numbers)) if numbers and spec.model.free_log_std else None
-        outputs = self.distribution.size - (numbers if self.log_std is not None else 0)
-        self.model = Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id, last_gain=0.01)
-        self.keeps_statistics = self.model.filter is not None
+        self.log_std: nn.Parameter | None = None
+        outputs = self.distribution.size
+        if self.gaussian is not None and spec.model.free_log_std:
+            self.log_std = nn.Parameter(torch.zeros(self.gaussian.numbers))
+            outputs -= self.gaussian.numbers  # the network gives no deviations
+        self.set_model(Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id, last_gain=0.01))
         if self.model.carry_size:
             raise ConfigError(
                 f"{_who(kind)} have the custom model {spec.model.custom_model!r}, which remembers {self.model.carry_size} "
                 "numbers, but sac learns from single decisions. Use a model with carry_size 0, or ppo, mappo, dqn, qmix."
             )
-
-    @property
-    def distribution(self) -> SquashedGaussian | Categorical:
-        found = self.gaussian or self.categorical
-        assert found is not None
-        return found
-
-    @property
-    def network(self) -> nn.Module:
-        return self.model.network
-
-    @property
-    def features(self) -> Features:
-        return self.model.features
 
     # -- acting ----------------------------------------------------------------------------------------------------
 
@@ -147,12 +139,6 @@ class SquashedPolicy(Policy):
         low, high = LOG_STD
         return torch.cat([mean, low + 0.5 * (high - low) * (raw.tanh() + 1)], dim=1)
 
-    def anneal(self, timesteps: int) -> None:
-        self.exploration.anneal(timesteps)
-
-    def observe(self, obs: Array, agent_index: Ints) -> None:
-        self.model.observe(obs, agent_index)
-
 
 def _who(kind: AgentType) -> str:
     return f"agents {kind.agents[0]!r}, ..."
@@ -170,8 +156,3 @@ def _refuse(kind: AgentType, spec: PolicySpec) -> None:
             f"{_who(kind)} have a recurrent model (use_lstm, use_gru), but sac learns from single decisions. Drop it, or use "
             "ppo, mappo, dqn or qmix."
         )
-    std = () if kind.columns.numbers else ("free_log_std",)
-    refuse_model_keys(
-        spec, ("vf_share_layers", "shared", "custom_action_dist", *std), f"sac with {kind.action_space}",
-        "its actors and critics are networks of their own with fixed distributions, and only a Box has a log_std",
-    )  # fmt: skip

@@ -9,18 +9,18 @@ import torch
 from torch import Tensor, nn
 
 from marl.data.batch import SampleBatch
-from marl.data.task import AgentType, Array, Floats, Ints
+from marl.data.task import AgentType, Array, Floats
 from marl.errors import ConfigError, SpaceMismatchError
-from marl.policies.body import Body, Sequences
 from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.custom import DISTRIBUTIONS
 from marl.policies.distributions import ILLEGAL, Distribution, distribution_for
 from marl.policies.exploration import sampling
-from marl.policies.networks import Features, seeded
-from marl.policies.policy import Decision, Inputs, Policy
+from marl.policies.network_policy import NetworkPolicy
+from marl.policies.networks import Body, Sequences, seeded
+from marl.policies.policy import Decision, Inputs
 
 
-class StochasticPolicy(Policy):
+class StochasticPolicy(NetworkPolicy):
     """A network gives the numbers of an action distribution. With ``vf_share_layers`` it also gives a value."""
 
     def __init__(self, kind: AgentType, spec: PolicySpec) -> None:
@@ -34,50 +34,48 @@ class StochasticPolicy(Policy):
                 "StochasticSampling."
             )
         self.exploration = sampling(config)
-        numbers = self.distribution.numbers
-        own_std = numbers > 0 and not self.noise_sets_std
-        if spec.model.free_log_std and not own_std:
-            why = "GaussianNoise sets their deviation" if numbers else f"{kind.action_space} has no coordinates"
-            raise ConfigError(
-                f"free_log_std needs coordinates whose deviation is learned, but for agents {kind.agents[0]!r}, ... {why}. "
-                "Drop it for the policy that plays them."
-            )
-        self.log_std = nn.Parameter(torch.zeros(numbers)) if own_std and spec.model.free_log_std else None
-        from_network = own_std and self.log_std is None
-        outputs = self.distribution.size - (0 if from_network else numbers)
+        self.starts_randomly = bool(config.random_timesteps)
+        self.anneals = self.noise_sets_std or self.starts_randomly
+        self.log_std: nn.Parameter | None = None
+        if spec.model.free_log_std:
+            self._refuse_fixed_deviations()
+            self.log_std = nn.Parameter(torch.zeros(self.distribution.numbers))
+        outputs = self.distribution.size
+        if self.noise_sets_std or self.log_std is not None:
+            outputs -= self.distribution.numbers  # the network gives no deviations
         # A value out of the same last layer; a recurrent policy's value needs the policy's memory.
-        self.shares_value = spec.model.vf_share_layers or bool(spec.options.get("own_value") and _remembers(spec))
-        self.model = Body(
-            kind,
-            spec.model,
-            outputs + int(self.shares_value),
-            seeded(spec.seed),
-            agent_id=spec.agent_id,
-            last_gain=0.01,
+        remembers_value = spec.options.get("own_value", False) and spec.model.recurrent
+        self.shares_value = spec.model.vf_share_layers or bool(remembers_value)
+        outputs += int(self.shares_value)
+        # A small last layer: all actions begin equally likely (Andrychowicz et al., 2021, section 3.2).
+        self.set_model(Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id, last_gain=0.01))
+
+    def _refuse_fixed_deviations(self) -> None:
+        if not self.distribution.numbers:
+            why = f"{self.kind.action_space} has no coordinates"
+        elif self.noise_sets_std:
+            why = "GaussianNoise sets their deviation"
+        else:
+            return
+        raise ConfigError(
+            f"free_log_std needs coordinates whose deviation is learned, but for agents {self.kind.agents[0]!r}, ... {why}. "
+            "Drop it for the policy that plays them."
         )
-        self.carry_size, self.remembers_reward = self.model.carry_size, bool(self.model.prev_reward)
-        self.keeps_statistics = self.model.filter is not None
-
-    @property
-    def network(self) -> nn.Module:
-        return self.model.network
-
-    @property
-    def features(self) -> Features:
-        return self.model.features
 
     # -- acting ----------------------------------------------------------------------------------------------------
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         model = self.model
         with torch.inference_mode():
-            obs, index, legal = self.tensors(inputs, model.device)
+            device = model.device
+            obs, legal = torch.from_numpy(inputs.obs).to(device), torch.from_numpy(inputs.legal).to(device)
+            index = torch.from_numpy(inputs.agent_index).to(device)
             if self.carry_size:
-                out, memory = model.step(obs, index, torch.from_numpy(carry).to(model.device))
+                out, memory = model.step(obs, index, torch.from_numpy(carry).to(device))
             else:
                 out, memory = model(obs, index), None
             params = self._params(out, legal)
-            if explore and bool(self.exploration.uniform):
+            if explore and self.starts_randomly and bool(self.exploration.uniform):
                 params = forbid(torch.zeros_like(params), legal)  # equal chances; standard normal for coordinates
         actions, logp = self.distribution.sample(params.cpu().numpy(), rng, explore)
         return Decision(actions, logp, carry if memory is None else self._carried(memory, actions))
@@ -97,11 +95,13 @@ class StochasticPolicy(Policy):
             out = self.model(obs, agent_index)
         else:
             out, _ = self.model.unroll(obs, agent_index, sequences)
-        return self._params(out, legal), self._value(out)
+        values = out[:, -1] if self.shares_value else out.new_zeros(len(out))
+        return self._params(out, legal), values
 
     def value(self, obs: Tensor, agent_index: Tensor) -> Tensor:
         """``[N]``, of a policy without memory whose layers give it."""
-        return self._value(self.model(obs, agent_index))
+        values: Tensor = self.model(obs, agent_index)[:, -1]
+        return values
 
     def params(self, obs: Tensor, agent_index: Tensor, legal: Tensor, carry: Tensor) -> Tensor:
         """Distribution numbers of single decisions, each with its own carry."""
@@ -113,7 +113,7 @@ class StochasticPolicy(Policy):
         """A recurrent policy's values before each of these decisions and after them: ``[N]`` each."""
         out, memory = self.model.step(obs, agent_index, carry)
         new_out, _ = self.model.step(new_obs, agent_index, self.model.carried(memory, actions, rewards))
-        return self._value(out), self._value(new_out)
+        return out[:, -1], new_out[:, -1]
 
     def action_distribution(self, batch: SampleBatch) -> Chances:
         """The distributions over actions for a batch of this policy, without gradient."""
@@ -129,10 +129,7 @@ class StochasticPolicy(Policy):
                 "Trainer.value_function(policy_id, batch), or set vf_share_layers."
             )
         with torch.no_grad():
-            return self._value(self.model.from_batch(batch))
-
-    def _value(self, out: Tensor) -> Tensor:
-        return out[:, -1] if self.shares_value else out.new_zeros(len(out))
+            return self.model.from_batch(batch)[:, -1]
 
     def _params(self, out: Tensor, legal: Tensor) -> Tensor:
         """The distribution's part of the network's output; illegal actions get no chance."""
@@ -143,12 +140,6 @@ class StochasticPolicy(Policy):
         elif self.log_std is not None:
             params = torch.cat([params, self.log_std.expand(len(params), -1)], dim=1)
         return forbid(params, legal)
-
-    def anneal(self, timesteps: int) -> None:
-        self.exploration.anneal(timesteps)
-
-    def observe(self, obs: Array, agent_index: Ints) -> None:
-        self.model.observe(obs, agent_index)
 
 
 @dataclass
@@ -167,10 +158,6 @@ class Chances:
 
     def entropy(self) -> Tensor:
         return self.family.entropy(self.params)
-
-
-def _remembers(spec: PolicySpec) -> bool:
-    return spec.model.recurrent
 
 
 def _distribution(kind: AgentType, spec: PolicySpec) -> Distribution:

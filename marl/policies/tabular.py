@@ -114,14 +114,24 @@ class TabularPolicy(Policy):
     def _rows(self, inputs: Inputs, carry: Floats) -> Ints:
         """The table's row for each of the inputs, or -1."""
         if self._row_of is None:
-            after = self.after.numpy() if self.carry_size else np.zeros(len(self.obs), np.int64)
-            masks = self.legal.numpy() if len(self.legal) else np.zeros((len(self.obs), 0), bool)
-            known = _keys(self.obs.numpy(), self.seat.numpy(), after, masks)
-            self._row_of = {key: row for row, key in enumerate(known)}
-        past = carry[:, 0].astype(np.int64) if self.carry_size else np.zeros(len(inputs), np.int64)
-        masks = inputs.legal if len(self.legal) else inputs.legal[:, :0]
+            self._row_of = self._index()
+        past, masks = np.zeros(len(inputs), np.int64), inputs.legal[:, :0]
+        if self.carry_size:
+            past = carry[:, 0].astype(np.int64)
+        if len(self.legal):
+            masks = inputs.legal
         found = _keys(np.asarray(inputs.obs, self.kind.obs_dtype), inputs.agent_index, past, masks)
         return np.array([self._row_of.get(key, -1) for key in found], np.int64)
+
+    def _index(self) -> dict[bytes, int]:
+        """Rows by what they are found by."""
+        after, masks = np.zeros(len(self.obs), np.int64), np.zeros((len(self.obs), 0), bool)
+        if self.carry_size:
+            after = self.after.numpy()
+        if len(self.legal):
+            masks = self.legal.numpy()
+        known = _keys(self.obs.numpy(), self.seat.numpy(), after, masks)
+        return {key: row for row, key in enumerate(known)}
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         """Take a table of any length."""

@@ -9,21 +9,23 @@ from __future__ import annotations
 import numpy as np
 import torch
 from gymnasium import spaces
-from torch import Tensor, nn
+from torch import Tensor
 
 from marl.data.batch import SampleBatch
-from marl.data.task import AgentType, Array, Bools, Floats, Ints
+from marl.data.task import AgentType, Bools, Floats
 from marl.errors import ConfigError, SpaceMismatchError
-from marl.policies.body import Body
-from marl.policies.config import ExplorationConfig, PolicySpec, refuse_model_keys
+from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import ILLEGAL, race
 from marl.policies.exploration import epsilon_greedy
-from marl.policies.networks import Features, seeded
-from marl.policies.policy import Decision, Inputs, Policy
+from marl.policies.network_policy import NetworkPolicy
+from marl.policies.networks import Body, seeded
+from marl.policies.policy import Decision, Inputs
 
 
-class ValuePolicy(Policy):
+class ValuePolicy(NetworkPolicy):
     """Plays the action of the highest value. ``dueling``: value of the state plus centred advantages."""
+
+    differs_by_worker = True
 
     def __init__(self, kind: AgentType, spec: PolicySpec) -> None:
         super().__init__(kind)
@@ -32,17 +34,11 @@ class ValuePolicy(Policy):
                 f"action values need Discrete actions, but agents {kind.agents[0]!r}, ... have {kind.action_space}. "
                 "Use ppo, mappo or a2c for them, or sac, td3 or ddpg for a Box."
             )
-        refuse_model_keys(
-            spec, ("vf_share_layers", "free_log_std", "custom_action_dist"), "dqn, vdn, qmix and apex",
-            "their networks give the values of actions, and neither a value function nor a distribution beside them",
-        )  # fmt: skip
         self.num_actions = int(kind.action_space.n)
         self.dueling = bool(spec.options.get("dueling"))
         self.num_atoms = int(spec.options.get("num_atoms", 1))
         outputs = (self.num_actions + int(self.dueling)) * self.num_atoms
-        self.model = Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id)
-        self.carry_size, self.remembers_reward = self.model.carry_size, bool(self.model.prev_reward)
-        self.keeps_statistics = self.model.filter is not None
+        self.set_model(Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id))
         self.exploration = epsilon_greedy(spec.exploration or ExplorationConfig(type="EpsilonGreedy"))
         if self.num_atoms > 1:
             self.support: Tensor
@@ -53,14 +49,6 @@ class ValuePolicy(Policy):
                     f"num_atoms is {self.num_atoms}, but the model of agents {kind.agents[0]!r}, ... has a memory. "
                     "Distributions of values are learned from single decisions: drop num_atoms, or use_lstm and the like."
                 )
-
-    @property
-    def network(self) -> nn.Module:
-        return self.model.network
-
-    @property
-    def features(self) -> Features:
-        return self.model.features
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         model = self.model
@@ -134,15 +122,6 @@ class ValuePolicy(Policy):
             return out
         state, advantage = out[..., :1], out[..., 1:]
         return state + advantage - advantage.mean(-1, keepdim=True)
-
-    def anneal(self, timesteps: int) -> None:
-        self.exploration.anneal(timesteps)
-
-    def place(self, index: int, total: int) -> None:
-        self.exploration.place(index, total)
-
-    def observe(self, obs: Array, agent_index: Ints) -> None:
-        self.model.observe(obs, agent_index)
 
     def _choices(self, legal: Bools, rows: int) -> Floats:
         return legal.astype(np.float32) if legal.shape[1] else np.ones((rows, self.num_actions), np.float32)

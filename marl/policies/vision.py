@@ -46,12 +46,17 @@ class ConvEncoder(nn.Module):
         super().__init__()
         self.shape = with_channels(shape)
         self.dim, self.zero_mean = dim, zero_mean
-        self.frames = _frames(self.shape[2]) if grayscale and self.shape[2] > 1 else 0
+        self.frames = 0
+        if grayscale and self.shape[2] > 1:
+            self.frames = _frames(self.shape[2])
         height, width, channels = self.shape
         seen = (dim or height, dim or width, self.frames or channels)
-        self.filters = tuple(default_filters(seen) if filters is None else filters)
+        if filters is None:
+            filters = default_filters(seen)
+        self.filters = tuple(filters)
         self.sides = sides_after(seen, self.filters)
-        self.size = math.prod(self.sides[-1]) * (self.filters[-1][0] if self.filters else seen[2])
+        channels_out = self.filters[-1][0] if self.filters else seen[2]
+        self.size = math.prod(self.sides[-1]) * channels_out
         self.activation = torch.tanh if activation == "tanh" else torch.relu
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         before = seen[2]
@@ -74,28 +79,21 @@ class ConvEncoder(nn.Module):
         if self.frames:
             x = x.reshape(len(x), self.frames, COLOURS, *self.shape[:2]).mean(2)
         if self.dim is not None and (self.dim, self.dim) != self.shape[:2]:
-            shrinks = self.dim <= min(self.shape[:2])
-            x = F.interpolate(x, (self.dim, self.dim), mode="area" if shrinks else "bilinear")
-        return x * 2 - 1 if self.zero_mean else x
+            mode = "bilinear"
+            if self.dim <= min(self.shape[:2]):
+                mode = "area"
+            x = F.interpolate(x, (self.dim, self.dim), mode=mode)
+        if self.zero_mean:
+            x = x * 2 - 1
+        return x
 
 
 def image_encoder(space: AnySpace, model: ModelConfig, generator: torch.Generator) -> ConvEncoder | None:
     """The vision net of a policy that sees ``space``; None where it sees no image or wants none (``conv_filters: []``)."""
-    wanted = [key for key in ("conv_filters", "dim", "grayscale", "zero_mean") if getattr(model, key)]
-    wanted += model.changed("conv_activation")
     if not isinstance(space, spaces.Box) or not is_image(space, forced=bool(model.conv_filters)):
-        if wanted:
-            raise ConfigError(
-                f"{', '.join(wanted)} given, but observations are {space}, which is no image. Expected a Box of shape "
-                f"(height, width, channels), or (height, width) with bytes, of {SMALLEST_SIDE} pixels or more per side. "
-                f"Drop the key{'s' if len(wanted) > 1 else ''}, or give them to the policies that see images."
-            )
+        _refuse_keys(model, space)
         return None
     if model.conv_filters == []:
-        if wanted:
-            raise ConfigError(
-                f"{', '.join(wanted)} given, but conv_filters is [], so there is no vision net. Drop one."
-            )
         return None
     if model.zero_mean and not _from_zero_to_one(space):
         raise ConfigError(
@@ -106,12 +104,29 @@ def image_encoder(space: AnySpace, model: ModelConfig, generator: torch.Generato
     )
 
 
+def _refuse_keys(model: ModelConfig, space: AnySpace) -> None:
+    """Keys of a vision net are refused where observations are no images."""
+    wanted = [key for key in ("conv_filters", "dim", "grayscale", "zero_mean") if getattr(model, key)]
+    wanted += model.changed("conv_activation")
+    if not wanted:
+        return
+    raise ConfigError(
+        f"{', '.join(wanted)} given, but observations are {space}, which is no image. Expected a Box of shape "
+        f"(height, width, channels), or (height, width) with bytes, of {SMALLEST_SIDE} pixels or more per side. "
+        f"Drop the key{'s' if len(wanted) > 1 else ''}, or give them to the policies that see images."
+    )
+
+
 def is_image(space: spaces.Box, forced: bool = False) -> bool:
     """Whether a Box holds an image; ``forced``: whether it can be taken as one."""
+    axes = len(space.shape)
+    if axes not in (2, 3):
+        return False
     if forced:
-        return len(space.shape) in (2, 3)
-    large = len(space.shape) >= 2 and min(space.shape[:2]) >= SMALLEST_SIDE
-    return large and (len(space.shape) == 3 or (len(space.shape) == 2 and space.dtype == np.uint8))
+        return True
+    if min(space.shape[:2]) < SMALLEST_SIDE:
+        return False
+    return axes == 3 or space.dtype == np.uint8  # without channels only bytes are taken for a picture
 
 
 def default_filters(shape: Sequence[int]) -> list[Filter]:
@@ -172,7 +187,9 @@ def _misfit(shape: Sequence[int], filters: Sequence[Filter], sides: Sequence[tup
 
 
 def _written(layer: Filter) -> str:
-    return str([list(part) if isinstance(part, tuple) else part for part in layer])
+    channels, kernel, stride = layer
+    sides = list(kernel) if isinstance(kernel, tuple) else kernel
+    return str([channels, sides, stride])
 
 
 def _frames(channels: int) -> int:
@@ -185,7 +202,9 @@ def _frames(channels: int) -> int:
 
 
 def _from_zero_to_one(space: spaces.Box) -> bool:
-    return space.dtype == np.uint8 or bool((space.low == 0).all() and (space.high == 1).all())
+    if space.dtype == np.uint8:  # bytes are divided by their upper bound on the way in
+        return True
+    return np.array_equal(space.low, np.zeros_like(space.low)) and np.array_equal(space.high, np.ones_like(space.high))
 
 
 def _pair(kernel: int | tuple[int, int]) -> tuple[int, int]:

@@ -7,9 +7,22 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, NonNegativeFloat, PositiveInt, field_validator, model_validator
 
 from marl.config import Config, Named
+from marl.needs import Need, declare, needs, one_of, registered
 from marl.populations.kinds import POPULATIONS, PopulationKind, kinds_in_words
-from marl.populations.meta_solvers import META_SOLVERS, SOLVER_KEYS
+from marl.populations.meta_solvers import META_SOLVERS
 from marl.registry import Registry
+
+
+def _kinds_with(key: str) -> Need:
+    """Kinds say by themselves which keys they take, those from outside of marl too."""
+    return needs(registered("kind", lambda: tuple(kind for kind in POPULATIONS.names if key in POPULATIONS[kind].keys)))
+
+
+def _solvers_with(key: str) -> Need:
+    return needs(
+        registered("meta_solver", lambda: tuple(name for name in META_SOLVERS.names if key in META_SOLVERS[name].keys))
+    )
+
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 SHARED_KEYS = (
@@ -21,13 +34,19 @@ SHARED_KEYS = (
 class PopulationConfig(Config):
     """Learners train against snapshots of each other."""
 
-    kind: str = Field(description=kinds_in_words(), json_schema_extra=Named(lambda: POPULATIONS.names, kinds_in_words))
+    kind: str = Field(
+        description=kinds_in_words(), json_schema_extra=Named(names=lambda: POPULATIONS.names, meaning=kinds_in_words)
+    )
     meta_solver: str = Field(
         "nash",
         description="psro: the mixture to respond to; prioritised, league: the mixture that is the answer.",
-        json_schema_extra=Named(lambda: META_SOLVERS.names),
+        json_schema_extra=Named(names=lambda: META_SOLVERS.names, needs=(_kinds_with("meta_solver"),)),
     )
-    alpha: NonNegativeFloat = Field(10.0, description="meta_solver alpha_rank: strength of selection.")
+    alpha: NonNegativeFloat = Field(
+        10.0,
+        description="Strength of selection.",
+        json_schema_extra=declare(_kinds_with("alpha"), _solvers_with("alpha")),
+    )
     oracle: str | None = Field(None, description="Algorithm of the learners; default: algo.name.")
     players: dict[str, list[str]] = Field(
         {},
@@ -52,7 +71,11 @@ class PopulationConfig(Config):
         ge=2,
         description="Episodes per pairing of the payoff table (psro with another solver than uniform, prioritised, league).",
     )
-    window: PositiveInt = Field(1, description="self_play: how many of the newest snapshots are played against.")
+    window: PositiveInt = Field(
+        1,
+        description="How many of the newest snapshots are played against.",
+        json_schema_extra=declare(_kinds_with("window")),
+    )
     self_share: Share = Field(
         0.0, description="Share of the episodes in which the learners play each other instead of snapshots."
     )
@@ -60,13 +83,22 @@ class PopulationConfig(Config):
         "hard",
         description="A snapshot against which p of the payoff range is earned has the weight (1 - p) ** power (hard) or "
         "p * (1 - p) (even).",
+        json_schema_extra=declare(_kinds_with("weighting")),
     )
-    power: NonNegativeFloat = Field(2.0, description="weighting hard: the exponent.")
+    power: NonNegativeFloat = Field(
+        2.0,
+        description="The exponent of the weight.",
+        json_schema_extra=declare(_kinds_with("power"), needs(one_of("weighting", "hard"))),
+    )
     win_share: Share = Field(
-        0.7, description="league: an exploiter that earns this share of the payoff range joins and begins anew."
+        0.7,
+        description="An exploiter that earns this share of the payoff range joins and begins anew.",
+        json_schema_extra=declare(_kinds_with("win_share")),
     )
     exploiter_rounds: PositiveInt = Field(
-        4, description="league: rounds after which an exploiter joins and begins anew even if it does not win."
+        4,
+        description="Rounds after which an exploiter joins and begins anew even if it does not win.",
+        json_schema_extra=declare(_kinds_with("exploiter_rounds")),
     )
 
     @field_validator("kind")
@@ -93,20 +125,13 @@ class PopulationConfig(Config):
         return self.restart == "fresh" or (self.restart == "auto" and POPULATIONS[self.kind].fresh)
 
     @model_validator(mode="after")
-    def _nothing_is_ignored(self) -> PopulationConfig:
-        special = [key for key in type(self).model_fields if key not in SHARED_KEYS]
-        for key in self.changed(*special):
-            takers = [name for name in POPULATIONS.names if key in POPULATIONS[name].keys]
-            if self.kind not in takers:
-                raise ValueError(f"{key} means nothing to {self.kind}, only to {', '.join(takers)}; drop it")
+    def _fits_its_kind(self) -> PopulationConfig:
+        """What only the kind itself can say, which may come from outside of marl."""
         if self.changed("matches") and not self.needs_payoffs:
-            raise ValueError(f"matches means nothing here: {self.kind} needs no payoff table; drop it")
-        for key in self.changed(*SOLVER_KEYS):
-            solvers = [name for name in META_SOLVERS.names if key in META_SOLVERS[name].keys]
-            if self.meta_solver not in solvers:
-                raise ValueError(f"{key} needs meta_solver: {' or '.join(solvers)}")
-        if self.changed("power") and self.weighting != "hard":
-            raise ValueError("power needs weighting: hard")
+            raise ValueError(
+                f"matches: {self.matches} needs a kind that measures payoffs, but {self.kind} needs no payoff table. Drop "
+                "matches"
+            )
         self.make_kind().check()
         return self
 

@@ -24,8 +24,8 @@ from marl.envs.batched import State
 from marl.policies.build import weights_of
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
-from marl.rollout.pool import Collected, concat_rollouts
 from marl.rollout.ray_pool import RayPool, answered, finished
+from marl.rollout.rollout_buffer import Collected, Rollout
 from marl.rollout.worker import Weights
 
 RECENT = 100  # fragments that the reported lag covers
@@ -53,16 +53,15 @@ class AsyncRayPool(RayPool):
             if index not in self.under_way:
                 self._send_off(index, steps)
         index = self._first_finished()
-        rollout = self._answer(index, self.under_way.pop(index), lambda actor, _: _play(actor, steps))
+        rollout: Rollout = self._answer(index, self.under_way.pop(index), lambda actor, _: _play(actor, steps))
         self.states[index] = rollout.state
         if self.told.get(index) is self._knew.get(index):  # told before the fragment began, so its state knows
             self.told.pop(index, None)
         self._send_off(index, steps)
         self.lags.append(self.version - rollout.version)
         rollout.batch.first_lane = (index - 1) * self.spec.config.num_envs_per_worker
-        taken = concat_rollouts([rollout])
-        taken.extra = {"policy_lag_mean": float(np.mean(self.lags)), "policy_lag_max": float(max(self.lags))}
-        return taken
+        rollout.extra = {"policy_lag_mean": float(np.mean(self.lags)), "policy_lag_max": float(max(self.lags))}
+        return rollout
 
     def _note_beginnings(self) -> None:
         """How workers stand before their first fragment."""
@@ -77,7 +76,8 @@ class AsyncRayPool(RayPool):
     def _first_finished(self) -> int:
         """Of the fragments that are there the oldest one, so that no worker is passed over by faster ones."""
         ended = finished(list(self.under_way.values()))
-        return next(index for index, reference in self.under_way.items() if reference in ended)
+        there = [index for index, reference in self.under_way.items() if reference in ended]
+        return there[0]
 
     # -- weights ---------------------------------------------------------------------------------------------------
 
@@ -132,6 +132,10 @@ def _play(actor: Any, steps: int) -> Any:
 
 
 def _same(a: Weights, b: Weights) -> bool:
-    return a.keys() == b.keys() and all(
-        np.array_equal(array, b[policy][name]) for policy, arrays in a.items() for name, array in arrays.items()
-    )
+    if a.keys() != b.keys():
+        return False
+    for policy, arrays in a.items():
+        for name, array in arrays.items():
+            if not np.array_equal(array, b[policy][name]):
+                return False
+    return True

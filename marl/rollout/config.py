@@ -6,18 +6,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from marl.config import Config
-from marl.data.task import PolicyID, Task
+from marl.data.actions import Columns
+from marl.data.task import Array, Floats, PolicyID, Task
 from marl.envs.families import EnvFamily
 from marl.envs.registry import EnvCreator
 from marl.envs.wrappers import Wrapper, Wrapping
 from marl.log import LogLevel
 from marl.mappers.mapper import Mapper
+from marl.needs import above, declare, given, needs, none_of, not_for, not_given
 from marl.policies.config import PolicySpec
 from marl.policies.custom import Classes
 from marl.trust import Trust
+
+ONE_AFTER_THE_OTHER = "workers in this process play one after the other, and only Ray workers do not wait"
+RECORDED = "what was recorded is what it is"
+ES_EPISODES = "es compares the returns of whole episodes and explores by moving weights"
+ES_PLAYS = "es plays whole episodes, populations of its own (num_perturbations pairs of episodes_per_perturbation)"
 
 
 class RolloutConfig(Config):
@@ -28,22 +36,31 @@ class RolloutConfig(Config):
         "auto",
         description="Where the workers live. auto: Ray actors when num_workers > 0. in_process: the same workers, "
         "one after the other, without Ray (for debugging; gives the same numbers).",
+        json_schema_extra=declare(needs(above("num_workers", 0), when=("ray",))),
     )
     collection: Literal["auto", "sync", "async"] = Field(
         "auto",
         description="sync: a round waits for all workers, which then get the new weights. async: each Ray worker plays on "
         "with the newest weights it can get while learners learn. auto: async for a3c, impala, apex and "
         "apex_ddpg on Ray, else sync.",
+        json_schema_extra=declare(
+            needs(above("num_workers", 0), when=("async",), why=ONE_AFTER_THE_OTHER),
+            needs(none_of("pool", "in_process"), when=("async",), why=ONE_AFTER_THE_OTHER),
+            needs(not_given("input"), when=("async",), why="recordings are read, not collected"),
+            not_for("es", when=("async",), why="es waits for a whole population before it moves"),
+        ),
     )
     num_envs_per_worker: PositiveInt = Field(1, description="Copies of the env in each worker, stepped together.")
     rollout_fragment_length: PositiveInt | Literal["auto"] = Field(
         "auto",
         description="Steps of each copy per round. auto: what the on-policy learners' train_batch_size asks for, else 4.",
+        json_schema_extra=declare(not_for("es", why=ES_PLAYS)),
     )
     batch_mode: Literal["auto", "truncate_episodes", "complete_episodes"] = Field(
         "auto",
         description="complete_episodes: an episode is handed to the learners when it has ended, never in parts. auto: "
         "complete_episodes where a learner needs it (pg, marwil, bc), else truncate_episodes.",
+        json_schema_extra=declare(not_for("es", when=("truncate_episodes",), why=ES_PLAYS)),
     )
     horizon: PositiveInt | None = Field(
         None, description="Env steps after which an episode is truncated (and bootstrapped)."
@@ -70,9 +87,12 @@ class RolloutConfig(Config):
         False,
         description="What learners are paid per env step. A number: cut to plus or minus this much; true: the sign (-1, 0 or "
         "1); false: as it is. Returns in results are never cut.",
+        json_schema_extra=declare(needs(not_given("input"), why=RECORDED), not_for("es", why=ES_EPISODES)),
     )
     explore: bool = Field(
-        True, description="Workers collect with exploration; false: by the policies' best guess, as evaluations do."
+        True,
+        description="Workers collect with exploration; false: by the policies' best guess, as evaluations do.",
+        json_schema_extra=declare(needs(not_given("input"), why=RECORDED), not_for("es", why=ES_EPISODES)),
     )
     create_env_on_driver: bool = Field(
         False,
@@ -93,21 +113,28 @@ class RolloutConfig(Config):
         None,
         description="Directory for what is collected: whole episodes of all agents, 1000 per file (trajs_0.npz, ...). "
         "Default: nothing is kept.",
+        json_schema_extra=declare(
+            needs(not_given("input"), why="what is read is not played, so there is nothing to keep"),
+            not_for("es", why=ES_PLAYS),
+        ),
     )
     output_format: Literal["npz", "json"] = Field(
         "npz",
         description="output as arrays (npz), or as text, an episode per line, in files per worker "
         "(json: output-<date>_worker-<i>_<n>.json). Both can be learned from.",
+        json_schema_extra=declare(needs(given("output"))),
     )
     env_task_fn: str | Callable[..., Any] | None = Field(
         None,
         description="package.module:function of (result, env, ctx) -> task, asked for every copy of the env after each "
         "iteration; a task other than the copy's last one is handed to its set_task, None changes nothing.",
+        json_schema_extra=declare(needs(not_given("input"), why="only envs that are played have tasks")),
     )
     input: str | None = Field(
         None,
         description="Learn from recorded episodes instead of collecting: a directory, a file, or a pattern such as "
         "data/*/trajs_*.npz. Evaluation still plays.",
+        json_schema_extra=declare(not_for("es", why=ES_PLAYS)),
     )
     record_env: bool | PositiveInt = Field(
         False,
@@ -141,7 +168,34 @@ class RolloutConfig(Config):
     @property
     def on_ray(self) -> bool:
         """Whether the workers are Ray actors."""
-        return self.pool == "ray" or (self.pool == "auto" and self.num_workers > 0)
+        if self.pool == "auto":
+            return self.num_workers > 0
+        return self.pool == "ray"
+
+
+def clipped(rewards: Floats, limit: float) -> Floats:
+    """What learners are paid (``clip_rewards``): True, the sign; a number, cut to plus or minus this much."""
+    if limit is True:
+        return np.sign(rewards)
+    return np.clip(rewards, -limit, limit)
+
+
+def from_env(actions: Array, columns: Columns, config: RolloutConfig) -> Array:
+    """The inverse of ``to_env`` within the bounds, for policies that speak the env's units."""
+    if columns.numbers and config.normalize_actions:
+        return columns.squeezed(actions)
+    return actions
+
+
+def to_env(actions: Array, columns: Columns, config: RolloutConfig) -> Array:
+    """Stored actions as the env takes them: coordinates stretched or cut to the bounds of their Box."""
+    if not columns.numbers:
+        return actions
+    if config.normalize_actions:
+        return columns.stretched(actions)
+    if config.clip_actions:
+        return columns.cut(actions)
+    return actions
 
 
 class EvaluationConfig(Config):

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marl.data.actions import Columns
 from marl.data.clock import Clock
 from marl.data.episode import Episode
 from marl.data.task import AgentID, Array, Bools, Floats, Ints, PolicyID
 from marl.envs.batched import BatchedEnv, State, StepOutput
-from marl.envs.vector.checks import FrameCheck
-from marl.envs.vector.env_errors import guarded
-from marl.errors import CheckpointError, EnvTimeoutError, PolicyError, SpaceMismatchError, UserError, let_through
+from marl.envs.vector.checks import EnvCheck
+from marl.envs.vector.env_errors import env_failure, guarded, time_limit
+from marl.errors import (
+    CheckpointError,
+    EnvError,
+    PolicyError,
+    SpaceMismatchError,
+    UserError,
+    let_through,
+)  # fmt: skip
 from marl.mappers.mapper import Mapper, check_known
-from marl.policies.policy import Decision, Inputs, Policy
-from marl.rollout.config import RolloutConfig
+from marl.policies.policy import NO_LOTS, Inputs, Policy
+from marl.rollout.config import RolloutConfig, clipped, from_env, to_env
 from marl.rollout.episode_callbacks import EpisodeCallbacks
 from marl.rollout.episode_stats import EpisodeStatsRecorder
 
@@ -44,63 +49,75 @@ class EnvRunner:
     ) -> None:  # fmt: skip
         self.env, self.mapper, self.config, self.worker_index = env, mapper, config, worker_index
         self.policy_ids = list(policies)
-        self.policies = [policies[name] for name in self.policy_ids]
+        self.policies = list(policies.values())
         self.kind_of_policy = [kinds[name] for name in self.policy_ids]
         self.ledger = EpisodeStatsRecorder(env, self.policy_ids)
-        self._check = FrameCheck(env)
+        self.check = EnvCheck(env, worker_index)
         self.clock = Clock()  # where the time goes; whoever renders between two steps ends it by lap("env_render")
-        self.watchful = True  # looks at the numbers of every frame; a worker looks at those of a whole grid
-        env_ids, seats = env.num_envs, len(env.seat_names)
-        self.policy_of = np.zeros((env_ids, seats), np.int64)
-        self.carry = [
-            np.zeros((env_ids, kind.size, size), np.float32)
-            for kind, size in zip(
-                env.kinds, carry_sizes(self.policies, self.kind_of_policy, len(env.kinds)), strict=True
-            )
-        ]
+        copies, seats = env.num_envs, len(env.seat_names)
+        self.policy_of = np.zeros((copies, seats), np.int64)
+        self._prepare_kinds()
         self.teams = np.arange(seats) if teams is None else np.asarray(teams)  # seats of one team draw one lot
-        self.episode_uniform = np.zeros((env_ids, seats))
-        self.drawn = {
-            name: self.episode_uniform.copy() for name, p in policies.items() if p.draws_lots
-        }  # what lots mean to it
-        self._column = [np.tile(np.arange(kind.size), env_ids) for kind in env.kinds]  # seat within the kind, per row
-        self.alive = np.zeros((env_ids, seats), bool)  # has been asked and has not ended
-        self.t = np.zeros(env_ids, np.int64)
-        self.eps_id = np.zeros(env_ids, np.int64)
+        self.episode_uniform = np.zeros((copies, seats))
+        self.drawn = {name: np.zeros((copies, seats)) for name, p in policies.items() if p.draws_lots}
+        self.alive = np.zeros((copies, seats), bool)  # has been asked and has not ended
+        self.t = np.zeros(copies, np.int64)
+        self.eps_id = np.zeros(copies, np.int64)
         self.episodes_begun = 0
-        self.episodes = [Episode(0, 0, worker_index, env_id) for env_id in range(env_ids)]
+        self.episodes = [Episode(0, 0, worker_index, env_id) for env_id in range(copies)]
         self.watch: EpisodeCallbacks | None = None  # calls a user's hooks for these episodes
         self.view: StepOutput
-        if mapper.fixed and env.fixed_seats:
+        self.seated_for_ever = mapper.fixed and env.fixed_seats
+        if self.seated_for_ever:
             for seat, agent in enumerate(env.seat_names):
                 self.policy_of[:, seat] = self._ask(self.episodes[0], seat, agent)
+
+    def _prepare_kinds(self) -> None:
+        """Who plays which kind of agents, and what is remembered for them."""
+        env, copies = self.env, self.env.num_envs
+        self.carry: list[Floats] = []
+        self._column: list[Ints] = []  # [E, A_k]: number of the seat within its kind
+        self._policies_of_kind: list[list[int]] = []
+        sizes = carry_sizes(self.policies, self.kind_of_policy, len(env.kinds))
+        for k, kind in enumerate(env.kinds):
+            self.carry.append(np.zeros((copies, kind.size, sizes[k]), np.float32))
+            self._column.append(np.tile(np.arange(kind.size), (copies, 1)))
+            self._policies_of_kind.append([])
+        self._remembering: list[int] = []  # policies that look at their last reward
+        for index, policy in enumerate(self.policies):
+            self._policies_of_kind[self.kind_of_policy[index]].append(index)
+            if policy.remembers_reward:
+                self._remembering.append(index)
+        # What only some games and policies need is not even looked at in the others: these say which this is.
+        self._has_memory = any(column.size for column in self.carry)
+        self._has_coordinates = any(kind.columns.numbers for kind in env.kinds)
 
     # -- episodes --------------------------------------------------------------------------------------------------
 
     def begin(self, env_ids: Ints, seeds: Ints) -> None:
-        """Start new episodes in these lanes."""
+        """Start new episodes in these copies of the env."""
         self.clock.lap("raw_obs_processing")
-        with self.time_limit("reset"):
-            self.view = guarded(lambda: self.env.reset(env_ids, seeds), "reset", self._where)
+        self.view = self._call_env("reset", env_ids, seeds)
         self.clock.lap("env_wait")
         self.t[env_ids] = 0
-        self._look(self.view)
+        self.check.look(self.view, self._where_in)
+        present = self.view.present[env_ids]
         self.ledger.begin(env_ids)
-        self.alive[env_ids] = self.view.present[env_ids]
+        self.alive[env_ids] = present
         # Unique over all workers of a run; only the order within a worker matters.
-        first = self.worker_index * 2**40 + self.episodes_begun
-        self.eps_id[env_ids] = first + np.arange(len(env_ids))
+        self.eps_id[env_ids] = self.worker_index * 2**40 + self.episodes_begun + np.arange(len(env_ids))
         self.episodes_begun += len(env_ids)
-        for column in self.carry:
-            column[env_ids] = 0.0
+        if self._has_memory:
+            for column in self.carry:
+                column[env_ids] = 0.0
         if self.drawn:
             self.episode_uniform[env_ids] = episode_uniform(seeds, self.teams)
-        if not (self.mapper.fixed and self.env.fixed_seats):
+        if not self.seated_for_ever:
             self._seat_everybody(env_ids, seeds)
         elif self.watch is not None:
             for env_id, seed in zip(env_ids.tolist(), seeds.tolist(), strict=True):
                 self._renew(env_id, seed, dict(self.episodes[0].policies))
-        self.ledger.seen[env_ids] |= self.view.present[env_ids]
+        self.ledger.seen[env_ids] |= present
         if self.watch is not None:
             self.watch.begin(env_ids)
 
@@ -151,50 +168,64 @@ class EnvRunner:
 
     def decide(self, rng: np.random.Generator, *, explore: bool) -> Actions:
         """One forward pass per policy over all agents that it decides for now."""
-        view, env = self.view, self.env
-        actions: list[Array] = []
-        logp = np.zeros(view.present.shape, np.float32)
-        before = [column.copy() if column.shape[2] else column for column in self.carry]
+        present = self.view.present
+        choices = Actions([], np.zeros(present.shape, np.float32), self.carry)
+        if self._has_memory:
+            choices.carry = [column.copy() for column in self.carry]
         if self.drawn:
             self._draw_lots()
-        for k, kind in enumerate(env.kinds):
-            flat = np.zeros((env.num_envs * kind.size, *kind.action_shape), kind.action_dtype)
-            kind_logp = np.zeros(len(flat), np.float32)
-            obs = view.obs[k].reshape(len(flat), kind.obs_width)
-            legal = view.legal[k].reshape(len(flat), kind.legal_width)
-            carry = self.carry[k].reshape(len(flat), self.carry[k].shape[2])
-            for rows, index in self._deciding(k, view.present[:, kind.seats]):
-                policy = self.policies[index]
-                inputs = Inputs(obs[rows].copy(), legal[rows], self._column[k][rows])
-                if policy.draws_lots:
-                    inputs.episode_uniform = self.drawn[self.policy_ids[index]][:, kind.seats].reshape(-1)[rows]
-                self.clock.lap("raw_obs_processing")
-                decision = self._act(policy, inputs, carry[rows, : policy.carry_size], rng, explore)
-                self.clock.lap("inference")
-                flat[rows], kind_logp[rows] = self._stored(policy, decision.actions), decision.logp
-                if policy.carry_size:
-                    carry[rows, : policy.carry_size] = decision.carry
-            actions.append(flat.reshape(env.num_envs, kind.size, *kind.action_shape))
-            logp[:, kind.seats] = kind_logp.reshape(env.num_envs, kind.size)
-        return Actions(actions, logp, before)
+        for k, kind in enumerate(self.env.kinds):
+            actions = np.zeros((len(present), kind.size, *kind.action_shape), kind.action_dtype)
+            choices.actions.append(actions)
+            for index in self._policies_of_kind[k]:
+                mine = present[:, kind.seats] & (self.policy_of[:, kind.seats] == index)
+                if mine.any():
+                    actions[mine], choices.logp[:, kind.seats][mine] = self._act(k, index, mine, rng, explore)
+        return choices
 
-    def _act(self, policy: Policy, inputs: Inputs, carry: Floats, rng: np.random.Generator, explore: bool) -> Decision:
+    def _act(self, k: int, index: int, mine: Bools, rng: np.random.Generator, explore: bool) -> tuple[Array, Floats]:
+        """Actions of one policy for its seats ``[E, A_k]`` of kind ``k``, as they are stored, and their log probabilities."""
+        policy, kind = self.policies[index], self.env.kinds[k]
+        lots = NO_LOTS
+        if policy.draws_lots:
+            lots = self.drawn[self.policy_ids[index]][:, kind.seats][mine]
+        inputs = Inputs(self.view.obs[k][mine], self.view.legal[k][mine], self._column[k][mine], lots)
+        carry = self.carry[k][mine, : policy.carry_size]
+        self.clock.lap("raw_obs_processing")
         try:
-            return policy.act(inputs, carry, rng, explore=explore)
+            decision = policy.act(inputs, carry, rng, explore=explore)
         except UserError:
             raise
         except BaseException as error:
-            let_through(error)
-            self._check.look(self.view, self._where_in)  # a NaN in the observations explains it better
-            name = self.policy_ids[self.policies.index(policy)]
-            raise PolicyError(
-                f"policy {name!r} failed to act on {len(inputs)} observation(s) of {self.env.name!r}: "
-                f"{type(error).__name__}: {error}. Check that observations lie in their space, "
-                "and the policy's own code if it is yours."
-            ) from error
+            raise self._policy_failure(error, index, len(inputs)) from error
+        self.clock.lap("inference")
+        if policy.carry_size:
+            self.carry[k][mine, : policy.carry_size] = decision.carry
+        if policy.env_units:
+            return from_env(decision.actions, kind.columns, self.config), decision.logp
+        return decision.actions, decision.logp
 
-    def _look(self, frame: StepOutput) -> None:
-        (self._check.look if self.watchful else self._check.look_at_shapes)(frame, self._where_in)
+    def _policy_failure(self, error: BaseException, index: int, observations: int) -> PolicyError:
+        let_through(error)
+        self.check.look_at_numbers(self.view, self._where_in)  # a NaN in the observations explains it better
+        return PolicyError(
+            f"policy {self.policy_ids[index]!r} failed to act on {observations} observation(s) of {self.env.name!r}: "
+            f"{type(error).__name__}: {error}. Check that observations lie in their space, "
+            "and the policy's own code if it is yours."
+        )
+
+    def _call_env(self, verb: str, *arguments: Any) -> StepOutput:
+        """Run the env's own code: it has ``env_timeout_s`` seconds, and what goes wrong there tells where."""
+        method: Callable[..., StepOutput] = getattr(self.env, verb)
+        try:
+            if self.config.env_timeout_s is None:
+                return method(*arguments)
+            with self.time_limit(verb):
+                return method(*arguments)
+        except EnvError:
+            raise
+        except BaseException as error:
+            raise env_failure(error, verb, self._where) from error
 
     def _where(self) -> str:
         """Where a call that is under way may have failed."""
@@ -206,9 +237,6 @@ class EnvRunner:
     def _where_in(self, env_id: int) -> str:
         return f"env {self.env.name!r}, worker {self.worker_index}, copy {env_id}, step {self.t[env_id]}"
 
-    def _stored(self, policy: Policy, actions: Array) -> Array:
-        return from_env(actions, policy.kind.columns, self.config) if policy.env_units else actions
-
     def _draw_lots(self) -> None:
         """Episodes begin: what their lots mean is settled now for all agents, whatever weights are sent meanwhile."""
         first = np.flatnonzero(self.t == 0)
@@ -216,29 +244,21 @@ class EnvRunner:
             for name, drawn in self.drawn.items():
                 drawn[first] = self.policies[self.policy_ids.index(name)].draw(self.episode_uniform[first])
 
-    def _deciding(self, k: int, present: Bools) -> Iterator[tuple[Ints | slice, int]]:
-        """Rows (lane * seats + seat) of each policy of this kind; a slice, which copies nothing, where it decides for all."""
-        seats = self.env.kinds[k].seats
-        for index, kind_of in enumerate(self.kind_of_policy):
-            if kind_of == k:
-                mine = present & (self.policy_of[:, seats] == index)
-                rows = np.flatnonzero(mine)
-                if rows.size:
-                    yield (slice(None) if rows.size == mine.size else rows), index
-
     def advance(self, choices: Actions) -> StepOutput:
-        """Step all lanes; the frame shows how the step ended, before any episode is started anew."""
-        pairs = zip(self.env.kinds, choices.actions, strict=True)
-        actions = [to_env(column, kind.columns, self.config) for kind, column in pairs]
+        """Step all copies; the frame shows how the step ended, before any episode is started anew."""
+        actions = choices.actions
+        if self._has_coordinates:
+            pairs = zip(self.env.kinds, actions, strict=True)
+            actions = [to_env(column, kind.columns, self.config) for kind, column in pairs]
         if self.watch is not None:
             self.watch.act(actions, self.view.present)
         self.clock.lap("action_processing")
-        with self.time_limit("step"):
-            frame: StepOutput = guarded(lambda: self.env.step(actions), "step", self._where)
+        frame = self._call_env("step", actions)
         self.clock.lap("env_wait")
         self.t += 1
-        self._look(frame)
-        _terminated_wins(frame)
+        self.check.look(frame, self._where_in)
+        if (frame.terminated & (frame.truncated | frame.blind)).any():
+            _let_terminated_win(frame)
         if self.config.horizon is not None:
             self._cut_at_horizon(frame, self.config.horizon)
         for env_id, seat in frame.born:
@@ -246,36 +266,33 @@ class EnvRunner:
         self.ledger.pay(frame, self.episodes)
         if self.config.clip_rewards:
             frame.rewards = clipped(frame.rewards, self.config.clip_rewards)
-        self._remember_rewards(frame)
+        for index in self._remembering:
+            self._remember_reward(frame, index)
         self.view = frame
         return frame
 
     def settle(self, frame: StepOutput) -> Ints:
-        """After the step was recorded: seat new agents, close the books of ended episodes. Gives the lanes to start anew."""
-        self.alive = (self.alive | frame.present) & ~(frame.terminated | frame.truncated)
-        self._forget_ended(frame)
-        self._welcome(frame.born)
-        self.ledger.seen |= frame.present | frame.terminated | frame.truncated
+        """After the step was recorded: seat new agents, close the books of ended episodes. Returns copies to start anew."""
+        ended = frame.terminated | frame.truncated
+        self.alive = (self.alive | frame.present) & ~ended
+        if self._has_memory:
+            for kind, column in zip(self.env.kinds, self.carry, strict=True):
+                column[ended[:, kind.seats]] = 0.0  # an agent that comes back on the same seat starts without memory
+        if frame.born:
+            self._welcome(frame.born)
+        self.ledger.seen |= frame.present | ended
         over = np.flatnonzero(frame.over)
         watched = self.watch.settle(over) if self.watch is not None else []
         if over.size:
             self.ledger.end(over, self.policy_of, watched)
         return over
 
-    def _remember_rewards(self, frame: StepOutput) -> None:
-        """Policies that look at their last reward: add up what was paid since the decision."""
-        for index, policy in enumerate(self.policies):
-            if policy.remembers_reward:
-                k = self.kind_of_policy[index]
-                seats = self.env.kinds[k].seats
-                mine = (self.policy_of[:, seats] == index) & self.alive[:, seats]
-                self.carry[k][:, :, policy.carry_size - 1] += np.where(mine, frame.rewards[:, seats], 0.0)
-
-    def _forget_ended(self, frame: StepOutput) -> None:
-        """An agent that ended and comes back on the same seat starts without memory."""
-        for kind, column in zip(self.env.kinds, self.carry, strict=True):
-            if column.shape[2]:
-                column[(frame.terminated | frame.truncated)[:, kind.seats]] = 0.0
+    def _remember_reward(self, frame: StepOutput, index: int) -> None:
+        """A policy that looks at its last reward: add up what was paid since the decision."""
+        k = self.kind_of_policy[index]
+        seats = self.env.kinds[k].seats
+        mine = (self.policy_of[:, seats] == index) & self.alive[:, seats]
+        self.carry[k][:, :, self.policies[index].carry_size - 1] += np.where(mine, frame.rewards[:, seats], 0.0)
 
     def _cut_at_horizon(self, frame: StepOutput, horizon: int) -> None:
         env_ids = np.flatnonzero((self.t >= horizon) & ~frame.over)
@@ -290,27 +307,9 @@ class EnvRunner:
         frame.present[env_ids] = False
         frame.over[env_ids] = True
 
-    @contextmanager
-    def time_limit(self, verb: str) -> Iterator[None]:
+    def time_limit(self, verb: str) -> AbstractContextManager[None]:
         """Within this block the env has ``env_timeout_s`` seconds to answer."""
-        seconds = self.config.env_timeout_s
-        if seconds is None or threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def ring(*_: object) -> None:
-            raise EnvTimeoutError(
-                f"env {self.env.name!r}, worker {self.worker_index}: {verb} took longer than env_timeout_s = "
-                f"{seconds} s. Raise env_timeout_s, or find out where the env hangs."
-            )
-
-        before = signal.signal(signal.SIGALRM, ring)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+        return time_limit(self.config.env_timeout_s, f"env {self.env.name!r}, worker {self.worker_index}: {verb}")
 
     # -- state -----------------------------------------------------------------------------------------------------
 
@@ -332,7 +331,7 @@ class EnvRunner:
         }
 
     def load_state_dict(self, state: State) -> Ints:
-        """Go on where the state was taken. Gives lanes whose episode could not be brought back."""
+        """Go on where the state was taken. Returns the copies whose episode could not be brought back."""
         self.env.restore_tasks(state.get("told", ()))
         self.view = guarded(lambda: self.env.set_state(state["world"]), "set_state", self._where)
         self.ledger.load_state_dict(state["ledger"])
@@ -371,17 +370,11 @@ def episode_uniform(seeds: Ints, teams: Ints) -> NDArray[np.float64]:
     return found
 
 
-def clipped(rewards: Floats, limit: float) -> Floats:
-    """What learners are paid (``clip_rewards``): True, the sign; a number, cut to plus or minus this much."""
-    return np.sign(rewards) if limit is True else np.clip(rewards, -limit, limit)
-
-
-def _terminated_wins(frame: StepOutput) -> None:
+def _let_terminated_win(frame: StepOutput) -> None:
     """One rule for all: an agent that an env calls both terminated and truncated (or blind) is terminated."""
-    if (frame.terminated & (frame.truncated | frame.blind)).any():
-        # The env may use these arrays again, so they are not written into.
-        frame.truncated = frame.truncated & ~frame.terminated
-        frame.blind = frame.blind & ~frame.terminated
+    # The env may use these arrays again, so they are not written into.
+    frame.truncated = frame.truncated & ~frame.terminated
+    frame.blind = frame.blind & ~frame.terminated
 
 
 def carry_sizes(policies: Sequence[Policy], kind_of_policy: Sequence[int], kinds: int) -> list[int]:
@@ -394,17 +387,3 @@ def carry_sizes(policies: Sequence[Policy], kind_of_policy: Sequence[int], kinds
 
 def _rng_state(episode: Episode) -> State:
     return episode.rng.bit_generator.state if "rng" in vars(episode) else None
-
-
-def from_env(actions: Array, columns: Columns, config: RolloutConfig) -> Array:
-    """The inverse of ``to_env`` within the bounds, for policies that speak the env's units."""
-    return columns.squeezed(actions) if columns.numbers and config.normalize_actions else actions
-
-
-def to_env(actions: Array, columns: Columns, config: RolloutConfig) -> Array:
-    """Stored actions as the env takes them: coordinates stretched or cut to the bounds of their Box."""
-    if not columns.numbers:
-        return actions
-    if config.normalize_actions:
-        return columns.stretched(actions)
-    return columns.cut(actions) if config.clip_actions else actions

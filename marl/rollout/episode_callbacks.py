@@ -10,7 +10,7 @@ import numpy as np
 from marl.callbacks.callbacks import Hooks
 from marl.callbacks.running_episode import RunningEpisode
 from marl.data.actions import decoder
-from marl.data.task import AgentID, Array, Bools, Ints
+from marl.data.task import AgentID, Array, Bools, Ints, Task
 from marl.envs.batched import State
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import CallbackError, did_you_mean
@@ -27,9 +27,7 @@ class EpisodeCallbacks:
         self.player, self.hooks, self.worker, self.evaluating = player, hooks, worker, evaluating
         env = self.env = player.env
         self.counts: Bools = np.ones(env.num_envs, bool)  # copies whose episode is one that anybody asked for
-        self.over: dict[
-            int, RunningEpisode
-        ] = {}  # ended since the last fragment, by id, for those who look at its rows
+        self.over: dict[int, RunningEpisode] = {}  # ended since the last fragment, by id, for hooks that see its rows
         self._keeps = "on_postprocess_trajectory" in hooks and not evaluating
         self._actions = [
             np.zeros((env.num_envs, kind.size, *kind.action_shape), kind.action_dtype) for kind in env.kinds
@@ -62,7 +60,7 @@ class EpisodeCallbacks:
         self._acted |= present
 
     def settle(self, over: Ints) -> list[Any]:
-        """A step was made, which ended these copies' episodes. Gives their objects, whose notes are read when all is said."""
+        """A step was made, which ended these copies' episodes. Returns their objects, whose notes are read later."""
         self._seat(self.player.view.born)
         if "on_episode_step" in self.hooks:
             for env_id in np.flatnonzero(self.counts).tolist():
@@ -95,9 +93,11 @@ class EpisodeCallbacks:
 
     def pop_episodes(self) -> dict[int, RunningEpisode]:
         """All episodes of the last fragment by their id: those that ended in it and those that go on."""
-        over, self.over = self.over, {}
-        running = [self._episode(env_id) for env_id in range(self.env.num_envs)]
-        return {**over, **{episode.episode_id: episode for episode in running}}
+        episodes, self.over = self.over, {}
+        for env_id in range(self.env.num_envs):
+            running = self._episode(env_id)
+            episodes[running.episode_id] = running
+        return episodes
 
     # -- what episodes ask -----------------------------------------------------------------------------------------
 
@@ -120,7 +120,9 @@ class EpisodeCallbacks:
 
     def action(self, env_id: int, agent: AgentID | None) -> Any:
         k, column, seat = self._place(env_id, agent)
-        return self._decode[k](self._actions[k][env_id, column].tolist()) if self._acted[env_id, seat] else None
+        if not self._acted[env_id, seat]:
+            return None
+        return self._decode[k](self._actions[k][env_id, column].tolist())
 
     def info(self, env_id: int, agent: AgentID | None) -> Mapping[str, Any]:
         if not isinstance(self.env, DictVector):
@@ -137,12 +139,12 @@ class EpisodeCallbacks:
         if agent is None and len(names) == 1:
             agent = names[0]
         if agent not in names:
+            hint = " Name one of them." if agent is None else did_you_mean(agent, names)
             raise CallbackError(
-                f"episode {self._episode(env_id).episode_id} has no agent {agent!r}. It has {', '.join(names)}."
-                f"{did_you_mean(agent, names) if agent is not None else ' Name one of them.'}"
+                f"episode {self._episode(env_id).episode_id} has no agent {agent!r}. It has {', '.join(names)}.{hint}"
             )
         seat = names.index(agent)
-        k = next(k for k, kind in enumerate(self.env.kinds) if kind.seats.start <= seat < kind.seats.stop)
+        k = Task(self.env.kinds).kind_of(seat)
         return k, seat - self.env.kinds[k].first_seat, seat
 
     # -- state -----------------------------------------------------------------------------------------------------
@@ -158,16 +160,21 @@ class EpisodeCallbacks:
 
     def load_state_dict(self, state: State | None) -> None:
         """None: the run had no hooks for episodes before, so those that are under way are watched from here on."""
-        for env_id in range(self.env.num_envs):
-            episode = self._episode(env_id)
-            if state is not None:
-                episode.load_state_dict(state["episodes"][env_id])
-            elif self.env.fixed_seats:
-                episode.policies = episode.policies or dict(self.player.episodes[0].policies)
-            else:
-                names = [(0, seat, self.env.agent_at(env_id, seat)) for seat in range(len(self.env.seat_names))]
-                episode.seated = names
-        if state is not None:
-            for column, saved in zip(self._actions, state["actions"], strict=True):
-                column[:] = saved
-            self._acted[:], self.counts = state["acted"], np.array(state["counts"])
+        if state is None:
+            for env_id in range(self.env.num_envs):
+                self._join_in(env_id)
+            return
+        for env_id, saved in enumerate(state["episodes"]):
+            self._episode(env_id).load_state_dict(saved)
+        for column, saved in zip(self._actions, state["actions"], strict=True):
+            column[:] = saved
+        self._acted[:], self.counts = state["acted"], np.array(state["counts"])
+
+    def _join_in(self, env_id: int) -> None:
+        """An episode is watched from its middle on: who plays in it is known, who sat there before is not."""
+        episode = self._episode(env_id)
+        if self.env.fixed_seats:
+            episode.policies = episode.policies or dict(self.player.episodes[0].policies)
+            return
+        for seat in range(len(self.env.seat_names)):
+            episode.seated.append((0, seat, self.env.agent_at(env_id, seat)))

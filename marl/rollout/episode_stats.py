@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from marl.data.episode import Episode, EpisodeStats
-from marl.data.task import AgentID, Ints, PolicyID
+from marl.data.task import AgentID, Array, Bools, Ints, PolicyID
 from marl.envs.batched import BatchedEnv, State, StepOutput
 
 
 class EpisodeStatsRecorder:
-    """Returns of the running episodes of ``E`` lanes, and the statistics of those that ended."""
+    """Returns of the running episodes of ``E`` copies, and the statistics of those that ended."""
 
     def __init__(self, env: BatchedEnv, policy_ids: Sequence[PolicyID]) -> None:
         self.env = env
@@ -25,12 +25,15 @@ class EpisodeStatsRecorder:
         self.lengths = np.zeros(env.num_envs, np.int64)
         self.past: list[list[tuple[AgentID, int, float]]] = [[] for _ in range(env.num_envs)]
         self.names = [list(env.seat_names) for _ in range(env.num_envs)]
-        self._ended: list[EpisodeStats] = []
+        self._ended: list[tuple[Array, Bools, Ints, Ints]] = []  # returns, who took part, lengths, policies; by seat
+        self._ended_by_name: list[EpisodeStats] = []  # where seats change hands
+        self._watched: list[Any] = []  # the ended episodes' objects, if hooks watch them
 
     def begin(self, env_ids: Ints) -> None:
         self.returns[env_ids], self.seen[env_ids], self.lengths[env_ids] = 0.0, False, 0
-        for env_id in () if self.env.fixed_seats else env_ids.tolist():
-            self.past[env_id] = []
+        if not self.env.fixed_seats:
+            for env_id in env_ids.tolist():
+                self.past[env_id] = []
 
     def hand_over(self, env_id: int, seat: int, policy: int) -> None:
         """A seat was taken by somebody else: put the return of the agent before aside."""
@@ -48,35 +51,22 @@ class EpisodeStatsRecorder:
                 self.past[env_id].append((agent, self.policy_ids.index(policy), reward))
 
     def end(self, env_ids: Ints, policy_of: Ints, watched: Sequence[Any] = ()) -> None:
-        """Episodes of these lanes have ended; ``watched`` are their objects, whose notes are read by ``pop``."""
+        """Episodes of these copies have ended; ``watched`` are their objects, whose notes are read by ``pop``."""
+        self._watched += watched
         if not self.env.fixed_seats:
-            for i, env_id in enumerate(env_ids.tolist()):
-                self._ended.append(self._by_name(env_id, policy_of[env_id]))
-                self._ended[-1].remarks = list(watched[i : i + 1])
+            for env_id in env_ids.tolist():
+                self._ended_by_name.append(self._by_name(env_id, policy_of[env_id]))
             return
-        episode, seat = np.nonzero(self.seen[env_ids] | (self.returns[env_ids] != 0))
         returns = self.returns[env_ids]
-        self._ended.append(
-            EpisodeStats(
-                rewards=returns.sum(axis=1).astype(np.float32),
-                lengths=self.lengths[env_ids].copy(),
-                agents=self.seat_names,
-                agent=seat,
-                episode=episode,
-                policy=policy_of[env_ids][episode, seat],
-                returns=returns[episode, seat].astype(np.float32),
-                remarks=list(watched),
-            )
-        )
+        self._ended.append((returns, self.seen[env_ids] | (returns != 0), self.lengths[env_ids], policy_of[env_ids]))
 
     def _by_name(self, env_id: int, policy_of: Ints) -> EpisodeStats:
         """Seats changed hands in this episode: sum up by agent id and policy."""
         totals: dict[tuple[AgentID, int], float] = {}
-        present = [
-            (self.names[env_id][seat], int(policy_of[seat]), float(self.returns[env_id, seat]))
-            for seat in np.flatnonzero(self.seen[env_id]).tolist()
-        ]
-        for name, policy, earned in [*self.past[env_id], *present]:
+        earnings = list(self.past[env_id])
+        for seat in np.flatnonzero(self.seen[env_id]).tolist():
+            earnings.append((self.names[env_id][seat], int(policy_of[seat]), float(self.returns[env_id, seat])))
+        for name, policy, earned in earnings:
             totals[name, policy] = totals.get((name, policy), 0.0) + earned
         names = list(dict.fromkeys(name for name, _ in totals))
         returns = np.array(list(totals.values()), np.float32)
@@ -92,10 +82,22 @@ class EpisodeStatsRecorder:
 
     def pop(self) -> EpisodeStats:
         """Statistics of the episodes that ended since the last call."""
-        ended, self._ended = EpisodeStats.concat(self._ended), []
-        if ended.remarks:
-            ended.remarks = [episode.remarks() for episode in ended.remarks]  # type: ignore[attr-defined]
-        return ended
+        ended, self._ended = self._ended, []
+        if ended:
+            returns, taken, lengths, policies = map(np.concatenate, zip(*ended, strict=True))
+            episode, seat = np.nonzero(taken)
+            totals, earned = returns.sum(axis=1), returns[episode, seat]
+            stats = EpisodeStats(
+                totals.astype(np.float32), lengths, self.seat_names,
+                seat, episode, policies[episode, seat], earned.astype(np.float32),
+            )  # fmt: skip
+        else:
+            stats = EpisodeStats.concat(self._ended_by_name)
+            self._ended_by_name = []
+        if self._watched:
+            stats.remarks = [running.remarks() for running in self._watched]
+            self._watched = []
+        return stats
 
     def state_dict(self) -> State:
         return {
@@ -107,6 +109,6 @@ class EpisodeStatsRecorder:
     def load_state_dict(self, state: Mapping[str, State]) -> None:
         self.returns[:], self.seen[:], self.lengths[:] = state["returns"], state["seen"], state["lengths"]
         self.names = [list(names) for names in state["names"]]
-        self.past = [
-            [(name, int(policy), float(earned)) for name, policy, earned in env_id] for env_id in state["past"]
-        ]
+        self.past = []
+        for entries in state["past"]:
+            self.past.append([(name, int(policy), float(earned)) for name, policy, earned in entries])

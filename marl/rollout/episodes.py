@@ -17,7 +17,8 @@ def play_episodes(player: EnvRunner, seeds: Sequence[int], explore: bool) -> Epi
     rng = np.random.default_rng([int(seeds[0]), len(seeds)])
     results: dict[int, EpisodeStats] = {}
     for numbers, ended in ended_episodes(player, len(seeds), cycle(seeds), rng, explore=explore):
-        results |= {number: ended.chosen(np.array([place])) for place, number in enumerate(numbers.tolist())}
+        for place, number in enumerate(numbers.tolist()):
+            results[number] = ended.chosen(np.array([place]))
     return EpisodeStats.concat([results[i] for i in range(len(seeds))])
 
 
@@ -25,7 +26,7 @@ def ended_episodes(
     player: EnvRunner, count: int, seeds: Iterator[int], rng: np.random.Generator, *, explore: bool,
     before_step: Callable[[Bools], None] | None = None,
 ) -> Iterator[tuple[Ints, EpisodeStats]]:  # fmt: skip
-    """Play until the first ``count`` episodes have ended; gives their numbers and results as they end.
+    """Play until the first ``count`` episodes have ended; yields their numbers and results as they end.
 
     ``seeds`` never ends: a copy of the env that has no episode left goes on with one that does not count.
     ``before_step`` is called with the copies ``[E]`` whose episodes count.

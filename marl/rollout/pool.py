@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,33 +15,10 @@ from marl.envs.batched import State
 from marl.log import set_log_level
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
-from marl.rollout.worker import Rollout, RolloutWorker
+from marl.rollout.rollout_buffer import Collected, Rollout
+from marl.rollout.worker import RolloutWorker
 
 T = TypeVar("T")
-
-
-@dataclass
-class Collected:
-    """What all workers collected in one round, side by side in the order of their index.
-
-    ``extra`` are more numbers for the result's ``info``, such as the policy lag of asynchronous collection. ``seconds``
-    are those of all workers by activity, and their ``steps``.
-    """
-
-    batch: MultiAgentBatch
-    episodes: EpisodeStats
-    decisions_lost: int = 0
-    notes: list[str] = field(default_factory=list)
-    extra: dict[str, float] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def env_steps(self) -> int:
-        return self.batch.env_steps
-
-    @property
-    def agent_steps(self) -> int:
-        return self.batch.agent_steps
 
 
 class WorkerPool(ABC):
@@ -94,11 +70,11 @@ class WorkerPool(ABC):
 
     def foreach_env(self, fn: Callable[[Any], T]) -> list[list[T]]:
         """Call ``fn`` with every copy of the env; one list per worker that has any."""
-        lists = self.foreach_worker(lambda worker: worker.foreach_env(fn) if worker.has_env else None)
-        return [results for results in lists if results is not None]
+        by_worker = self.foreach_worker(lambda worker: worker.foreach_env(fn) if worker.has_env else None)
+        return [results for results in by_worker if results is not None]
 
     def enter_stage(self, stage: int) -> int:
-        """All copies play this stage of the curriculum from now on; gives how many running episodes are broken off."""
+        """All copies play this stage of the curriculum from now on; returns how many running episodes are broken off."""
         self.stage = stage
         return sum(self.foreach_worker(lambda worker: worker.enter(stage) if worker.has_env else 0))
 
@@ -112,23 +88,17 @@ def split_seeds(seeds: Sequence[int], workers: int) -> list[list[int]]:
 
 
 def concat_rollouts(rollouts: Sequence[Rollout]) -> Collected:
-    """Rollouts in the order of the workers."""
-    return Collected(
+    """Side by side, in the order of the workers."""
+    joined = Collected(
         MultiAgentBatch.concat([rollout.batch for rollout in rollouts]),
         EpisodeStats.concat([rollout.episodes for rollout in rollouts]),
-        sum(rollout.decisions_lost for rollout in rollouts),
-        [note for rollout in rollouts for note in rollout.notes],
-        seconds=sum_dicts([rollout.seconds for rollout in rollouts]),
     )
-
-
-def sum_dicts(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Sums by name."""
-    total: dict[str, float] = {}
-    for part in parts:
-        for name, value in part.items():
-            total[name] = total.get(name, 0.0) + value
-    return total
+    for rollout in rollouts:
+        joined.decisions_lost += rollout.decisions_lost
+        joined.notes += rollout.notes
+        for activity, seconds in rollout.seconds.items():
+            joined.seconds[activity] = joined.seconds.get(activity, 0.0) + seconds
+    return joined
 
 
 class InProcessPool(WorkerPool):
@@ -147,6 +117,8 @@ class InProcessPool(WorkerPool):
             worker.begin()
 
     def collect(self, steps: int) -> Collected:
+        if len(self.workers) == 1:
+            return self.workers[0].collect(steps)
         return concat_rollouts([worker.collect(steps) for worker in self.workers])
 
     def evaluate(self, seeds: Sequence[int], explore: bool = False) -> EpisodeStats:

@@ -71,7 +71,10 @@ def _by_agent(agents: Sequence[AgentID], shown: Sequence[dict[str, Array]]) -> d
     parts: dict[AgentID, list[SampleBatch]] = {}
     for agent, columns in zip(agents, shown, strict=True):
         parts.setdefault(agent, []).append(SampleBatch(columns))
-    return {agent: Trajectory(SampleBatch.concat_samples(mine).columns, ()) for agent, mine in parts.items()}
+    found: dict[AgentID, Trajectory] = {}
+    for agent, mine in parts.items():
+        found[agent] = Trajectory(SampleBatch.concat_samples(mine).columns, ())
+    return found
 
 
 class _Rewriting:
@@ -102,18 +105,21 @@ class _Rewriting:
             for number in np.unique(ids[e == env_id]).tolist():
                 here = (e == env_id) & (ids == number)
                 episode = self.episodes[number]
-                rows = {seat: t[here & (a == seat)] for seat in np.unique(a[here]).tolist()}
-                yield env_id, episode, [part for seat in rows for part in self._agents(episode, seat, rows[seat])]
+                agents: list[tuple[AgentID, int, Ints]] = []
+                for seat in np.unique(a[here]).tolist():
+                    agents += self._agents(episode, seat, t[here & (a == seat)])
+                yield env_id, episode, agents
 
     def _agents(self, episode: RunningEpisode, seat: int, rows: Ints) -> Iterator[tuple[AgentID, int, Ints]]:
         """Who sat there: one agent, or one after the other where seats change hands."""
         if not episode.seated:
             yield self.batch.task.seat_names[seat], seat, rows
             return
-        steps = self.batch.t[rows, episode.env_index].tolist()
-        names = [episode.agent_at(seat, step) for step in steps]
-        for name in dict.fromkeys(names):
-            yield name, seat, rows[[i for i, other in enumerate(names) if other == name]]
+        places: dict[AgentID, list[int]] = {}
+        for i, step in enumerate(self.batch.t[rows, episode.env_index].tolist()):
+            places.setdefault(episode.agent_at(seat, step), []).append(i)
+        for name, mine in places.items():
+            yield name, seat, rows[mine]
 
     def _rows(self, t: Ints, e: int, seat: int) -> dict[str, Array]:
         batch = self.batch

@@ -70,8 +70,10 @@ def start_ray(config: RolloutConfig, more_cpus: int = 0) -> bool:
 
 def cpus_to_start_with(config: RolloutConfig, more_cpus: int) -> int:
     """As many as the user says; otherwise those of the machine, or more if the workers and ``more_cpus`` need more."""
+    if config.ray_num_cpus:
+        return config.ray_num_cpus
     needed = math.ceil(config.num_workers * config.num_cpus_per_worker) + more_cpus
-    return config.ray_num_cpus or max(needed, os.cpu_count() or 1)
+    return max(needed, os.cpu_count() or 1)
 
 
 def start_own_ray(num_cpus: int, **options: Any) -> None:

@@ -14,7 +14,7 @@ from marl.errors import TrainingError, UserError
 from marl.policies.build import weights_of
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
-from marl.rollout.pool import Collected, WorkerPool, concat_rollouts, split_seeds
+from marl.rollout.pool import WorkerPool, concat_rollouts, split_seeds
 from marl.rollout.ray_instance import (
     check_ray,
     first_line,
@@ -26,6 +26,7 @@ from marl.rollout.ray_instance import (
     stop_ray,
     wait_for_one,
 )
+from marl.rollout.rollout_buffer import Collected
 from marl.rollout.worker import RolloutWorker, Weights
 
 T = TypeVar("T")
@@ -147,8 +148,12 @@ class RayPool(WorkerPool):
     def foreach_worker(self, fn: Callable[[RolloutWorker], T]) -> list[T]:
         here = fn(self._local)
         answers = self._call(lambda actor, _: actor.run_noting_tasks.remote(fn))
-        self.told |= {i: told for i, (_, told) in zip(self.indices, answers, strict=True) if told is not None}
-        return [here, *(answer for answer, _ in answers)]
+        results = [here]
+        for index, (answer, told) in zip(self.indices, answers, strict=True):
+            results.append(answer)
+            if told is not None:
+                self.told[index] = told
+        return results
 
     def local_worker(self) -> RolloutWorker:
         return self._local

@@ -72,10 +72,10 @@ class RayWatch:
     def _watch(self) -> None:
         died = _by_handles(self._heart) if hasattr(os, "pidfd_open") else _by_looking(self._heart)
         name = ""
-        while not name and not self._closing.is_set():
+        while not name:
             name = died()
-        if self._closing.is_set():
-            return
+            if self._closing.is_set():
+                return
         self.lost = name
         self.on_loss()
         if not self._closed.wait(PATIENCE_S) and self.by_force:
@@ -103,8 +103,10 @@ def _by_looking(heart: Mapping[str, psutil.Process]) -> Callable[[], str]:
 
     def died() -> str:
         time.sleep(LOOK_EVERY_S)
-        dead = [name for name, process in heart.items() if not _runs(process)]
-        return dead[0] if dead else ""
+        for name, process in heart.items():
+            if not _runs(process):
+                return name
+        return ""
 
     return died
 

@@ -3,14 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from marl.data.batch import ENV_COLUMNS, ROW_COLUMNS, SEAT_COLUMNS, MultiAgentBatch
+from marl.data.batch import ENV_COLUMNS, SEAT_COLUMNS, MultiAgentBatch
+from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Bools, Ints, PolicyID, Task
 from marl.envs.batched import State, StepOutput
 from marl.rollout.env_runner import Actions, EnvRunner
+
+Grid: TypeAlias = dict[str, Any]
+"""Name to array; for the columns of agents, name to one array per kind."""
+
+DTYPES = {
+    "rewards": np.float32, "action_logp": np.float32,
+    "elapsed": np.int64, "policy_index": np.int64, "new_policy_index": np.int64,
+}  # fmt: skip
+"""Columns with one cell per seat that are not flags."""
+
+
+@dataclass
+class Collected:
+    """What was collected in one round: a grid, and the episodes that ended in it.
+
+    ``extra`` are more numbers for the result's ``info``, such as the policy lag of asynchronous collection. ``seconds``
+    are those of all workers by activity, and their ``steps``.
+    """
+
+    batch: MultiAgentBatch
+    episodes: EpisodeStats
+    decisions_lost: int = 0
+    notes: list[str] = field(default_factory=list)
+    extra: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def env_steps(self) -> int:
+        return self.batch.env_steps
+
+    @property
+    def agent_steps(self) -> int:
+        return self.batch.agent_steps
+
+
+@dataclass
+class Rollout(Collected):
+    """What one worker collected, and the state with which a replacement could go on."""
+
+    state: State = None
+    version: int = 0  # of the weights that played it
 
 
 class RolloutBuffer:
@@ -30,45 +73,34 @@ class RolloutBuffer:
         self.complete_episodes = complete_episodes
         self.context = 0
         self.open = np.full((copies, task.num_seats), -1, np.int64)
-        self.alive = np.zeros((copies, task.num_seats), bool)
+        self.alive = np.zeros((copies, task.num_seats), bool)  # as the player knows it
         self.start = np.zeros(copies, np.int64)  # row in which the running episode of each copy began
         self.lost_decisions = 0  # truncated without a last observation
-        self.columns: dict[str, Any] = self._allocate(0)
+        self.columns = self.allocate(0)
 
-    def _allocate(self, rows: int) -> dict[str, Any]:
+    def allocate(self, rows: int) -> Grid:
+        """Columns of zeros: of agents by kind, of seats, of copies."""
         shape = (rows, self.copies)
-        seats = (*shape, self.task.num_seats)
-        kinds = self.task.kinds
-        columns: dict[str, Any] = {
-            "obs": [np.empty((*shape, k.size, k.obs_width), k.obs_dtype) for k in kinds],
-            "new_obs": [np.empty((*shape, k.size, k.obs_width), k.obs_dtype) for k in kinds],
-            "actions": [np.empty((*shape, k.size, *k.action_shape), k.action_dtype) for k in kinds],
-            "legal": [np.empty((*shape, k.size, k.legal_width), bool) for k in kinds],
-            "new_legal": [np.empty((*shape, k.size, k.legal_width), bool) for k in kinds],
-            "carry": [np.empty((*shape, k.size, n), np.float32) for k, n in zip(kinds, self.carry_sizes, strict=True)],
-            "rewards": np.empty(seats, np.float32),
-            "action_logp": np.empty(seats, np.float32),
-            "policy_index": np.empty(seats, np.int64),
-            "new_policy_index": np.empty(seats, np.int64),
-            "elapsed": np.zeros(seats, np.int64),
-            "state": np.empty((*shape, self.task.state_size), np.float32),
-            "new_state": np.empty((*shape, self.task.state_size), np.float32),
-            "t": np.empty(shape, np.int64),
-            "eps_id": np.empty(shape, np.int64),
-            "over": np.zeros(shape, bool),
-        }
-        for name in ("terminateds", "truncateds", "present", "new_present", "alive", "new_alive", "active"):
-            columns[name] = np.zeros(seats, bool)
+        columns: Grid = {name: [] for name in ENV_COLUMNS}
+        for kind, carry_size in zip(self.task.kinds, self.carry_sizes, strict=True):
+            seats = (*shape, kind.size)
+            for name in ("obs", "new_obs"):
+                columns[name].append(np.zeros((*seats, kind.obs_width), kind.obs_dtype))
+            for name in ("legal", "new_legal"):
+                columns[name].append(np.zeros((*seats, kind.legal_width), bool))
+            columns["actions"].append(np.zeros((*seats, *kind.action_shape), kind.action_dtype))
+            columns["carry"].append(np.zeros((*seats, carry_size), np.float32))
+        for name in SEAT_COLUMNS:
+            columns[name] = np.zeros((*shape, self.task.num_seats), DTYPES.get(name, bool))
+        for name in ("state", "new_state"):
+            columns[name] = np.zeros((*shape, self.task.state_size), np.float32)
+        columns["t"], columns["eps_id"] = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        columns["over"] = np.zeros(shape, bool)
         return columns
 
     def extend(self, steps: int) -> range:
-        """Make room for ``steps`` more rows behind the context; gives their numbers."""
-        old, self.columns = self.columns, self._allocate(self.context + steps)
-        for name in (*SEAT_COLUMNS, *ROW_COLUMNS):
-            self.columns[name][: self.context] = old[name]
-        for name in ENV_COLUMNS:
-            for new, before in zip(self.columns[name], old[name], strict=True):
-                new[: self.context] = before
+        """Make room for ``steps`` more rows behind the context; returns their numbers."""
+        self.columns = _resized(self.columns, 0, self.context + steps)
         return range(self.context, self.context + steps)
 
     def record(self, row: int, player: EnvRunner, choices: Actions) -> None:
@@ -76,53 +108,47 @@ class RolloutBuffer:
         columns, view = self.columns, player.view
         for k, actions in enumerate(choices.actions):
             columns["obs"][k][row] = view.obs[k]
-            if view.legal[k].size:
-                columns["legal"][k][row] = view.legal[k]
+            columns["legal"][k][row] = view.legal[k]
             columns["actions"][k][row] = actions
             if self.carry_sizes[k]:
                 columns["carry"][k][row] = choices.carry[k]
-        self.alive[player.t == 0] = False
-        self.alive |= view.present
-        columns["present"][row], columns["alive"][row] = view.present, self.alive
+        columns["present"][row], columns["alive"][row] = view.present, player.alive | view.present
         columns["state"][row] = view.state
         columns["action_logp"][row] = choices.logp
         columns["policy_index"][row] = player.policy_of
         columns["t"][row], columns["eps_id"][row] = player.t, player.eps_id
         np.copyto(self.open, row, where=view.present)
 
-    def settle(self, row: int, frame: StepOutput, policy_of: Ints) -> None:
+    def settle(self, row: int, player: EnvRunner, frame: StepOutput) -> None:
         """The view after the step; decisions whose agents are asked again or have ended are closed."""
         columns = self.columns
-        for k in range(len(self.task.kinds)):
-            columns["new_obs"][k][row] = frame.obs[k]
-            if frame.legal[k].size:
-                columns["new_legal"][k][row] = frame.legal[k]
-        ended = frame.terminated | frame.truncated
-        self.alive = (self.alive | frame.present) & ~ended
+        for k, shown in enumerate(frame.obs):
+            columns["new_obs"][k][row] = shown
+            columns["new_legal"][k][row] = frame.legal[k]
+        self.alive = player.alive.copy()
         columns["new_present"][row] = frame.present
         columns["new_alive"][row] = self.alive | (frame.truncated & ~frame.blind)
-        columns["new_policy_index"][row] = policy_of
+        columns["new_policy_index"][row] = player.policy_of
         columns["new_state"][row] = frame.state
         columns["rewards"][row] = frame.rewards
         columns["terminateds"][row], columns["truncateds"][row] = frame.terminated, frame.truncated
         columns["over"][row] = frame.over
-        self._close(row, frame, ended)
+        closing = (self.open >= 0) & (frame.present | frame.terminated | frame.truncated)
+        if closing.all() and (self.open == row).all() and not frame.blind.any():
+            # Everybody decided in this row and is asked again or has ended: the usual case of games without turns.
+            columns["elapsed"][row] = 1
+            columns["active"][row] = not self.complete_episodes
+            self.open[:] = -1
+        else:
+            self._close(row, closing, frame.blind)
         if self.complete_episodes:
             self._hand_over_episodes(row, frame)
 
-    def _close(self, row: int, frame: StepOutput, ended: Bools) -> None:
-        closing = (self.open >= 0) & (frame.present | ended)
-        blind = closing & frame.blind
-        if blind.any():
-            self.lost_decisions += int(blind.sum())
-            self.open[blind] = -1
-            closing &= ~blind
-        if closing.all() and (self.open == row).all():  # everybody decided in this row and is asked again or has ended
-            self.columns["elapsed"][row] = 1
-            self.columns["active"][row] = not self.complete_episodes
-            self.open[:] = -1
-            return
-        env_ids, seats = np.nonzero(closing)
+    def _close(self, row: int, closing: Bools, blind: Bools) -> None:
+        """Some decisions end with this row; those of agents that were truncated without a last observation are lost."""
+        lost = closing & blind
+        self.lost_decisions += int(lost.sum())
+        env_ids, seats = np.nonzero(closing & ~lost)
         rows = self.open[env_ids, seats]
         self.columns["elapsed"][rows, env_ids, seats] = row + 1 - rows
         if not self.complete_episodes:
@@ -136,7 +162,7 @@ class RolloutBuffer:
             self.start[env_id] = row + 1
 
     def forget(self, env_ids: Ints) -> None:
-        """Drop the open decisions of lanes whose episode could not be brought back."""
+        """Drop the open decisions of copies whose episode could not be brought back."""
         self.lost_decisions += int((self.open[env_ids] >= 0).sum())
         self.open[env_ids] = -1
         self.start[env_ids] = self.context
@@ -145,7 +171,7 @@ class RolloutBuffer:
         """All running episodes were broken off: drop their open decisions and all rows kept for them."""
         self.lost_decisions += int((self.open >= 0).sum())
         self.open[:], self.alive[:], self.start[:], self.context = -1, False, 0, 0
-        self.columns = self._allocate(0)
+        self.columns = self.allocate(0)
 
     def batch(self) -> MultiAgentBatch:
         """What the learners get."""
@@ -154,21 +180,13 @@ class RolloutBuffer:
     def keep_tail(self) -> None:
         """Keep only the rows that the next grid has to repeat."""
         rows = len(self.columns["t"])
-        first = self._oldest_needed(rows)
-        for name in (*SEAT_COLUMNS, *ROW_COLUMNS):
-            self.columns[name] = self.columns[name][first:].copy()
-        for name in ENV_COLUMNS:
-            self.columns[name] = [column[first:].copy() for column in self.columns[name]]
+        waiting = self.start if self.complete_episodes else self.open[self.open >= 0]
+        first = int(waiting.min(initial=rows))
+        self.columns = _resized(self.columns, first, rows - first)
         self.columns["active"][:] = False
         self.context = rows - first
         self.open = np.where(self.open >= 0, self.open - first, -1)
         self.start -= first
-
-    def _oldest_needed(self, rows: int) -> int:
-        if self.complete_episodes:
-            return int(min(self.start.min(), rows))
-        waiting = self.open[self.open >= 0]
-        return int(waiting.min()) if waiting.size else rows
 
     def state_dict(self) -> State:
         return {
@@ -183,5 +201,19 @@ class RolloutBuffer:
         self.alive = np.array(state["alive"])
 
 
+def _resized(columns: Any, first: int, rows: int) -> Any:
+    """New arrays of so many rows, which begin with those of the old ones from row ``first`` on."""
+    if isinstance(columns, dict):
+        return {name: _resized(column, first, rows) for name, column in columns.items()}
+    if isinstance(columns, list):
+        return [_resized(column, first, rows) for column in columns]
+    kept = columns[first : first + rows]
+    new = np.zeros((rows, *columns.shape[1:]), columns.dtype)
+    new[: len(kept)] = kept
+    return new
+
+
 def _copied(column: Array | list[Array]) -> Array | list[Array]:
-    return [np.array(part) for part in column] if isinstance(column, list) else np.array(column)
+    if isinstance(column, list):
+        return [np.array(part) for part in column]
+    return np.array(column)

@@ -24,7 +24,9 @@ def needs_new_envs(before: StageEnv, now: StageEnv) -> bool:
 
 def set_same_tasks(env: BatchedEnv, told: Sequence[TaskMemory]) -> None:
     """Tell copy ``i`` what it was not told before of ``told[i]``; fewer entries than copies go round."""
-    for env_id in range(env.num_envs) if told else ():
+    if not told:
+        return
+    for env_id in range(env.num_envs):
         tell(env.sub_env(env_id), told[env_id % len(told)], env.told[env_id])
 
 
@@ -36,7 +38,8 @@ class ChooseTasks:
     result: Mapping[str, Any]
 
     def __call__(self, worker: RolloutWorker) -> None:
-        for env_id in range(worker.env.num_envs) if worker.has_env else ():
+        copies = worker.env.num_envs if worker.has_env else 0
+        for env_id in range(copies):
             copy: Any = worker.env.sub_env(env_id)
             try:
                 task = self.fn(self.result, copy, worker.context(env_id))

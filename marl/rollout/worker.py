@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from marl.callbacks.callbacks import make_hooks
-from marl.data.batch import MultiAgentBatch
 from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Ints, PolicyID
 from marl.envs.base import EnvContext
@@ -20,14 +18,12 @@ from marl.envs.families import register_env_family
 from marl.envs.registry import make_batched_env, register_env
 from marl.envs.tasks import TaskMemory, same_tasks
 from marl.envs.vector.env_errors import close_all
-from marl.envs.vector.rollout_checks import GridCheck
-from marl.envs.vector.vector_env import DictVector
 from marl.envs.wrappers import register_wrapper
 from marl.log import set_log_level
-from marl.policies.body import Body
 from marl.policies.build import build_policies, weights_of
 from marl.policies.custom import register_classes
 from marl.policies.filters import MeanStdFilter
+from marl.policies.networks import Body
 from marl.policies.policy import Policy
 from marl.registry import import_module
 from marl.rollout.config import EnvRecipe, RolloutSpec
@@ -35,26 +31,13 @@ from marl.rollout.env_runner import EnvRunner, carry_sizes
 from marl.rollout.episode_callbacks import EpisodeCallbacks
 from marl.rollout.episodes import play_episodes
 from marl.rollout.postprocess import rewrite
-from marl.rollout.rollout_buffer import RolloutBuffer
+from marl.rollout.rollout_buffer import Rollout, RolloutBuffer
 from marl.rollout.stages import needs_new_envs, set_same_tasks
 from marl.trust import as_built, under
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 Weights = Mapping[PolicyID, dict[str, Array]]
-
-
-@dataclass
-class Rollout:
-    """One worker's grid, the episodes that ended in it, and the state with which a replacement could go on."""
-
-    batch: MultiAgentBatch
-    episodes: EpisodeStats
-    state: State = None
-    decisions_lost: int = 0
-    notes: list[str] = field(default_factory=list)
-    version: int = 0  # of the weights that played it
-    seconds: dict[str, float] = field(default_factory=dict)  # where the time of its steps went
 
 
 class RolloutWorker:
@@ -71,12 +54,15 @@ class RolloutWorker:
             self._register()
             self.hooks = make_hooks(spec.config.callbacks, own=index > 0)
             self.policy_map = policies or build_policies(spec.policies, spec.task.kinds)
+        # Workers of one process act with the same objects, one after the other.
+        self._shares_policies = policies is not None and spec.config.num_workers > 1
+        self._take_place()
+        self._rewrites = self.hooks.watches_episodes or "on_sample_end" in self.hooks
         self._kinds = {name: recipe.kind for name, recipe in spec.policies.items()}
         self.rng = np.random.default_rng([spec.seed, index, 1])
         self._seeds = np.random.default_rng([spec.seed, index, 2])
         self._player: EnvRunner | None = None
         self._evaluator: EnvRunner | None = None
-        self._check: GridCheck | None = None
         names = list(self.policy_map)
         sizes = carry_sizes(list(self.policy_map.values()), [self._kinds[n] for n in names], len(spec.task.kinds))
         self.grid = RolloutBuffer(spec.task, names, spec.config.num_envs_per_worker, spec.complete_episodes, sizes)
@@ -100,57 +86,53 @@ class RolloutWorker:
 
     def collect(self, steps: int, with_state: bool = False) -> Rollout:
         """Play ``steps`` steps in every copy."""
-        player = self.player
-        self._take_place()
-        player.clock.pop()
-        player.clock.start()
+        player = self._player or self._first_player()
+        if self._shares_policies:
+            self._take_place()
+        player.clock.pop()  # what was before is not a part of this round
         for row in self.grid.extend(steps):
             choices = player.decide(self.rng, explore=self.spec.config.explore)
             self.grid.record(row, player, choices)
             frame = player.advance(choices)
             over = player.settle(frame)
-            self.grid.settle(row, frame, player.policy_of)
+            self.grid.settle(row, player, frame)
             if over.size:
                 player.begin(over, self._draw_seeds(over.size))
         player.clock.lap("raw_obs_processing")
         batch = self.grid.batch()
-        self._look_at(batch)
-        if player.watch is not None or "on_sample_end" in self.hooks:
+        player.check.look_at_rollout(batch, self.spec.config.check_bounds)
+        if self._rewrites:
             rewrite(batch, self)
         self.grid.keep_tail()
-        notes, self._notes = self._notes, []
-        lost, self.grid.lost_decisions = self.grid.lost_decisions, 0
-        state = self.state_dict() if with_state else None
+        rollout = Rollout(batch, player.ledger.pop(), self.grid.lost_decisions, self._notes, version=self.version)
+        self.grid.lost_decisions, self._notes = 0, []
+        if with_state:
+            rollout.state = self.state_dict()
         log.debug("worker %d: %d steps in each of %d copies", self.index, steps, player.env.num_envs)
-        seconds = {**player.clock.pop(), "steps": float(steps)}
-        return Rollout(batch, player.ledger.pop(), state, lost, notes, self.version, seconds)
+        rollout.seconds = {**player.clock.pop(), "steps": float(steps)}
+        return rollout
 
     def _take_place(self) -> None:
         """Tell the policies for which worker they act now: in one process several workers share them."""
         for policy in self.policy_map.values():
-            policy.place(max(0, self.index - 1), max(1, self.spec.config.num_workers))
-
-    def _look_at(self, batch: MultiAgentBatch) -> None:
-        """Numbers that nobody can learn from end the run here."""
-        if self._check is None:
-            self._check = GridCheck(self.player.env, self.index)
-        if not self.player.watchful:
-            self._check.numbers(batch)
-        if self.spec.config.check_bounds:
-            self._check.bounds(batch)
+            if policy.differs_by_worker:
+                policy.place(max(0, self.index - 1), max(1, self.spec.config.num_workers))
 
     @property
     def player(self) -> EnvRunner:
         """The running episodes; started when first needed."""
-        if self._player is None:
-            self._player = self._new_player()
-            env_ids = np.arange(self._player.env.num_envs)
-            self._player.begin(env_ids, self._draw_seeds(env_ids.size))
+        return self._player or self._first_player()
+
+    def _first_player(self) -> EnvRunner:
+        self._player = self._new_player()
+        env_ids = np.arange(self._player.env.num_envs)
+        self._player.begin(env_ids, self._draw_seeds(env_ids.size))
         return self._player
 
     def begin(self) -> None:
         """Build the env and start its first episodes, unless that has been done."""
-        _ = self.player
+        if self._player is None:
+            self._first_player()
 
     def _new_player(self) -> EnvRunner:
         recipe, config = self.spec.stage(self.stage).env_recipe, self.spec.config
@@ -160,7 +142,7 @@ class RolloutWorker:
             env, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
         )
         log.info("worker %d: %d copies of %s", self.index, env.num_envs, env.name)
-        player.watchful = isinstance(env, DictVector)  # the numbers of a native env are looked at grid by grid
+        player.check.every_step = env.lifted  # the numbers of a native env are looked at rollout by rollout
         return self._watched(player)
 
     def _watched(self, player: EnvRunner, evaluating: bool = False) -> EnvRunner:
@@ -246,7 +228,10 @@ class RolloutWorker:
     @property
     def has_env(self) -> bool:
         """The driver's worker beside Ray actors only holds policies, unless it was asked to have an env as well."""
-        return self.index > 0 or self.spec.config.num_workers == 0 or self.spec.config.create_env_on_driver
+        if self.index > 0:
+            return True
+        config = self.spec.config
+        return config.num_workers == 0 or config.create_env_on_driver
 
     @property
     def preprocessors(self) -> dict[PolicyID, torch.nn.Module]:
@@ -260,8 +245,13 @@ class RolloutWorker:
 
     def _bodies(self) -> dict[PolicyID, Body]:
         """The network of every policy that has one; the first of several."""
-        found = {name: [m for m in p.modules() if isinstance(m, Body)] for name, p in self.policy_map.items()}
-        return {name: bodies[0] for name, bodies in found.items() if bodies}
+        found: dict[PolicyID, Body] = {}
+        for name, policy in self.policy_map.items():
+            for module in policy.modules():
+                if isinstance(module, Body):
+                    found[name] = module
+                    break
+        return found
 
     def foreach_env(self, fn: Callable[[Any], T]) -> list[T]:
         """Call ``fn`` with each copy of the env."""
@@ -276,7 +266,7 @@ class RolloutWorker:
         return fn(self)
 
     def run_noting_tasks(self, fn: Callable[[RolloutWorker], T]) -> tuple[T, list[TaskMemory] | None]:
-        """Call ``fn`` with this worker; also gives what its copies of the env have been told, if ``fn`` changed that."""
+        """Call ``fn`` with this worker; also returns what its copies of the env have been told, if ``fn`` changed that."""
         before = self._told()
         answer = fn(self)
         after = self._told()
@@ -285,7 +275,7 @@ class RolloutWorker:
     # -- stages and tasks ------------------------------------------------------------------------------------------
 
     def enter(self, stage: int) -> int:
-        """Play this stage of the curriculum from now on; gives how many running episodes are broken off for it."""
+        """Play this stage of the curriculum from now on; returns how many running episodes are broken off for it."""
         if stage == self.stage:
             return 0
         before, now = self.spec.stage(self.stage), self.spec.stage(stage)
@@ -297,7 +287,7 @@ class RolloutWorker:
         cut = int((old.t > 0).sum())
         if needs_new_envs(before, now):
             self._close(old)
-            self._player, self._check = self._new_player(), None
+            self._player = self._new_player()
             self._player.episodes_begun = old.episodes_begun
         else:
             self._tell_stage(old.env)
@@ -316,7 +306,9 @@ class RolloutWorker:
             set_same_tasks(env, [{"set_task": task}])
 
     def _told(self) -> list[TaskMemory]:
-        return [] if self._player is None else [dict(tasks) for tasks in self._player.env.told]
+        if self._player is None:
+            return []
+        return [dict(tasks) for tasks in self._player.env.told]
 
     def _drop_evaluator(self) -> None:
         if self._evaluator is not None:
@@ -348,7 +340,7 @@ class RolloutWorker:
     def load_state_dict(self, state: State) -> None:
         if self._player is not None and (self.stage != state.get("stage", 0) or any(self._told())):
             self._close(self._player)  # a copy cannot be made to forget what it was told
-            self._player, self._check = None, None
+            self._player = None
             self._drop_evaluator()
         self.stage = state.get("stage", 0)
         if self._player is None:

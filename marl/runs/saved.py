@@ -101,7 +101,8 @@ class SavedRun:
         evaluation = dict(self.scenario.get("evaluation") or {})
         evaluation.update(env=None, env_config=None)
         to_play = without_places(self.scenario)
-        to_play.update(num_workers=0, pool="auto", evaluation=evaluation)
+        # Collection as well: async would ask for Ray workers.
+        to_play.update(num_workers=0, pool="auto", collection="auto", evaluation=evaluation)
         return to_play
 
     def trusted(self) -> AbstractContextManager[None]:

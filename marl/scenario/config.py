@@ -12,6 +12,7 @@ from marl.algos.presets import ALGOS, Preset
 from marl.config import Config
 from marl.data.agent_ids import text_id
 from marl.envs.families import forms
+from marl.needs import above, declare, needs, not_for, not_given, one_of
 from marl.policies.config import ExplorationConfig, ModelConfig
 from marl.populations.config import PopulationConfig
 from marl.populations.exploit_config import ExploitabilityConfig
@@ -19,6 +20,8 @@ from marl.populations.kinds import POPULATIONS
 from marl.rollout.config import EvaluationConfig, RolloutConfig
 
 Overrides = dict[str, Any]
+ENV_STAYS = "populations and NashConv are about one env that stays as it is"
+MATCHMAKING = "a population decides who plays and who learns"
 
 
 class MultiAgentConfig(Config):
@@ -49,7 +52,9 @@ class MultiAgentConfig(Config):
         """A bare list of ids, or an id without overrides, is fine."""
         if isinstance(value, list):
             return {name: {} for name in value}
-        return {k: v or {} for k, v in value.items()} if isinstance(value, dict) else value
+        if isinstance(value, dict):
+            return {name: overrides or {} for name, overrides in value.items()}
+        return value
 
     @field_validator("groups", mode="before")
     @classmethod
@@ -105,12 +110,27 @@ class Scenario(RolloutConfig):
         [],
         description="Envs or tasks that are played one after the other: a list of {until, env_config, task}. After a last "
         "stage with an until the env of the scenario itself is played.",
+        json_schema_extra=declare(
+            needs(not_given("population"), why=ENV_STAYS),
+            needs(one_of("exploitability.interval", 0), why=ENV_STAYS),
+            needs(not_given("input"), why="recordings are of one env"),
+        ),
     )
     population: PopulationConfig | None = Field(
-        None, description=f"Train against snapshots, by its kind: {', '.join(POPULATIONS.names)}. Default: none."
+        None,
+        description=f"Train against snapshots, by its kind: {', '.join(POPULATIONS.names)}. Default: none.",
+        json_schema_extra=declare(
+            needs(not_given("multiagent.policy_mapping_fn"), why=MATCHMAKING),
+            needs(not_given("multiagent.policies_to_train"), why=MATCHMAKING),
+            needs(not_given("load"), why="its members begin as the run makes them"),
+            needs(not_given("input"), why="members meet in episodes that are played"),
+            not_for("es", why="es plays populations of its own and cannot be an oracle"),
+        ),
     )
     exploitability: ExploitabilityConfig = Field(
-        ExploitabilityConfig(), description="How far play is from equilibrium, measured between iterations."
+        ExploitabilityConfig(),
+        description="How far play is from equilibrium, measured between iterations; `marl exploit` measures a run afterwards.",
+        json_schema_extra=declare(needs(above("exploitability.interval", 0), why="so nothing is measured")),
     )
     goal: dict[str, float] = Field(
         {}, description="Result fields and the value they have to reach, checked on the last evaluation."
@@ -137,7 +157,9 @@ class Scenario(RolloutConfig):
         "cpu", description="Where learners compute; auto: a GPU if there is one."
     )
     num_gpus: NonNegativeFloat = Field(
-        0, description="GPUs that the learners may use; more than 0 needs device cuda or auto."
+        0,
+        description="GPUs that the learners may use.",
+        json_schema_extra=declare(needs(one_of("device", "cuda", "auto"))),
     )
     num_learners: PositiveInt = Field(
         1,
@@ -164,15 +186,16 @@ class Scenario(RolloutConfig):
     @classmethod
     def _oracle_is_the_algorithm(cls, keys: Any) -> Any:
         """``population.oracle`` is another way to say ``algo.name``."""
-        population = keys.get("population") if isinstance(keys, dict) else None
-        oracle = population.get("oracle") if isinstance(population, dict) else None
+        oracle = _given(_given(keys, "population"), "oracle")
         if oracle is None:
             return keys
         algo = cls._short_form(keys.get("algo") or {})
-        named = algo.get("name", oracle) if isinstance(algo, dict) else oracle
+        if not isinstance(algo, dict):  # what is wrong with it is told when the key itself is looked at
+            return keys
+        named = algo.get("name", oracle)
         if str(named).lower() != str(oracle).lower():
             raise ValueError(f"population.oracle is {oracle}, but algo is {named}; give one of them, or the same twice")
-        return {**keys, "algo": {**algo, "name": oracle}} if isinstance(algo, dict) else keys
+        return {**keys, "algo": {**algo, "name": oracle}}
 
     @field_validator("env")
     @classmethod
@@ -207,6 +230,11 @@ class Scenario(RolloutConfig):
     @property
     def algo_keys(self) -> dict[str, Any]:
         return {key: value for key, value in self.algo.items() if key != "name"}
+
+
+def _given(keys: object, key: str) -> Any:
+    """A key of what the user gave, which nobody has checked yet."""
+    return keys.get(key) if isinstance(keys, dict) else None
 
 
 ALGO_KEYS: dict[str, set[str]] = {

@@ -22,19 +22,6 @@ def find_stage(
     """Players and populations, where the scenario has any."""
     if scenario.population is None:
         return None
-    for key, given in (
-        ("policy_mapping_fn", scenario.multiagent.policy_mapping_fn),
-        ("policies_to_train", scenario.multiagent.policies_to_train),
-        ("load", scenario.load),
-        ("input", scenario.input),
-    ):
-        if given:
-            raise ConfigError(
-                f"population: {scenario.population.kind} decides who plays and who learns, so {key} cannot be given. Drop one "
-                "of them."
-            )
-    if scenario.preset.family.name == "es":
-        raise ConfigError("population: es plays populations of its own and cannot be an oracle. Use ppo, dqn, ...")
     return set_stage(scenario.population, groups, kinds)
 
 

@@ -16,11 +16,12 @@ from pydantic_core import PydanticUndefined
 import marl.envs.catalog  # noqa: F401
 from marl.algos.config import OptimizerConfig
 from marl.algos.presets import ALGOS
-from marl.config import Named
+from marl.config import Config, Named
 from marl.envs.families import forms
 from marl.envs.registry import ENVS
 from marl.envs.wrappers import WRAPPERS
 from marl.inputs import read_text
+from marl.needs import Declared
 from marl.policies.config import ExplorationConfig, ModelConfig, ScriptedConfig
 from marl.populations.config import PopulationConfig
 from marl.populations.exploit_config import ExploitabilityConfig
@@ -29,7 +30,7 @@ from marl.scenario.config import MultiAgentConfig, Scenario, StageConfig
 from marl.scenario.load import read_yaml
 from marl.scenario.routing import NAMED
 
-SECTIONS: dict[str, type[BaseModel]] = {
+SECTIONS: dict[str, type[Config]] = {
     "model": ModelConfig,
     "multiagent": MultiAgentConfig,
     "exploration_config": ExplorationConfig,
@@ -111,30 +112,28 @@ class Key(NamedTuple):
     meaning: str
 
 
-def keys_of(model: type[BaseModel], defaults: Mapping[str, Any] | None = None) -> list[Key]:
-    """All keys of a config class, with the defaults of a preset where they differ."""
+def keys_of(model: type[Config], defaults: Mapping[str, Any] | None = None) -> list[Key]:
+    """All keys of a config class, with the defaults of a preset where they differ, and with what they need."""
+    values = model.defaults()
+    values.update(defaults or {})
+    declared = model.declared()
     found = []
     for name, field in model.model_fields.items():
-        default = field.get_default(call_default_factory=True)
-        if defaults is not None:
-            default = defaults.get(name, default)
-        found.append(_key(name, field, default))
+        found.append(_key(name, field, values[name], declared.get(name, Declared())))
     return found
 
 
-def _key(name: str, field: FieldInfo, default: Any) -> Key:
+def _key(name: str, field: FieldInfo, default: Any, declared: Declared) -> Key:
     shown = "required" if default is PydanticUndefined else _value(default)
-    meaning = str(field.description)
-    known = field.json_schema_extra
-    if not isinstance(known, Named):
-        return Key(name, type_name(field.annotation), shown, meaning)
-    # Names that users may add to by registering: the list and its sentence are those of the moment.
-    if known.meaning is not None:
-        meaning = known.meaning()
-    return Key(name, " | ".join(known.names()), shown, meaning)
+    kind, meaning = type_name(field.annotation), str(field.description)
+    if isinstance(field.json_schema_extra, Named):
+        # Names that users may add to by registering: the list and its sentence are those of the moment.
+        kind = " | ".join(field.json_schema_extra.names())
+        meaning = field.json_schema_extra.told(meaning)
+    return Key(name, kind, shown, " ".join([meaning, *declared.sentences()]))
 
 
-def _lines(model: type[BaseModel], defaults: Mapping[str, Any] | None = None) -> list[str]:
+def _lines(model: type[Config], defaults: Mapping[str, Any] | None = None) -> list[str]:
     lines = []
     for key in keys_of(model, defaults):
         shown = key.default

@@ -26,7 +26,7 @@ from marl.scenario.population import casting, check_plans, find_stage, mixtures_
 from marl.scenario.routing import build_mapper, possible_seats, seats_of_policies
 from marl.scenario.run_summary import describe_run
 from marl.scenario.stages import describe_stages, stage_envs, stages_of
-from marl.scenario.unused_keys import check_collecting
+from marl.scenario.unused_keys import check_policy_keys, check_run_keys
 from marl.trust import current
 
 
@@ -156,6 +156,7 @@ def _who_learns(draft: _Draft) -> None:
     draft.task = _task(draft)
     for name, entry in entries.items():
         draft.specs[name] = policy_spec(draft.scenario, name, entry, actors.get(name), draft.plays(name), draft.task)
+    check_policy_keys(actors, draft.specs, draft.look.kinds)
     if draft.stage is not None:
         draft.specs |= mixtures_of(draft.stage, draft.specs)
 
@@ -181,7 +182,7 @@ def _checked_plans(draft: _Draft) -> tuple[LearnerPlan, ...]:
     _check_evaluation(draft.evaluated, draft.specs, draft.task)
     _check_units(scenario, draft.specs, draft.task)
     _check_trainable(scenario, draft.roles, draft.policies)
-    check_collecting(scenario, draft.roles)
+    check_run_keys(scenario, draft.roles, draft.specs, draft.task.kinds)
     plans = tuple(plan_learners(draft.roles, draft.task))
     if draft.stage is not None:
         check_plans(draft.stage, plans)
@@ -328,19 +329,9 @@ def _collects_asynchronously(scenario: Scenario, roles: Mapping[PolicyID, Role])
 
     ``auto``: on Ray workers, where the preset of any learning policy is asynchronous.
     """
-    if scenario.collection == "sync":
-        return False
     if scenario.collection == "auto":
         return scenario.on_ray and bool(_asynchronous_presets(roles))
-    if not scenario.on_ray:
-        raise ConfigError(
-            f"collection: async needs Ray workers, but num_workers is {scenario.num_workers} and pool is {scenario.pool}: "
-            "workers in this process play one after the other. Set num_workers to 1 or more (and pool to auto), or drop "
-            "collection."
-        )
-    if scenario.input is not None:
-        raise ConfigError("collection: async means nothing where a run reads recordings (input). Drop one of them.")
-    return True
+    return scenario.collection == "async"
 
 
 def _describe_collection(scenario: Scenario, roles: Mapping[PolicyID, Role], asynchronous: bool) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ Schema: TypeAlias = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DEFAULT = "ppo"
 OWN = {"type": "string", "pattern": ":", "description": "package.module:Class of an algorithm of your own."}
+WORDS = ("description", "title", "needs")
 SEARCH = {"$ref": "#/$defs/search"}
 
 
@@ -43,12 +44,20 @@ def scenario_schema(sections: Mapping[str, type[BaseModel]] | None = None) -> Sc
         top[name] = _inlined(section.model_json_schema(), defs)
     flat = {**_flat_algo_keys(defs), **_properties(ModelConfig, defs), **_properties(MultiAgentConfig, defs)}
     flat["policies"] = {**flat["policies"], "type": ["object", "array"], **_policies()}
-    for holder in (flat, top, defs["ModelConfig"]["properties"]):
-        for key in [key for key in holder if key not in ("algo", *defs)]:
-            holder[key] = _searchable(holder[key])
-    schema["properties"] = {**top, **{key: value for key, value in flat.items() if key not in top}}
+    _allow_searches(flat)
+    _allow_searches(top)
+    _allow_searches(defs["ModelConfig"]["properties"])
+    # A key of the scenario itself comes first where an algorithm has one of the same name.
+    schema["properties"] = top | {key: value for key, value in flat.items() if key not in top}
     schema["allOf"] = [_only_its_own_keys(name) for name in ALGOS]
     return {"$schema": DIALECT, **schema, "title": "marl scenario"}
+
+
+def _allow_searches(properties: Schema) -> None:
+    """Which algorithm it is cannot be searched: its keys would have to change with it."""
+    for key, value in properties.items():
+        if key != "algo":
+            properties[key] = _searchable(value)
 
 
 def _search() -> Schema:
@@ -67,11 +76,18 @@ def _search() -> Schema:
 
 def _searchable(value: Schema) -> Schema:
     """The same, or a search. Sections stay as they are: what is searched are the values in them."""
-    if "$ref" in value or any("$ref" in form for form in value.get("anyOf", ())):
+    if _is_section(value):
         return value
-    about: Schema = {key: value[key] for key in ("description", "default", "title") if key in value}
-    kind = {key: part for key, part in value.items() if key not in about}
-    return {"anyOf": [kind, SEARCH], **about} if kind else about
+    about, allowed = _apart(value, (*WORDS, "default"))
+    if not allowed:  # anything goes, a search too
+        return about
+    return {"anyOf": [allowed, SEARCH], **about}
+
+
+def _is_section(value: Schema) -> bool:
+    """Whether it points to a class of keys, or to one or nothing."""
+    forms = [value, *value.get("anyOf", ())]
+    return any("$ref" in form for form in forms)
 
 
 def _named(name: str) -> Schema:
@@ -131,8 +147,26 @@ def _flat_algo_keys(defs: Schema) -> Schema:
 
 
 def _either(forms: Sequence[Schema]) -> Schema:
-    distinct = [form for i, form in enumerate(forms) if form not in forms[:i]]
-    return distinct[0] if len(distinct) == 1 else {"anyOf": distinct, "description": distinct[0].get("description", "")}
+    """What any of them allows. Words differ between algorithms, such as what a key needs: the first ones stand here."""
+    about, first = _apart(forms[0], WORDS)
+    distinct = [first]
+    for form in forms[1:]:
+        _, allowed = _apart(form, WORDS)
+        if allowed not in distinct:
+            distinct.append(allowed)
+    if len(distinct) == 1:
+        return about | first
+    return {**about, "anyOf": distinct}
+
+
+def _apart(value: Schema, keys: Sequence[str]) -> tuple[Schema, Schema]:
+    """These keys of a schema, and the others."""
+    these: Schema = {}
+    others: Schema = {}
+    for key, part in value.items():
+        holder = these if key in keys else others
+        holder[key] = part
+    return these, others
 
 
 def _only_its_own_keys(name: str) -> Schema:

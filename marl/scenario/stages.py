@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from marl.data.task import Task
@@ -67,17 +67,6 @@ def _check_curriculum(scenario: Scenario) -> None:
     gives_tasks = any(stage.task is not None for stage in given)
     if gives_tasks and scenario.env_task_fn is not None:
         raise ConfigError("curriculum gives tasks, and env_task_fn is given too. Let one of them choose the tasks.")
-    others: Mapping[str, Any] = {
-        "population": scenario.population,
-        "exploitability.interval": scenario.exploitability.interval,
-        "input": scenario.input,
-    }
-    for key, value in others.items():
-        if value:
-            raise ConfigError(
-                f"curriculum and {key} cannot be used together: a {key.partition('.')[0]} is about one env that stays as it "
-                "is. Drop one of them."
-            )
 
 
 def _try_out(

@@ -1,24 +1,96 @@
-"""Keys of collecting that would be ignored by the way in which a run gets its experience are refused."""
+"""Keys that are of no use to the policies of a run are refused: the part of the declared needs that asks who plays."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from marl.algos.plan import Role
-from marl.data.task import PolicyID
+from marl.config import Config
+from marl.data.task import AgentType, PolicyID
 from marl.errors import ConfigError
+from marl.needs import AlgoNeed, Declared, PolicyNeed, above, asks, given, missing, needs, shown
+from marl.policies.config import PolicySpec
 from marl.scenario.config import Scenario
 
+FIELD_NEEDS = {
+    "evaluation": needs(above("evaluation.interval", 0)),
+    "best_evaluation": needs(above("evaluation.interval", 0)),
+    "exploitability": needs(above("exploitability.interval", 0)),
+    "population": needs(given("population")),
+    "curriculum": needs(given("curriculum")),
+}
+"""What a scenario needs so that its results have a block of fields."""
 
-def check_collecting(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> None:
-    """``clip_rewards`` and ``explore`` are about what workers collect step by step."""
-    given = scenario.changed("clip_rewards", "explore")
-    if not given:
-        return
-    if scenario.input is not None:
-        why = "the run learns from recordings (input), whose actions and rewards are what they are"
-    elif any(role.preset.family.name == "es" for role in roles.values()):
-        why = "es compares the returns of whole episodes and explores by moving weights"
-    else:
-        return
-    raise ConfigError(f"{' and '.join(given)} would be ignored: {why}. Drop {'it' if len(given) == 1 else 'them'}.")
+
+def check_measured(scenario: Scenario, field: str, where: str) -> None:
+    """Refuse a result field of a block that results of this scenario will not have."""
+    block = field.partition(".")[0]
+    wanting = missing(FIELD_NEEDS[block], scenario) if block in FIELD_NEEDS else ""
+    if wanting:
+        raise ConfigError(f"{where}: {field} {wanting}.")
+
+
+def check_policy_keys(
+    roles: Mapping[PolicyID, Role], specs: Mapping[PolicyID, PolicySpec], kinds: Sequence[AgentType]
+) -> None:
+    """Keys of models and algorithms have to mean something to the way in which a policy acts and learns."""
+    for name, role in roles.items():
+        kind = kinds[specs[name].kind]
+        _check(role.model, "model.", name, role, kind)
+        _check(role.config, "", name, role, kind)
+
+
+def check_run_keys(
+    scenario: Scenario, roles: Mapping[PolicyID, Role], specs: Mapping[PolicyID, PolicySpec], kinds: Sequence[AgentType]
+) -> None:
+    """Keys of the run have to mean something to every policy that learns in it."""
+    for name, role in roles.items():
+        _check(scenario, "", name, role, kinds[specs[name].kind])
+
+
+def _check(section: Config, where: str, name: PolicyID, role: Role, kind: AgentType) -> None:
+    for key, declared in section.declared().items():
+        value = getattr(section, key)
+        # What the algorithm itself sets was not the user's wish.
+        if section is role.config and value == role.preset.defaults.get(key):
+            continue
+        reason = _reason(declared, value, section.defaults()[key], role, kind)
+        if reason:
+            raise ConfigError(f"policy {name!r}: {where}{shown(key, value)} {reason}, or drop {key}.")
+
+
+def _reason(declared: Declared, value: Any, default: Any, role: Role, kind: AgentType) -> str:
+    """Why the policy has no use for this value; empty where it has."""
+    for policy_need in declared.policy_needs:
+        reason = _not_such_a_policy(policy_need, role, kind)
+        if reason and asks(policy_need, value, default):
+            return reason
+    for algo_need in declared.algo_needs:
+        reason = _missing_of_algo(algo_need, role)
+        if reason and asks(algo_need, value, default):
+            return reason
+    return ""
+
+
+def _missing_of_algo(need: AlgoNeed, role: Role) -> str:
+    known = [condition for condition in need.any_of if condition.key in type(role.config).model_fields]
+    if not known:
+        return ""
+    return missing(need, role.config)
+
+
+def _not_such_a_policy(need: PolicyNeed, role: Role, kind: AgentType) -> str:
+    """What the policy would have to be, what it is, and what to do; empty where it is as it has to be."""
+    family, actions = role.preset.family, []
+    if kind.columns.numbers:
+        actions.append("coordinates")
+    if kind.columns.choices:
+        actions.append("choices")
+    if need.holds(family.acts, family.name, actions):
+        return ""
+    got, remedy = f"learns by {role.preset.name}", "Use another algorithm"
+    if need.test == "plays":
+        got, remedy = f"plays agents with {kind.action_space}", "Give it to policies of such agents"
+    because = f" ({need.why})" if need.why else ""
+    return f"is {need}, but it {got}{because}. {remedy}"

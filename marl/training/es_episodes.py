@@ -78,7 +78,7 @@ def play(player: EnvRunner, trial: Trial) -> Outcome:
         decisions += int(player.view.present[counts].sum())
         sight.look(counts)
 
-    player.watchful = True  # no grid will be looked at later
+    player.check.every_step = True  # no grid will be looked at later
     count = len(trial.episode_seeds)
     ended = [stats for _, stats in ended_episodes(player, count, seeds, rng, explore=trial.explore, before_step=look)]
     return Outcome(EpisodeStats.concat(ended), decisions, sight.seen())

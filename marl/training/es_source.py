@@ -19,7 +19,8 @@ from marl.algos.learner import Learner
 from marl.data.episode import EpisodeStats
 from marl.data.task import Floats, PolicyID
 from marl.errors import ConfigError
-from marl.rollout.pool import Collected, WorkerPool
+from marl.rollout.pool import WorkerPool
+from marl.rollout.rollout_buffer import Collected
 from marl.scenario.resolve import Setup
 from marl.training.es_episodes import Outcome, Play, Trial
 
@@ -135,7 +136,6 @@ def evolves(setup: Setup) -> bool:
             "algorithms. Give all learning policies the algo es, or make the others scripted."
         )
     _check_agreement(mine)
-    _check_keys(setup)
     return True
 
 
@@ -148,17 +148,6 @@ def _check_agreement(configs: Mapping[PolicyID, EsConfig]) -> None:
                 f"es policies {first!r} and {second!r} are perturbed in the same episodes but differ in "
                 f"{', '.join(different)}. Set these keys under algo, not per policy."
             )
-
-
-def _check_keys(setup: Setup) -> None:
-    scenario = setup.scenario
-    if scenario.rollout_fragment_length != "auto" or scenario.batch_mode == "truncate_episodes":
-        raise ConfigError(
-            f"rollout_fragment_length is {scenario.rollout_fragment_length} and batch_mode {scenario.batch_mode}, but es "
-            "plays whole episodes (num_perturbations pairs of episodes_per_perturbation). Drop both keys."
-        )
-    if setup.asynchronous:
-        raise ConfigError("collection is async, but es waits for a whole population before it moves. Drop collection.")
 
 
 def evolving(learners: Sequence[Learner]) -> list[EsLearner]:

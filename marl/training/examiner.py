@@ -212,9 +212,8 @@ class Examiner:
         policies: dict[str, Any] = {}
         for agent in self._others(player):
             mapping[_pattern(agent)] = _frozen(agent)
-            policies[_frozen(agent)] = {
-                "scripted": "random"
-            }  # stands in for the run's policy, whose recipe comes later
+            # Stands in for the run's policy, whose recipe comes later.
+            policies[_frozen(agent)] = {"scripted": "random"}
         policies[CHALLENGER] = {}
         given = self.setup.scenario.multiagent
         groups = {}

@@ -151,7 +151,7 @@ def _most_steps(setup: Setup) -> float:
 def row_bytes(setup: Setup, seats: frozenset[int] | None = None, with_state: bool = True) -> int:
     """Of one step of one copy in a grid, as the grid makes it; of some seats their share, without what they remember."""
     task: Task = setup.task
-    columns = RolloutBuffer(task, list(setup.policies), 1, False, _carries(setup))._allocate(1)
+    columns = RolloutBuffer(task, list(setup.policies), 1, False, _carries(setup)).allocate(1)
     total = 0
     for column in columns.values():
         # Observations, actions and what policies remember have an array per kind of agents.

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from marl.algos.learner import Learner
-from marl.errors import ConfigError, UserError
+from marl.errors import UserError
 from marl.offline.json_traces import text_files
 from marl.offline.recording import RecordedPlay, Recorder
 from marl.offline.source import RecordedEpisodes, check_learners
-from marl.rollout.pool import Collected, WorkerPool
-from marl.scenario.config import Scenario
+from marl.rollout.pool import WorkerPool
+from marl.rollout.rollout_buffer import Collected
 from marl.scenario.env import env_name
 from marl.scenario.resolve import Setup
 from marl.training.es_source import EvolutionSource, evolves, evolving
@@ -47,10 +47,6 @@ def choose_source(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]
 
 def _chosen(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]) -> Source:
     scenario, evolution = setup.scenario, evolves(setup)
-    if evolution:
-        _refuse_files(scenario, "es plays populations of its own")
-    if scenario.input and scenario.output:
-        _refuse_files(scenario, "input and output exclude each other: nothing is played")
     refuse_idle(workers.local_worker().hooks, evolution, scenario.input)  # known only now that workers have made them
     if evolution:
         return EvolutionSource(workers, evolving(learners), scenario.seed)
@@ -59,15 +55,7 @@ def _chosen(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]) -> S
         return RecordedEpisodes(setup, scenario.input)
     if scenario.output is not None:
         return RecordedPlay(workers, _recorder(setup, Path(scenario.output).expanduser()))
-    if scenario.output_format != "npz":
-        raise ConfigError("output_format: json says how output is written, but there is no output. Add output: DIR.")
     return workers
-
-
-def _refuse_files(scenario: Scenario, why: str) -> None:
-    for key, value in (("input", scenario.input), ("output", scenario.output)):
-        if value is not None:
-            raise ConfigError(f"{key}: {value} cannot be used here, because {why}. Drop {key}.")
 
 
 def _recorder(setup: Setup, directory: Path) -> Recorder:

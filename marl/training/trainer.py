@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from marl.algos.learner import Metrics
+from marl.data.clock import Timers
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.errors import ConfigError
-from marl.rollout.pool import Collected
+from marl.rollout.rollout_buffer import Collected
 from marl.runs.custom_metrics import without_pictures
 from marl.runs.lock import check_unlocked
 from marl.runs.result import Result, reached
@@ -25,7 +26,6 @@ from marl.training.iteration_result import add_times, begin_result, to_keep
 from marl.training.policy_access import PolicyAccess
 from marl.training.sources import close_source
 from marl.training.store import Store
-from marl.training.timers import Timers
 from marl.trust import as_built
 
 RECENT = 100  # episodes that a result covers when fewer ended in its iteration
@@ -139,21 +139,26 @@ class Trainer(PolicyAccess):
         return result
 
     def _collect_and_learn(self) -> tuple[Collected, Metrics]:
-        with self.timers("sample"):
-            collected = self.source.collect(self.setup.fragment)
+        self.timers.start()
+        collected = self.source.collect(self.setup.fragment)
+        self.timers.lap("sample")
+        self.timers.add_sampler(collected.seconds)
         self.notes += collected.notes
         self.decisions_lost += collected.decisions_lost
-        self.timers.add_sampler(collected.seconds)
+        self.extra |= collected.extra
         if self.choose_trained is not None:
             choose = self.choose_trained
             self.set_policies_to_train([n for n in self.setup.roles if choose(n, collected.batch)])
-        with self.timers("learn"):
-            metrics = self.learning.learn(collected.batch)
-        self.timers.move("learn", "load", sum(one.clock.pop().get("load", 0.0) for one in self.learners))
-        if any(learner.trained for learner in self.learners):
-            with self.timers("sync"):
-                self.workers.sync_weights()
-        self.extra |= collected.extra
+            self.timers.start()  # what the user's function took is nobody's
+        metrics = self.learning.learn(collected.batch)
+        self.timers.lap("learn")
+        trained = False
+        for learner in self.learners:
+            self.timers.move("learn", "load", learner.clock.pop().get("load", 0.0))
+            trained = trained or bool(learner.trained)
+        if trained:  # else the workers have these weights already
+            self.workers.sync_weights()
+            self.timers.lap("sync")
         return collected, metrics
 
     @_as_built

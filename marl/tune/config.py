@@ -13,11 +13,12 @@ from pydantic import (
     PositiveInt,
     ValidationError,
     field_validator,
-    model_validator,
 )
 
 from marl.config import Config, explain
+from marl.needs import declare, needs, one_of
 
+ASHA = declare(needs(one_of("scheduler", "asha")))
 RESOURCES = ("cpu", "gpu", "extra_cpu", "extra_gpu")
 
 
@@ -43,16 +44,21 @@ class TuneConfig(Config):
     )
     time_attr: str | None = Field(
         None,
-        description="asha: result field that measures the budget; its value in `stop` is all of it. Default: the first of "
+        description="Result field that measures the budget; its value in `stop` is all of it. Default: the first of "
         "timesteps_total, training_iteration, episodes_total, time_total_s that `stop` has.",
+        json_schema_extra=ASHA,
     )
     grace_period: PositiveFloat | None = Field(
         None,
-        description="asha: no trial is stopped before, in units of time_attr. Default: the budget divided by "
+        description="No trial is stopped before, in units of time_attr. Default: the budget divided by "
         "reduction_factor twice.",
+        json_schema_extra=ASHA,
     )
     reduction_factor: float = Field(
-        3.0, gt=1, description="asha: at each rung about one of so many trials goes on; rungs are so many times apart."
+        3.0,
+        gt=1,
+        description="At each rung about one of so many trials goes on; rungs are so many times apart.",
+        json_schema_extra=ASHA,
     )
     max_concurrent_trials: PositiveInt | None = Field(
         None, description="Trials at the same time at most. Default: as many as the resources allow."
@@ -75,13 +81,6 @@ class TuneConfig(Config):
             if name not in RESOURCES:
                 raise ValueError(f"unknown resource {name!r}. Known: {', '.join(RESOURCES)}")
         return value
-
-    @model_validator(mode="after")
-    def _nothing_is_ignored(self) -> TuneConfig:
-        idle = self.changed("time_attr", "grace_period", "reduction_factor")
-        if self.scheduler != "asha" and idle:
-            raise ValueError(f"{idle[0]} means nothing for the scheduler {self.scheduler}; add scheduler: asha")
-        return self
 
 
 def tune_config(keys: dict[str, Any], where: str) -> TuneConfig:

@@ -19,7 +19,8 @@ from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.learner import QmixLearner
 from marl.algos.qmix.teams import Team
 from marl.algos.qmix.values import Values
-from marl.data.batch import MultiAgentBatch, SampleBatch
+from marl.algos.transitions import Transitions
+from marl.data.batch import MultiAgentBatch
 from marl.data.task import Floats
 from marl.errors import ConfigError, TrainingError
 from marl.policies.policy import Decision, Inputs
@@ -108,16 +109,16 @@ class Unbounded(CentralCriticLearner):
 class Nostalgic(QmixLearner):
     """Never updates its target networks."""
 
-    def _after_update(self) -> None:
-        self.counters["num_updates"] += 1
+    def copy_to_targets(self) -> None:
+        """Not now."""
 
 
 class OldMixer(QmixLearner):
     """Updates its target networks, but not its target mixer."""
 
-    def _after_update(self) -> None:
+    def copy_to_targets(self) -> None:
         before = [deepcopy(team.target_mixer.state_dict()) for team in self.teams]
-        super()._after_update()
+        super().copy_to_targets()
         for team, old in zip(self.teams, before, strict=True):
             team.target_mixer.load_state_dict(old)
 
@@ -163,9 +164,9 @@ class Haunted(CentralCriticLearner):
 class Spiritist(QmixLearner):
     """Counts what absent members could do next."""
 
-    def _target(self, team: Team, rows: SampleBatch, valuing: Values, choosing: Values) -> Tensor:
-        everybody = np.ones_like(rows["new_present"])
-        return super()._target(team, rows.with_columns(new_present=everybody), valuing, choosing)
+    def _target(self, team: Team, t: Transitions, valuing: Values, choosing: Values) -> Tensor:
+        everybody = replace(t.next, present=torch.ones_like(t.next.present))
+        return super()._target(team, replace(t, next=everybody), valuing, choosing)
 
 
 class Careless(StochasticPolicy):

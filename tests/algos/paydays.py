@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from marl import Trainer
-from marl.algos.sac.actor_critic import ActorCritic
+from marl.algos.sac.actor_critic import SoftActorCritic
 from marl.algos.sac.learner import SacLearner
 from marl.data.task import AgentID, AnySpace
 from marl.envs.base import Action, MultiAgentEnv, StepResult
@@ -34,8 +34,8 @@ def learner_of(run: Trainer) -> SacLearner:
     return found
 
 
-def pupil_of(run: Trainer, name: str = "default_policy") -> ActorCritic:
-    return learner_of(run).pupils[name]
+def pupil_of(run: Trainer, name: str = "default_policy") -> SoftActorCritic:
+    return learner_of(run).actor_critics[name]
 
 
 class Payday(MultiAgentEnv):

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from marl.algos.maddpg.actor_critic import ActorCritic as Deterministic
-from marl.algos.sac.actor_critic import ActorCritic as Soft
+from marl.algos.maddpg.actor_critic import DeterministicActorCritic as Deterministic
+from marl.algos.sac.actor_critic import SoftActorCritic as Soft
 from marl.data.batch import MultiAgentBatch
 from marl.policies.value import ValuePolicy
 from marl.testing.sign_env import Signs
@@ -227,16 +227,16 @@ def _critics(pupil: Soft, critics: Any, obs: Any, action: Any, batch: MultiAgent
 def _soft_value(pupil: Soft, batch: MultiAgentBatch, cell: Cell, alpha: float) -> float:
     t, e, a = cell
     obs, everything = batch.new_obs[0][t, e], torch.ones(1, 0, dtype=torch.bool)
-    params = pupil.policy(torch.from_numpy(obs[a][None]), torch.tensor([a]), everything)[0].double().numpy()
+    params = pupil.actor(torch.from_numpy(obs[a][None]), torch.tensor([a]), everything)[0].double().numpy()
     if not batch.task.kinds[0].columns.options:
         means, log_stds = np.split(params, 2)
         squeezed = np.tanh(means)
         logp = -(log_stds + 0.5 * math.log(2 * math.pi) + np.log(1 - squeezed**2)).sum()
-        return min(_critics(pupil, pupil.targets, obs, squeezed, batch, a)) - alpha * float(logp)
+        return min(_critics(pupil, pupil.target_critics, obs, squeezed, batch, a)) - alpha * float(logp)
     legal = np.flatnonzero(batch.new_legal[0][t, e, a]) if batch.new_legal[0].shape[-1] else range(len(params))
     chances = {action: math.exp(params[action]) for action in legal}
     total, value = sum(chances.values()), 0.0
     for action, weight in chances.items():
         p = weight / total
-        value += p * (min(_critics(pupil, pupil.targets, obs, action, batch, a)) - alpha * math.log(p))
+        value += p * (min(_critics(pupil, pupil.target_critics, obs, action, batch, a)) - alpha * math.log(p))
     return value

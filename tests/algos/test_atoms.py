@@ -15,6 +15,7 @@ import marl
 from marl.algos.qmix.distributional import compare_distributions
 from marl.algos.qmix.learner import QmixLearner
 from marl.algos.qmix.losses import distribution_loss, moved_atoms, projected
+from marl.algos.transitions import Transitions
 from marl.data.batch import SampleBatch
 from marl.errors import ConfigError
 
@@ -80,7 +81,8 @@ def test_the_learners_loss_is_that_of_the_papers_loop(dueling: bool) -> None:
         assert isinstance(learner, QmixLearner)
         rows = learner.teams[0].replay.sample(32, np.random.default_rng(0), 3, learner.config.gamma)
         online, target = learner.values["default_policy"], learner.targets["default_policy"]
-        means, wanted, loss = compare_distributions(rows, 0, online, target, learner.config, learner._tensor)
+        seen = Transitions.of(rows, learner.device)
+        means, wanted, loss = compare_distributions(seen, online, target, learner.config)
         assert float(loss.detach()) == pytest.approx(slow_loss(rows, online, target, learner.config.gamma), rel=1e-4)
         values = online.values(torch.from_numpy(rows["obs.0"][:, 0]), torch.from_numpy(rows["agent_index.0"][:, 0]))
         chosen = values.gather(1, torch.from_numpy(rows["actions.0"])).squeeze(1)
@@ -141,9 +143,9 @@ def test_values_and_their_distributions_have_one_row_per_observation(keys: dict[
 @pytest.mark.parametrize(
     ("algo", "keys", "text"),
     [
-        ("dqn", {"v_min": 0.0}, "v_min means nothing with num_atoms 1"),
+        ("dqn", {"v_min": 0.0}, "v_min: 0 needs num_atoms above 1, but num_atoms is 1. Set num_atoms, or drop v_min"),
         ("dqn", {"num_atoms": 5, "v_min": 3.0, "v_max": 3.0}, "v_min 3 has to be below v_max 3"),
-        ("dqn", {"num_atoms": 5, "huber_delta": 1.0}, "huber_delta means nothing with num_atoms 5"),
+        ("dqn", {"num_atoms": 5, "huber_delta": 1.0}, "huber_delta: 1 needs num_atoms: 1, but num_atoms is 5"),
         ("qmix", {"num_atoms": 5}, "a mixer takes values, not distributions"),
         ("dqn", {"num_atoms": 5, "use_lstm": True}, "has a memory"),
     ],

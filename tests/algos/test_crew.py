@@ -12,6 +12,7 @@ from marl.algos.config import OptimizerConfig
 from marl.algos.learner_group import CrewError, LearnerGroup
 from marl.algos.optimiser import FlatOptimiser
 from tests.algos.crews import together
+from tests.algos.updates import small_run
 
 
 def members(size: int) -> list[LearnerGroup]:
@@ -41,6 +42,24 @@ def test_a_learner_alone_takes_all_rows_and_sums_nothing() -> None:
     assert (alone.share(5), alone.weight(5)) == (slice(0, 5), 1.0)
     assert alone.sum_(numbers) is numbers
     assert alone.gather(numbers, 5) is numbers
+
+
+class Untouchable(LearnerGroup):
+    """A learner alone that must not be asked for shares or sums."""
+
+    def bounds(self, rows: int) -> tuple[int, int]:
+        raise AssertionError("asked for a share")
+
+    def sum_(self, tensor: Tensor) -> Tensor:
+        raise AssertionError("asked for a sum")
+
+
+@pytest.mark.parametrize("algo", ["ppo", "a2c"])
+def test_an_update_of_one_learner_has_nothing_to_do_with_the_others(algo: str) -> None:
+    with small_run(algo) as trainer:
+        trainer.learners[0].crew = Untouchable()
+        trainer.train()
+        assert trainer.learners[0].counters["num_updates"] > 0
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7])

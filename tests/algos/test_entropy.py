@@ -72,10 +72,10 @@ def test_the_actor_of_sac_climbs_the_entropy_by_its_temperature() -> None:
     with one_update("sac", **keys) as trainer:
         batch, learner = trainer.workers.collect(8).batch, trainer.learners[0]
         assert isinstance(learner, SacLearner)
-        pupil = learner.pupils["default_policy"]
+        pupil = learner.actor_critics["default_policy"]
         nothing_to_gain(batch, pupil.critics)
-        nothing_to_gain(batch, pupil.targets)
-        policy, shown = pupil.policy, []
+        nothing_to_gain(batch, pupil.target_critics)
+        policy, shown = pupil.actor, []
         learner.on_batch = lambda _, rows: shown.append((rows["obs"], rows["seat"]))  # what the update drew
         before = [p.detach().clone() for p in policy.parameters()]
         learner.learn(batch)

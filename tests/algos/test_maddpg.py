@@ -10,10 +10,12 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from marl.algos.joint_view import JointActionView, TargetNetwork, VisibleAgents, joint_rows
-from marl.algos.maddpg.actor_critic import ActorCritic
+from marl.algos.joint_view import JointActionView, VisibleAgents, joint_rows
+from marl.algos.maddpg.actor_critic import DeterministicActorCritic
 from marl.algos.maddpg.learner import MaddpgLearner
 from marl.algos.maddpg.losses import actor_loss, critic_loss, smoothed, td_target
+from marl.algos.off_policy import TargetNetwork
+from marl.data.batch import SampleBatch
 from marl.data.task import AgentType, Task, number_seats
 from marl.errors import UnknownPolicyError
 from tests.algos.zoo import TURNS, Zoo, filled, learner_of, t
@@ -66,7 +68,7 @@ def test_a_follower_moves_by_tau_and_copies_buffers() -> None:
 def test_joint_rows_of_an_env_with_turns_show_who_decides_before_and_after() -> None:
     batch = worker_for(lambda _: Scripted(["a_0"], TURNS, agents=["a_0", "a_1"])).collect(5).batch
     view = JointActionView(VisibleAgents(batch.task, "all", batch.task.kinds[0], range(2)))
-    rows = joint_rows(batch, "p", view.sight, gamma=0.5)
+    rows = joint_rows(batch, "p", view.visible, gamma=0.5)
     assert list(zip(rows["t"], rows["seat"], rows["rewards"], rows["elapsed"], rows["terminateds"], strict=True)) == [
         (0, 0, 1 + 0.5 * 2 + 0.25 * 4, 3, False),
         (1, 1, 0.0, 2, False),
@@ -77,7 +79,8 @@ def test_joint_rows_of_an_env_with_turns_show_who_decides_before_and_after() -> 
     assert rows["present"].tolist() == [[1, 0], [0, 1], [1, 1], [1, 1], [0, 1]]
     assert rows["new_present"].tolist() == [[1, 1], [1, 1], [0, 1], [0, 1], [0, 0]]
     one_hot = np.eye(3)[rows["actions.0"]]
-    features = view(rows, "", view.played(rows))
+    seen = view.transitions(rows)
+    features = view(seen.now, view.played(seen))
     assert features[1].tolist() == [0] * 5 + [1, 1, *one_hot[1, 1], 0, 1]  # a_0 is absent, the own seat is the second
     assert features[2].tolist() == [0, 3, *one_hot[2, 0], 1, 3, *one_hot[2, 1], 1, 0]
 
@@ -108,17 +111,20 @@ def test_only_the_own_action_is_replaced() -> None:
     kinds = number_seats([AgentType("a", ("a_0", "a_1"), spaces.Discrete(2), spaces.Discrete(2))])
     view = JointActionView(VisibleAgents(Task(kinds), "all", kinds[0], range(2)))
     rows = {"seat": np.array([0, 1]), "actions.0": np.array([[0, 0], [0, 0]])}
-    replaced = view.with_own(rows, view.played(rows), t([0.2, 0.8], [0.3, 0.7]))[0]
+    for column in ("obs.0", "new_obs.0", "legal.0", "new_legal.0", "present", "new_present", "policy", "new_policy"):
+        rows[column] = np.zeros((2, 2, 1)) if "." in column else np.ones((2, 2), int)
+    seen = view.transitions(SampleBatch({**rows, **dict.fromkeys(("rewards", "elapsed", "terminateds"), np.ones(2))}))
+    replaced = view.with_own(seen.now, view.played(seen), t([0.2, 0.8], [0.3, 0.7]))[0]
     assert torch.allclose(replaced, t([[0.2, 0.8], [1.0, 0.0]], [[1.0, 0.0], [0.3, 0.7]]))
 
 
 @pytest.mark.parametrize(("sees", "others"), [("own", False), ("all", True)])
 def test_a_critic_that_sees_all_depends_on_what_opponents_do(sees: str, others: bool) -> None:
     with filled("maddpg", Zoo, policy_mapping_fn="per_agent", critic_sees=sees) as trainer:
-        pupil = learner_of(trainer).pupils["wolf"]
-        rows, view = pupil.sample(np.random.default_rng(0)), pupil.view
+        pupil = learner_of(trainer).actor_critics["wolf"]
+        rows, view = pupil.transitions(pupil.sample(np.random.default_rng(0))), pupil.view
         actions = {k: part.requires_grad_() for k, part in view.played(rows).items()}
-        pupil.critics(view(rows, "", actions)).sum().backward()
+        pupil.critics(view(rows.now, actions)).sum().backward()
         assert len(trainer.learners) == (1 if others else 3)
         k = [kind.name for kind in trainer.setup.task.kinds].index("sheep")
         assert (k in actions) is others
@@ -128,19 +134,21 @@ def test_a_critic_that_sees_all_depends_on_what_opponents_do(sees: str, others: 
             assert grad.abs().max() > 0
 
 
-def slow_target(learner: MaddpgLearner, pupil: ActorCritic, rows: Any, task: Task, names: list[str]) -> list[float]:
+def slow_target(
+    learner: MaddpgLearner, pupil: DeterministicActorCritic, rows: Any, task: Task, names: list[str]
+) -> list[float]:
     """The target, row by row and agent by agent."""
     found = []
     for i in range(len(rows)):
         parts, slot = [], 0
-        for k, table in pupil.view.sight.columns.items():
+        for k, table in pupil.view.visible.columns.items():
             kind = task.kinds[k]
             width = kind.columns.options + len(kind.columns.numbers)
             for n in range(table.shape[1]):
                 obs = torch.from_numpy(rows[f"new_obs.{k}"][i, n][None])
-                features = pupil.view.features[str(k)](obs, torch.zeros(1, dtype=torch.long))[0]
+                features = pupil.view.joint.features[str(k)](obs, torch.zeros(1, dtype=torch.long))[0]
                 if rows["new_present"][i, slot]:
-                    actor = learner.pupils[names[rows["new_policy"][i, slot]]].target_actor
+                    actor = learner.actor_critics[names[rows["new_policy"][i, slot]]].target_actor
                     encoded = actor.greedy(actor(obs, torch.tensor([0])), torch.ones(1, 0, dtype=torch.bool))[0]
                     options = kind.columns.options
                     noise = torch.from_numpy(rows[f"new_noise.{k}"][i, n]).clamp(-0.5, 0.5)
@@ -160,11 +168,12 @@ def slow_target(learner: MaddpgLearner, pupil: ActorCritic, rows: Any, task: Tas
 def test_targets_ask_every_present_agents_target_actor() -> None:
     with filled("td3", Zoo, policy_mapping_fn="per_agent", critic_sees="all", gamma=0.9, n_step=2) as trainer:
         learner = learner_of(trainer)
-        for pupil in learner.pupils.values():
+        for pupil in learner.actor_critics.values():
             rows = pupil.sample(np.random.default_rng(1))
             with torch.no_grad():
                 slow = slow_target(learner, pupil, rows, trainer.setup.task, list(trainer.policies))
-            target = learner._target(pupil, rows, learner._next_actions(pupil, rows))
+            seen = pupil.transitions(rows)
+            target = learner._target(pupil, seen, learner._next_actions(pupil, seen))
             assert target.tolist() == pytest.approx(slow, abs=1e-4)
             assert rows["new_present"].all() == (pupil.name == "mixed")  # it is there every other step only
 
@@ -174,8 +183,9 @@ def test_opponents_that_learn_elsewhere_are_asked_as_they_are() -> None:
     mapping = {"wolf": "wolf", "sheep": "rest", "mixed": "mixed"}
     with filled("maddpg", Zoo, **keys, policy_mapping_fn=mapping) as trainer:
         learner = learner_of(trainer)
-        pupil = learner.pupils["wolf"]
-        decided = pupil.view.decided(pupil.sample(np.random.default_rng(0)), "new_", learner.deciders)
+        pupil = learner.actor_critics["wolf"]
+        seen = pupil.transitions(pupil.sample(np.random.default_rng(0)))
+        decided = pupil.view.decided(seen.next, learner.action_fns)
         k = [kind.name for kind in trainer.setup.task.kinds].index("sheep")
         chosen = decided[k].sum(dim=0)[0]
         assert (chosen > 0).all()  # a random sheep plays everything
@@ -184,13 +194,13 @@ def test_opponents_that_learn_elsewhere_are_asked_as_they_are() -> None:
 def test_a_permuted_batch_has_the_same_losses() -> None:
     with filled("td3", Zoo, policy_mapping_fn="per_agent", critic_sees="all") as trainer:
         learner = learner_of(trainer)
-        for pupil in learner.pupils.values():
+        for pupil in learner.actor_critics.values():
             rows = pupil.sample(np.random.default_rng(2))
             permuted = rows.rows(np.random.default_rng(3).permutation(len(rows)))
             losses = []
-            for part in (rows, permuted):
-                q = pupil.critics(pupil.view(part, "", pupil.view.played(part)))
+            for part in map(pupil.transitions, (rows, permuted)):
+                q = pupil.critics(pupil.view(part.now, pupil.view.played(part)))
                 target = learner._target(pupil, part, learner._next_actions(pupil, part))
-                critic = critic_loss(q, target, pupil.view.tensor(part["weights"]))
+                critic = critic_loss(q, target, part.weights)
                 losses.append([critic.item(), learner._actor_loss(pupil, part).item()])
             assert losses[0] == pytest.approx(losses[1], rel=1e-5, abs=1e-5)

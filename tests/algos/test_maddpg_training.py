@@ -27,16 +27,16 @@ def test_the_actor_and_the_targets_move_every_second_update_of_td3() -> None:
     with filled("td3", "Pendulum-v1", policy_delay=2, num_envs_per_worker=1) as trainer:
         learner = learner_of(trainer)
         assert learner.counters["num_updates"] // 2 == learner.counters["num_actor_updates"] > 3
-        pupil = learner.pupils["default_policy"]
+        pupil = learner.actor_critics["default_policy"]
         pupil.updates = 0
         before, critics = pupil.target_critics.state_dict(), pupil.critics.state_dict()
         before, critics = [{n: v.clone() for n, v in state.items()} for state in (before, critics)]
         weights = pupil.actor.get_weights()
-        learner._update(pupil, [], [])
+        learner._train(pupil)
         assert all(torch.equal(v, before[n]) for n, v in pupil.target_critics.state_dict().items())
         assert differences(pupil.actor.get_weights(), weights) == []
         assert any(not torch.equal(v, critics[n]) for n, v in pupil.critics.state_dict().items())
-        learner._update(pupil, [], [])
+        learner._train(pupil)
         tau = pupil.config.tau
         for name, value in pupil.target_critics.state_dict().items():
             assert torch.allclose(value, before[name] + tau * (pupil.critics.state_dict()[name] - before[name]))
@@ -45,31 +45,32 @@ def test_the_actor_and_the_targets_move_every_second_update_of_td3() -> None:
 
 def test_the_actors_step_leaves_the_critics_gradient_alone() -> None:
     with filled("ddpg", "Pendulum-v1") as trainer:
-        pupil = learner_of(trainer).pupils["default_policy"]
-        pupil.critic_optimiser.zero()
-        learner_of(trainer)._improve_actor(pupil, pupil.sample(np.random.default_rng(0)), 1e-3)
-        assert pupil.critic_optimiser.grad.abs().max() == 0
-        assert pupil.actor_optimiser.grad.abs().max() > 0
+        pupil = learner_of(trainer).actor_critics["default_policy"]
+        pupil.optimisers["critic"].zero()
+        seen = pupil.transitions(pupil.sample(np.random.default_rng(0)))
+        learner_of(trainer)._improve_actor(pupil, seen, 1e-3, 1.0)
+        assert pupil.optimisers["critic"].grad.abs().max() == 0
+        assert pupil.optimisers["actor"].grad.abs().max() > 0
 
 
 def test_step_sizes_of_actor_and_critic_may_differ() -> None:
     with filled("ddpg", "Pendulum-v1", lr=0.25, actor_lr=0.5) as trainer:
-        assert learner_of(trainer).pupils["default_policy"].lrs(0) == (0.5, 0.25)
+        assert learner_of(trainer).actor_critics["default_policy"].step_sizes(0) == {"actor": 0.5, "critic": 0.25}
     with filled("ddpg", "Pendulum-v1", lr_schedule=[[0, 1.0], [100, 0.0]], critic_lr=0.5) as trainer:
-        assert learner_of(trainer).pupils["default_policy"].lrs(50) == (0.5, 0.5)
-        assert learner_of(trainer).pupils["default_policy"].lrs(100) == (0.0, 0.5)
+        assert learner_of(trainer).actor_critics["default_policy"].step_sizes(50) == {"actor": 0.5, "critic": 0.5}
+        assert learner_of(trainer).actor_critics["default_policy"].step_sizes(100) == {"actor": 0.0, "critic": 0.5}
 
 
 def test_a_frozen_policy_changes_by_nothing_while_the_others_learn() -> None:
     keys = {"policy_mapping_fn": "per_agent", "policies_to_train": ["wolf", "mixed"]}
     with Trainer("maddpg", config={**SMALL, "env": Zoo, **keys}) as trainer:
         learner, before = learner_of(trainer), trainer.get_weights()
-        state = learner.pupils["sheep"].state_dict()
+        state = learner.actor_critics["sheep"].state_dict()
         result = trainer.train()
         after = trainer.get_weights()
         assert differences(before["sheep"], after["sheep"]) == []
-        assert differences(state, learner.pupils["sheep"].state_dict()) == []
-        assert len(learner.pupils["sheep"].replay) == 0
+        assert differences(state, learner.actor_critics["sheep"].state_dict()) == []
+        assert len(learner.actor_critics["sheep"].replay) == 0
         assert differences(before["wolf"], after["wolf"])
         assert differences(before["mixed"], after["mixed"])
         assert set(result["info"]["learner"]) == {"wolf", "mixed"}
@@ -81,12 +82,14 @@ def test_a_frozen_policy_changes_by_nothing_while_the_others_learn() -> None:
 
 def test_each_opponent_learns_from_its_own_reward_and_a_team_from_the_sum() -> None:
     with filled("maddpg", Zoo, policy_mapping_fn="per_agent") as trainer:
-        replays = {name: pupil.replay for name, pupil in learner_of(trainer).pupils.items()}
+        replays = {name: pupil.replay for name, pupil in learner_of(trainer).actor_critics.items()}
         wolf, sheep = (replays[n].columns["rewards"][: len(replays[n])] for n in ("wolf", "sheep"))
         assert wolf.tolist() == pytest.approx((-sheep).tolist())
         assert abs(wolf).max() > 0
     with filled("maddpg", Zoo, policy_mapping_fn="per_agent", share_reward=True, gamma=1.0) as trainer:
-        replay = learner_of(trainer).pupils["wolf"].replay  # wolf and sheep cancel out; the mixed one is paid the time
+        replay = (
+            learner_of(trainer).actor_critics["wolf"].replay
+        )  # wolf and sheep cancel out; the mixed one is paid the time
         rewards, steps = (replay.columns[name][: len(replay)] for name in ("rewards", "t"))
         assert rewards.tolist() == pytest.approx((steps + 1.0).tolist())
 
@@ -105,7 +108,7 @@ class Hold(Loss):
 def test_a_custom_loss_moves_the_actor_and_adds_its_statistics() -> None:
     keys = {"custom_loss": f"{__name__}:Hold", "lr": 0.02, "timesteps_per_iteration": 200}
     with filled("ddpg", "Pendulum-v1", **keys) as trainer:
-        assert learner_of(trainer).pupils["default_policy"].custom_loss is not None
+        assert learner_of(trainer).actor_critics["default_policy"].custom_loss is not None
         assert trainer.compute_action(np.array([1.0, 0.0, 0.0], np.float32), explore=False) == pytest.approx(
             2 * np.tanh(1.0), abs=0.3
         )

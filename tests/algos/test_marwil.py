@@ -140,9 +140,13 @@ def test_marwil_prefers_the_better_of_two_recorded_actions_and_cloning_the_more_
 def test_bc_keeps_beta_zero_and_weights_need_a_critic(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"bc has beta 0.0, not 1.0"):
         trainer(tmp_path / "data", "bc", beta=1.0)
-    with pytest.raises(ConfigError, match="beta 1 needs advantages, and these a critic"):
+    with pytest.raises(
+        ConfigError, match=r"vf_coeff: 0 needs beta: 0, but beta is 1 .*advantages, and these need a critic"
+    ):
         trainer(tmp_path / "data", vf_coeff=0.0)
-    with pytest.raises(ConfigError, match="bc has no values, so there is nothing to share"):
+    with pytest.raises(
+        ConfigError, match=r"vf_share_layers: true needs vf_coeff above 0, but vf_coeff is 0 .*as in bc"
+    ):
         trainer(tmp_path / "data", "bc", vf_share_layers=True)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from marl.algos.qmix.teams import Team
 from marl.algos.qmix.values import MemberValues
+from marl.algos.transitions import JointObs
 from marl.data.batch import SampleBatch
 from marl.data.replay import Replay
 from marl.data.task import AgentType, Task, number_seats
@@ -54,6 +55,15 @@ def members(of: Team) -> dict[int, list[int]]:
     return {k: [i for i, kind in enumerate(kinds) if kind == k] for k in dict.fromkeys(kinds)}
 
 
+def seen(rows: SampleBatch, when: str) -> JointObs:
+    """What members without memory are valued by; whatever else there is to see has no part in it."""
+    kinds = [k for k in range(len(TASK.kinds)) if f"{when}obs.{k}" in rows]
+    obs = {k: torch.from_numpy(rows[f"{when}obs.{k}"]) for k in kinds}
+    index = {k: torch.from_numpy(rows[f"agent_index.{k}"]) for k in kinds}
+    nothing = torch.zeros(len(rows), 0)
+    return JointObs(obs, {}, index, nothing, rows[f"{when}policy"], nothing, nothing)
+
+
 def known(found: dict[str, ValuePolicy], number: int) -> ValuePolicy | None:
     return next((found[name] for name, index in NAMES.items() if index == number), None)
 
@@ -74,7 +84,7 @@ def test_members_without_memory_are_valued_by_whoever_plays_them_and_strangers_b
     columns[f"{when}policy"] = players
     for part in (slice(None), slice(0, 1)):  # all at once, and a row that one policy of each kind plays alone
         batch = SampleBatch({name: column[part] for name, column in columns.items()})
-        found = MemberValues(TASK, NAMES, torch.device("cpu")).at_once(ours, batch, when, nets)
+        found = MemberValues(TASK, NAMES, torch.device("cpu")).at_once(seen(batch, when), nets)
         assert set(found) == set(members(ours))
         for k, mine in members(ours).items():
             assert found[k].shape == (len(batch), len(mine), TASK.kinds[k].columns.options)
@@ -89,7 +99,7 @@ def test_members_without_memory_are_valued_by_whoever_plays_them_and_strangers_b
 
 
 def test_one_stranger_among_rows_of_one_policy_is_worth_nothing() -> None:
-    nets, alone = networks(memory=False), team(0, 1, 2, policy="p")
+    nets = networks(memory=False)
     batch = SampleBatch(
         {
             "policy": np.array([[0], [STRANGER], [0]]),
@@ -97,7 +107,7 @@ def test_one_stranger_among_rows_of_one_policy_is_worth_nothing() -> None:
             "agent_index.0": np.zeros((3, 1), np.int64),
         }
     )
-    found = MemberValues(TASK, NAMES, torch.device("cpu")).at_once(alone, batch, "", nets)[0]
+    found = MemberValues(TASK, NAMES, torch.device("cpu")).at_once(seen(batch, ""), nets)[0]
     assert found.shape == (3, 1, 4)
     assert found[1].tolist() == [[0.0] * 4]
     assert found[0].tolist() == found[2].tolist() != [[0.0] * 4]
@@ -162,7 +172,7 @@ def slow(nets: dict[str, ValuePolicy], chunks: SampleBatch, k: int, where: tuple
 def test_memories_move_on_with_decisions_stand_still_between_them_and_end_with_a_life(seats: tuple[int, ...]) -> None:
     ours, nets = team(*seats), networks(memory=True)
     chunks = chunks_of(ours, np.random.default_rng(3))
-    before, after = MemberValues(TASK, NAMES, torch.device("cpu")).over_time(ours, chunks, nets)
+    before, after = MemberValues(TASK, NAMES, torch.device("cpu")).over_time(chunks, nets)
     assert all(values.requires_grad for values in before.values())
     assert not any(values.requires_grad for values in after.values())
     for k, mine in members(ours).items():

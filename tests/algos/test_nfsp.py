@@ -186,7 +186,7 @@ def test_the_average_policy_learns_how_often_each_action_was_a_best_response() -
         learner.reservoir.add(batch, learner.rng)
         before = learner.policy.best.get_weights()
         for _ in range(300):
-            numbers = learner._imitate()
+            numbers = learner._train()
         chances = learner.policy.action_distribution(batch).params.softmax(1)[:, 1]
         after = learner.policy.best.get_weights()
     assert float(chances[0]) == pytest.approx(0.75, abs=0.01)

@@ -102,6 +102,32 @@ def test_a_reading_begins_with_learn_and_comes_to_losses_returns_and_the_optimis
     assert "CriticView._joint" not in [passage.name for passage in ALGOS["ppo"].reading()]
 
 
+@pytest.mark.parametrize(
+    ("algo", "learner", "loss", "slow"),
+    [
+        ("dqn", "QmixLearner", "td_loss", "QmixLearner.copy_to_targets"),
+        ("qmix", "QmixLearner", "td_loss", "QmixLearner.copy_to_targets"),
+        ("maddpg", "MaddpgLearner", "actor_loss", "TargetNetwork.move"),
+        ("sac", "SacLearner", "temperature_loss", "TargetNetwork.move"),
+    ],
+)
+def test_a_reading_with_a_replay_goes_from_the_common_loop_over_one_update_to_the_slow_copies(
+    algo: str, learner: str, loss: str, slow: str
+) -> None:
+    names = [passage.name for passage in ALGOS[algo].reading()]
+    order = [names.index(name) for name in (f"{learner}._train", "Replay.sample", loss, "FlatOptimiser.step", slow)]
+    assert names[0] == "OffPolicyLearner.learn"
+    assert order == sorted(order)
+    assert names[-1] == slow
+
+
+@pytest.mark.parametrize("algo", ["marwil", "bc", "nfsp", "es"])
+def test_every_other_reading_goes_from_learn_to_train_to_the_optimisers_step(algo: str) -> None:
+    names = [passage.name for passage in ALGOS[algo].reading()]
+    learner = ALGOS[algo].family.learner_class().__name__
+    assert names.index(f"{learner}.learn") < names.index(f"{learner}._train") < names.index("FlatOptimiser.step")
+
+
 # -- algorithms of a user's own ----------------------------------------------------------------------------------------
 
 

@@ -72,7 +72,7 @@ def test_the_first_ratio_of_a_recurrent_ppo_is_one_everywhere(env: str) -> None:
         for learner in trainer.learners:
             assert isinstance(learner, CentralCriticLearner)
             for name in learner.policies:
-                lesson = learner._lesson(name, SampleBatch.concat_samples(learner.gathered[name]))
+                lesson = learner._train_batch(name, SampleBatch.concat_samples(learner.gathered[name]))
                 part = lesson.whole()
                 assert part.sequences is not None
                 assert int(part.sequences.lengths.max()) > 1
@@ -100,7 +100,7 @@ def test_recurrent_values_over_time_are_those_of_acting() -> None:
             for team in learner.teams:
                 drawn = team.replay.sample(20, np.random.default_rng(0), 1, 0.99)
                 flat = unpadded(drawn)
-                values, _ = learner.members.over_time(team, drawn, learner.values)
+                values, _ = learner.members.over_time(drawn, learner.values)
                 for k, q in values.items():
                     present = flat["present"][:, : q.shape[1]].astype(bool)
                     legal = torch.from_numpy(flat[f"legal.{k}"])
@@ -121,7 +121,7 @@ def test_a_life_that_was_cut_off_is_valued_with_its_memory() -> None:
         drawn = team.replay.sample(40, np.random.default_rng(0), 1, 0.99)
         flat = unpadded(drawn)
         with torch.no_grad():
-            _, after = learner.members.over_time(team, drawn, learner.values)
+            _, after = learner.members.over_time(drawn, learner.values)
         cut = np.flatnonzero(flat["ended"] & ~flat["terminateds"])
         assert cut.size
         rows_before = np.cumsum(drawn["mask"].sum(1)) - drawn["mask"].sum(1)
@@ -370,5 +370,5 @@ def test_a_column_that_a_mixed_team_does_not_have_is_answered_with_those_it_has(
 
 
 def test_evolution_refuses_a_custom_loss() -> None:
-    with pytest.raises(ConfigError, match=r"custom_loss means nothing to es"):
+    with pytest.raises(ConfigError, match=r"custom_loss: counted means nothing here: es has no loss. Drop custom_loss"):
         marl.Trainer("es", env="two_step_game", config={"custom_loss": "counted"})

@@ -80,7 +80,7 @@ def test_a_deterministic_actor_reports_its_critics_errors_and_what_it_climbs() -
     keys = {**COORDINATES, "actor_reg": 0.25, "lr": 1e-9}
     learner, batch = learner_and_batch("ddpg", ROWS, **keys)
     assert isinstance(learner, MaddpgLearner)
-    pupil = learner.pupils["default_policy"]
+    pupil = learner.actor_critics["default_policy"]
     for seed, module in enumerate([pupil.actor, pupil.critics, pupil.target_actor, pupil.target_critics]):
         moved(module, seed)
     errors = deterministic_errors(pupil, batch)
@@ -108,9 +108,9 @@ def test_a_deterministic_actor_reports_its_critics_errors_and_what_it_climbs() -
 def test_soft_critics_report_both_of_them_and_judge_by_the_more_careful_one(keys: dict[str, Any]) -> None:
     learner, batch = learner_and_batch("sac", ROWS, **keys)
     assert isinstance(learner, SacLearner)
-    pupil = learner.pupils["default_policy"]
+    pupil = learner.actor_critics["default_policy"]
     moved(pupil.critics, 1)
-    moved(pupil.targets, 2)
+    moved(pupil.target_critics, 2)
     errors = soft_errors(pupil, batch)
     with torch.no_grad():
         both = [

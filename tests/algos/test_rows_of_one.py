@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from marl.algos.central_critic.critic import CriticView
-from marl.algos.team_rows import Gaps, _closing_rows, _newest, _Play, team_rows
-from marl.algos.views import columns_of_one, single_rows
+from marl.algos.team_rows import Gaps, _closing_rows, _newest, _Play, columns_of_one, single_rows, team_rows
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import AgentType, Task, number_seats
 from marl.policies.build import build_policies

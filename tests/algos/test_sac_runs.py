@@ -46,9 +46,9 @@ def test_agents_that_come_go_and_take_turns_are_learned_from(sees: str) -> None:
 def test_agents_with_different_spaces_see_each_other_in_their_critics() -> None:
     with trainer(lambda _: Payday({"wolf_0": None, "sheep_0": [0.0, 1.0]}), critic_sees="all") as run:
         run.train()
-        assert {p.soft.outputs for p in learner_of(run).pupils.values()} == {1, 2}
+        assert {p.soft.outputs for p in learner_of(run).actor_critics.values()} == {1, 2}
         # Both observations and actions, and one seat each: 2 + 1 + 3 + 2 + 1.
-        assert [p.view.size for p in learner_of(run).pupils.values()] == [9, 9]
+        assert [p.view.size for p in learner_of(run).actor_critics.values()] == [9, 9]
         assert weights_finite(run)
 
 
@@ -113,7 +113,7 @@ def test_a_custom_loss_replaces_what_the_actor_minimises() -> None:
         stats = run.train()["info"]["learner"]["default_policy"]["learner_stats"]
         assert stats["rows"] == 64
         obs = torch.full((1, 2), 0.5)
-        params = pupil_of(run).policy(obs, torch.zeros(1, dtype=torch.long), torch.ones(1, 0, dtype=torch.bool))
+        params = pupil_of(run).actor(obs, torch.zeros(1, dtype=torch.long), torch.ones(1, 0, dtype=torch.bool))
         assert abs(float(params[0, 0].detach())) < 0.02  # without it: atanh(0.25) = 0.26
 
 

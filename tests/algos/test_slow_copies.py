@@ -32,12 +32,12 @@ def pairs(learner: Learner) -> dict[str, tuple[nn.Module, nn.Module]]:
         return found | {f"mixer of {team.name}": (team.target_mixer, team.mixer) for team in learner.teams}
     found = {}
     if isinstance(learner, MaddpgLearner):
-        for name, pupil in learner.pupils.items():
+        for name, pupil in learner.actor_critics.items():
             found |= {name: (pupil.target_actor, pupil.actor)}
             found |= {f"critics of {name}": (pupil.target_critics, pupil.critics)}
     elif isinstance(learner, SacLearner):
-        for name, pupil in learner.pupils.items():
-            found |= {f"critics of {name}": (pupil.targets, pupil.critics)}
+        for name, pupil in learner.actor_critics.items():
+            found |= {f"critics of {name}": (pupil.target_critics, pupil.critics)}
     assert found, f"say which slow copies {type(learner).__name__} has"
     return found
 

@@ -23,8 +23,7 @@ from marl.algos.central_critic.learner import CentralCriticLearner
 from marl.algos.maddpg.learner import MaddpgLearner
 from marl.algos.optimiser import FlatOptimiser
 from marl.algos.qmix.learner import QmixLearner
-from marl.policies.body import Body
-from marl.policies.networks import MLP
+from marl.policies.networks import MLP, Body
 from marl.training.trainer import Trainer
 from tests.algos.updates import found_in
 from tests.algos.witnessed import OPTIONS, WIDTH, Record, Witnessed, witnessed_rounds
@@ -261,7 +260,7 @@ def test_maddpg_moves_actors_critics_and_their_slow_copies_as_the_page_that_stud
         learner = trainer.learners[0]
         assert isinstance(learner, MaddpgLearner)
         agents = [maddpg.Agent(i, 2, WIDTH, 2, config) for i in range(2)]
-        pupils = [learner.pupils[name] for name in names]
+        pupils = [learner.actor_critics[name] for name in names]
         actors, critics, slow = [], [], []
         for pupil, agent in zip(pupils, agents, strict=True):
             actors.append(layers(pupil.actor.model, agent.actor))

@@ -84,7 +84,7 @@ def test_the_temperature_of_sac_falls_by_its_step_size_times_the_entropy_above_i
         learner = trainer.learners[0]
         assert isinstance(learner, SacLearner)
         stats = trainer.train()["info"]["learner"]["default_policy"]["learner_stats"]
-        moved = float(learner.pupils["default_policy"].log_alpha.detach()) - np.log(0.5)
+        moved = float(learner.actor_critics["default_policy"].log_alpha.detach()) - np.log(0.5)
     above = stats["entropy"] - stats["target_entropy"]
     assert above > 0.1  # nearly even chances, and half of the largest entropy is wanted
     assert moved == pytest.approx(-rate * 0.5 * above, rel=1e-3)

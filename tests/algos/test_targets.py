@@ -106,11 +106,11 @@ def test_critics_of_actions_ask_slow_copies_what_legal_actions_are_worth_later(r
     algo, keys = ACTORS[run]
     learner, batch = all_at_once(algo, ALONE, **keys)
     assert isinstance(learner, MaddpgLearner | SacLearner)
-    pupil = learner.pupils["default_policy"]
+    pupil = learner.actor_critics["default_policy"]
     if isinstance(learner, MaddpgLearner):
         copies = [pupil.actor, pupil.critics, pupil.target_actor, pupil.target_critics]
     else:
-        copies = [pupil.critics, pupil.targets]
+        copies = [pupil.critics, pupil.target_critics]
     for seed, module in enumerate(copies):
         disturbed(module, seed)
     expected = (deterministic_errors if isinstance(learner, MaddpgLearner) else soft_errors)(pupil, batch)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from marl.algos.joint_view import team_rewards
 from marl.algos.team_rows import team_rows
-from marl.algos.views import team_rewards
 from marl.data.task import Task
 from tests.small_envs import Scripted, Step, worker_for
 

@@ -6,9 +6,8 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from marl.algos.joint_view import greedy_decider
+from marl.algos.joint_view import JointFeatures, action_fn_of, columns_by_kind, seats_in_order
 from marl.algos.team_rows import _between
-from marl.algos.views import JointFeatures, columns_by_kind, seats_in_order
 from marl.data.task import AgentType, Task, number_seats
 from marl.policies.policy import Inputs
 from marl.policies.scripted import FixedPolicy, RandomPolicy
@@ -37,13 +36,13 @@ def test_actions_of_others_are_read_in_the_units_of_learning() -> None:
     seen = Inputs(np.zeros((1, 1), np.int64), np.ones((1, 0), bool), np.zeros(1, np.int64))
     rule = FixedPolicy(KINDS[1], [1.5, -3.0])
     assert rule.env_units
-    decided = greedy_decider(rule, np.random.default_rng(0))(seen)
+    decided = action_fn_of(rule, np.random.default_rng(0))(seen)
     torch.testing.assert_close(decided, torch.tensor([[0.5, -1.0]]))
     rule.env_units = False
-    torch.testing.assert_close(greedy_decider(rule, np.random.default_rng(0))(seen), torch.tensor([[1.5, -3.0]]))
+    torch.testing.assert_close(action_fn_of(rule, np.random.default_rng(0))(seen), torch.tensor([[1.5, -3.0]]))
     choice = RandomPolicy(KINDS[0])
     row = Inputs(np.zeros((1, 2), np.float32), np.ones((1, 0), bool), np.zeros(1, np.int64))
-    assert sorted(greedy_decider(choice, np.random.default_rng(0))(row)[0].tolist()) == [0.0, 1.0]
+    assert sorted(action_fn_of(choice, np.random.default_rng(0))(row)[0].tolist()) == [0.0, 1.0]
 
 
 def test_what_was_paid_between_two_rows_includes_both() -> None:

@@ -204,12 +204,17 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_trained(scenarios
         ("nonsense", "no result has a field 'nonsense'"),
         ("evaluation.training_iteration", "no result has a field 'evaluation.training_iteration'"),
         ("policy_reward_mean.pol9", "no result has a field 'policy_reward_mean.pol9'"),
-        ("exploitability.nash_conv", "slow will never have it, because it needs measurements"),
-        ("population.round", "needs a population"),
+        (
+            "exploitability.nash_conv",
+            "slow will never have it, because it needs exploitability.interval above 0, but exploitability.interval is 0",
+        ),
+        ("population.round", "needs population, but population is not given. Set population"),
     ):
         assert message in refused(scenarios, out, "--metric", metric)
     silent = ("--set", "evaluation.interval=0", "--set", "goal={}", "--metric", "evaluation.episode_reward_mean")
-    assert "it needs evaluations" in refused(scenarios, out, *silent)
+    assert "it needs evaluation.interval above 0, but evaluation.interval is 0. Set evaluation.interval" in refused(
+        scenarios, out, *silent
+    )
     for metric in ("episode_reward_mean", "evaluation.episodes", "timers.sample_time_ms", "agent_reward_mean.agent_0"):
         check_plan(plan_comparison(scenarios, [0]), out, metric)
 

@@ -171,5 +171,5 @@ def test_an_env_that_never_repeats_is_measured_by_best_responses_which_is_said()
         assert trainer.exploitability.examiner.why_trained in trainer.notes[0]
         with pytest.raises(ConfigError, match="different starts"):
             Examiner(trainer.setup, ExploitabilityConfig(method="exact"))
-    with pytest.raises(ValueError, match="chance_samples means nothing to method: best_response"):
+    with pytest.raises(ValueError, match="chance_samples: 5 needs method: auto or exact, but method is best_response"):
         ExploitabilityConfig(method="best_response", chance_samples=5)

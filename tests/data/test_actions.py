@@ -14,8 +14,7 @@ from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
 from marl.policies.distributions import Mixed, distribution_for
 from marl.policies.policy import Inputs
-from marl.rollout.config import RolloutConfig
-from marl.rollout.env_runner import to_env
+from marl.rollout.config import RolloutConfig, to_env
 
 LEAVES = st.one_of(
     st.builds(lambda n, start: spaces.Discrete(n, start=start), st.integers(1, 5), st.integers(-2, 3)),

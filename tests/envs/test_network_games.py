@@ -161,7 +161,10 @@ def test_an_undirected_road_has_two_lanes_with_loads_of_their_own() -> None:
         ({"demands": [{"from": "s", "to": "t"}]}, "'demands.0.agents' is missing"),
         ({"demands": [{"from": "s", "to": "t", "agents": 1}] * 2}, "stands there twice"),
         ({"max_paths": 2}, "more than max_paths = 2 simple paths"),
-        ({"observe": "last"}, "Set repetitions to 2 or more"),
+        (
+            {"observe": "last"},
+            r"observe: last needs repetitions above 1, but repetitions is 1 .*the round before.*Set repetitions",
+        ),
         ({"flow_per_agent": 0}, "greater than 0"),
         ({"repetition": 2}, "Did you mean 'repetitions'"),
     ],
@@ -254,7 +257,10 @@ def test_every_generator_makes_a_game_and_the_same_one_again(name: str) -> None:
         ({"game": [[1, float("nan")], [3, 4]]}, "not finite"),
         ({"game": 7}, "name of a classic"),
         ({"graph": [["a", "b"], {"from": "b", "to": "c", "game": "climbing"}]}, "2 actions in one game and 3"),
-        ({"observe": "last"}, "Set repetitions to 2 or more"),
+        (
+            {"observe": "last"},
+            r"observe: last needs repetitions above 1, but repetitions is 1 .*the round before.*Set repetitions",
+        ),
         ({"graf": 1}, "Did you mean 'graph'"),
     ],
 )

@@ -130,7 +130,7 @@ def test_images_are_stored_as_bytes_from_the_env_to_the_learner() -> None:
     with Trainer("ppo", env="pettingzoo:butterfly/cooperative_pong_v6", config=keys) as trainer:
         batch = trainer.workers.collect(4).batch
         learner = trainer.learners[0]
-        rows = learner.appraisers["default_policy"].rows(batch)  # type: ignore[attr-defined]
+        rows = learner._with_advantages("default_policy", batch)  # type: ignore[attr-defined]
     assert batch.obs[0].dtype == np.uint8
     assert rows["obs"].dtype == np.uint8
     assert rows["critic_features"].shape[1] == 0  # nothing of it is there as floats

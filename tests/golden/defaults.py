@@ -22,7 +22,7 @@ from marl.rollout.config import EvaluationConfig, RolloutConfig
 
 FILE = Path(__file__).with_name("defaults.json")
 ROOMS = ("marl.data", "marl.algos", "marl.rollout", "marl.policies", "marl.gametheory")
-WORDS = ("description", "title")
+WORDS = ("description", "title", "needs")
 
 
 def keys_of(model: type[BaseModel]) -> dict[str, Any]:

@@ -14,10 +14,9 @@ import marl
 from marl.algos.joint_view import joint_rows
 from marl.data.task import AgentType
 from marl.errors import ConfigError, UserError
-from marl.policies.body import Body, Sequences, _still_going
 from marl.policies.config import ModelConfig
 from marl.policies.filters import MeanStdFilter
-from marl.policies.networks import seeded
+from marl.policies.networks import Body, Sequences, _still_going, seeded
 
 KIND = AgentType("k", ("a", "b"), spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(2))
 
@@ -92,11 +91,18 @@ def test_the_carry_is_memory_then_last_action_then_last_reward() -> None:
 
 
 @pytest.mark.parametrize(
-    "keys",
-    [{"use_lstm": True, "use_gru": True}, {"lstm_use_prev_action": True}, {"use_lstm": True, "custom_model": "x"}],
+    ("keys", "says"),
+    [
+        ({"use_lstm": True, "use_gru": True}, "use_gru: true needs use_lstm: false, but use_lstm is true"),
+        ({"lstm_use_prev_action": True}, "needs use_lstm: true, use_gru: true or custom_model, but"),
+        (
+            {"use_lstm": True, "custom_model": "x"},
+            "needs no custom_model, but custom_model is x .*brings its own memory",
+        ),
+    ],
 )
-def test_keys_of_memory_that_do_not_fit_together_are_refused(keys: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"exclude|need use_lstm|own memory"):
+def test_keys_of_memory_that_do_not_fit_together_are_refused(keys: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
         ModelConfig(**keys)
 
 
@@ -255,11 +261,10 @@ def test_the_value_of_a_decision_in_sac_is_that_of_the_more_careful_critic() -> 
     with marl.Trainer("sac", env="two_step_game", config=keys) as trainer:
         batch = trainer.workers.collect(4).batch
         (learner,) = trainer.learners
-        pupil = learner.pupils["default_policy"]  # type: ignore[attr-defined]
+        pupil = learner.actor_critics["default_policy"]  # type: ignore[attr-defined]
         with torch.no_grad():
-            both = pupil.soft.chosen(
-                pupil.critics, joint_rows(batch, "default_policy", pupil.view.sight, pupil.config.gamma)
-            )
+            rows = joint_rows(batch, "default_policy", pupil.view.visible, pupil.config.gamma)
+            both = pupil.soft.chosen(pupil.critics, pupil.transitions(rows))
         values = trainer.value_function("default_policy", batch)
     assert both.shape == (2, 8)
     assert (both[0] != both[1]).any()

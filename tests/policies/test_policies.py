@@ -123,6 +123,19 @@ def test_epsilon_is_the_share_of_random_actions() -> None:
     assert (actions == greedy).mean() == pytest.approx(0.8, abs=0.01)
 
 
+def test_weights_of_a_random_start_make_a_policy_without_one_no_random_player() -> None:
+    start = ExplorationConfig(type="StochasticSampling", random_timesteps=10)
+    beginner = build_policy(PolicySpec("stochastic", 0, exploration=start), kind(spaces.Discrete(4)))
+    settled = build_policy(PolicySpec("stochastic", 0), kind(spaces.Discrete(4)))
+    weights = beginner.get_weights()
+    assert weights["exploration.uniform"]
+    weights["model.network.biases.2"][:] = [0, 50, 0, 0]  # the second action is certain
+    for policy in (beginner, settled):
+        policy.set_weights(weights)
+    assert set(act(settled, 20).actions.tolist()) == {1}
+    assert act(beginner, 20).logp == pytest.approx(np.log(0.25))
+
+
 def test_the_first_random_timesteps_are_uniform() -> None:
     config = ExplorationConfig(type="StochasticSampling", random_timesteps=10)
     policy = build_policy(PolicySpec("stochastic", 0, exploration=config), kind(spaces.Discrete(4)))

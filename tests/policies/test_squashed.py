@@ -168,9 +168,6 @@ def test_the_random_start_is_even_between_the_bounds_and_ends_on_time() -> None:
         (spaces.Tuple([spaces.Discrete(2), BOX]), {}, SpaceMismatchError, "sac takes Box or Discrete actions"),
         (BOX, {"use_lstm": True}, ConfigError, "recurrent model"),
         (BOX, {"use_gru": True}, ConfigError, "recurrent model"),
-        (BOX, {"vf_share_layers": True}, ConfigError, "drop vf_share_layers"),
-        (BOX, {"shared": {"encoder": "trunk"}}, ConfigError, "drop shared"),
-        (BOX, {"custom_action_dist": "mine"}, ConfigError, "drop custom_action_dist"),
     ],
 )
 def test_what_it_cannot_be_is_refused_with_the_remedy(

@@ -193,7 +193,6 @@ def test_all_keys_of_the_model_reach_the_net() -> None:
         (spaces.Box(0, 255, (3, 84, 84), np.uint8), {"conv_filters": [[16, 8, 4]]}, "Channels have to come last"),
         (spaces.Box(-1, 1, (4,), np.float32), {"conv_filters": [[16, 4, 2]]}, "which is no image"),
         (spaces.Box(-1, 1, (4,), np.float32), {"dim": 84}, "dim given"),
-        (BYTES, {"conv_filters": [], "dim": 84}, "there is no vision net"),
         (spaces.Box(0, 255, (10, 10, 4), np.uint8), {"grayscale": True}, "images have 4 channels"),
         (spaces.Box(-1, 1, (10, 10, 3), np.float32), {"zero_mean": True}, "zero_mean shifts pixels of 0..1"),
     ],

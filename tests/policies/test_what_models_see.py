@@ -13,9 +13,8 @@ from torch import Tensor
 import marl
 from marl.data.batch import SampleBatch
 from marl.data.task import AgentType
-from marl.policies.body import Body, Sequences, action_width, encode_actions
 from marl.policies.config import ModelConfig, PolicySpec
-from marl.policies.networks import seeded
+from marl.policies.networks import Body, Sequences, action_width, encode_actions, seeded
 from marl.policies.size import parameter_count
 
 KIND = AgentType("k", ("a", "b"), spaces.Box(-9, 9, (2,), np.float32), spaces.Discrete(3))

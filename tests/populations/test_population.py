@@ -253,12 +253,15 @@ def test_a_rollout_plays_the_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("population", "message"),
     [
-        ({"kind": "psro", "window": 3}, "window means nothing to psro"),
-        ({"kind": "self_play", "meta_solver": "uniform"}, "meta_solver means nothing to self_play"),
+        ({"kind": "psro", "window": 3}, "window: 3 needs kind: self_play, but kind is psro.*drop window"),
+        (
+            {"kind": "self_play", "meta_solver": "uniform"},
+            "meta_solver: uniform needs kind: .*, but kind is self_play.*drop meta_solver",
+        ),
         ({"kind": "fictitious", "matches": 5}, "needs no payoff table"),
         ({"kind": "psro", "matches": 1}, "greater than or equal to 2"),
         ({"kind": "psro", "self_share": 0.5}, "drop self_share"),
-        ({"kind": "psro", "alpha": 3.0}, "alpha needs meta_solver"),
+        ({"kind": "psro", "alpha": 3.0}, "alpha: 3 needs meta_solver: alpha_rank, but meta_solver is nash"),
         ({"kind": "psro", "oracle": "dqn"}, "population.oracle is dqn, but algo is ppo"),
         ({"kind": "psro", "players": {"x": ["nobody"]}}, "does not have"),
         ({"kind": "psro", "players": {"x": ["player_0"]}}, "belongs to no player"),
@@ -271,7 +274,9 @@ def test_keys_that_mean_nothing_are_refused(population: dict[str, Any], message:
 
 
 def test_a_population_decides_who_plays() -> None:
-    with pytest.raises(ConfigError, match="policy_mapping_fn cannot be given"):
+    with pytest.raises(
+        ConfigError, match=r"needs no multiagent.policy_mapping_fn, but .* is per_agent .*decides who plays"
+    ):
         Trainer("ppo", config={**ENV, "population": {"kind": "psro"}, "policy_mapping_fn": "per_agent"})
     with pytest.raises(ConfigError, match="learners of this population are player_0, player_1"):
         Trainer("ppo", config={**ENV, "population": {"kind": "psro"}, "policies": ["player_2"]})

@@ -7,8 +7,7 @@ import pytest
 from gymnasium import spaces
 
 from marl.data.task import AgentType
-from marl.rollout.config import RolloutConfig
-from marl.rollout.env_runner import clipped, from_env, to_env
+from marl.rollout.config import RolloutConfig, clipped, from_env, to_env
 
 ACTS = AgentType(
     "k", ("a",), spaces.Discrete(2), spaces.Box(np.array([-3, 0], np.float32), np.array([1, 10], np.float32))

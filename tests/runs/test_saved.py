@@ -140,3 +140,9 @@ def test_the_scenario_of_a_run_is_read_nowhere_else() -> None:
     """Who needs it takes ``SavedRun.scenario``, and with it the checks and the trust."""
     readers = [path for path in PACKAGE.rglob("*.py") if "stored_scenario(" in path.read_text(encoding="utf-8")]
     assert readers == [PACKAGE / "runs" / "saved.py"]
+
+
+def test_a_run_whose_workers_did_not_wait_plays_in_this_process(run: Path, tmp_path: Path) -> None:
+    forged = forge(run, tmp_path / "eager", collection="async", num_workers=2)
+    setup = SavedRun.open(forged).setup
+    assert (setup.asynchronous, setup.scenario.num_workers) == (False, 0)

@@ -327,8 +327,16 @@ STAGE: dict[str, Any] = {"until": {"timesteps_total": 20}}
             "Let one of them choose",
         ),
         ({"env_task_fn": f"{__name__}:STAGE"}, ConfigError, "expected a function (result, env, ctx)"),
-        ({"stop": {"curriculum.stage": 1}}, ConfigError, "needs a curriculum"),
-        ({"curriculum": [STAGE], "exploitability": {"interval": 1}}, ConfigError, "cannot be used together"),
+        (
+            {"stop": {"curriculum.stage": 1}},
+            ConfigError,
+            "needs curriculum, but curriculum is not given. Set curriculum",
+        ),
+        (
+            {"curriculum": [STAGE], "exploitability": {"interval": 1}},
+            ConfigError,
+            " needs exploitability.interval: 0, but exploitability.interval is 1 (populations and NashConv are about one env",
+        ),
     ],
 )
 def test_what_cannot_be_played_is_refused_before_the_start(keys: Any, error: type[Exception], text: str) -> None:

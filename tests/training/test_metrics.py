@@ -15,11 +15,10 @@ import numpy as np
 import pytest
 
 from marl import Trainer, pretty_print
-from marl.data.clock import Clock
+from marl.data.clock import Clock, Timers
 from marl.errors import ConfigError
 from marl.runs import system_info as machine
 from marl.runs.result import without_wall_clock
-from marl.training.timers import Timers
 from tests.small_envs import Scripted, Step
 
 SAMPLER = [

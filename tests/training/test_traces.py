@@ -148,7 +148,7 @@ def test_a_half_written_last_line_is_left_out_and_a_broken_one_is_told(tmp_path:
 
 
 def test_a_format_without_output_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"there is no output. Add output: DIR"):
+    with pytest.raises(ConfigError, match=r"output_format: json needs output, but output is not given. Set output"):
         Trainer("ppo", env="CartPole-v1", config={**PPO, "output_format": "json"})
 
 

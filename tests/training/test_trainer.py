@@ -330,7 +330,7 @@ def test_rewards_may_be_shared_in_a_group() -> None:
         learner = trainer.learners[0]
         assert isinstance(learner, CentralCriticLearner)
         batch = trainer.workers.collect(3).batch
-        rows = learner.appraisers["default_policy"].rows(batch)
+        rows = learner._with_advantages("default_policy", batch)
         returns = rows["value_targets"].reshape(-1)
     # a_0 sees 16, 15, 3 of the team's reward to come; a_1, which ends in the second step, 13 and 12.
     assert sorted(returns.tolist()) == pytest.approx([3] * 4 + [12] * 4 + [13] * 4 + [15] * 4 + [16] * 4, abs=1e-3)

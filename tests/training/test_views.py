@@ -27,7 +27,7 @@ def test_a_critic_sees_as_much_as_it_is_told(sees: Any, size: int) -> None:
     with Trainer("mappo", env="two_step_game", config={**PPO, "critic_sees": sees, "agent_id": False}) as trainer:
         learner = trainer.learners[0]
         assert isinstance(learner, CentralCriticLearner)
-        view = learner.appraisers["default_policy"].view
+        view = learner.critics["default_policy"].view
         assert isinstance(view, CriticView)
         assert view.size == size
         batch = trainer.workers.collect(2).batch

@@ -78,7 +78,7 @@ def test_mistakes_are_told_before_any_trial_starts(changes: dict[str, Any], opti
     [
         ({"num_sample": 3}, "Did you mean 'num_samples'?"),
         ({"scheduler": "pbt"}, "scheduler"),
-        ({"grace_period": 3}, "grace_period means nothing for the scheduler fifo"),
+        ({"grace_period": 3}, "grace_period: 3 needs scheduler: asha, but scheduler is fifo"),
         ({"resources_per_trial": {"cpus": 1}}, "unknown resource 'cpus'"),
         ({"num_samples": 0}, "num_samples"),
     ],

@@ -24,7 +24,7 @@ def test_a_trial_asks_for_a_cpu_and_one_bundle_per_worker_and_further_learner() 
 
 
 def test_a_fraction_of_a_gpu_is_requested_as_given() -> None:
-    assert request(None, scenario(num_gpus=0.2), {}) == [{"CPU": 1.0, "GPU": 0.2}]
+    assert request(None, scenario(num_gpus=0.2, device="auto"), {}) == [{"CPU": 1.0, "GPU": 0.2}]
     assert request({"cpu": 0, "gpu": 0.2}, None, {}) == [{"GPU": 0.2}]
 
 

@@ -8,16 +8,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from marl.algos.views import JointFeatures, columns_by_kind, seats_in_order
-from marl.data.batch import MultiAgentBatch
-from marl.data.task import Array, Ints, Task
+from marl.algos.central_critic.train_batch import to_tensors
+from marl.algos.joint_view import JointFeatures, columns_by_kind, seats_in_order
+from marl.data.batch import MultiAgentBatch, SampleBatch
+from marl.data.task import Array, Floats, Ints, Task
 from marl.errors import ConfigError
-from marl.policies.body import Body
 from marl.policies.config import ModelConfig
-from marl.policies.networks import build_mlp, seeded
+from marl.policies.networks import Body, build_mlp, seeded
 from marl.policies.policy import Policy
 from marl.policies.stochastic import StochasticPolicy
 
+LARGEST_INPUT = 2**24  # numbers that a network is shown at once while values are computed: 64 MB
 Sees = Literal["own", "group", "all", "state"]
 
 
@@ -98,14 +99,19 @@ class Critic(nn.Module):
 
     def __init__(self, view: CriticView, actor: StochasticPolicy, model: ModelConfig, seed: int) -> None:
         super().__init__()
-        generator = seeded(seed, 7)
+        self.view = view
         self.joint = view.size > 0
-        shown = bool(actor.features.seats)
-        self.network: nn.Module = (
-            build_mlp(view.size, 1, model, generator)
-            if self.joint
-            else Body(actor.kind, model, 1, generator, agent_id=shown, memory=False)
-        )
+        self.device = actor.device
+        # A stream of its own: what the critic sees must not change the actor's first weights.
+        generator = seeded(seed, 7)
+        self.network: nn.Module
+        if self.joint:
+            self.network = build_mlp(view.size, 1, model, generator)
+        else:
+            shown = bool(actor.features.seats)
+            # Without a memory: a recurrent policy's value comes out of the policy's own layers (shares_value).
+            self.network = Body(actor.kind, model, 1, generator, agent_id=shown, memory=False)
+        self.network.to(self.device)  # the network alone: views are made of numpy's arrays, where these are
 
     def observe(self, obs: Array, agent_index: Ints) -> None:
         """Running statistics of its own, like the policy's."""
@@ -116,3 +122,47 @@ class Critic(nn.Module):
         """``[N]``; ``seen`` is what the view shows."""
         out: Tensor = self.network(seen) if self.joint else self.network(obs, agent_index)
         return out.squeeze(1)
+
+    def seen(self, batch: MultiAgentBatch, rows: SampleBatch, part: slice = slice(None), after: bool = False) -> Array:
+        """What the view adds to the observations of these decisions, or to what they led to; width 0 for ``own``."""
+        if not self.joint:
+            return np.zeros((len(rows["row"][part]), 0), np.float32)
+        t = rows["row"] + rows["elapsed"] - 1 if after else rows["row"]
+        shown: Tensor = self.view(batch, t[part], rows["lane"][part], rows["seat"][part], after)
+        return shown.numpy()
+
+    @torch.inference_mode()
+    def appraise(
+        self, actor: StochasticPolicy, batch: MultiAgentBatch, rows: SampleBatch, seen: Array
+    ) -> tuple[Floats, Floats]:
+        """Values before and after every decision, in slices: a batch of images never stands there as floats at once."""
+        values, next_values = np.empty(len(rows), np.float32), np.empty(len(rows), np.float32)
+        most = max(1, LARGEST_INPUT // max(self.view.size, actor.model.features.size))
+        for start in range(0, len(rows), most):
+            part = slice(start, start + most)
+            data = to_tensors(rows, ("obs", "new_obs", "agent_index", "actions", "rewards", "carry"), self.device, part)
+            obs, new_obs, index = data["obs"], data["new_obs"], data["agent_index"]
+            if not actor.shares_value:
+                shown, new_shown = seen[part], self.seen(batch, rows, part, after=True)
+                value = self(obs, index, torch.from_numpy(shown).to(self.device))
+                next_value = self(new_obs, index, torch.from_numpy(new_shown).to(self.device))
+            elif actor.carry_size:
+                carry = data["carry"][:, : actor.carry_size]
+                value, next_value = actor.look_ahead(obs, index, carry, data["actions"], data["rewards"], new_obs)
+            else:
+                value, next_value = actor.value(obs, index), actor.value(new_obs, index)
+            values[part], next_values[part] = value.cpu().numpy(), next_value.cpu().numpy()
+        return values, next_values
+
+
+@torch.inference_mode()
+def current_logp(actor: StochasticPolicy, rows: SampleBatch) -> Floats:
+    """Log probabilities of what was done under the policy as it is now; older weights may have acted."""
+    found = np.empty(len(rows), np.float32)
+    most = max(1, LARGEST_INPUT // actor.features.size)
+    for start in range(0, len(rows), most):
+        part = slice(start, start + most)
+        data = to_tensors(rows, ("obs", "agent_index", "legal", "actions", "carry"), actor.device, part)
+        params = actor.params(data["obs"], data["agent_index"], data["legal"], data["carry"][:, : actor.carry_size])
+        found[part] = actor.distribution.logp(params, data["actions"]).cpu().numpy()
+    return found

@@ -16,12 +16,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from marl.algos.central_critic.advantages import AdvantageEstimator
 from marl.algos.central_critic.config import CentralCriticConfig
-from marl.algos.central_critic.critic import Critic, CriticView
+from marl.algos.central_critic.critic import Critic, CriticView, current_logp
 from marl.algos.central_critic.losses import (
     adapted_kl_coeff,
     clipped_loss,
@@ -34,15 +34,23 @@ from marl.algos.central_critic.magnet import Magnet
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, prepare
 from marl.algos.config import LearnerConfig, scheduled
 from marl.algos.custom_loss import build_losses, with_custom
-from marl.algos.learner import Learner, LearnerSpec, Metrics, load_numpy, mean_metrics, to_numpy
+from marl.algos.joint_view import team_rewards
+from marl.algos.learner import Learner, LearnerSpec, Metrics, load_numpy, to_numpy
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.algos.reading import Reading
 from marl.data.batch import MultiAgentBatch, SampleBatch
+from marl.data.returns import fold_rewards, gae, returns_to_go, vtrace
 from marl.data.task import Array, PolicyID, Task
 from marl.errors import ConfigError, TrainingError
 from marl.policies.config import ModelConfig
 from marl.policies.policy import Policy
 from marl.policies.stochastic import StochasticPolicy
+
+KEPT = (
+    "obs", "actions", "legal", "agent_index", "action_logp", "carry", "stream", "t", "eps_id", "elapsed", "terminateds",
+    "truncateds", "rewards",
+)  # fmt: skip
+"""Columns of a decision that stay until its training batch is complete; what it led to is in its advantage by then."""
 
 
 class CentralCriticLearner(Learner):
@@ -60,12 +68,11 @@ class CentralCriticLearner(Learner):
             n: p for n, p in policies.items() if isinstance(p, StochasticPolicy)
         }
         self.critics: dict[PolicyID, Critic] = {}
-        self.appraisers: dict[PolicyID, AdvantageEstimator] = {}
         self.optimisers: dict[PolicyID, FlatOptimiser] = {}
         for i, (name, actor) in enumerate(self.actors.items()):
             self._add(name, actor, seed + i)
         self.shared = shared_optimisers(policies, configs)
-        self.companies = _companies(policies, self.sharing)
+        self.update_groups = _update_groups(policies, self.sharing)
         self.custom = build_losses(policies, configs)
         self.magnets = {
             name: Magnet(actor, configs[name].magnet_coeff, configs[name].magnet_tau)
@@ -74,16 +81,18 @@ class CentralCriticLearner(Learner):
         self.gathered: dict[PolicyID, list[SampleBatch]] = {name: [] for name in policies}
         self.steps_gathered = dict.fromkeys(policies, 0)
         self.kl_coeffs = {name: configs[name].kl_coeff for name in policies}
+        self.lr: dict[PolicyID, float] = {}  # these two are set for each training batch: schedules move them
+        self.entropy_coeffs: dict[PolicyID, float] = {}
 
     def _add(self, name: PolicyID, actor: StochasticPolicy, seed: int) -> None:
         config = self.configs[name]
         _check(name, config, actor)
         view = CriticView(self.task, config.critic_sees, actor)
-        critic = Critic(view, actor, self.models[name], seed).to(actor.device)
-        own_critic = not actor.shares_value and config.objective != "pg"
-        parameters = [*actor.own_parameters(), *(critic.parameters() if own_critic else ())]
+        critic = Critic(view, actor, self.models[name], seed)
+        parameters = actor.own_parameters()
+        if not actor.shares_value and config.objective != "pg":
+            parameters += critic.parameters()
         self.critics[name] = critic
-        self.appraisers[name] = AdvantageEstimator(name, actor, critic, view, config)
         self.optimisers[name] = FlatOptimiser(parameters, config.optimizer, config.lr, f"policy {name!r}")
 
     @classmethod
@@ -104,27 +113,65 @@ class CentralCriticLearner(Learner):
             self.gathered[name], self.steps_gathered[name] = [], 0
 
     def value_function(self, policy: PolicyID, batch: MultiAgentBatch) -> Array:
-        return self.appraisers[policy].rows(batch)["values"]
+        return self._with_advantages(policy, batch)["values"]
 
     # -- learning --------------------------------------------------------------------------------------------------
 
     def learn(self, batch: MultiAgentBatch) -> Metrics:
-        self._count_steps(batch.env_steps)
-        metrics: Metrics = {}
+        env_steps = batch.env_steps
         self.clock.start()
         for name in sorted(self.trained):
-            rows = self.appraisers[name].rows(batch)
+            rows = self._with_advantages(name, batch)
             if len(rows):  # a round may close no decision of a policy
                 self.gathered[name].append(rows)
-            self.steps_gathered[name] += batch.env_steps
+            self.timesteps[name] += env_steps
+            self.steps_gathered[name] += env_steps
         self.clock.lap("load")
-        for update_group in self.companies:
+        metrics: Metrics = {}
+        for update_group in self.update_groups:
             first = update_group[0]  # they are trained together or not at all, and agree on the size of a batch
-            if first in self.trained and self.steps_gathered[first] >= self.configs[first].train_batch_size:
-                metrics |= self._improve(self._take_gathered(update_group))
-                for name in update_group:  # not between rounds of one batch: it is part of the policy
+            if first not in self.trained or self.steps_gathered[first] < self.configs[first].train_batch_size:
+                continue
+            metrics |= self._train(self._take_gathered(update_group))
+            for name in update_group:
+                if self.policies[name].anneals:  # not between rounds of one batch: exploration is part of the policy
                     self.policies[name].anneal(self.timesteps[name])
         return metrics
+
+    def _with_advantages(self, name: PolicyID, batch: MultiAgentBatch) -> SampleBatch:
+        """The policy's decisions, one row each, with their advantages: what minibatches are cut from.
+
+        Networks see rows; sums over time are made on the grid, in which a decision's successor is easy to find.
+        """
+        config, actor, critic = self.configs[name], self.actors[name], self.critics[name]
+        rows = batch.for_policy(name, kind=critic.view.k)
+        at = rows["row"], rows["lane"], rows["seat"]
+        seen = critic.seen(batch, rows)
+        # The value of what a decision led to is asked for apart, never taken from the next row: lives end, agents pause.
+        values, next_values = np.zeros_like(batch.rewards), np.zeros_like(batch.rewards)
+        if config.objective != "pg" and len(rows):
+            values[at], next_values[at] = critic.appraise(actor, batch, rows, seen)
+        rewards = team_rewards(batch) if config.share_reward else batch.rewards
+        if config.objective == "pg":
+            advantages = targets = returns_to_go(batch, rewards, config.gamma)[at]
+        elif config.objective == "vtrace":
+            log_ratios = np.zeros_like(batch.rewards)
+            log_ratios[at] = current_logp(actor, rows) - rows["action_logp"]
+            folded = fold_rewards(batch, config.gamma, rewards)
+            bars = config.vtrace_rho_bar, config.vtrace_c_bar
+            moved, weights = vtrace(
+                batch, values, next_values, folded, log_ratios, config.gamma, *bars, config.gae_lambda
+            )
+            advantages, targets = weights[at], (values + moved)[at]
+        else:
+            folded = fold_rewards(batch, config.gamma, rewards)
+            advantages = gae(batch, values, next_values, folded, config.gamma, config.gae_lambda)[at]
+            targets = advantages + values[at]
+        columns = {}
+        for column in KEPT:
+            columns[column] = rows[column]
+        columns.update(advantages=advantages, values=values[at], value_targets=targets, critic_features=seen)
+        return SampleBatch(columns)
 
     def _take_gathered(self, update_group: Sequence[PolicyID]) -> dict[PolicyID, SampleBatch]:
         """The rounds since the last update, of those who decided anything."""
@@ -138,100 +185,100 @@ class CentralCriticLearner(Learner):
                 self.counters["num_agent_steps_trained"] += len(taken[name])
         return taken
 
-    def _improve(self, batches: Mapping[PolicyID, SampleBatch]) -> Metrics:
-        """All gradient steps on one training batch of a company. Shared layers take one step for all of it at a time."""
-        for name, rows in batches.items():
-            self._show(name, rows)
-        lessons: dict[PolicyID, TrainBatch] = {}
-        stats: dict[PolicyID, list[dict[str, Tensor]]] = {}
+    def _train(self, batches: Mapping[PolicyID, SampleBatch]) -> Metrics:
+        """All gradient steps on one training batch: of one policy, or of several that share layers."""
+        train_batches: dict[PolicyID, TrainBatch] = {}
         streams: list[Iterator[Minibatch]] = []
+        stats: dict[PolicyID, list[dict[str, float]]] = {}
         for name, rows in batches.items():
-            lessons[name] = self._lesson(name, rows)
-            stats[name] = []
-            streams.append(self._parts(self.configs[name], lessons[name]))
-        for parts in zip_longest(*streams):
-            present = {n: part for n, part in zip(lessons, parts, strict=True) if part is not None}
-            for name, row in self._update(present, lessons).items():
-                stats[name].append(row)
+            if self.on_batch is not None:
+                self.on_batch(name, rows)
+            train_batches[name], stats[name] = self._train_batch(name, rows), []
+            streams.append(self._minibatches(self.configs[name], train_batches[name]))
+        for minibatches in zip_longest(*streams):  # a policy whose minibatches are used up sits out the others' rest
+            left = {}
+            for name, minibatch in zip(batches, minibatches, strict=True):
+                if minibatch is not None:
+                    left[name] = minibatch
+            self._update(left, stats)
+        metrics: Metrics = {}
         for name, rows in batches.items():
-            self.policies[name].observe(rows["obs"], rows["agent_index"])
-            self.critics[name].observe(rows["obs"], rows["agent_index"])
-            if name in self.magnets:
-                self.magnets[name].follow()
-        return {name: self._summary(name, lesson, stats[name]) for name, lesson in lessons.items()}
+            metrics[name] = self._finish(name, rows, train_batches[name], stats[name])
+        return metrics
 
-    def _lesson(self, name: PolicyID, rows: SampleBatch) -> TrainBatch:
-        config, actor = self.configs[name], self.actors[name]
-        lr = scheduled(config.lr_schedule, config.lr, self.timesteps[name])
-        entropy_coeff = scheduled(config.entropy_coeff_schedule, config.entropy_coeff, self.timesteps[name])
-        longest = self.models[name].max_seq_len
-        lesson = prepare(rows, actor.carry_size, longest, actor.device, lr, entropy_coeff)
-        data = lesson.data
-        if config.normalize_advantages:
+    def _train_batch(self, name: PolicyID, rows: SampleBatch) -> TrainBatch:
+        """The rows as tensors, and the rates that hold while the policy is trained on them."""
+        config, actor, timesteps = self.configs[name], self.actors[name], self.timesteps[name]
+        self.lr[name], self.entropy_coeffs[name] = config.lr, config.entropy_coeff
+        if config.lr_schedule:
+            self.lr[name] = scheduled(config.lr_schedule, config.lr, timesteps)
+        if config.entropy_coeff_schedule:
+            self.entropy_coeffs[name] = scheduled(config.entropy_coeff_schedule, config.entropy_coeff, timesteps)
+        train_batch = prepare(rows, actor.carry_size, self.models[name].max_seq_len, self.critics[name].device)
+        data = train_batch.data
+        if config.normalize_advantages:  # over all rows: the mean and deviation of a small minibatch are noise
             data["advantages"] = normalized(data["advantages"])
-        if self.kl_coeffs[name] > 0:
+        if self.kl_coeffs[name] > 0:  # the penalty compares with the policy as it is before the first step
             with torch.no_grad():
-                sequences = lesson.whole().sequences
+                sequences = train_batch.whole().sequences
                 data["old_params"], _ = actor(data["obs"], data["agent_index"], data["legal"], sequences)
-        return lesson
+        return train_batch
 
-    def _parts(self, config: CentralCriticConfig, lesson: TrainBatch) -> Iterator[Minibatch]:
-        if config.objective != "ppo":
-            yield lesson.whole()
+    def _minibatches(self, config: CentralCriticConfig, train_batch: TrainBatch) -> Iterator[Minibatch]:
+        """ppo goes several times over shuffled minibatches; the other objectives take one step on everything."""
+        if config.objective == "ppo":
+            minibatches = train_batch.minibatches(self.rng, config.num_sgd_iter, config.sgd_minibatch_size)
         else:
-            yield from lesson.minibatches(self.rng, config.num_sgd_iter, config.sgd_minibatch_size)
-
-    def _summary(self, name: PolicyID, lesson: TrainBatch, stats: list[dict[str, Tensor]]) -> dict[str, float]:
-        summary = mean_metrics(self.crew.sum_metrics(stats))
-        if self.kl_coeffs[name] > 0:
-            summary["cur_kl_coeff"] = self.kl_coeffs[name]
-            target = self.configs[name].kl_target
-            self.kl_coeffs[name] = adapted_kl_coeff(self.kl_coeffs[name], summary["kl"], target)
-        if name in self.custom:
-            summary |= self.custom[name].stats()
-        explained = float(explained_variance(lesson.data["values"], lesson.data["value_targets"]))
-        return {**summary, "cur_lr": lesson.lr, "entropy_coeff": lesson.entropy_coeff, "vf_explained_var": explained}
+            minibatches = iter([train_batch.whole()])
+        if self.crew.size > 1:
+            return (minibatch.share(self.crew) for minibatch in minibatches)
+        return minibatches
 
     def _update(
-        self, parts: Mapping[PolicyID, Minibatch], lessons: Mapping[PolicyID, TrainBatch]
-    ) -> dict[PolicyID, dict[str, Tensor]]:
-        """One gradient step: each policy on its own loss, shared layers on the sum of them."""
-        shared: dict[str, FlatOptimiser] = {}
-        for name in parts:
+        self, minibatches: Mapping[PolicyID, Minibatch], stats: Mapping[PolicyID, list[dict[str, float]]]
+    ) -> None:
+        """One gradient step: each policy on its own loss, the layers that they share on the sum of the losses."""
+        first = next(iter(minibatches))  # policies that share layers agree on lr and grad_clip
+        for name in minibatches:
             self.optimisers[name].zero()
-            for layers in self.policies[name].shared:
-                shared[layers] = self.shared[layers]
-        for block in shared.values():
-            block.zero()
-        stats, weights = {}, {}
-        for name, part in parts.items():
-            mine, weights[name] = part.share(self.crew)
-            loss, stats[name] = self._loss(name, mine, lessons[name].entropy_coeff)
-            (loss * weights[name]).backward()  # type: ignore[no-untyped-call]
-        for name in parts:
-            clip, lr = self.configs[name].grad_clip, lessons[name].lr
-            stats[name]["grad_norm"] = self.optimisers[name].step(clip, lr, self.crew)
-        for block in shared.values():
-            first = next(iter(parts))
-            block.step(self.configs[first].grad_clip, lessons[first].lr, self.crew)
+        for layers in self.policies[first].shared:
+            self.shared[layers].zero()
+        numbers: dict[PolicyID, dict[str, Tensor]] = {}
+        # All losses before the first step: shared layers must be the same in each of them.
+        for name, minibatch in minibatches.items():
+            loss, numbers[name] = self._loss(name, minibatch)
+            (loss * minibatch.weight).backward()  # type: ignore[no-untyped-call]
+        for name, minibatch in minibatches.items():
+            clip = self.configs[name].grad_clip
+            numbers[name]["grad_norm"] = self.optimisers[name].step(clip, self.lr[name], self.crew)
+            told = {}
+            for key, number in numbers[name].items():
+                told[key] = float(number.detach() * minibatch.weight)
+            stats[name].append(told)
+        for layers in self.policies[first].shared:
+            self.shared[layers].step(self.configs[first].grad_clip, self.lr[first], self.crew)
         self.counters["num_updates"] += 1
-        return {name: {n: value * weights[name] for n, value in row.items()} for name, row in stats.items()}
 
-    def _loss(self, name: PolicyID, part: Minibatch, entropy_coeff: float) -> tuple[Tensor, dict[str, Tensor]]:
-        config, actor, data = self.configs[name], self.actors[name], part.data
-        params, own_values = actor(data["obs"], data["agent_index"], data["legal"], part.sequences)
+    def _loss(self, name: PolicyID, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """What the policy's gradient is taken of, and its parts for the metrics."""
+        config, actor, data = self.configs[name], self.actors[name], minibatch.data
+        params, own_values = actor(data["obs"], data["agent_index"], data["legal"], minibatch.sequences)
         logp = actor.distribution.logp(params, data["actions"])
         if config.objective == "ppo":
             actor_loss = clipped_loss(logp, data["action_logp"], data["advantages"], config.clip_param)
         else:
             actor_loss = policy_gradient_loss(logp, data["advantages"])
+        # The entropy bonus keeps a policy from settling early (Mnih et al., 2016).
         entropy = actor.distribution.entropy(params).mean()
-        loss = actor_loss - entropy_coeff * entropy
+        loss = actor_loss - self.entropy_coeffs[name] * entropy
         vf_loss = torch.zeros(())
         if config.objective != "pg":
-            values = own_values if actor.shares_value else self._critic_values(name, data)
+            values = own_values
+            if not actor.shares_value:
+                values = self.critics[name](data["obs"], data["agent_index"], data["critic_features"])
             vf_loss = value_loss(values, data["value_targets"], data["values"], config.vf_clip_param)
             loss = loss + config.vf_loss_coeff * vf_loss
+        # The penalty of Schulman et al. (2017, section 4), beside the clipping or instead of it.
         if self.kl_coeffs[name] > 0:
             kl = actor.distribution.kl(data["old_params"], params).mean()
             loss = loss + self.kl_coeffs[name] * kl
@@ -239,16 +286,39 @@ class CentralCriticLearner(Learner):
             kl = (data["action_logp"] - logp).mean()  # an estimate from the sampled actions
         stats = {"policy_loss": actor_loss, "vf_loss": vf_loss, "entropy": entropy, "kl": kl}
         if name in self.magnets:
-            stats["magnet_kl"] = self.magnets[name].pull(params, part)
+            stats["magnet_kl"] = self.magnets[name].pull(params, minibatch)
             loss = loss + self.magnets[name].coeff * stats["magnet_kl"]
         if name in self.custom:
             loss = with_custom(self.custom[name], loss, data)
         self._check_finite(name, loss)
-        return loss, {n: value.detach() for n, value in {"total_loss": loss, **stats}.items()}
+        return loss, {"total_loss": loss, **stats}
 
-    def _critic_values(self, name: PolicyID, data: Mapping[str, Tensor]) -> Tensor:
-        values: Tensor = self.critics[name](data["obs"], data["agent_index"], data["critic_features"])
-        return values
+    def _finish(
+        self, name: PolicyID, rows: SampleBatch, train_batch: TrainBatch, stats: list[dict[str, float]]
+    ) -> dict[str, float]:
+        """What follows the last gradient step on a training batch; returns the metrics."""
+        config = self.configs[name]
+        # Filters move only now: within a training batch the ratio compares policies that are shown the same numbers.
+        if self.actors[name].keeps_statistics:
+            self.actors[name].observe(rows["obs"], rows["agent_index"])
+            self.critics[name].observe(rows["obs"], rows["agent_index"])
+        if name in self.magnets:
+            self.magnets[name].follow()
+        summed: Sequence[Mapping[str, Tensor | float]] = stats
+        if self.crew.size > 1:
+            summed = self.crew.sum_metrics(stats)
+        metrics: dict[str, float] = {}
+        for key in summed[0]:
+            metrics[key] = float(np.mean([float(numbers[key]) for numbers in summed]))
+        if self.kl_coeffs[name] > 0:
+            metrics["cur_kl_coeff"] = self.kl_coeffs[name]
+            self.kl_coeffs[name] = adapted_kl_coeff(self.kl_coeffs[name], metrics["kl"], config.kl_target)
+        if name in self.custom:
+            metrics |= self.custom[name].stats()
+        metrics["cur_lr"], metrics["entropy_coeff"] = self.lr[name], self.entropy_coeffs[name]
+        explained = explained_variance(train_batch.data["values"], train_batch.data["value_targets"])
+        metrics["vf_explained_var"] = float(explained)
+        return metrics
 
     def _check_finite(self, name: PolicyID, loss: Tensor) -> None:
         if not torch.isfinite(loss):
@@ -286,26 +356,19 @@ class CentralCriticLearner(Learner):
             magnet.load_state_dict(state["magnets"][name])
 
 
-def _companies(
+def _update_groups(
     policies: Mapping[PolicyID, Policy], sharing: Mapping[str, list[PolicyID]]
 ) -> list[tuple[PolicyID, ...]]:
     """Policies that share layers, and each of the others by itself."""
-    together = [tuple(sorted(users)) for users in sharing.values()]
-    sharers = {name for update_group in together for name in update_group}
-    return sorted([*together, *((name,) for name in policies if name not in sharers)])
+    groups = [tuple(sorted(users)) for users in sharing.values()]
+    sharers: set[PolicyID] = set().union(*groups)
+    for name in policies:
+        if name not in sharers:
+            groups.append((name,))
+    return sorted(groups)
 
 
 def _check(name: PolicyID, config: CentralCriticConfig, actor: StochasticPolicy) -> None:
-    if actor.shares_value:
-        if config.objective == "pg":
-            raise ConfigError(
-                f"policy {name!r}: pg learns no values, so there is nothing to share. Drop vf_share_layers, or use a2c."
-            )
-        if config.critic_sees != "own":
-            raise ConfigError(
-                f"policy {name!r}: vf_share_layers puts the value on the policy's own observation, but critic_sees is "
-                f"{config.critic_sees!r}. Drop vf_share_layers, or set critic_sees: own."
-            )
     wants_entropy = config.entropy_coeff > 0 or config.entropy_coeff_schedule
     if actor.noise_sets_std and wants_entropy:
         raise ConfigError(f"policy {name!r}: GaussianNoise fixes the entropy, so entropy_coeff must be 0.")

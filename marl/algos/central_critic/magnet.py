@@ -36,9 +36,12 @@ class Magnet:
     def follow(self) -> None:
         """A step towards the policy; counters and statistics of observations are taken over as they are."""
         mine, theirs = self.copy.state_dict(), self.actor.state_dict()
-        learned = {name for name, _ in self.actor.named_parameters()}
+        learned = dict(self.actor.named_parameters())
         for name, tensor in mine.items():
-            tensor.lerp_(theirs[name], self.tau) if name in learned else tensor.copy_(theirs[name])
+            if name in learned:
+                tensor.lerp_(theirs[name], self.tau)
+            else:
+                tensor.copy_(theirs[name])
 
     def state_dict(self) -> dict[str, Array]:
         return self.copy.get_weights()

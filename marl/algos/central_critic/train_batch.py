@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from marl.algos.learner_group import LearnerGroup
 from marl.data.batch import SampleBatch
 from marl.data.sequences import in_sequences, rows_of
 from marl.data.task import Ints
-from marl.policies.body import Sequences
+from marl.policies.networks import Sequences
 
 COLUMNS = (
     "obs", "actions", "legal", "agent_index", "action_logp", "rewards", "advantages", "values", "value_targets",
@@ -23,33 +23,31 @@ COLUMNS = (
 
 @dataclass
 class TrainBatch:
-    """The data and the rates that hold while a policy is trained on it. ``lengths`` is empty without a memory."""
+    """One row per decision. ``lengths`` are those of the sequences of a recurrent policy, empty without a memory."""
 
     data: dict[str, Tensor]
     carry: Tensor  # [C, carry_size], with which each sequence began
     lengths: Ints
-    lr: float
-    entropy_coeff: float
-
-    def __len__(self) -> int:
-        return len(self.data["advantages"])
 
     def whole(self) -> Minibatch:
         return Minibatch(self.data, self._sequences(np.arange(len(self.lengths)), self.data))
 
     def minibatches(self, rng: np.random.Generator, passes: int, size: int) -> Iterator[Minibatch]:
         """Shuffled parts of about ``size`` rows, ``passes`` times over everything."""
+        rows = len(self.data["advantages"])
         for _ in range(passes):
-            yield from self._in_sequences(rng, size) if len(self.lengths) else self._in_rows(rng, size)
-
-    def _in_rows(self, rng: np.random.Generator, size: int) -> Iterator[Minibatch]:
-        order = torch.from_numpy(rng.permutation(len(self)))
-        shuffled = {name: column[order] for name, column in self.data.items()}
-        for start in range(0, len(self), size):
-            yield Minibatch({name: column[start : start + size] for name, column in shuffled.items()}, None)
+            if len(self.lengths):
+                yield from self._in_sequences(rng, size)
+                continue
+            order = torch.from_numpy(rng.permutation(rows))
+            # One gather per pass; minibatches are views of it, which is cheaper than a gather for each of them.
+            shuffled = {name: column[order] for name, column in self.data.items()}
+            for start in range(0, rows, size):
+                yield Minibatch({name: column[start : start + size] for name, column in shuffled.items()}, None)
 
     def _in_sequences(self, rng: np.random.Generator, size: int) -> Iterator[Minibatch]:
         order = rng.permutation(len(self.lengths))
+        # A sequence belongs to the minibatch in which its first row falls: sizes miss ``size`` by less than a sequence.
         before = np.cumsum(self.lengths[order]) - self.lengths[order]
         for chosen in np.split(order, np.flatnonzero(np.diff(before // size)) + 1):
             rows = torch.from_numpy(rows_of(self.lengths, chosen))
@@ -65,13 +63,14 @@ class TrainBatch:
 
 @dataclass
 class Minibatch:
-    """What one gradient step looks at."""
+    """What one gradient step looks at. ``weight`` is what its mean counts in the mean over all learners' rows."""
 
     data: dict[str, Tensor]
     sequences: Sequences | None
+    weight: float = 1.0
 
-    def share(self, crew: LearnerGroup) -> tuple[Minibatch, float]:
-        """A crew member's rows, whole sequences for a recurrent policy, and what their mean counts in the mean over all."""
+    def share(self, crew: LearnerGroup) -> Minibatch:
+        """A crew member's rows; whole sequences for a recurrent policy."""
         count = len(self.data["advantages"])
         if self.sequences is None:
             rows, sequences, weight = crew.share(count), None, crew.weight(count)
@@ -79,20 +78,29 @@ class Minibatch:
             lengths = self.sequences.lengths
             mine = crew.share(len(lengths))
             rows = slice(int(lengths[: mine.start].sum()), int(lengths[: mine.stop].sum()))
+            # Shares are cut between sequences, so they count by their rows, not by how many sequences they are.
             weight = (rows.stop - rows.start) / count if crew.weight(len(lengths)) else 0.0
             actions, rewards = self.sequences.actions[rows], self.sequences.rewards[rows]
             sequences = Sequences(lengths[mine], self.sequences.carry[mine], actions, rewards)
-        return Minibatch({name: column[rows] for name, column in self.data.items()}, sequences), weight
+        return Minibatch({name: column[rows] for name, column in self.data.items()}, sequences, weight)
 
 
-def prepare(
-    rows: SampleBatch, carry_size: int, longest: int, device: torch.device, lr: float, entropy_coeff: float
-) -> TrainBatch:
+def prepare(rows: SampleBatch, carry_size: int, longest: int, device: torch.device) -> TrainBatch:
     """Rows as tensors; those of a recurrent policy in the order of their sequences."""
-    lengths, carry = np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
-    if carry_size:
-        order, lengths = in_sequences(rows, rows["terminateds"] | rows["truncateds"], longest)
-        rows = rows.rows(order)
-        carry = rows["carry"][np.cumsum(lengths) - lengths][:, :carry_size]
-    data = {name: torch.from_numpy(np.ascontiguousarray(rows[name])).to(device) for name in COLUMNS}
-    return TrainBatch(data, torch.from_numpy(np.ascontiguousarray(carry)).to(device), lengths, lr, entropy_coeff)
+    if not carry_size:
+        return TrainBatch(to_tensors(rows, COLUMNS, device), torch.zeros((0, 0), device=device), np.zeros(0, np.int64))
+    order, lengths = in_sequences(rows, rows["terminateds"] | rows["truncateds"], longest)
+    rows = rows.rows(order)
+    carry = rows["carry"][np.cumsum(lengths) - lengths][:, :carry_size]
+    carried = torch.from_numpy(np.ascontiguousarray(carry)).to(device)
+    return TrainBatch(to_tensors(rows, COLUMNS, device), carried, lengths)
+
+
+def to_tensors(
+    rows: SampleBatch, columns: Sequence[str], device: torch.device, part: slice = slice(None)
+) -> dict[str, Tensor]:
+    """These columns of some rows, where the networks are."""
+    found = {}
+    for name in columns:
+        found[name] = torch.from_numpy(np.ascontiguousarray(rows[name][part])).to(device)
+    return found

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from typing import ClassVar
+
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from marl.algos.config import LearnerConfig
-
-NOT_FOR_ES = {
-    "gamma": "it compares whole episodes by what they paid, without a discount",
-    "custom_loss": "it has no loss",
-    "custom_loss_config": "it has no loss",
-    "train_batch_size": "its batch is num_perturbations pairs of episodes_per_perturbation episodes",
-}
+from marl.needs import unused
 
 
 class EsConfig(LearnerConfig):
     """es: perturbed copies of a policy play whole episodes, and the policy moves towards those that were paid more."""
+
+    inherited_needs: ClassVar = {
+        "gamma": unused("es compares whole episodes by what they paid, without a discount"),
+        "custom_loss": unused("es has no loss"),
+        "custom_loss_config": unused("es has no loss"),
+        "train_batch_size": unused("the batch of es is num_perturbations pairs of episodes_per_perturbation episodes"),
+    }
 
     lr: PositiveFloat = Field(0.03, description="Step size of the optimiser.")
     num_perturbations: PositiveInt = Field(
@@ -33,13 +36,6 @@ class EsConfig(LearnerConfig):
     grad_clip: PositiveFloat | None = Field(
         None, description="Largest norm of a policy's estimated gradient; null: no limit."
     )
-
-    @model_validator(mode="after")
-    def _only_its_own_keys(self) -> EsConfig:
-        for key, why in NOT_FOR_ES.items():
-            if getattr(self, key) != type(self).model_fields[key].default:
-                raise ValueError(f"{key} means nothing to es: {why}. Drop it")
-        return self
 
     @property
     def population_keys(self) -> tuple[str, ...]:

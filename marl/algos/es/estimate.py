@@ -34,6 +34,6 @@ def search_gradient(seeds: Sequence[int], utilities: Array, sigma: float, size: 
     """The estimate above. ``utilities`` ``[n, 2]``: of the policy moved by ``+`` and by ``-`` each seed's noise."""
     total = np.zeros(size, np.float64)
     for seed, (plus, minus) in zip(seeds, utilities.tolist(), strict=True):
-        if plus != minus:
+        if plus != minus:  # else the noise need not even be drawn
             total += (plus - minus) * noise(seed, size)
     return np.asarray(total / (2 * len(seeds) * sigma), np.float32)

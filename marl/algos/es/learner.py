@@ -78,10 +78,6 @@ class EsLearner(Learner):
         configs = {name: c for name, c in brief.configs.items() if isinstance(c, EsConfig)}
         filtered: list[PolicyID] = []
         for name, model in brief.models.items():
-            if model.vf_share_layers:
-                raise ConfigError(f"policy {name!r} learns by es, which has no values: drop vf_share_layers.")
-            if model.changed("max_seq_len"):
-                raise ConfigError(f"policy {name!r} learns by es, which trains on no sequences: drop max_seq_len.")
             if model.observation_filter != "NoFilter":
                 filtered.append(name)
         return cls(brief.policies, configs, brief.seed, filtered)
@@ -98,23 +94,25 @@ class EsLearner(Learner):
         self.told = dict(scores)
 
     def learn(self, batch: MultiAgentBatch) -> Metrics:
-        """Move the policies that were perturbed and are trained; the batch itself is empty."""
-        del batch
+        """Move the policies that were perturbed and are trained."""
+        del batch  # empty: what was played has come by ``tell``
         told, self.told = self.told, {}
         self.rounds += 1
         metrics: Metrics = {}
         for name in sorted(self.trained & told.keys()):
             self.timesteps[name] += told[name].env_steps
+            # A pair counts only if both were seen: half a pair would be luck that nothing cancels.
             played = np.asarray(~np.isnan(told[name].scores).any(axis=1))
             if played.any():
-                metrics[name] = self._move(name, told[name], played)
+                metrics[name] = self._train(name, told[name], played)
             seen = told[name].seen
             if seen is not None:
                 self.policies[name].observe(*seen)
             self.policies[name].anneal(self.timesteps[name])
         return metrics
 
-    def _move(self, name: PolicyID, told: Scores, played: Bools) -> dict[str, float]:
+    def _train(self, name: PolicyID, told: Scores, played: Bools) -> dict[str, float]:
+        """One step of a policy along the estimated gradient; ``played`` are the pairs that have two scores."""
         config, optimiser = self.configs[name], self.optimisers[name]
         seeds, scores = np.asarray(told.seeds)[played].tolist(), told.scores[played]
         gradient = search_gradient(seeds, centred_ranks(scores), config.noise_stdev, optimiser.flat.numel())

@@ -31,6 +31,7 @@ def moved_parameters(policy: Policy) -> list[nn.Parameter]:
 def perturbed(policy: Policy, seed: int, scale: float) -> Iterator[None]:
     """Within the block the policy's parameters are ``theta + scale * noise(seed)``; afterwards ``theta``, to the last bit."""
     parameters = moved_parameters(policy)
+    # A copy, because adding and taking away again would not give back the last bit.
     before = [parameter.detach().clone() for parameter in parameters]
     epsilon = torch.from_numpy(noise(seed, sum(parameter.numel() for parameter in parameters)))
     at = 0

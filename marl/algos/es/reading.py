@@ -13,7 +13,7 @@ from marl.algos.reading import Function, Reading
 def reading(learner: type[EsLearner], config: EsConfig) -> Reading:
     """From ``learn`` to the optimiser's step; the episodes were played before."""
     shown: list[Function] = [
-        learner.learn, learner._move, centred_ranks, search_gradient, noise, FlatOptimiser.step,
+        learner.learn, learner._train, centred_ranks, search_gradient, noise, FlatOptimiser.step,
         STEPS[config.optimizer.type],
     ]  # fmt: skip
     return Reading(tuple(shown))

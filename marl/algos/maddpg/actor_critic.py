@@ -1,4 +1,4 @@
-"""One policy and all that trains it: its critics, the slow copies of both, optimisers and replay."""
+"""One policy of the deterministic family with its critics, the slow copies of both, and their optimisers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from marl.algos.config import scheduled
-from marl.algos.custom_loss import build_losses
 from marl.algos.family import ALGOS
-from marl.algos.joint_view import JointActionView, TargetNetwork, VisibleAgents, joint_rows
 from marl.algos.learner import LearnerSpec, load_numpy, to_numpy
 from marl.algos.maddpg.config import MaddpgConfig
+from marl.algos.off_policy import ActorCritic, TargetNetwork
 from marl.algos.optimiser import FlatOptimiser
-from marl.algos.update_ratio import UpdateRatio
-from marl.algos.views import team_rewards
-from marl.data.batch import MultiAgentBatch, SampleBatch
-from marl.data.replay import Replay
+from marl.algos.transitions import Transitions
+from marl.data.batch import SampleBatch
 from marl.data.task import Array, PolicyID
 from marl.errors import ConfigError
 from marl.policies.config import ModelConfig
@@ -46,109 +42,81 @@ class Critics(nn.Module):
         return value.squeeze(1)
 
 
-class ActorCritic:
+class DeterministicActorCritic(ActorCritic):
     """What belongs to one policy."""
 
-    def __init__(self, name: PolicyID, index: int, brief: LearnerSpec) -> None:
+    actor: DeterministicPolicy
+    config: MaddpgConfig
+
+    def __init__(self, name: PolicyID, brief: LearnerSpec) -> None:
         config, actor = brief.configs[name], brief.policies[name]
         assert isinstance(config, MaddpgConfig)
         assert isinstance(actor, DeterministicPolicy)
-        self.name, self.index, self.config, self.actor = name, index, config, actor
-        sight = VisibleAgents(brief.task, config.critic_sees, actor.kind, brief.seats[name])
-        _check(name, config, brief.algo, actor, sight)
-        self.view = JointActionView(sight, agent_id=bool(actor.model.features.seats)).to(actor.device)
+        shown = bool(actor.model.features.seats)
+        super().__init__(name, brief, sees=config.critic_sees, share_reward=config.share_reward, agent_id=shown)
+        self._check(brief.algo)
         place = list(brief.policies).index(name)
         self.critics = Critics(
             1 + int(config.twin_q), self.view.size, brief.models[name], seeded(brief.seed, 7, place)
         ).to(actor.device)
         self.target_actor, self.target_critics = deepcopy(actor), deepcopy(self.critics)
-        self.actor_optimiser = FlatOptimiser(actor.parameters(), config.optimizer, config.lr, f"policy {name!r}")
-        self.critic_optimiser = FlatOptimiser(
-            self.critics.parameters(), config.optimizer, config.lr, f"critic of policy {name!r}"
-        )
-        self.replay = Replay(config.buffer_size, config.prioritized_replay_alpha if config.prioritized_replay else 0.0)
-        self.actor_parameters = list(actor.parameters())
-        self.followers = TargetNetwork(self.target_actor, actor), TargetNetwork(self.target_critics, self.critics)
-        self.custom_loss = build_losses({name: actor}, {name: config}).get(name)
-        self.updates, self.pace = 0, UpdateRatio(config)
+        self.targets = TargetNetwork(self.target_actor, actor), TargetNetwork(self.target_critics, self.critics)
+        critics = self.critics.parameters()
+        self.optimisers = {
+            "actor": FlatOptimiser(self.actor_parameters, config.optimizer, config.lr, f"policy {name!r}"),
+            "critic": FlatOptimiser(critics, config.optimizer, config.lr, f"critic of policy {name!r}"),
+        }
+        self.lrs = {"actor": config.actor_lr, "critic": config.critic_lr}
+        self.updates = 0
 
-    # -- data ------------------------------------------------------------------------------------------------------
-
-    def remember(self, batch: MultiAgentBatch) -> SampleBatch:
-        """Add a round's decisions to the replay; gives them."""
-        rewards = team_rewards(batch) if self.config.share_reward else None
-        rows = joint_rows(batch, self.name, self.view.sight, self.config.gamma, rewards)
-        self.replay.add(rows, rows["stream"])
-        return rows
-
-    def updates_due(self, env_steps: int, timesteps: int) -> int:
-        return self.pace.due(env_steps, timesteps, len(self.replay))
+    def _check(self, algo: str) -> None:
+        """Noise on target actions is of no use where no agent that the critic sees has coordinates; what the algorithm itself
+        sets (td3's noise) may stay."""
+        visible = self.view.visible
+        if any(visible.task.kinds[k].columns.numbers for k in visible.columns):
+            return
+        preset = ALGOS[algo].defaults if algo in ALGOS else {}
+        for key in self.config.changed("target_noise", "target_noise_clip"):
+            value = getattr(self.config, key)
+            if value != preset.get(key):
+                raise ConfigError(
+                    f"policy {self.name!r}: {key}: {value:g} is only for coordinates (Box actions), but its agents have "
+                    f"{self.actor.kind.action_space}. Drop {key}."
+                )
 
     def sample(self, rng: np.random.Generator) -> SampleBatch:
         """Rows of the replay with all the noise that the update needs, so that a row and its noise stay together."""
-        config = self.config
-        rows = self.replay.sample(
-            config.train_batch_size, rng, config.n_step, config.gamma, config.prioritized_replay_beta
-        )
+        rows = super().sample(rng)
         noise: dict[str, Array] = {}
         if self.actor.columns.options:
+            # Gumbel noise is -log of a standard exponential draw; the floor keeps a draw of 0 finite.
             clocks = rng.standard_exponential((len(rows), self.actor.columns.options), np.float32)
             noise["gumbel"] = -np.log(np.maximum(clocks, 1e-30))
-        if config.target_noise:
-            for k, table in self.view.sight.columns.items():
-                shape = (len(rows), table.shape[1], len(self.view.sight.task.kinds[k].columns.numbers))
-                noise[f"new_noise.{k}"] = config.target_noise * rng.standard_normal(shape, np.float32)
+        if self.config.target_noise:
+            for k, slots in self.view.slots.items():
+                shape = (len(rows), slots, len(self.view.visible.task.kinds[k].columns.numbers))
+                noise[f"new_noise.{k}"] = self.config.target_noise * rng.standard_normal(shape, np.float32)
         return rows.with_columns(**noise)
 
-    # -- learning --------------------------------------------------------------------------------------------------
-
-    def lrs(self, timesteps: int) -> tuple[float, float]:
-        """Step sizes of the actor and of the critic."""
-        lr = scheduled(self.config.lr_schedule, self.config.lr, timesteps)
-        return self.config.actor_lr or lr, self.config.critic_lr or lr
-
-    def move_targets(self) -> None:
-        for follower in self.followers:
-            follower.move(self.config.tau)
-
-    # -- state -----------------------------------------------------------------------------------------------------
+    def transitions(self, rows: SampleBatch) -> Transitions:
+        noise = [name for name in rows if name == "gumbel" or name.startswith("new_noise.")]
+        return self.view.transitions(rows, noise)
 
     def state_dict(self) -> dict[str, Any]:
         return {
             "updates": self.updates,
-            "debt": self.pace.debt,
+            "debt": self.update_ratio.debt,
             "target_actor": self.target_actor.get_weights(),
             "critics": to_numpy(self.critics.state_dict()),
             "target_critics": to_numpy(self.target_critics.state_dict()),
-            "actor_optimiser": self.actor_optimiser.state_dict(),
-            "critic_optimiser": self.critic_optimiser.state_dict(),
+            "actor_optimiser": self.optimisers["actor"].state_dict(),
+            "critic_optimiser": self.optimisers["critic"].state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.updates, self.pace.debt = state["updates"], state["debt"]
+        self.updates, self.update_ratio.debt = state["updates"], state["debt"]
         self.target_actor.set_weights(state["target_actor"])
         load_numpy(self.critics, state["critics"])
         load_numpy(self.target_critics, state["target_critics"])
-        self.actor_optimiser.load_state_dict(state["actor_optimiser"])
-        self.critic_optimiser.load_state_dict(state["critic_optimiser"])
-
-
-def _check(name: PolicyID, config: MaddpgConfig, algo: str, actor: DeterministicPolicy, sight: VisibleAgents) -> None:
-    """Keys that the action spaces leave no use for; what the algorithm itself sets (td3's noise) may stay."""
-    preset = ALGOS[algo].defaults if algo in ALGOS else {}
-    coordinates = any(sight.task.kinds[k].columns.numbers for k in sight.columns)
-    for key in config.changed("target_noise", "target_noise_clip", "gumbel_temperature"):
-        value = getattr(config, key)
-        if value == preset.get(key):
-            continue
-        if key == "gumbel_temperature":
-            wanted = "choices (Discrete actions)"
-            is_used = bool(actor.columns.options)
-        else:
-            wanted = "coordinates (Box actions)"
-            is_used = coordinates
-        if not is_used:
-            raise ConfigError(
-                f"policy {name!r}: {key} = {value:g} is for {wanted}, but its agents have "
-                f"{actor.kind.action_space}. Drop it."
-            )
+        self.optimisers["actor"].load_state_dict(state["actor_optimiser"])
+        self.optimisers["critic"].load_state_dict(state["critic_optimiser"])

@@ -15,6 +15,7 @@ def td_target(rewards: Tensor, next_q: Tensor, elapsed: Tensor, terminated: Tens
 
 def smoothed(actions: Tensor, noise: Tensor, limit: float, bounded: Tensor) -> Tensor:
     """Target actions' coordinates plus noise cut to ``+-limit``, kept within -1..1 where they are ``bounded`` (TD3)."""
+    # A critic with a narrow peak is not believed: the target is its value around the action, not at it.
     noisy = actions + noise.clamp(-limit, limit)
     return noisy.clamp(-1, 1).where(bounded, noisy)
 

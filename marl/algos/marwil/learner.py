@@ -32,9 +32,8 @@ from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.returns import returns_to_go
 from marl.data.task import Array, Floats, PolicyID, Task
 from marl.errors import ConfigError, TrainingError
-from marl.policies.body import Body
 from marl.policies.config import ModelConfig
-from marl.policies.networks import seeded
+from marl.policies.networks import Body, seeded
 from marl.policies.policy import Policy
 from marl.policies.stochastic import StochasticPolicy
 
@@ -60,7 +59,7 @@ class MarwilLearner(Learner):
         self.critics: dict[PolicyID, Body] = {}
         self.optimisers = {}
         for i, (name, actor) in enumerate(self.actors.items()):
-            _check(name, config, actor)
+            _check(name, actor)
             parameters = actor.own_parameters()
             if config.vf_coeff and not actor.shares_value:
                 shown = bool(actor.features.seats)
@@ -107,16 +106,18 @@ class MarwilLearner(Learner):
         self.steps_gathered += batch.env_steps
         if self.steps_gathered < self.config.train_batch_size:
             return {}
-        metrics = self._improve(self._take_gathered())
+        metrics = self._train(self._take_gathered())
         self._anneal()
         return metrics
 
     def _rows(self, name: PolicyID, batch: MultiAgentBatch) -> SampleBatch:
         """The policy's decisions with their returns."""
         rows = batch.for_policy(name, kind=self.task.kinds.index(self.policies[name].kind))
+        returns: Floats = np.zeros(len(rows), np.float32)
+        if self.config.vf_coeff and len(rows):  # bc asks nobody how good a decision was
+            returns = self._returns(name, batch, rows).astype(np.float32)
         kept = {column: rows[column] for column in ("obs", "actions", "legal", "agent_index")}
-        returns = self._returns(name, batch, rows) if self.config.vf_coeff and len(rows) else np.zeros(len(rows))
-        return SampleBatch({**kept, "returns": returns.astype(np.float32)})
+        return SampleBatch({**kept, "returns": returns})
 
     def _returns(self, name: PolicyID, batch: MultiAgentBatch, rows: SampleBatch) -> Floats:
         """Discounted rewards to the end; only what was truncated asks the critic."""
@@ -125,6 +126,7 @@ class MarwilLearner(Learner):
         cut = np.flatnonzero(rows["truncateds"] & ~rows["terminateds"])
         if cut.size:
             judged = self._judged(name, rows["new_obs"][cut], rows["agent_index"][cut], rows["new_legal"][cut])
+            # The value of what comes after the cut is paid with the last reward before it.
             rewards[t[cut] + rows["elapsed"][cut] - 1, e[cut], a[cut]] += self.config.gamma * judged
         returns: Floats = returns_to_go(batch, rewards, self.config.gamma)[t, e, a]
         return returns
@@ -132,12 +134,11 @@ class MarwilLearner(Learner):
     @torch.inference_mode()
     def _judged(self, name: PolicyID, *columns: np.ndarray[Any, Any]) -> Floats:
         """Values of raw observations, seats and masks."""
-        parts = []
+        actor, parts = self.actors[name], []
         for at in range(0, len(columns[0]), SLICE):
-            obs, index, legal = (self.actors[name].tensor(np.ascontiguousarray(c[at : at + SLICE])) for c in columns)
-            parts.append(
-                self._values(name, {"obs": obs, "agent_index": index}, self.actors[name](obs, index, legal)[1])
-            )
+            obs, index, legal = (actor.tensor(np.ascontiguousarray(c[at : at + SLICE])) for c in columns)
+            _, shared = actor(obs, index, legal)
+            parts.append(self._values(name, {"obs": obs, "agent_index": index}, shared))
         return torch.cat(parts).cpu().numpy()
 
     def _values(self, name: PolicyID, part: Rows, shared: Tensor) -> Tensor:
@@ -154,7 +155,7 @@ class MarwilLearner(Learner):
         self.gathered, self.steps_gathered = {name: [] for name in self.policies}, 0
         return taken
 
-    def _improve(self, batches: Mapping[PolicyID, SampleBatch]) -> Metrics:
+    def _train(self, batches: Mapping[PolicyID, SampleBatch]) -> Metrics:
         """All gradient steps on one training batch; policies that share layers take theirs together."""
         lr = scheduled(self.config.lr_schedule, self.config.lr, max(self.timesteps.values()))
         stats: dict[PolicyID, list[Numbers]] = {}
@@ -163,20 +164,15 @@ class MarwilLearner(Learner):
             self._show(name, rows)
             stats[name] = []
             streams.append(self._minibatches(name, rows))
-        for parts in zip_longest(*streams):
+        for parts in zip_longest(*streams):  # a policy with fewer rows has no part in the last steps
             present = {name: part for name, part in zip(batches, parts, strict=True) if part is not None}
-            for name, row in self._update(present, lr).items():
+            for name, row in self._step(present, lr).items():
                 stats[name].append(row)
-        for name, rows in batches.items():  # after the update: all of it saw the same statistics
+        for name, rows in batches.items():  # after the updates: all of them saw the same statistics
             self.policies[name].observe(rows["obs"], rows["agent_index"])
             if name in self.critics:
                 self.critics[name].observe(rows["obs"], rows["agent_index"])
-        metrics: Metrics = {}
-        for name, found in stats.items():
-            metrics[name] = {**mean_metrics(self.crew.sum_metrics(found)), "cur_lr": lr}
-            if name in self.custom:
-                metrics[name] |= self.custom[name].stats()
-        return metrics
+        return {name: self._summary(name, found, lr) for name, found in stats.items()}
 
     def _minibatches(self, name: PolicyID, rows: SampleBatch) -> Iterator[Rows]:
         data = {column: self.actors[name].tensor(np.ascontiguousarray(rows[column])) for column in rows}
@@ -186,17 +182,17 @@ class MarwilLearner(Learner):
                 chosen = order[start : start + self.config.sgd_minibatch_size]
                 yield {column: tensor[chosen] for column, tensor in data.items()}
 
-    def _update(self, parts: Mapping[PolicyID, Rows], lr: float) -> dict[PolicyID, Numbers]:
+    def _step(self, parts: Mapping[PolicyID, Rows], lr: float) -> dict[PolicyID, Numbers]:
         """One gradient step: each policy on its own loss, shared layers on the sum of them."""
         blocks = [*(self.optimisers[name] for name in parts), *self.shared.values()]
         for block in blocks:
             block.zero()
-        stats = {}
+        stats: dict[PolicyID, Numbers] = {}
         for name, part in parts.items():
             loss, stats[name] = self._loss(name, part)
             (loss * self.crew.weight(len(part["obs"]))).backward()  # type: ignore[no-untyped-call]
         norms = [block.step(self.config.grad_clip, lr, self.crew) for block in blocks]
-        for name, norm in zip(parts, norms, strict=False):
+        for name, norm in zip(parts, norms, strict=False):  # the blocks of the policies come first
             weight = self.crew.weight(len(parts[name]["obs"]))
             stats[name] = {n: value * weight for n, value in {**stats[name], "grad_norm": norm}.items()}
         self.counters["num_updates"] += 1
@@ -204,40 +200,49 @@ class MarwilLearner(Learner):
 
     def _loss(self, name: PolicyID, whole: Rows) -> tuple[Tensor, Numbers]:
         """Of this member's share; weights are those of the whole minibatch."""
-        config, actor, count = self.config, self.actors[name], len(whole["obs"])
-        share = self.crew.share(count)
+        actor, share = self.actors[name], self.crew.share(len(whole["obs"]))
         part = {column: tensor[share] for column, tensor in whole.items()}
         params, shared_values = actor(part["obs"], part["agent_index"], part["legal"])
         logp = actor.distribution.logp(params, part["actions"])
         stats = {"entropy": actor.distribution.entropy(params).mean().detach()}
-        if not config.vf_coeff:
-            loss = policy_loss = imitation_loss(logp, torch.ones_like(logp))
-        else:
+        if self.config.vf_coeff:
             values = self._values(name, part, shared_values)
-            advantages = self.crew.gather((part["returns"] - values).detach(), count)
+            advantages = self.crew.gather((part["returns"] - values).detach(), len(whole["obs"]))
             weights = self._weights(name, advantages)
             policy_loss, vf_loss = imitation_loss(logp, weights[share]), value_loss(values, part["returns"])
-            loss = policy_loss + config.vf_coeff * vf_loss
+            loss = policy_loss + self.config.vf_coeff * vf_loss
             explained = 1 - advantages.var(unbiased=False) / whole["returns"].var(unbiased=False).clamp(min=1e-8)
             stats |= {
                 "vf_loss": vf_loss.detach(), "vf_explained_var": explained, "mean_weight": weights.mean(),
                 "max_weight": weights.max(), "sqd_adv_norm": torch.tensor(self.squared_norm[name]),
             }  # fmt: skip
+        else:
+            loss = policy_loss = imitation_loss(logp, torch.ones_like(logp))
         if name in self.custom:
             loss = with_custom(self.custom[name], loss, part)
-        if not torch.isfinite(loss):
-            raise TrainingError(
-                f"the loss of policy {name!r} became {float(loss.detach())} after {self.counters['num_updates']} updates. "
-                "Usual remedies: a smaller lr, a smaller beta, and a look at the rewards and observations."
-            )
+        self._check_finite(name, loss)
         return loss, {"total_loss": loss.detach(), "policy_loss": policy_loss.detach(), **stats}
 
     def _weights(self, name: PolicyID, advantages: Tensor) -> Tensor:
+        """``exp(beta * A / sqrt(c2))``; ``c2`` moves first: an unusually large batch is scaled by itself as well."""
         rate = self.config.moving_average_sqd_adv_norm_update_rate
         self.squared_norm[name] = moved_average(self.squared_norm[name], float(advantages.square().mean()), rate)
         return advantage_weights(
             advantages, self.squared_norm[name], self.config.beta, self.config.max_advantage_weight
         )
+
+    def _summary(self, name: PolicyID, stats: list[Numbers], lr: float) -> dict[str, float]:
+        summary = {**mean_metrics(self.crew.sum_metrics(stats)), "cur_lr": lr}
+        if name in self.custom:
+            summary |= self.custom[name].stats()
+        return summary
+
+    def _check_finite(self, name: PolicyID, loss: Tensor) -> None:
+        if not torch.isfinite(loss):
+            raise TrainingError(
+                f"the loss of policy {name!r} became {float(loss.detach())} after {self.counters['num_updates']} updates. "
+                "Usual remedies: a smaller lr, a smaller beta, and a look at the rewards and observations."
+            )
 
     @torch.no_grad()
     def value_function(self, policy: PolicyID, batch: MultiAgentBatch) -> Array:
@@ -275,11 +280,9 @@ class MarwilLearner(Learner):
         self.steps_gathered = state["steps_gathered"]
 
 
-def _check(name: PolicyID, config: MarwilConfig, actor: StochasticPolicy) -> None:
+def _check(name: PolicyID, actor: StochasticPolicy) -> None:
     if actor.carry_size:
         raise ConfigError(
             f"policy {name!r} has a memory, but marwil and bc learn from single moments. Use a model without one (use_lstm: "
             "false), or ppo."
         )
-    if actor.shares_value and not config.vf_coeff:
-        raise ConfigError(f"policy {name!r}: bc has no values, so there is nothing to share. Drop vf_share_layers.")

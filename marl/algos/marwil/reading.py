@@ -11,6 +11,8 @@ from marl.data.returns import discounted_until, fold_rewards, returns_to_go
 
 LEFT_OUT: dict[Function, str] = {
     MarwilLearner._take_gathered: "puts the rounds of a batch together",
+    MarwilLearner._summary: "metrics",
+    MarwilLearner._check_finite: "an error message",
     fold_rewards: "a column that is not learned from",
     MarwilLearner._values: "asks the critic, or the policy where they share layers",
 }
@@ -22,7 +24,7 @@ def reading(learner: type[MarwilLearner], config: MarwilConfig) -> Reading:
     weights: list[Function] = [learner._weights, moved_average, advantage_weights]
     critic = config.vf_coeff > 0
     shown: list[Function] = [
-        learner.learn, learner._rows, *(returns if critic else []), learner._improve, learner._minibatches, learner._update,
+        learner.learn, learner._rows, *(returns if critic else []), learner._train, learner._minibatches, learner._step,
         learner._loss, *(weights if critic else []), imitation_loss, *([value_loss] if critic else []),
         FlatOptimiser.step, STEPS[config.optimizer.type],
     ]  # fmt: skip

@@ -76,6 +76,7 @@ class NfspLearner(Learner):
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         if not self.trained:
             return {}
+        # Set anew each time: a restored run, a crew and callbacks exchange them on this learner alone.
         self.best.rng, self.best.crew, self.best.on_batch = self.rng, self.crew, self.on_batch
         self.clock.start()
         rows = batch.for_policy(self.name, kind=self.kind)
@@ -83,28 +84,34 @@ class NfspLearner(Learner):
         self.clock.lap("load")
         before = self.counters["num_updates"]
         metrics = self.best.learn(batch)
-        due = self.counters["num_updates"] - before
-        steps = [self._imitate() for _ in range(due if len(self.reservoir) else 0)]
-        if self.policy.keeps_statistics:  # after the update: all of it saw the same statistics
+        due = self.counters["num_updates"] - before  # as many as the best response has just made
+        updates = [self._train() for _ in range(due if len(self.reservoir) else 0)]
+        if self.policy.keeps_statistics:  # after the updates: all of them saw the same statistics
             self.policy.average.observe(rows["obs"], rows["agent_index"])
-        if steps:
-            metrics[self.name] |= mean_metrics(self.crew.sum_metrics(steps))
+        if updates:
+            metrics[self.name] |= mean_metrics(self.crew.sum_metrics(updates))
             metrics[self.name]["reservoir_rows"] = float(len(self.reservoir))
         return metrics
 
-    def _imitate(self) -> dict[str, Tensor]:
+    def _train(self) -> dict[str, Tensor]:
         """One gradient step of the average policy towards the best responses of the past."""
         drawn = self.reservoir.sample(self.config.train_batch_size, self.rng)
-        weight, policy = self.crew.weight(len(drawn)), self.policy
-        rows = {n: policy.tensor(np.ascontiguousarray(c)) for n, c in drawn.rows(self.crew.share(len(drawn))).items()}
+        share, weight = self.crew.share(len(drawn)), self.crew.weight(len(drawn))
+        rows = {n: self.policy.tensor(np.ascontiguousarray(c)) for n, c in drawn.rows(share).items()}
+        loss, entropy = self._loss(rows)
+        loss = loss * weight
         self.optimiser.zero()
-        logits = policy.logits(rows["obs"], rows["agent_index"], rows["legal"])
-        logp = policy.distribution.logp(logits, rows["actions"])
-        loss = imitation_loss(logp, torch.ones_like(logp)) * weight
         loss.backward()  # type: ignore[no-untyped-call]
         norm = self.optimiser.step(self.config.grad_clip, self.config.average_lr, self.crew)
-        entropy = policy.distribution.entropy(logits).mean().detach() * weight
-        return {"average_loss": loss.detach(), "average_entropy": entropy, "average_grad_norm": norm * weight}
+        return {"average_loss": loss.detach(), "average_entropy": entropy * weight, "average_grad_norm": norm * weight}
+
+    def _loss(self, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """``-mean log pi(u | o)`` of best responses, and the average policy's entropy."""
+        policy = self.policy
+        logits = policy.logits(rows["obs"], rows["agent_index"], rows["legal"])
+        logp = policy.distribution.logp(logits, rows["actions"])
+        entropy = policy.distribution.entropy(logits).mean().detach()
+        return imitation_loss(logp, torch.ones_like(logp)), entropy
 
     # -- state -----------------------------------------------------------------------------------------------------
 
@@ -127,5 +134,6 @@ class NfspLearner(Learner):
 
 def _responses(rows: SampleBatch) -> SampleBatch:
     """What the best response did: see ``marl.policies.nfsp``."""
+    # Exactly 0 is the mark of the best response; the policy keeps the average's below that, even where it is certain.
     mine = rows["action_logp"] == 0.0
     return SampleBatch({column: rows[column][mine] for column in ("obs", "agent_index", "legal", "actions")})

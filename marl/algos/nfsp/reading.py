@@ -16,6 +16,6 @@ def reading(learner: type[NfspLearner], config: NfspConfig) -> Reading:
     """The average policy's own part around that of the best response, which is dqn."""
     best = QmixLearner.reading(config.best_response())
     shown: list[Function] = [
-        learner.learn, _responses, Reservoir.add, learner._imitate, Reservoir.sample, imitation_loss, *best.shown,
+        learner.learn, _responses, Reservoir.add, learner._train, Reservoir.sample, learner._loss, imitation_loss, *best.shown,
     ]  # fmt: skip
     return Reading(tuple(shown), {**LEFT_OUT, **best.left_out})

@@ -34,6 +34,7 @@ class Reservoir:
         if not len(rows):
             return
         numbers = self.seen + np.arange(len(rows))
+        # One draw per row that comes too late, none before: a filling reservoir leaves the generator alone.
         places: Ints = np.where(numbers < self.capacity, numbers, 0)
         late = numbers >= self.capacity
         if late.any():

@@ -7,6 +7,10 @@ from typing import Any, Literal
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from marl.algos.config import ReplayConfig
+from marl.needs import above, declare, needs, one_of
+
+MONOTONIC = declare(needs(one_of("mixer", "monotonic"), why="qmix alone mixes by a network"))
+WITH_ATOMS = declare(needs(above("num_atoms", 1)))
 
 
 class QmixConfig(ReplayConfig):
@@ -21,7 +25,9 @@ class QmixConfig(ReplayConfig):
     )
     dueling: bool = Field(False, description="Network gives a state value and centred advantages.")
     huber_delta: PositiveFloat | None = Field(
-        None, description="Errors beyond this count linearly instead of squared (Huber's loss); null: all squared."
+        None,
+        description="Errors beyond this count linearly instead of squared (Huber's loss); null: all squared.",
+        json_schema_extra=declare(needs(one_of("num_atoms", 1), why="chances of returns have a loss of their own")),
     )
     reward_shift: float = Field(
         0.0,
@@ -35,39 +41,37 @@ class QmixConfig(ReplayConfig):
     num_atoms: PositiveInt = Field(
         1,
         description="Returns whose chances are learned for each action (C51; 51 is usual); 1: the mean return alone.",
+        json_schema_extra=declare(
+            needs(one_of("mixer", "none"), why="a mixer takes values, not distributions; dqn and apex have none")
+        ),
     )
     v_min: float = Field(
-        -10.0, description="The lowest of these returns, after reward_scale; lower ones count as this."
+        -10.0,
+        description="The lowest of these returns, after reward_scale; lower ones count as this.",
+        json_schema_extra=WITH_ATOMS,
     )
     v_max: float = Field(
-        10.0, description="The highest of these returns, after reward_scale; higher ones count as this."
+        10.0,
+        description="The highest of these returns, after reward_scale; higher ones count as this.",
+        json_schema_extra=WITH_ATOMS,
     )
     buffer_size: PositiveInt = Field(50_000, description="Rows that the replay holds.")
     updates_per_step: PositiveFloat = Field(0.25, description="Updates per env step; fractions are carried over.")
     target_update_every: PositiveInt = Field(500, description="Updates between two copies into the target network.")
-    mixing_embed_dim: PositiveInt = Field(32, description="Hidden units of the monotonic mixer.")
+    mixing_embed_dim: PositiveInt = Field(
+        32, description="Hidden units of the monotonic mixer.", json_schema_extra=MONOTONIC
+    )
     hypernet_embed: NonNegativeInt = Field(
-        0, description="Hidden units of the networks that turn the state into the mixer's weights; 0: one linear layer."
+        0,
+        description="Hidden units of the networks that turn the state into the mixer's weights; 0: one linear layer.",
+        json_schema_extra=MONOTONIC,
     )
 
     @model_validator(mode="after")
-    def _only_keys_that_count(self) -> QmixConfig:
-        unused = self.changed("mixing_embed_dim", "hypernet_embed") if self.mixer != "monotonic" else []
-        if unused:
-            raise ValueError(f"{unused[0]} means nothing to the mixer {self.mixer!r}; drop it, or use qmix")
-        self._check_atoms()
-        return self
-
-    def _check_atoms(self) -> None:
-        idle = self.changed("v_min", "v_max") if self.num_atoms == 1 else self.changed("huber_delta")
-        if idle:
-            raise ValueError(f"{idle[0]} means nothing with num_atoms {self.num_atoms}; drop it")
-        if self.num_atoms > 1 and self.mixer != "none":
-            raise ValueError(
-                "num_atoms above 1 cannot be mixed: a mixer takes values, not distributions; use dqn or apex"
-            )
+    def _returns_in_order(self) -> QmixConfig:
         if self.v_min >= self.v_max:
             raise ValueError(f"v_min {self.v_min:g} has to be below v_max {self.v_max:g}")
+        return self
 
     @property
     def looks_at_groups(self) -> bool:
@@ -79,8 +83,10 @@ class QmixConfig(ReplayConfig):
 
     @property
     def acting(self) -> dict[str, Any]:
-        atoms = {"num_atoms": self.num_atoms, "v_min": self.v_min, "v_max": self.v_max} if self.num_atoms > 1 else {}
-        return {"dueling": self.dueling, **atoms}
+        told: dict[str, Any] = {"dueling": self.dueling}
+        if self.num_atoms > 1:
+            told |= {"num_atoms": self.num_atoms, "v_min": self.v_min, "v_max": self.v_max}
+        return told
 
     @property
     def joined_keys(self) -> tuple[str, ...]:

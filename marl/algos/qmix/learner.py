@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from marl.algos.config import LearnerConfig, scheduled
 from marl.algos.custom_loss import build_losses, with_custom
-from marl.algos.learner import Learner, LearnerSpec, Metrics, mean_metrics
+from marl.algos.learner import LearnerSpec, Metrics, mean_metrics
+from marl.algos.off_policy import OffPolicyLearner, UpdateRatio
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.distributional import compare_distributions
@@ -30,8 +31,8 @@ from marl.algos.qmix.losses import best_legal, td_loss, td_target
 from marl.algos.qmix.teams import Team, build_teams
 from marl.algos.qmix.values import MemberValues, Networks, Values
 from marl.algos.reading import Reading
-from marl.algos.update_ratio import UpdateRatio
-from marl.algos.views import columns_of_one
+from marl.algos.team_rows import columns_of_one
+from marl.algos.transitions import JointObs, Transitions
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.sequences import unpadded
 from marl.data.task import Floats, PolicyID
@@ -39,31 +40,31 @@ from marl.errors import TrainingError
 from marl.policies.value import ValuePolicy
 
 
-class QmixLearner(Learner):
+class QmixLearner(OffPolicyLearner):
     """Teams are mixed; policies outside of any team learn each agent's values by itself."""
-
-    shares_minibatches = True
 
     def __init__(self, brief: LearnerSpec) -> None:
         super().__init__(brief.policies, brief.seed)
         config = next(iter(brief.configs.values()))  # those who learn together agree on all keys
         assert isinstance(config, QmixConfig)
         self.task, self.config = brief.task, config
-        self._device = next(iter(brief.policies.values())).device
+        self.device = next(iter(brief.policies.values())).device
         order = list(brief.everybody)
-        self.members = MemberValues(self.task, {name: order.index(name) for name in brief.policies}, self._device)
-        self.values: dict[PolicyID, ValuePolicy] = {
-            n: p for n, p in brief.policies.items() if isinstance(p, ValuePolicy)
-        }
-        self.targets = {name: deepcopy(policy) for name, policy in self.values.items()}
-        self.optimisers = {
-            name: FlatOptimiser(policy.own_parameters(), config.optimizer, config.lr, f"policy {name!r}")
-            for name, policy in self.values.items()
-        }
+        self.members = MemberValues(self.task, {name: order.index(name) for name in brief.policies}, self.device)
+        self.values: dict[PolicyID, ValuePolicy] = {}
+        self.targets: dict[PolicyID, ValuePolicy] = {}
+        self.optimisers: dict[PolicyID, FlatOptimiser] = {}
+        for name, policy in brief.policies.items():
+            assert isinstance(policy, ValuePolicy)
+            self.values[name] = policy
+            self.targets[name] = deepcopy(policy)
+            self.optimisers[name] = FlatOptimiser(
+                policy.own_parameters(), config.optimizer, config.lr, f"policy {name!r}"
+            )
         self.shared = shared_optimisers(brief.policies, brief.configs)
         self.custom = build_losses(brief.policies, brief.configs)
-        self.teams = build_teams(brief, config, self._device)
-        self.pace = UpdateRatio(config)
+        self.teams = build_teams(brief, config, self.device)
+        self.update_ratio = UpdateRatio(config)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
     @classmethod
@@ -79,27 +80,44 @@ class QmixLearner(Learner):
 
     # -- learning --------------------------------------------------------------------------------------------------
 
-    def learn(self, batch: MultiAgentBatch) -> Metrics:
-        if not self.trained:
-            return {}
-        self._count_steps(batch.env_steps)
-        self.clock.start()
+    def remember(self, batch: MultiAgentBatch) -> None:
         for team in self.teams:
             team.remember(batch, self.task, self.config, self.policies)
-        self.clock.lap("load")
-        stored = sum(len(team.replay) for team in self.teams)
-        due = self.pace.due(batch.env_steps, max(self.timesteps.values()), stored)
-        rows = [self._update() for _ in range(due)]
-        self._observe(batch)
-        self._anneal()
-        if not rows:
-            return {}
-        more = {name: self.custom[name].stats() if name in self.custom else {} for name in self.trained}
-        return {name: {**mean_metrics([row[name] for row in rows]), **more[name]} for name in sorted(self.trained)}
 
-    def _update(self) -> Metrics:
+    def train(self, env_steps: int) -> Metrics:
+        stored = sum(len(team.replay) for team in self.teams)
+        due = self.update_ratio.due(env_steps, max(self.timesteps.values()), stored)
+        updates = [self._train() for _ in range(due)]
+        if not updates:
+            return {}
+        metrics: Metrics = {}
+        for name in sorted(self.trained):
+            metrics[name] = mean_metrics([update[name] for update in updates])
+            if name in self.custom:
+                metrics[name] |= self.custom[name].stats()
+        return metrics
+
+    def _train(self) -> Metrics:
         """One gradient step on a batch of every team that has rows."""
         trained = sorted(self.trained)
+        blocks = self._blocks(trained)
+        for block in blocks:
+            block.zero()
+        loss, stats = self._loss()
+        loss.backward()  # type: ignore[no-untyped-call]
+        lr = scheduled(self.config.lr_schedule, self.config.lr, max(self.timesteps.values()))
+        norms = [block.step(self.config.grad_clip, lr, self.crew) for block in blocks]
+        self.counters["num_updates"] += 1
+        # Whole copies from time to time (Mnih et al., 2015): in between, what the values are drawn to stands still.
+        if self.counters["num_updates"] % self.config.target_update_every == 0:
+            self.copy_to_targets()
+        metrics: Metrics = {}
+        for name, norm in zip(trained, norms, strict=False):  # the blocks of the policies come first
+            metrics[name] = {**stats, "cur_lr": lr, "grad_norm": float(norm)}
+        return metrics
+
+    def _blocks(self, trained: list[PolicyID]) -> list[FlatOptimiser]:
+        """Optimisers of the policies, of the layers that they share, and of the mixers."""
         blocks = [self.optimisers[name] for name in trained]
         for layers, users in self.sharing.items():
             if users[0] in self.trained:
@@ -107,40 +125,17 @@ class QmixLearner(Learner):
         for team in self.teams:
             if team.optimiser is not None:
                 blocks.append(team.optimiser)
-        for block in blocks:
-            block.zero()
-        loss, stats = self._loss()
-        loss.backward()  # type: ignore[no-untyped-call]
-        lr = scheduled(self.config.lr_schedule, self.config.lr, max(self.timesteps.values()))
-        norms = [block.step(self.config.grad_clip, lr, self.crew) for block in blocks]
-        self._after_update()
-        metrics: Metrics = {}
-        for name, norm in zip(trained, norms, strict=False):  # the blocks of the policies come first
-            metrics[name] = {**stats, "cur_lr": lr, "grad_norm": float(norm)}
-        return metrics
+        return blocks
 
     def _loss(self) -> tuple[Tensor, dict[str, float]]:
-        losses, chosen_values, errors = [], [], []
+        """The sum over the teams, and what is told of it."""
         self.td_errors.clear()
+        losses, judged = [], []
         for team in self.teams:
-            if not len(team.replay):
-                continue
-            drawn = self._draw(team)
-            self._show_team(team, drawn)
-            mine, place, count = self._share(drawn)
-            rows = mine if team.chunks is None else unpadded(mine)
-            chosen, target, loss = self._compare(team, mine, rows)
-            loss = self._with_custom(team, loss, rows)
-            losses.append(loss * ((place.stop - place.start) / count))
-            values = self.crew.gather(torch.stack([chosen.detach(), target]).T.cpu(), count, place)
-            error = values[:, 0] - values[:, 1]
-            team.replay.update_priorities(drawn["place"], _per_draw(error.numpy(), drawn))
-            chosen_values.append(values[:, 0])
-            errors.append(error.abs())
-            if self.config.full_td_error:
-                self._list_errors(team, errors[-1].numpy())
-            self.counters["num_steps_trained"] += count
-            self.counters["num_agent_steps_trained"] += int(drawn["present"].sum())
+            if len(team.replay):
+                team_loss, values = self._team_loss(team)
+                losses.append(team_loss)
+                judged.append(values)
         loss = torch.stack(losses).sum()
         whole_loss = float(self.crew.sum_(loss.detach().clone()))
         if not np.isfinite(whole_loss):
@@ -149,37 +144,130 @@ class QmixLearner(Learner):
                 f"{self.counters['num_updates']} updates. Usual remedies: a smaller lr, and a look at the env's "
                 "rewards and observations."
             )
-        q = torch.cat(chosen_values)
+        q, target = torch.cat(judged).T.contiguous()
         return loss, {
             "td_loss": whole_loss, "mean_q": float(q.mean()), "min_q": float(q.min()), "max_q": float(q.max()),
-            "mean_td_error": float(torch.cat(errors).mean()),
+            "mean_td_error": float((q - target).abs().mean()),
         }  # fmt: skip
 
-    def _list_errors(self, team: Team, errors: Floats) -> None:
-        """The errors of a mixed team are those of all its policies."""
-        for name in self.trained if team.policy is None else self.trained & {team.policy}:
-            before = self.td_errors.get(name, errors[:0])
-            self.td_errors[name] = np.concatenate([before, errors])
-
-    def _show_team(self, team: Team, drawn: SampleBatch) -> None:
-        """Teams of one by plain names, mixed teams kind by kind."""
-
-        def rows() -> SampleBatch:
-            whole = drawn if team.chunks is None else unpadded(drawn)
-            return (
-                whole if team.policy is None else SampleBatch(columns_of_one(whole, self.task.kind_of(team.seats[0])))
-            )
-
-        for name in sorted(self.trained if team.policy is None else self.trained & {team.policy}):
-            self._show(name, rows)
+    def _team_loss(self, team: Team) -> tuple[Tensor, Tensor]:
+        """This learner's share of a team's loss; and of all rows ``[N, 2]`` what the team's values were and should be."""
+        drawn = self._draw(team)
+        self._show_team(team, drawn)
+        mine, place, count = self._share(drawn)
+        rows = mine if team.chunks is None else unpadded(mine)
+        chosen, target, loss = self._compare(team, Transitions.of(rows, self.device), mine)
+        loss = self._with_custom(team, loss, rows) * ((place.stop - place.start) / count)
+        values = self.crew.gather(torch.stack([chosen.detach(), target]).T.cpu(), count, place)
+        error = (values[:, 0] - values[:, 1]).numpy()
+        team.replay.update_priorities(drawn["place"], _per_draw(error, drawn))
+        if self.config.full_td_error:
+            self._list_errors(team, np.abs(error))
+        self.counters["num_steps_trained"] += count
+        self.counters["num_agent_steps_trained"] += int(drawn["present"].sum())
+        return loss, values
 
     def _draw(self, team: Team) -> SampleBatch:
         """Rows to learn from; whole sequences of about as many rows for recurrent members."""
         config = self.config
         count = config.train_batch_size
+        # A sequence counts as many rows as it may have; short ones at the ends of episodes make the batch smaller.
         if team.chunks is not None:
             count = max(1, round(count / team.chunks.longest))
         return team.replay.sample(count, self.rng, config.n_step, config.gamma, config.prioritized_replay_beta)
+
+    def _compare(self, team: Team, t: Transitions, drawn: SampleBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """Values of what was played and what they should have been, ``[N]`` each, and the loss."""
+        if self.config.num_atoms > 1:
+            assert team.policy is not None  # distributions are not mixed
+            return compare_distributions(t, self.values[team.policy], self.targets[team.policy], self.config)
+        if team.chunks is None:
+            values = self.members.at_once(t.now, self.values)
+            valuing, choosing = self._next_values(t)
+        else:
+            values, choosing = self.members.over_time(drawn, self.values)
+            with torch.no_grad():
+                _, valuing = self.members.over_time(drawn, self.targets)
+            choosing = choosing if self.config.double_q else valuing
+        chosen, target = self._chosen(team, t, values), self._target(team, t, valuing, choosing)
+        return chosen, target, td_loss(chosen, target, t.weights, self.config.huber_delta)
+
+    @torch.no_grad()
+    def _next_values(self, t: Transitions) -> tuple[Values, Values]:
+        """By the targets, and by those that choose."""
+        valuing = self.members.at_once(t.next, self.targets)
+        if not self.config.double_q:
+            return valuing, valuing
+        # Double Q (van Hasselt et al., 2016): who chooses and who judges err differently, so that an action that one of
+        # them overrates is not also judged by the same mistake.
+        online: Networks = self.values
+        return valuing, self.members.at_once(t.next, online)
+
+    def _chosen(self, team: Team, t: Transitions, values: Values) -> Tensor:
+        """``mixer(Q_a(o_a, u_a), s)``."""
+        members = [q.gather(2, t.actions[k].unsqueeze(-1)).squeeze(2) for k, q in values.items()]
+        return self._mix(team, team.mixer, torch.cat(members, 1), t.now)
+
+    @torch.no_grad()
+    def _target(self, team: Team, t: Transitions, valuing: Values, choosing: Values) -> Tensor:
+        """``sum r + gamma ** elapsed * mixer'(Q'_a(o'_a, u*_a), s')``; each member's ``u*`` is its own best legal action."""
+        members = []
+        for k, values in valuing.items():
+            best = best_legal(choosing[k], t.next.legal[k]).unsqueeze(-1)
+            members.append(values.gather(2, best).squeeze(2))
+        next_value = self._mix(team, team.target_mixer, torch.cat(members, 1), t.next)
+        return td_target(t.rewards, next_value, t.elapsed, t.terminated, self.config.gamma)
+
+    def _mix(self, team: Team, mixer: nn.Module, values: Tensor, joint: JointObs) -> Tensor:
+        """The team's value; an absent member counts as zero."""
+        state = joint.state if team.joint is None else team.joint(joint.obs, joint.present)
+        mixed: Tensor = mixer(values * joint.present, state)
+        return mixed
+
+    def copy_to_targets(self) -> None:
+        """The slow copies of networks and mixers become what they follow."""
+        for name in self.trained:
+            self.targets[name].load_state_dict(self.values[name].state_dict())
+        for team in self.teams:
+            team.target_mixer.load_state_dict(team.mixer.state_dict())
+        self.counters["num_target_updates"] += 1
+        self.counters["last_target_update_ts"] = max(self.timesteps.values())
+
+    # -- beside the loss -------------------------------------------------------------------------------------------
+
+    def _taught(self, team: Team) -> list[PolicyID]:
+        """Policies that learn from a team's rows: its own, or all of a mixed one."""
+        return sorted(self.trained if team.policy is None else self.trained & {team.policy})
+
+    def _shown(self, team: Team, rows: SampleBatch) -> SampleBatch:
+        """Teams of one by plain names, mixed teams kind by kind."""
+        if team.policy is None:
+            return rows
+        return SampleBatch(columns_of_one(rows, self.task.kind_of(team.seats[0])))
+
+    def _show_team(self, team: Team, drawn: SampleBatch) -> None:
+        def rows() -> SampleBatch:
+            return self._shown(team, drawn if team.chunks is None else unpadded(drawn))
+
+        for name in self._taught(team):
+            self._show(name, rows)
+
+    def _with_custom(self, team: Team, loss: Tensor, rows: SampleBatch) -> Tensor:
+        asked = [name for name in self._taught(team) if name in self.custom]
+        if not asked:
+            return loss
+        columns: dict[str, Tensor] = {}
+        for column, array in self._shown(team, rows).items():
+            columns[column] = torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+        for name in asked:
+            loss = with_custom(self.custom[name], loss, columns)
+        return loss
+
+    def _list_errors(self, team: Team, errors: Floats) -> None:
+        """The errors of a mixed team are those of all its policies."""
+        for name in self._taught(team):
+            before = self.td_errors.get(name, errors[:0])
+            self.td_errors[name] = np.concatenate([before, errors])
 
     def _share(self, drawn: SampleBatch) -> tuple[SampleBatch, slice, int]:
         """A crew member's part of what was drawn, the place of its rows among all rows, and how many these are."""
@@ -188,93 +276,12 @@ class QmixLearner(Learner):
         place = slice(int(lengths[:first].sum()), int(lengths[:end].sum()))
         return drawn.rows(self.crew.share(len(drawn))), place, int(lengths.sum())
 
-    def _with_custom(self, team: Team, loss: Tensor, rows: SampleBatch) -> Tensor:
-        """Teams of one are shown by plain names, mixed teams kind by kind."""
-        asked, shown = self.trained & set(self.custom), rows.columns
-        if not asked:
-            return loss
-        if team.policy is not None:
-            asked, shown = asked & {team.policy}, columns_of_one(rows, self.task.kind_of(team.seats[0]))
-        columns = {name: self._tensor(column) for name, column in shown.items()}
-        for name in sorted(asked):
-            loss = with_custom(self.custom[name], loss, columns)
-        return loss
-
-    def _compare(self, team: Team, drawn: SampleBatch, rows: SampleBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """Values of what was played and what they should have been, ``[N]`` each, and the loss."""
-        if self.config.num_atoms > 1:
-            assert team.policy is not None  # distributions are not mixed
-            networks = self.values[team.policy], self.targets[team.policy]
-            return compare_distributions(rows, self.task.kind_of(team.seats[0]), *networks, self.config, self._tensor)
-        chosen, target = self._chosen_and_target(team, drawn, rows)
-        return chosen, target, td_loss(chosen, target, self._tensor(rows["weights"]), self.config.huber_delta)
-
-    def _chosen_and_target(self, team: Team, drawn: SampleBatch, rows: SampleBatch) -> tuple[Tensor, Tensor]:
-        """Team value of what was played, and of what it should have been: ``[N]`` each."""
-        if team.chunks is not None:
-            values, choosing = self.members.over_time(team, drawn, self.values)
-            with torch.no_grad():
-                _, valuing = self.members.over_time(team, drawn, self.targets)
-            choosing = choosing if self.config.double_q else valuing
-        else:
-            values = self.members.at_once(team, rows, "", self.values)
-            valuing, choosing = self._next_values(team, rows)
-        return self._chosen(team, rows, values), self._target(team, rows, valuing, choosing)
-
-    @torch.no_grad()
-    def _next_values(self, team: Team, rows: SampleBatch) -> tuple[Values, Values]:
-        """By the targets, and by those that choose."""
-        valuing = self.members.at_once(team, rows, "new_", self.targets)
-        if not self.config.double_q:
-            return valuing, valuing
-        online: Networks = self.values
-        return valuing, self.members.at_once(team, rows, "new_", online)
-
-    def _chosen(self, team: Team, rows: SampleBatch, values: Values) -> Tensor:
-        members = [q.gather(2, self._tensor(rows[f"actions.{k}"]).unsqueeze(-1)).squeeze(2) for k, q in values.items()]
-        present = self._tensor(rows["present"])
-        return self._mix(team.mixer, team, torch.cat(members, 1) * present, rows, "")
-
-    @torch.no_grad()
-    def _target(self, team: Team, rows: SampleBatch, valuing: Values, choosing: Values) -> Tensor:
-        members = []
-        for k, values in valuing.items():
-            best = best_legal(choosing[k], self._tensor(rows[f"new_legal.{k}"])).unsqueeze(-1)
-            members.append(values.gather(2, best).squeeze(2))
-        masked = torch.cat(members, 1) * self._tensor(rows["new_present"])
-        next_value = self._mix(team.target_mixer, team, masked, rows, "new_")
-        elapsed, terminated = self._tensor(rows["elapsed"]), self._tensor(rows["terminateds"])
-        return td_target(self._tensor(rows["rewards"]), next_value, elapsed, terminated, self.config.gamma)
-
-    def _mix(self, mixer: nn.Module, team: Team, values: Tensor, rows: SampleBatch, when: str) -> Tensor:
-        if team.joint is None:
-            state = self._tensor(rows[f"{when}state"])
-        else:
-            obs = {k: rows[f"{when}obs.{k}"] for k in team.joint.by_kind}
-            state = team.joint(obs, rows[f"{when}present"]).to(self._device)
-        mixed: Tensor = mixer(values, state)
-        return mixed
-
-    def _tensor(self, array: np.ndarray[Any, Any]) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
-
-    def _after_update(self) -> None:
-        self.counters["num_updates"] += 1
-        if self.counters["num_updates"] % self.config.target_update_every:
-            return
-        for name in self.trained:
-            self.targets[name].load_state_dict(self.values[name].state_dict())
-        for team in self.teams:
-            team.target_mixer.load_state_dict(team.mixer.state_dict())
-        self.counters["num_target_updates"] += 1
-        self.counters["last_target_update_ts"] = max(self.timesteps.values())
-
     # -- state -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         return {
             **self._common_state(),
-            "debt": self.pace.debt,
+            "debt": self.update_ratio.debt,
             "targets": {name: policy.get_weights() for name, policy in self.targets.items()},
             "optimisers": {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()},
             "shared": {name: optimiser.state_dict() for name, optimiser in self.shared.items()},
@@ -283,7 +290,7 @@ class QmixLearner(Learner):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._load_common_state(state)
-        self.pace.debt = state["debt"]
+        self.update_ratio.debt = state["debt"]
         for name, weights in state["targets"].items():
             self.targets[name].set_weights(weights)
         for name, saved in state["optimisers"].items():

@@ -20,6 +20,7 @@ def td_loss(chosen: Tensor, target: Tensor, weights: Tensor, linear_beyond: floa
     error = chosen - target.detach()
     if linear_beyond is None:
         return (weights * error.square()).mean()
+    # As a function of the error it is smooth at d: value and slope of both parts agree there.
     size = error.abs()
     inner = size.clamp(max=linear_beyond)
     return (weights * inner * (2 * size - inner)).mean()

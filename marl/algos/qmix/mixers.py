@@ -73,6 +73,7 @@ def _hyper(inputs: int, hidden: int, outputs: int, generator: torch.Generator) -
 
 
 def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+    # The range that nn.Linear itself would draw from, but by our generator: two runs of one seed begin alike.
     layer = nn.Linear(inputs, outputs)
     bound = inputs**-0.5 if inputs else 0.0
     nn.init.uniform_(layer.weight, -bound, bound, generator=generator)

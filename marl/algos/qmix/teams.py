@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from marl.algos.joint_view import JointFeatures
 from marl.algos.learner import LearnerSpec, load_numpy, to_numpy
 from marl.algos.optimiser import FlatOptimiser
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.mixers import MIXERS
-from marl.algos.team_rows import Gaps, team_rows
-from marl.algos.views import JointFeatures, single_rows
+from marl.algos.team_rows import Gaps, single_rows, team_rows
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.replay import Replay
 from marl.data.sequences import Chunks
@@ -44,10 +44,7 @@ class Team:
     def remember(self, batch: MultiAgentBatch, task: Task, config: QmixConfig, learning: Collection[PolicyID]) -> None:
         """Add a grid's decisions to the replay, but those of teams in which none of the ``learning`` policies played."""
         if self.policy is None:
-            rows = team_rows(batch, self.seats, config.gamma, self.gaps)
-            own = [index for index, name in enumerate(batch.policy_ids) if name in learning]
-            played = (rows["present"] & np.isin(rows["policy"], own)).any(axis=1)
-            rows = rows if played.all() else rows.rows(np.flatnonzero(played))
+            rows = self._mixed_rows(batch, config.gamma, learning)
         else:
             rows = single_rows(batch, self.policy, task.kind_of(self.seats[0]), config.gamma)
         rows = rows.with_columns(rewards=_as_learned(rows, config))
@@ -57,6 +54,13 @@ class Team:
             complete = self.chunks.add(rows)
             if complete is not None:
                 self.replay.add(complete, complete["stream"][:, 0])
+
+    def _mixed_rows(self, batch: MultiAgentBatch, gamma: float, learning: Collection[PolicyID]) -> SampleBatch:
+        rows = team_rows(batch, self.seats, gamma, self.gaps)
+        # A mapping function may give all seats of the team to policies that learn elsewhere.
+        own = [index for index, name in enumerate(batch.policy_ids) if name in learning]
+        played = (rows["present"] & np.isin(rows["policy"], own)).any(axis=1)
+        return rows if played.all() else rows.rows(np.flatnonzero(played))
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -86,6 +90,7 @@ def _as_learned(rows: SampleBatch, config: QmixConfig) -> Floats:
     """``(r + shift) * scale``, where a decision that lasted several steps is shifted for each of them."""
     if config.reward_shift == 0.0 and config.reward_scale == 1.0:
         return rows["rewards"]
+    # The shift is paid in every step of the decision and discounted like a reward: 1 + gamma + ... + gamma^(elapsed - 1).
     elapsed, gamma = rows["elapsed"].astype(np.float64), config.gamma
     steps = elapsed if gamma == 1.0 else (1 - gamma**elapsed) / (1 - gamma)
     learned: Floats = ((rows["rewards"] + config.reward_shift * steps) * config.reward_scale).astype(np.float32)
@@ -109,7 +114,8 @@ def _mixed(
     name: str, seats: tuple[int, ...], brief: LearnerSpec, config: QmixConfig, device: torch.device, longest: int
 ) -> Team:
     task = brief.task
-    joint = None if task.state_size else JointFeatures(task, seats)
+    # Where the env has no state, what the members see stands in for it.
+    joint = None if task.state_size else JointFeatures(task, seats).to(device)
     state_size = task.state_size if joint is None else joint.size
     mixer = MIXERS[config.mixer](
         len(seats), state_size, config.mixing_embed_dim, seeded(brief.seed, 5), config.hypernet_embed
@@ -125,6 +131,7 @@ def _replay(config: QmixConfig, longest: int) -> tuple[Replay, Chunks | None]:
     alpha = config.prioritized_replay_alpha if config.prioritized_replay else 0.0
     if not longest:
         return Replay(config.buffer_size, alpha), None
+    # buffer_size counts decisions, this replay sequences. Sequences are not linked: they are learned from one by one.
     return Replay(max(1, config.buffer_size // longest), alpha, linked=False), Chunks(longest)
 
 

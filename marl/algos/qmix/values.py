@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marl.algos.qmix.teams import Team
-from marl.algos.views import columns_by_kind
+from marl.algos.transitions import JointObs, kinds_of
 from marl.data.batch import SampleBatch
 from marl.data.task import PolicyID, Task
 from marl.policies.value import ValuePolicy
@@ -26,18 +25,18 @@ class MemberValues:
     def __init__(self, task: Task, index: Mapping[PolicyID, int], device: torch.device) -> None:
         self.task, self.index, self.device = task, dict(index), device
 
-    def at_once(self, team: Team, rows: SampleBatch, when: str, networks: Networks) -> Values:
-        """Values of members without memory; ``when`` is empty (before the decision) or ``new_``."""
+    def at_once(self, joint: JointObs, networks: Networks) -> Values:
+        """Values of members without memory."""
         found, at = {}, 0
-        for k, n in members_by_kind(self.task, team).items():
-            obs, index = rows[f"{when}obs.{k}"], rows[f"agent_index.{k}"]
-            players = rows[f"{when}policy"][:, at : at + n].reshape(-1)
-            flat = self._tensor(obs.reshape(len(obs) * n, -1)), self._tensor(np.ascontiguousarray(index).reshape(-1))
+        for k, obs in joint.obs.items():
+            n = obs.shape[1]
+            players = joint.policy[:, at : at + n].reshape(-1)
+            flat = obs.flatten(0, 1), joint.agent_index[k].flatten()
             found[k] = self._by_player(players, flat, self._able(k, networks)).view(len(obs), n, -1)
             at += n
         return found
 
-    def over_time(self, team: Team, chunks: SampleBatch, networks: Networks) -> tuple[Values, Values]:
+    def over_time(self, chunks: SampleBatch, networks: Networks) -> tuple[Values, Values]:
         """Values of recurrent members before and after every row of the chunks, without the padding.
 
         A member's memory moves on where it decides, stands still where it does not, and is empty after its end. Values
@@ -46,7 +45,8 @@ class MemberValues:
         before: Values = {}
         after: Values = {}
         at = 0
-        for k, n in members_by_kind(self.task, team).items():
+        for k in kinds_of(chunks):
+            n = chunks[f"obs.{k}"].shape[2]
             part = _MemberTime(chunks, k, slice(at, at + n), self.device)
             before[k], after[k] = self._kind_over_time(part, self._able(k, networks))
             at += n
@@ -58,7 +58,7 @@ class MemberValues:
             out, carry = self._step(part, step, networks, carry)
             values.append(out)
             kept.append(carry.detach())  # also of a life that was cut off here: its value goes on
-            carry = carry * ~part.fell[:, step, None]
+            carry = carry * ~part.fell[:, step, None]  # who comes back in a later row remembers nothing
         before = torch.stack(values, 1)
         with torch.no_grad():
             after = torch.stack([self._after(part, step, networks, kept[step]) for step in range(part.steps)], 1)
@@ -100,12 +100,18 @@ class MemberValues:
         return {name: net for name, net in networks.items() if net.kind.first_seat == first}
 
     def _players(self, players: np.ndarray[Any, Any], networks: Networks) -> list[tuple[PolicyID, Tensor]]:
-        found = [(name, np.flatnonzero(players == self.index[name])) for name in networks]
-        return [(name, self._tensor(rows)) for name, rows in found if rows.size]
+        """Networks with the rows that they play; a network that plays none is not asked."""
+        found = []
+        for name in networks:
+            rows = np.flatnonzero(players == self.index[name])
+            if rows.size:
+                found.append((name, self._tensor(rows)))
+        return found
 
     def _by_player(self, players: np.ndarray[Any, Any], flat: tuple[Tensor, Tensor], networks: Networks) -> Tensor:
         """Values of rows that different policies of one kind play; zeros where none of them does."""
         mine = self._players(players, networks)
+        # One policy plays everything: the usual case, which needs no copying.
         if len(mine) == 1 and len(mine[0][1]) == len(players):
             return networks[mine[0][0]].values(*flat)
         values = torch.zeros(len(players), next(iter(networks.values())).num_actions, device=self.device)
@@ -147,9 +153,3 @@ class _MemberTime:
 
 def _rest(column: np.ndarray[Any, Any]) -> tuple[int, ...]:
     return (column.shape[1], *column.shape[3:])
-
-
-def members_by_kind(task: Task, team: Team) -> dict[int, int]:
-    """How many members of each kind a row holds."""
-    found = columns_by_kind(task, team.seats)
-    return {k: 1 if team.policy else len(columns) for k, columns in found.items()}

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
-from marl.algos.config import ReplayConfig, refuse_unused_lr
+from marl.algos.config import ReplayConfig
+from marl.needs import declare, needs, not_given, one_of, plays
+
+COMMON_LR = declare(
+    needs(
+        not_given("actor_lr"),
+        not_given("critic_lr"),
+        not_given("alpha_lr"),
+        why="each optimiser has a constant step size of its own",
+    )
+)
 
 
 class SacConfig(ReplayConfig):
     """sac: stochastic actors that are paid for entropy, with twin critics that see as much as ``critic_sees`` says."""
 
-    lr: PositiveFloat = Field(3e-4, description="Step size of the optimisers that have none of their own.")
+    inherited_needs: ClassVar = {"lr_schedule": COMMON_LR}
+
+    lr: PositiveFloat = Field(
+        3e-4, description="Step size of the optimisers that have none of their own.", json_schema_extra=COMMON_LR
+    )
     actor_lr: PositiveFloat | None = Field(
         None, description="Step size of the actor's optimiser, constant; null: lr or its schedule."
     )
@@ -35,8 +49,14 @@ class SacConfig(ReplayConfig):
         description="Entropy in nats that the temperature holds. auto: -1 per Box coordinate; Discrete: target_entropy_share.",
     )
     target_entropy_share: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.5, description="Discrete, target_entropy auto: share of the largest entropy, log(number of legal actions)."
+        0.5,
+        description="Share of the largest entropy, log(number of legal actions).",
+        json_schema_extra=declare(
+            needs(one_of("target_entropy", "auto")),
+            plays("choices", why="it is a share of the entropy of Discrete actions, of which a Box has none"),
+        ),
     )
+    # tau, batches of 256 and a step size of 3e-4 as in Haarnoja et al. (2018), "SAC Algorithms and Applications".
     tau: Annotated[float, Field(gt=0, le=1)] = Field(
         0.005, description="Share of the critics that their targets take over per update."
     )
@@ -44,13 +64,6 @@ class SacConfig(ReplayConfig):
     grad_clip: PositiveFloat | None = Field(
         None, description="Largest norm of the gradient of an actor, and of its critics; null: no limit."
     )
-
-    @model_validator(mode="after")
-    def _only_keys_that_count(self) -> SacConfig:
-        refuse_unused_lr(self, "actor_lr", "critic_lr", "alpha_lr")
-        if self.changed("target_entropy_share") and self.target_entropy != "auto":
-            raise ValueError("target_entropy_share means nothing beside a number as target_entropy; drop one of them")
-        return self
 
     @property
     def looks_at_groups(self) -> bool:

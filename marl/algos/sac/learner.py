@@ -18,42 +18,35 @@ not counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
-
 import torch
 from torch import Tensor
 
 from marl.algos.config import LearnerConfig
 from marl.algos.custom_loss import with_custom
-from marl.algos.joint_view import ActionFn, columns_of_loss, greedy_decider, joint_rows
-from marl.algos.learner import Learner, LearnerSpec, Metrics, mean_metrics
+from marl.algos.joint_view import ActionFn, action_fn_of
+from marl.algos.learner import LearnerSpec
+from marl.algos.off_policy import ActorCriticLearner, Numbers, Report
 from marl.algos.qmix.losses import td_target
 from marl.algos.reading import Reading
-from marl.algos.sac.actor_critic import ActorCritic
+from marl.algos.sac.actor_critic import SoftActorCritic
 from marl.algos.sac.config import SacConfig
 from marl.algos.sac.losses import critic_loss, temperature_loss
-from marl.algos.sac.values import Moment, noise_for, nothing
-from marl.algos.update_ratio import in_turns
-from marl.data.batch import MultiAgentBatch, SampleBatch
+from marl.algos.sac.values import Moment
+from marl.algos.transitions import JointObs, Transitions
+from marl.data.batch import MultiAgentBatch
 from marl.data.task import Array, PolicyID
 from marl.errors import TrainingError
 
-Numbers = dict[str, Tensor]
 
-
-class SacLearner(Learner):
+class SacLearner(ActorCriticLearner[SoftActorCritic]):
     """Each policy has critics, a temperature and a replay of its own; policies learn together by seeing each other."""
 
-    shares_minibatches = True
-
     def __init__(self, brief: LearnerSpec) -> None:
-        super().__init__(brief.policies, brief.seed)
-        self.pupils = {name: ActorCritic(name, brief) for name in brief.policies}
-        self.deciders: dict[int, ActionFn] = {
-            index: greedy_decider(policy, self.rng, explore=True)
-            for index, policy in enumerate(brief.everybody.values())
-        }
+        super().__init__(brief, {name: SoftActorCritic(name, brief) for name in brief.policies})
+        self.action_fns: dict[int, ActionFn] = {}
+        for index, policy in enumerate(brief.everybody.values()):
+            # Drawn as they play, not their best guess: the expectation is over what others may do (Iqbal and Sha, 2019).
+            self.action_fns[index] = action_fn_of(policy, self.rng, explore=True)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
     @classmethod
@@ -69,135 +62,79 @@ class SacLearner(Learner):
 
     # -- learning --------------------------------------------------------------------------------------------------
 
-    def learn(self, batch: MultiAgentBatch) -> Metrics:
-        self._count_steps(batch.env_steps)
-        pupils = [self.pupils[name] for name in sorted(self.trained)]
-        self.clock.start()
-        fresh = [pupil.remember(batch) for pupil in pupils]
-        self.clock.lap("load")
-        due: dict[PolicyID, int] = {}
-        numbers: dict[PolicyID, list[Numbers]] = {}
-        for pupil in pupils:
-            due[pupil.name] = pupil.updates_due(batch.env_steps, self.timesteps[pupil.name])
-            numbers[pupil.name] = []
-        for name in in_turns(due):
-            numbers[name].append(self._update(self.pupils[name]))
-        for pupil, rows in zip(pupils, fresh, strict=True):
-            seen = pupil.view.own(rows, "")
-            pupil.policy.observe(seen.obs, seen.agent_index)
-        self._anneal()
-        return {name: self._summary(name, found) for name, found in numbers.items() if found}
+    def _train(self, ac: SoftActorCritic) -> Report:
+        """One gradient step of the critics, of the actor and of the temperature, on the same rows."""
+        rows = ac.sample(self.rng)
+        self._show(ac.name, lambda: ac.view.shown(rows))
+        whole = ac.transitions(rows)
+        # All that is random is drawn here and for all rows, so that the members of a crew draw the same.
+        before, after = self._moment(ac, whole.now), self._moment(ac, whole.next)
+        share, weight = self.crew.share(len(rows)), self.crew.weight(len(rows))
+        mine, before, after = whole.part(share), before.part(share), after.part(share)
+        lr, clip = ac.step_sizes(self.timesteps[ac.name]), ac.config.grad_clip
 
-    def _update(self, pupil: ActorCritic) -> Numbers:
-        """One gradient step of the critics, the actor and the temperature, on the same rows."""
-        rows = pupil.sample(self.rng)
-        self._show(pupil.name, lambda: pupil.view.shown(rows))
-        count, share = len(rows), self.crew.share(len(rows))
-        before, after = (self._moment(pupil, rows, when).part(share) for when in ("", "new_"))
-        lr, weight = pupil.step_sizes(self.timesteps[pupil.name]), self.crew.weight(count)
-        critics, errors = self._improve_critics(pupil, after, lr["critic"], weight)
-        gathered = self.crew.gather(errors, count).cpu().numpy()
-        pupil.replay.update_priorities(rows["place"], gathered)
-        if pupil.config.full_td_error:
-            self.td_errors[pupil.name] = gathered
-        actor, entropy = self._improve_actor(pupil, before, lr["actor"], weight)
-        temperature = self._improve_temperature(pupil, before, entropy, lr["alpha"], weight)
-        pupil.follower.move(pupil.config.tau)
-        self._count_target_update(pupil.name)
-        self.counters["num_updates"] += 1
-        self.counters["num_steps_trained"] += count
-        self.counters["num_agent_steps_trained"] += count
-        return {**critics, **actor, **temperature}
-
-    def _moment(self, pupil: ActorCritic, rows: SampleBatch, when: Literal["", "new_"]) -> Moment:
-        """All random numbers are drawn here, for all rows, whoever of a crew needs them."""
-        view = pupil.view
-        alone = pupil.config.critic_sees == "own"
-        others = nothing(view, len(rows)) if alone else view.decided(rows, when, self.deciders)
-        return Moment(rows, when, others, view.tensor(noise_for(pupil.soft, len(rows), self.rng)))
-
-    def _improve_critics(self, pupil: ActorCritic, after: Moment, lr: float, weight: float) -> tuple[Numbers, Tensor]:
-        rows, tensor = after.rows, pupil.view.tensor
-        with torch.no_grad():
-            value, _ = pupil.soft(pupil.targets, after, pupil.alpha)
-            elapsed, terminated = tensor(rows["elapsed"]), tensor(rows["terminateds"])
-            target = td_target(tensor(rows["rewards"]), value, elapsed, terminated, pupil.config.gamma)
-        chosen = pupil.soft.chosen(pupil.critics, rows)
-        loss = critic_loss(chosen, target, tensor(rows["weights"])) * weight
-        self._check_finite(pupil, "critic", loss)
-        optimiser = pupil.optimisers["critic"]
-        optimiser.zero()
-        loss.backward()  # type: ignore[no-untyped-call]
-        norm = optimiser.step(pupil.config.grad_clip, lr, self.crew)
-        chosen = chosen.detach()
-        errors = (chosen - target).abs().mean(0)
-        return {
-            "critic_loss": loss.detach(), "critic_grad_norm": norm * weight, "mean_q": chosen.mean() * weight,
+        target = self._target(ac, mine, after)
+        q = ac.soft.chosen(ac.critics, mine)
+        loss = self._finite(ac, "critic", critic_loss(q, target, mine.weights) * weight)
+        norm = self.descend(loss, ac.optimisers["critic"], lr["critic"], clip)
+        errors = (q.detach() - target).abs().mean(0)
+        self.count_errors(ac, rows, errors)
+        critic = {
+            "critic_loss": loss.detach(), "critic_grad_norm": norm * weight, "mean_q": q.detach().mean() * weight,
             "mean_td_error": errors.mean() * weight,
-        }, errors  # fmt: skip
+        }  # fmt: skip
 
-    def _improve_actor(self, pupil: ActorCritic, before: Moment, lr: float, weight: float) -> tuple[Numbers, Tensor]:
-        value, entropy = pupil.soft(pupil.critics, before, pupil.alpha)
-        loss = -value.mean() * weight
-        actor_loss = loss.detach()
-        if pupil.custom_loss is not None:
-            loss = with_custom(pupil.custom_loss, -value.mean(), columns_of_loss(pupil.view, before.rows)) * weight
-        self._check_finite(pupil, "actor", loss)
-        optimiser = pupil.optimisers["actor"]
-        optimiser.zero()
-        loss.backward(inputs=pupil.actor_parameters)  # type: ignore[no-untyped-call]  # the critics are only asked
-        norm = optimiser.step(pupil.config.grad_clip, lr, self.crew)
-        entropy = entropy.detach()
-        return {
-            "actor_loss": actor_loss, "grad_norm": norm * weight, "entropy": entropy.mean() * weight,
-            "cur_lr": torch.tensor(lr * weight),
-        }, entropy  # fmt: skip
+        value, entropy = ac.soft(ac.critics, before, ac.alpha)  # by the critics as they are after their step
+        own_loss = loss = -value.mean()
+        if ac.custom_loss is not None:
+            loss = with_custom(ac.custom_loss, loss, ac.view.columns_of_loss(mine))
+        loss = self._finite(ac, "actor", loss * weight)
+        # The critics are climbed, not changed: their own gradient is not even computed.
+        norm = self.descend(loss, ac.optimisers["actor"], lr["actor"], clip, inputs=ac.actor_parameters)
+        actor = {
+            "actor_loss": own_loss.detach() * weight, "grad_norm": norm * weight,
+            "entropy": entropy.detach().mean() * weight, "cur_lr": torch.tensor(lr["actor"] * weight),
+        }  # fmt: skip
+
+        alpha = self._improve_temperature(ac, mine, entropy.detach(), lr["alpha"], weight)
+        ac.move_targets(ac.config.tau)
+        self._count_target_update(ac.name)
+        self.count_update(len(rows))
+        return {"critic": critic, "actor": actor, "alpha": alpha}
+
+    def _moment(self, ac: SoftActorCritic, joint: JointObs) -> Moment:
+        """What the others do now, by their present policies, and the noise of the own action."""
+        alone = ac.config.critic_sees == "own"
+        others = ac.view.nothing(len(joint)) if alone else ac.view.decided(joint, self.action_fns)
+        noise = self.rng.standard_normal((len(joint), ac.soft.noise_width), "float32")
+        return Moment(joint, others, torch.from_numpy(noise).to(ac.view.device))
+
+    @torch.no_grad()
+    def _target(self, ac: SoftActorCritic, t: Transitions, after: Moment) -> Tensor:
+        value, _ = ac.soft(ac.target_critics, after, ac.alpha)
+        return td_target(t.rewards, value, t.elapsed, t.terminated, ac.config.gamma)
 
     def _improve_temperature(
-        self, pupil: ActorCritic, before: Moment, entropy: Tensor, lr: float, weight: float
+        self, ac: SoftActorCritic, t: Transitions, entropy: Tensor, lr: float, weight: float
     ) -> Numbers:
-        wanted = pupil.soft.target_entropy(before.rows, pupil.config)
-        if lr > 0:
-            optimiser = pupil.optimisers["alpha"]
-            optimiser.zero()
-            loss = temperature_loss(pupil.log_alpha, entropy, wanted) * weight
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step(None, lr, self.crew)
-        return {"alpha": pupil.alpha * weight, "target_entropy": wanted.mean() * weight}
+        wanted = ac.soft.target_entropy(t.now, ac.config)
+        if lr > 0:  # alpha_lr 0: the temperature is fixed, and its optimiser has nothing to remember
+            loss = temperature_loss(ac.log_alpha, entropy, wanted) * weight
+            self.descend(loss, ac.optimisers["alpha"], lr, None)
+        return {"alpha": ac.alpha * weight, "target_entropy": wanted.mean() * weight}
 
-    def _summary(self, name: str, rows: list[Numbers]) -> dict[str, float]:
-        custom = self.pupils[name].custom_loss
-        return mean_metrics(self.crew.sum_metrics(rows)) | (custom.stats() if custom is not None else {})
-
-    def _check_finite(self, pupil: ActorCritic, part: str, loss: Tensor) -> None:
+    def _finite(self, ac: SoftActorCritic, part: str, loss: Tensor) -> Tensor:
         if not torch.isfinite(loss):
             raise TrainingError(
-                f"the {part} loss of policy {pupil.name!r} became {float(loss.detach())} after "
+                f"the {part} loss of policy {ac.name!r} became {float(loss.detach())} after "
                 f"{self.counters['num_updates']} updates. Usual remedies: a smaller lr, a grad_clip, and a look at the "
                 "env's rewards and observations."
             )
+        return loss
 
     @torch.no_grad()
     def value_function(self, policy: PolicyID, batch: MultiAgentBatch) -> Array:
         """What the more careful of the two critics expects of the decisions as they were made."""
-        pupil = self.pupils[policy]
-        rows = joint_rows(batch, policy, pupil.view.sight, pupil.config.gamma)
-        values: Array = pupil.soft.chosen(pupil.critics, rows).min(0).values.cpu().numpy()
+        ac = self.actor_critics[policy]
+        values: Array = ac.soft.chosen(ac.critics, ac.transitions(ac.rows(batch))).min(0).values.cpu().numpy()
         return values
-
-    # -- state -----------------------------------------------------------------------------------------------------
-
-    def state_dict(self) -> dict[str, Any]:
-        return {**self._common_state(), "pupils": {name: pupil.state_dict() for name, pupil in self.pupils.items()}}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._load_common_state(state)
-        for name, saved in state["pupils"].items():
-            self.pupils[name].load_state_dict(saved)
-
-    def replay_state(self) -> dict[str, Any]:
-        return {name: pupil.replay.state_dict() for name, pupil in self.pupils.items()}
-
-    def load_replay_state(self, state: Mapping[str, Any]) -> None:
-        for name, pupil in self.pupils.items():
-            pupil.replay.load_state_dict(state[name])

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from marl.algos.joint_view import JointActionView, TargetNetwork
+from marl.algos.joint_view import JointActionView, JointView
+from marl.algos.off_policy import TargetNetwork, UpdateRatio
 from marl.algos.optimiser import STEPS, FlatOptimiser
 from marl.algos.qmix.losses import td_target
 from marl.algos.reading import Function, Reading
-from marl.algos.sac.actor_critic import ActorCritic
+from marl.algos.sac.actor_critic import SoftActorCritic
 from marl.algos.sac.config import SacConfig
 from marl.algos.sac.learner import SacLearner
 from marl.algos.sac.losses import critic_loss, expected_soft_value, soft_value, temperature_loss
-from marl.algos.sac.values import DrawnValues, Moment, SoftValues, SummedValues, nothing
-from marl.algos.update_ratio import UpdateRatio
+from marl.algos.sac.values import DrawnValues, Moment, SummedValues
 from marl.data.replay import Priorities, Replay
 from marl.data.returns import fold_rewards
 
 LEFT_OUT: dict[Function, str] = {
-    SacLearner._summary: "metrics",
-    SacLearner._check_finite: "an error message",
-    ActorCritic.step_sizes: "schedules of step sizes",
-    vars(ActorCritic)["alpha"].fget: "the exponential of log_alpha",
+    SacLearner._finite: "an error message",
+    vars(SoftActorCritic)["alpha"].fget: "the exponential of log_alpha",
     Moment.part: "several learners",
-    SoftValues._params: "asks the policy's network",
-    nothing: "zeros where a critic sees its own agent alone",
 }
 
 
@@ -36,10 +32,12 @@ def reading(learner: type[SacLearner], config: SacConfig) -> Reading:
         SummedValues.target_entropy,
     ]  # fmt: skip
     shown: list[Function] = [
-        learner.learn, ActorCritic.remember, fold_rewards, UpdateRatio.due, learner._update,
-        ActorCritic.sample, Replay.sample, Replay._outcomes, *priorities,
-        learner._moment, *others, learner._improve_critics, td_target, critic_loss, learner._improve_actor,
-        learner._improve_temperature, temperature_loss, *drawn, *summed,
-        FlatOptimiser.step, STEPS[config.optimizer.type], TargetNetwork.move,
+        learner.learn, learner.remember, SoftActorCritic.remember, fold_rewards,
+        learner.train, UpdateRatio.due, learner._train,
+        SoftActorCritic.sample, Replay.sample, Replay._outcomes, *priorities,
+        learner._moment, *others, learner._target, td_target, critic_loss, learner._improve_temperature, temperature_loss,
+        *drawn, *summed, JointActionView.forward, JointView.forward, JointActionView.with_own,
+        learner.descend, FlatOptimiser.step, STEPS[config.optimizer.type], SoftActorCritic.move_targets,
+        TargetNetwork.move,
     ]  # fmt: skip
     return Reading(tuple(shown), LEFT_OUT)

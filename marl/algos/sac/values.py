@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -16,9 +15,7 @@ from torch import Tensor, nn
 from marl.algos.joint_view import Actions, JointActionView
 from marl.algos.sac.config import SacConfig
 from marl.algos.sac.losses import expected_soft_value, soft_value
-from marl.data.batch import SampleBatch
-from marl.data.task import Floats
-from marl.policies.body import action_width
+from marl.algos.transitions import JointObs, Transitions
 from marl.policies.config import ModelConfig
 from marl.policies.distributions import Categorical
 from marl.policies.networks import build_mlp, seeded
@@ -27,18 +24,17 @@ from marl.policies.squashed import SquashedGaussian, SquashedPolicy
 
 @dataclass
 class Moment:
-    """The view before decisions, or (``new_``) at their outcome, with everything random about it already drawn: what the
-    other agents do, and the noise of the agent's own action."""
+    """What is seen before decisions, or at their outcome, with everything random about it already drawn: what the other
+    agents do, and the noise of the agent's own action."""
 
-    rows: SampleBatch
-    when: Literal["", "new_"]
+    joint: JointObs
     others: Actions
     noise: Tensor
 
     def part(self, index: slice) -> Moment:
         """The same of some rows."""
         others = {k: actions[index] for k, actions in self.others.items()}
-        return Moment(self.rows.rows(index), self.when, others, self.noise[index])
+        return Moment(self.joint.part(index), others, self.noise[index])
 
 
 class Twins(nn.Module):
@@ -63,7 +59,7 @@ class SoftValues(ABC):
         self.policy, self.view = policy, view
 
     @abstractmethod
-    def chosen(self, critics: nn.Module, rows: SampleBatch) -> Tensor:
+    def chosen(self, critics: nn.Module, transitions: Transitions) -> Tensor:
         """``[2, N]``: values of what was done."""
 
     @abstractmethod
@@ -71,13 +67,8 @@ class SoftValues(ABC):
         """The policy's soft value and its entropy, ``[N]`` each; differentiable in the policy."""
 
     @abstractmethod
-    def target_entropy(self, rows: SampleBatch, config: SacConfig) -> Tensor:
+    def target_entropy(self, joint: JointObs, config: SacConfig) -> Tensor:
         """What the temperature holds the entropy at: one number, or one per row."""
-
-    def _params(self, moment: Moment) -> Tensor:
-        inputs = self.view.own(moment.rows, moment.when)
-        params: Tensor = self.policy(*self.policy.tensors(inputs, self.view.device))
-        return params
 
 
 class DrawnValues(SoftValues):
@@ -89,20 +80,22 @@ class DrawnValues(SoftValues):
         super().__init__(policy, view)
         self.gaussian, self.noise_width = gaussian, gaussian.width
 
-    def chosen(self, critics: nn.Module, rows: SampleBatch) -> Tensor:
-        values: Tensor = critics(self.view(rows, "", self.view.played(rows)))
+    def chosen(self, critics: nn.Module, transitions: Transitions) -> Tensor:
+        values: Tensor = critics(self.view(transitions.now, self.view.played(transitions)))
         return values.squeeze(2)
 
     def __call__(self, critics: nn.Module, moment: Moment, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        mine, logp = self.gaussian.draw(self._params(moment), moment.noise)
-        actions = self.view.with_own(moment.rows, moment.others, mine)
-        values = critics(self.view(moment.rows, moment.when, actions)).squeeze(2)
+        params = self.policy(*self.view.own(moment.joint))
+        mine, logp = self.gaussian.draw(params, moment.noise)
+        actions = self.view.with_own(moment.joint, moment.others, mine)
+        values = critics(self.view(moment.joint, actions)).squeeze(2)
         return soft_value(values, logp, alpha), -logp
 
-    def target_entropy(self, rows: SampleBatch, config: SacConfig) -> Tensor:
-        del rows
-        auto = config.target_entropy == "auto"
-        return torch.tensor(-float(self.gaussian.width) if auto else float(config.target_entropy))
+    def target_entropy(self, joint: JointObs, config: SacConfig) -> Tensor:
+        del joint
+        if config.target_entropy == "auto":
+            return torch.tensor(-float(self.gaussian.width))
+        return torch.tensor(float(config.target_entropy))
 
 
 class SummedValues(SoftValues):
@@ -114,28 +107,29 @@ class SummedValues(SoftValues):
         super().__init__(policy, view)
         self.outputs = categorical.size
 
-    def chosen(self, critics: nn.Module, rows: SampleBatch) -> Tensor:
-        k, slot = self.view.sight.k, self.view.sight.own[rows["seat"]]
-        done = self.view.tensor(rows[f"actions.{k}"][np.arange(len(rows)), slot])
-        values = self._all_values(critics, rows, "", self.view.played(rows))
+    def chosen(self, critics: nn.Module, transitions: Transitions) -> Tensor:
+        done = self.view.of_own(transitions.now, transitions.actions[self.view.visible.k])
+        values = self._all_values(critics, transitions.now, self.view.played(transitions))
         return values.gather(2, done.expand(2, -1)[:, :, None]).squeeze(2)
 
     def __call__(self, critics: nn.Module, moment: Moment, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        logs = self._params(moment).log_softmax(1)
-        values = self._all_values(critics, moment.rows, moment.when, moment.others)
+        logs = self.policy(*self.view.own(moment.joint)).log_softmax(1)
+        values = self._all_values(critics, moment.joint, moment.others)
         return expected_soft_value(values, logs, alpha), -(logs.exp() * logs).sum(1)
 
-    def _all_values(self, critics: nn.Module, rows: SampleBatch, when: Literal["", "new_"], actions: Actions) -> Tensor:
-        nothing = torch.zeros(len(rows), self.outputs, device=self.view.device)
-        values: Tensor = critics(self.view(rows, when, self.view.with_own(rows, actions, nothing)))
+    def _all_values(self, critics: nn.Module, joint: JointObs, actions: Actions) -> Tensor:
+        """``[2, N, actions]``; the own action is blanked out, as the critics give a value for each of them."""
+        blank = torch.zeros(len(joint), self.outputs, device=self.view.device)
+        values: Tensor = critics(self.view(joint, self.view.with_own(joint, actions, blank)))
         return values
 
-    def target_entropy(self, rows: SampleBatch, config: SacConfig) -> Tensor:
+    def target_entropy(self, joint: JointObs, config: SacConfig) -> Tensor:
         if config.target_entropy != "auto":
             return torch.tensor(float(config.target_entropy))
-        legal = self.view.own(rows, "").legal
-        options = legal.sum(1) if legal.shape[1] else np.full(len(rows), self.outputs)
-        return self.view.tensor((config.target_entropy_share * np.log(options)).astype(np.float32))
+        _, _, legal = self.view.own(joint)
+        options = legal.sum(1).cpu().numpy() if legal.shape[1] else np.full(len(joint), self.outputs)
+        wanted = (config.target_entropy_share * np.log(options)).astype(np.float32)
+        return torch.from_numpy(wanted).to(self.view.device)
 
 
 def soft_values(policy: SquashedPolicy, view: JointActionView) -> SoftValues:
@@ -144,17 +138,3 @@ def soft_values(policy: SquashedPolicy, view: JointActionView) -> SoftValues:
         return DrawnValues(policy, policy.gaussian, view)
     assert policy.categorical is not None
     return SummedValues(policy, policy.categorical, view)
-
-
-def nothing(view: JointActionView, rows: int) -> Actions:
-    """Nobody does anything, or nobody is seen."""
-    kinds = view.sight.task.kinds
-    return {
-        k: torch.zeros(rows, table.shape[1], action_width(kinds[k].columns), device=view.device)
-        for k, table in view.sight.columns.items()
-    }
-
-
-def noise_for(values: SoftValues, rows: int, rng: np.random.Generator) -> Floats:
-    """Standard normal numbers for drawn actions."""
-    return rng.standard_normal((rows, values.noise_width), np.float32)

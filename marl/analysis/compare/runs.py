@@ -18,6 +18,7 @@ from marl.analysis.report.curves import read_results
 from marl.data.task import PolicyID
 from marl.errors import ConfigError
 from marl.inputs import read_json, real_path
+from marl.needs import missing
 from marl.old_names import with_current_names
 from marl.runs.directories import find_runs
 from marl.runs.fields import meaning_of
@@ -30,6 +31,7 @@ from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import apply, compose, parse_set, read_yaml
 from marl.scenario.resolve import resolve
+from marl.scenario.unused_keys import FIELD_NEEDS
 from marl.training.build import check_fields
 from marl.training.display import Display, Progress, Quiet
 from marl.training.loop import run_until_stopped
@@ -109,17 +111,10 @@ def check_plan(plan: Plan, out: Path, metric: str | None = None, at: int | None 
 
 def _check_metric(name: str, scenario: Scenario, policies: Sequence[PolicyID], metric: str) -> None:
     """Refuse a field that results of the scenario will never have."""
-    evaluations = (bool(scenario.evaluation.interval), "evaluations: set evaluation.interval to 1 or more")
-    needs = {
-        "evaluation": evaluations,
-        "best_evaluation": evaluations,
-        "exploitability": (bool(scenario.exploitability.interval), "measurements: set exploitability.interval to 1 or more"),
-        "population": (scenario.population is not None, "a population: add `population:` to the scenario"),
-        "curriculum": (bool(scenario.curriculum), "a curriculum: add `curriculum:` to the scenario"),
-    }  # fmt: skip
-    there, what = needs.get(metric.partition(".")[0], (True, ""))
-    if not there:
-        raise ConfigError(f"--metric {metric}: {name} will never have it, because it needs {what}.")
+    block = metric.partition(".")[0]
+    wanting = missing(FIELD_NEEDS[block], scenario) if block in FIELD_NEEDS else ""
+    if wanting:
+        raise ConfigError(f"--metric {metric}: {name} will never have it, because it {wanting}.")
     known = meaning_of(metric)
     if known is not None and known.is_number and known.name == metric:
         return

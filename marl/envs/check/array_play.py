@@ -14,8 +14,7 @@ from marl.envs.batched import BatchedEnv, StepOutput
 from marl.envs.check.dict_play import Clock
 from marl.envs.check.findings import Broken, Findings
 from marl.envs.check.traces import REPEATED, Trace, View, differs, digest, draw
-from marl.envs.vector.bounds import stored_bounds
-from marl.envs.vector.checks import largest_choices, misshapen
+from marl.envs.vector.checks import largest_choices, misshapen, stored_bounds
 from marl.envs.vector.encoding import can_act
 from marl.errors import let_through
 from marl.failures import line_of_code

@@ -15,7 +15,7 @@ from marl.envs.check.dict_play import PATIENCE, Clock, DictPlay
 from marl.envs.check.dict_rules import DictRules
 from marl.envs.check.findings import Broken, Findings
 from marl.envs.check.traces import REPEATED, Trace, digest, draw
-from marl.envs.vector.checks import FrameCheck
+from marl.envs.vector.checks import EnvCheck
 from marl.envs.vector.layout import kinds_of
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import EnvError, let_through
@@ -204,7 +204,7 @@ class DictExam:
         rng = np.random.default_rng(self.seed)
         try:
             env = DictVector([self._new()], self.name)
-            check = FrameCheck(env)
+            check = EnvCheck(env)
             over, number = True, 0
             for _ in range(steps):
                 if over:
@@ -216,7 +216,7 @@ class DictExam:
                         for k, kind in enumerate(env.kinds)
                     ]
                     frame = env.step(columns)
-                check.look(frame, env._where)
+                check.look(frame, env.where)
                 over = bool(frame.over[0])
         except EnvError as error:
             self.findings.add("unusable", str(error))

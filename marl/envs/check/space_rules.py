@@ -11,7 +11,7 @@ from gymnasium import spaces
 from marl.data.task import AnySpace, Array
 from marl.envs.base import Obs
 from marl.envs.check.traces import arrays_in
-from marl.envs.vector.bounds import ROUNDING
+from marl.envs.vector.checks import ROUNDING
 
 
 def mismatches(space: AnySpace, value: Obs, at: str = "") -> Iterator[tuple[str, str]]:

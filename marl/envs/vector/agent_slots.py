@@ -26,14 +26,12 @@ class Seating:
         self.leaving: list[AgentID] = []
         if fixed:
             self.seat_of = {agent: seat for seat, agent in enumerate(seat_names)}
-        self.clear()
+        else:
+            self.clear()
 
     def clear(self) -> None:
-        """A new episode begins."""
-        self.leaving = []
-        if self.fixed:
-            return
-        self.seat_of = {}
+        """A new episode begins; not for agents that keep their seats."""
+        self.leaving, self.seat_of = [], {}
         self.free = {pattern: [] for pattern in self.max_agents}
         for seat, name in enumerate(self.seat_names):
             self.free[_pattern(name)].append(seat)
@@ -65,7 +63,7 @@ class Seating:
 
     def release(self) -> None:
         """Free the seats of agents that ended in the step before."""
-        for agent in () if self.fixed else self.leaving:
+        for agent in self.leaving:
             seat = self.seat_of.pop(agent)
             self.free[_pattern(self.seat_names[seat])].append(seat)
         self.leaving = []

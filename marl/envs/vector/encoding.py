@@ -42,7 +42,7 @@ class Reader:
 
     def may_wrap(self, given: np.dtype[Any]) -> bool:
         """Whether whole numbers of this type can come out as others when they are stored, such as 300 as a byte."""
-        return given != self.dtype and self.dtype.kind != "f" and not np.can_cast(given, self.dtype)
+        return self.dtype.kind != "f" and not np.can_cast(given, self.dtype)
 
     def row(self, agent: AgentID, value: Obs, where: Where) -> Array:
         """The observation as a row of numbers."""

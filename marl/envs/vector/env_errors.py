@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from marl.data.task import AgentID
 from marl.envs.base import Info, Obs, StepResult
-from marl.errors import EnvError, let_through
+from marl.errors import EnvError, EnvTimeoutError, let_through
 from marl.failures import line_of_code
 
 log = logging.getLogger(__name__)
@@ -18,19 +21,46 @@ Where: TypeAlias = Callable[[], str]
 PARTS = ("observations", "rewards", "terminated", "truncated", "infos")
 
 
-def guarded(call: Callable[[], Any], verb: str, where: Where) -> Any:
+def guarded(call: Callable[..., Any], verb: str, where: Where, *arguments: Any, **options: Any) -> Any:
     """Run the user's code; what goes wrong there names env, worker, copy, step and the line of code."""
     try:
-        return call()
+        return call(*arguments, **options)
     except EnvError:
         raise
     except BaseException as error:
-        let_through(error)
-        raise EnvError(f"{where()}: {verb} raised {type(error).__name__}: {error}{line_of_code(error)}") from error
+        raise env_failure(error, verb, where) from error
+
+
+def env_failure(error: BaseException, verb: str, where: Where) -> EnvError:
+    """What the user's code raised, as an error that says where; Ctrl-C goes its own way."""
+    let_through(error)
+    return EnvError(f"{where()}: {verb} raised {type(error).__name__}: {error}{line_of_code(error)}")
+
+
+@contextmanager
+def time_limit(seconds: float | None, what: str) -> Iterator[None]:
+    """Whatever runs in this block has so many seconds; ``what`` tells env, worker and verb."""
+    # Signals reach the main thread alone.
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(*_: object) -> None:
+        raise EnvTimeoutError(
+            f"{what} took longer than env_timeout_s = {seconds} s. Raise env_timeout_s, or find out where the env hangs."
+        )
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def close_all(envs: Iterable[Any], name: str) -> None:
-    """Close envs or envs. What goes wrong is a warning: all results are in, and they must not be lost for it."""
+    """Close envs. What goes wrong is a warning: all results are in, and they must not be lost for it."""
     failed: list[BaseException] = []
     for env in envs:
         try:
@@ -46,8 +76,10 @@ def close_all(envs: Iterable[Any], name: str) -> None:
 
 def reset_pair(answer: object, where: Where) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
     """Observations and infos by agent."""
-    if isinstance(answer, tuple) and len(answer) == 2 and all(isinstance(part, Mapping) for part in answer):
-        return answer
+    if isinstance(answer, tuple) and len(answer) == 2:
+        obs, infos = answer
+        if isinstance(obs, Mapping) and isinstance(infos, Mapping):
+            return answer
     raise EnvError(f"{where()}: {wrong_reset(answer)}")
 
 
@@ -64,8 +96,9 @@ def step_result(answer: object, where: Where) -> StepResult:
     if not isinstance(answer, tuple) or len(answer) != 5:
         raise EnvError(f"{where()}: {wrong_step(answer)}")
     for part in answer:
-        is_dict = type(part) is dict  # the usual case, and much faster to ask than for a Mapping
-        if not is_dict and not isinstance(part, Mapping):
+        if type(part) is dict:  # the usual case, and much faster to ask than for a Mapping
+            continue
+        if not isinstance(part, Mapping):
             raise EnvError(f"{where()}: {wrong_step(answer)}")
     if isinstance(answer, StepResult):
         return answer
@@ -81,5 +114,6 @@ def wrong_step(answer: object) -> str:
             f"step returned {size}; {expected} An env with one `done` dict: return it as terminated, and {{}} as "
             "truncated."
         )
-    name, part = next((n, p) for n, p in zip(PARTS, answer, strict=True) if not isinstance(p, Mapping))
-    return f"step returned a {type(part).__name__} as {name}; {expected} Return {{agent: ...}}."
+    wrong = [i for i, part in enumerate(answer) if not isinstance(part, Mapping)]
+    first = wrong[0]
+    return f"step returned a {type(answer[first]).__name__} as {PARTS[first]}; {expected} Return {{agent: ...}}."

@@ -26,20 +26,19 @@ def kinds_of(env: MultiAgentEnv) -> tuple[AgentType, ...]:
             f"{type(env).__name__} names no agents. Set possible_agents = ('a', 'b'), or, where ids are not known in "
             "advance, max_agents = {'car_*': 50}."
         )
-    found: list[tuple[AnySpace, AnySpace, bool, list[AgentID]]] = []
+    found: list[tuple[AnySpace, AnySpace, bool]] = []
+    agents: list[list[AgentID]] = []
     for name, example in seats:
         observation, masked = inner_space(env.observation_space(example))
-        action = env.action_space(example)
-        for known in found:
-            if known[0] == observation and known[1] == action and known[2] == masked:
-                known[3].append(name)
-                break
-        else:
-            found.append((observation, action, masked, [name]))
-    names = kind_names([agents for *_, agents in found])
-    return number_seats(
-        [AgentType(name, tuple(a), obs, act, masked) for name, (obs, act, masked, a) in zip(names, found, strict=True)]
-    )
+        seen = (observation, env.action_space(example), masked)
+        if seen not in found:
+            found.append(seen)
+            agents.append([])
+        agents[found.index(seen)].append(name)
+    kinds = []
+    for name, mine, (observation, action, masked) in zip(kind_names(agents), agents, found, strict=True):
+        kinds.append(AgentType(name, tuple(mine), observation, action, masked))
+    return number_seats(kinds)
 
 
 def _seats(env: MultiAgentEnv) -> list[tuple[AgentID, AgentID]]:
@@ -47,18 +46,18 @@ def _seats(env: MultiAgentEnv) -> list[tuple[AgentID, AgentID]]:
     _check_ids(env)
     if env.possible_agents:
         return [(agent, agent) for agent in env.possible_agents]
+    seats: list[tuple[AgentID, AgentID]] = []
     for pattern, count in env.max_agents.items():
-        if "*" not in pattern and count != 1:
+        example = pattern.replace("*", "0")
+        if "*" in pattern:
+            seats += [(f"{pattern}[{i}]", example) for i in range(count)]
+        elif count == 1:
+            seats.append((pattern, example))
+        else:
             raise EnvError(
                 f"max_agents gives {pattern!r} {count} seats, but without a * it is the id of one agent. "
                 f"Write {pattern + '_*'!r}, or 1."
             )
-    seats: list[tuple[AgentID, AgentID]] = []
-    for pattern, count in env.max_agents.items():
-        example = pattern.replace("*", "0")
-        for i in range(count):
-            name = f"{pattern}[{i}]" if "*" in pattern else pattern
-            seats.append((name, example))
     return seats
 
 
@@ -84,20 +83,30 @@ def kind_names(teams: Sequence[Sequence[AgentID]]) -> list[str]:
         return ["agent"]
     names: list[str] = []
     for agents in teams:
-        prefix = _common_prefix([str(a).split("*")[0] for a in agents]).rstrip("_-0123456789") or str(agents[0])
-        names.append(prefix if prefix not in names else f"{prefix}_{len(names)}")
+        beginnings = [str(agent).split("*")[0] for agent in agents]
+        name = _common_prefix(beginnings).rstrip("_-0123456789") or str(agents[0])
+        if name in names:
+            name = f"{name}_{len(names)}"
+        names.append(name)
     return names
 
 
 def _common_prefix(names: Sequence[str]) -> str:
-    low, high = min(names), max(names)
-    size = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
+    low, high = min(names), max(names)  # in the order of the alphabet all others lie between them
+    size = 0
+    for a, b in zip(low, high, strict=False):
+        if a != b:
+            break
+        size += 1
     return low[:size]
 
 
 def pattern_of(agent: AgentID, patterns: Sequence[str]) -> str | None:
     """The first pattern that matches the id."""
-    return next((p for p in patterns if fnmatchcase(str(agent), p)), None)
+    for pattern in patterns:
+        if fnmatchcase(str(agent), pattern):
+            return pattern
+    return None
 
 
 def inner_space(space: AnySpace) -> tuple[AnySpace, bool]:
@@ -106,28 +115,34 @@ def inner_space(space: AnySpace) -> tuple[AnySpace, bool]:
     A Dict space with ``action_mask`` or ``state`` beside ``observation`` or ``obs`` is an envelope; every other Dict
     is an observation.
     """
-    if isinstance(space, spaces.Dict) and (MASK in space.spaces or ENV_STATE in space.spaces):
-        for key in ("observation", "obs"):
-            if key in space.spaces:
-                return space.spaces[key], MASK in space.spaces
-    return space, False
+    if not isinstance(space, spaces.Dict):
+        return space, False
+    key, parts = obs_key(space), space.spaces
+    if key is None:
+        return space, False
+    return parts[key], MASK in parts
 
 
 def state_width(given: Sequence[AnySpace]) -> int:
     """Size of the global state that comes inside the observations; 0 where it does not."""
     for space in given:
-        if obs_key(space) is not None and isinstance(space, spaces.Dict) and ENV_STATE in space.spaces:
+        if obs_key(space) is None:
+            continue
+        assert isinstance(space, spaces.Dict)
+        if ENV_STATE in space.spaces:
             return int(spaces.flatdim(space.spaces[ENV_STATE]))
     return 0
 
 
 def obs_key(space: AnySpace) -> str | None:
     """Key of the observation proper inside an envelope, or None."""
-    inner, _ = inner_space(space)
-    if inner is space:
+    if not isinstance(space, spaces.Dict):
         return None
-    assert isinstance(space, spaces.Dict)
-    return "observation" if "observation" in space.spaces else "obs"
+    enveloped = MASK in space.spaces or ENV_STATE in space.spaces
+    for key in ("observation", "obs"):
+        if enveloped and key in space.spaces:
+            return key
+    return None
 
 
 def encoder(space: AnySpace) -> Encoder:
@@ -135,16 +150,16 @@ def encoder(space: AnySpace) -> Encoder:
 
     Choices count from 0. What is not in the space raises one of the errors of Python, or gives a row that does not fit.
     """
-    if isinstance(space, spaces.MultiDiscrete) and space.start.any():
-        first = space.start.reshape(-1)
-        return lambda obs: np.asarray(obs).reshape(-1) - first
-    if isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete) and len(space.shape) == 1:
-        return lambda obs: obs
-    if isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
-        return lambda obs: np.asarray(obs).reshape(-1)
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
         return lambda obs: (_whole(obs) - start,)
+    if isinstance(space, spaces.MultiDiscrete) and space.start.any():
+        first = space.start.reshape(-1)
+        return lambda obs: np.asarray(obs).reshape(-1) - first
+    if isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
+        if len(space.shape) == 1:
+            return lambda obs: obs
+        return lambda obs: np.asarray(obs).reshape(-1)
     return _flattener(space)
 
 

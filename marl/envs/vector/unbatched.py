@@ -1,4 +1,4 @@
-"""The dict API of a natively batched env: one lane of it, as a ``MultiAgentEnv``."""
+"""The dict API of a natively batched env: one copy of it, as a ``MultiAgentEnv``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from marl.envs.vector.layout import MASK, pattern_of
 
 
 class SingleLane(MultiAgentEnv):
-    """Plays one lane of a ``BatchedEnv`` through dicts, for scripts, tests and other libraries."""
+    """Plays one copy of a ``BatchedEnv`` through dicts, for scripts, tests and other libraries."""
 
     def __init__(self, create: Callable[[int, Mapping[str, Any]], BatchedEnv], config: Mapping[str, Any] | None = None):
         config = config or {}
@@ -62,7 +62,8 @@ class SingleLane(MultiAgentEnv):
         if self.env.fixed_seats:
             return self._place[names.index(agent)][0]
         pattern = pattern_of(agent, list(self.max_agents)) or agent
-        return self._place[next(i for i, name in enumerate(names) if name.startswith(f"{pattern}["))][0]
+        seats = [seat for seat, name in enumerate(names) if name.startswith(f"{pattern}[")]
+        return self._place[seats[0]][0]
 
     def observation_space(self, agent: AgentID) -> AnySpace:
         return self._obs_spaces[self._kind_of(agent)]
@@ -122,7 +123,9 @@ class SingleLane(MultiAgentEnv):
     def _observations(self, frame: StepOutput, asked_only: bool) -> dict[AgentID, Obs]:
         """Observations of those who are asked and, after a step, the last ones of those who ended."""
         self._state = np.array(frame.state[0])
-        shown = frame.present[0] if asked_only else frame.present[0] | frame.terminated[0] | frame.truncated[0]
+        shown = frame.present[0]
+        if not asked_only:
+            shown = shown | frame.terminated[0] | frame.truncated[0]
         seats = {self.env.agent_at(0, s): s for s in np.flatnonzero(shown).tolist()}
         self._seat_of = {**self._alive(), **seats}
         return {agent: self._observe(frame, seat) for agent, seat in seats.items()}
@@ -131,7 +134,10 @@ class SingleLane(MultiAgentEnv):
         """Agents between two decisions keep their seat."""
         if self.env.fixed_seats:
             return {agent: seat for seat, agent in enumerate(self.env.seat_names)}
-        return {agent: seat for agent, seat in self._seat_of.items() if agent not in self._gone}
+        alive = dict(self._seat_of)
+        for agent in self._gone:
+            alive.pop(agent, None)
+        return alive
 
     def _observe(self, frame: StepOutput, seat: int) -> Obs:
         k, i = self._place[seat]

@@ -16,8 +16,8 @@ from marl.envs.chance import CHANCE, Outcome
 from marl.envs.tasks import TaskLane, TaskMemory, tell, users_env, verbs_of
 from marl.envs.vector.agent_slots import Seating
 from marl.envs.vector.encoding import BROKEN, Reader, can_act
-from marl.envs.vector.env_errors import close_all, guarded, reset_pair, step_result
-from marl.envs.vector.episode_log import LONGEST_REPLAY, EpisodeLog, fingerprint
+from marl.envs.vector.env_errors import Where, close_all, guarded, reset_pair, step_result
+from marl.envs.vector.episode_log import EpisodeLog, bring_back
 from marl.envs.vector.layout import MASK, kinds_of, state_width
 from marl.errors import EnvError
 
@@ -40,8 +40,9 @@ class DictVector(BatchedEnv):
         self.num_envs = len(self.envs)
         self.kinds = kinds_of(first)
         self.fixed_seats = bool(first.possible_agents)
+        self.lifted = True
         self.with_state = with_state  # asking an env for its state may cost as much as a step
-        self.fresh = fresh  # makes a new env object for a lane, for envs that a reset does not clean
+        self.fresh = fresh  # makes a new env object for a copy, for envs that a reset does not clean
         self.infos: list[Mapping[AgentID, Any]] = [{} for _ in self.envs]
         self.last_obs: list[Mapping[AgentID, Obs]] = [{} for _ in self.envs]
         self.last_results: list[StepResult] = [StepResult({}, {}, {}, {}, {})] * self.num_envs
@@ -66,6 +67,7 @@ class DictVector(BatchedEnv):
             spaces_given.append(given)
         self._state_in_obs = state_width(spaces_given)  # where the state comes inside the observations
         self._masked = any(kind.masked for kind in self.kinds)
+        # Agents of one kind without envelopes, who never change: where all are shown at once, no names have to be looked up.
         one_kind = self.fixed_seats and len(self.kinds) == 1
         self._plain = one_kind and self._readers[0].key is None and not self._masked
 
@@ -88,15 +90,17 @@ class DictVector(BatchedEnv):
 
     def _ask_state_size(self) -> int:
         """An env may need a reset before it can tell its state."""
-        if not self.with_state or self._state_in_obs:
-            return self._state_in_obs if self.with_state else 0
+        if not self.with_state:
+            return 0
+        if self._state_in_obs:
+            return self._state_in_obs
         try:
             return state_vector(self.envs[0]).size
         except Exception:
-            guarded(lambda: self.envs[0].reset(seed=0), "reset", lambda: self._where(0))
+            guarded(self.envs[0].reset, "reset", partial(self.where, 0), seed=0)
             return state_vector(self.envs[0]).size
 
-    def _where(self, env_id: int) -> str:
+    def where(self, env_id: int) -> str:
         return f"env {self.name!r}, worker {self.worker_index}, copy {env_id}, step {self.logs[env_id].steps}"
 
     # -- the array API ---------------------------------------------------------------------------------------------
@@ -104,14 +108,14 @@ class DictVector(BatchedEnv):
     def reset(self, env_ids: Ints, seeds: Ints) -> StepOutput:
         self._clear()
         for env_id, seed in zip(env_ids.tolist(), seeds.tolist(), strict=True):
-            self._reset_lane(env_id, seed)
+            self.reset_copy(env_id, seed)
         return self._frame()
 
     def reset_to(self, env_ids: Ints, outcomes: Sequence[Outcome], seeds: Ints) -> StepOutput:
         """New episodes with these outcomes of what ``chance_outcomes()`` lists."""
         self._clear()
         for env_id, outcome, seed in zip(env_ids.tolist(), outcomes, seeds.tolist(), strict=True):
-            self._reset_lane(env_id, seed, {CHANCE: outcome})
+            self.reset_copy(env_id, seed, {CHANCE: outcome})
         return self._frame()
 
     def step(self, actions: Sequence[Array]) -> StepOutput:
@@ -120,7 +124,7 @@ class DictVector(BatchedEnv):
         asked = self._present.tolist()
         self._present[:] = False
         for env_id in range(self.num_envs):
-            self._step_lane(env_id, self._actions_of(env_id, asked[env_id], lists))
+            self.step_copy(env_id, self._actions_of(env_id, asked[env_id], lists))
         return self._frame()
 
     def agent_at(self, env_id: int, seat: int) -> AgentID:
@@ -137,19 +141,19 @@ class DictVector(BatchedEnv):
         self.logs[env_id].note_task(verb, task)
 
     def restore_tasks(self, told: Sequence[TaskMemory]) -> None:
-        """Done lane by lane in ``set_state``: an episode that is replayed begins with the tasks of its beginning."""
+        """Done copy by copy in ``set_state``: an episode that is replayed begins with the tasks of its beginning."""
         self._recalled = list(told)
 
     def render(self, env_id: int) -> Array | str | None:
-        drawn: Array | str | None = guarded(self.envs[env_id].render, "render", lambda: self._where(env_id))
+        drawn: Array | str | None = guarded(self.envs[env_id].render, "render", partial(self.where, env_id))
         return drawn
 
     def close(self) -> None:
         close_all(self.envs, self.name)
 
-    # -- one lane --------------------------------------------------------------------------------------------------
+    # -- one copy --------------------------------------------------------------------------------------------------
 
-    def _reset_lane(self, env_id: int, seed: int, options: Mapping[str, Any] | None = None) -> None:
+    def reset_copy(self, env_id: int, seed: int, options: Mapping[str, Any] | None = None) -> None:
         if self.fresh is not None:
             close_all([self.envs[env_id]], self.name)
             self.envs[env_id] = self.fresh(env_id)
@@ -161,36 +165,43 @@ class DictVector(BatchedEnv):
         for mask in self._legal:
             mask[env_id] = True
         self._empty_steps[env_id] = 0
-        self.seating[env_id].clear()
+        if not self.fixed_seats:
+            self.seating[env_id].clear()
         self.logs[env_id].start(seed, self.told[env_id], options)
-        where = partial(self._where, env_id)
+        where = partial(self.where, env_id)
         chance: dict[str, Any] = {"options": dict(options)} if options else {}  # an env may take no options at all
-        answer = guarded(lambda: self.envs[env_id].reset(seed=seed, **chance), "reset", where)
+        answer = guarded(self.envs[env_id].reset, "reset", where, seed=seed, **chance)
         obs, self.infos[env_id] = reset_pair(answer, where)
         self.last_obs[env_id] = obs
         if self._see_all(env_id, obs, self.infos[env_id]):
-            # Nobody has looked at the infos: a mask in them must not go unnoticed.
-            for agent in obs:
-                given = (self.infos[env_id].get(agent) or {}).get(MASK)
-                if np.shape(np.asarray(given, object)) == (self.kinds[0].columns.options,):
-                    self._readers[0].legal(agent, given, where)
-        self._finish_lane(env_id)
+            self._look_for_masks(env_id, where)
+        self._finish_copy(env_id)
 
-    def _step_lane(self, env_id: int, actions: dict[AgentID, Action]) -> None:
+    def _look_for_masks(self, env_id: int, where: Where) -> None:
+        """Nobody has looked at the infos: a mask in them, which the spaces do not announce, must not go unnoticed."""
+        size = self.kinds[0].columns.options
+        for agent in self.last_obs[env_id]:
+            info = self.infos[env_id].get(agent) or {}
+            given = np.asarray(info.get(MASK), object)
+            if given.shape == (size,):
+                self._readers[0].legal(agent, given, where)
+
+    def step_copy(self, env_id: int, actions: dict[AgentID, Action]) -> None:
         self.logs[env_id].record(actions)
-        where = partial(self._where, env_id)
-        answer = guarded(lambda: self.envs[env_id].step(actions), "step", where)
+        where = partial(self.where, env_id)
+        answer = guarded(self.envs[env_id].step, "step", where, actions)
         result = self.last_results[env_id] = step_result(answer, where)
         obs, rewards, terminated, truncated, self.infos[env_id] = result
         self.last_obs[env_id] = obs
-        self.seating[env_id].release()
+        if not self.fixed_seats:
+            self.seating[env_id].release()
         all_seen = self._see_all(env_id, obs, self.infos[env_id])
         self._pay_all(env_id, rewards)
         if not all_seen or any(terminated.values()) or any(truncated.values()):
             self._end(env_id, result)
-        self._finish_lane(env_id)
+        self._finish_copy(env_id)
 
-    def _finish_lane(self, env_id: int) -> None:
+    def _finish_copy(self, env_id: int) -> None:
         if self._masked:
             self._check_masks(env_id)
         if self.state_size:
@@ -199,14 +210,16 @@ class DictVector(BatchedEnv):
     def _look_at_state(self, env_id: int) -> Array:
         """The env's ``state()``, or the state that came with the observations."""
         if self._state_in_obs:
-            seen = self.last_obs[env_id]
-            envelopes = [value for value in seen.values() if isinstance(value, Mapping) and ENV_STATE in value]
-            state = np.asarray(envelopes[0][ENV_STATE], np.float32).reshape(-1) if envelopes else self._state[env_id]
+            state: Array = self._state[env_id]  # as it was, where nobody is shown anything
+            for value in self.last_obs[env_id].values():
+                if isinstance(value, Mapping) and ENV_STATE in value:
+                    state = np.asarray(value[ENV_STATE], np.float32).reshape(-1)
+                    break
         else:
-            state = guarded(lambda: state_vector(self.envs[env_id]), "state", lambda: self._where(env_id))
+            state = guarded(state_vector, "state", partial(self.where, env_id), self.envs[env_id])
         if state.size != self.state_size:
             raise EnvError(
-                f"{self._where(env_id)}: the global state has {state.size} numbers, expected {self.state_size} as at the "
+                f"{self.where(env_id)}: the global state has {state.size} numbers, expected {self.state_size} as at the "
                 "start. Give it the same size in every step."
             )
         return state
@@ -222,37 +235,36 @@ class DictVector(BatchedEnv):
 
     def _see_all(self, env_id: int, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Any]) -> bool:
         """Whether everybody was seen at once, so that nobody can be missing."""
-        everybody_shown = self._plain and len(obs) == self.kinds[0].size
-        if everybody_shown and self._store(env_id, self._rows_of_all(obs)):
-            self._present[env_id] = self._alive[env_id] = True
+        everybody_shown = len(obs) == self.kinds[0].size
+        if self._plain and everybody_shown and self._see_at_once(env_id, obs):
             return True
         for agent, value in obs.items():
             self._see(env_id, agent, value, infos.get(agent) or {})
         return False
 
-    def _rows_of_all(self, obs: Mapping[AgentID, Obs]) -> Array:
-        """A row for each agent of the only kind; no rows where one cannot be read: the slow path finds out whose it was."""
-        encode = self._readers[0].encode
-        try:
-            return np.asarray([encode(obs[agent]) for agent in self.kinds[0].agents])
-        except BROKEN:
-            return np.zeros(0)
-
-    def _store(self, env_id: int, rows: Array) -> bool:
-        """Whether the observations of everybody are stored, each number as it was given."""
+    def _see_at_once(self, env_id: int, obs: Mapping[AgentID, Obs]) -> bool:
+        """A row for each agent of the only kind; False where one cannot be read: the slow path finds out whose it was."""
         reader, stored = self._readers[0], self._obs[0][env_id]
+        encode = reader.encode
+        try:
+            rows = np.asarray([encode(obs[agent]) for agent in self.kinds[0].agents])
+        except BROKEN:
+            return False
         if rows.shape != stored.shape or rows.dtype.kind not in reader.takes:
             return False
         stored[:] = rows
-        return not reader.may_wrap(rows.dtype) or bool((stored == rows).all())
+        if rows.dtype != reader.dtype and reader.may_wrap(rows.dtype) and (stored != rows).any():
+            return False
+        self._present[env_id] = self._alive[env_id] = True
+        return True
 
     def _see(self, env_id: int, agent: AgentID, value: Obs, info: Mapping[str, Any]) -> None:
         seat = self.seating[env_id].seat_of.get(agent)
-        if seat is None:
-            seat = self.seating[env_id].take(agent, self._where(env_id))
+        if seat is None:  # somebody new, where ids are not known in advance
+            seat = self.seating[env_id].take(agent, self.where(env_id))
             self._born.append((env_id, seat))
         k, i = self._place[seat]
-        reader, where = self._readers[k], partial(self._where, env_id)
+        reader, where = self._readers[k], partial(self.where, env_id)
         value, mask = reader.opened(agent, value, info, where)
         self._obs[k][env_id, i] = reader.row(agent, value, where)
         if mask is not None:
@@ -266,7 +278,7 @@ class DictVector(BatchedEnv):
             stuck = self._present[env_id, kind.seats] & ~can_act(kind, self._legal[k][env_id])
             for i in np.flatnonzero(stuck).tolist():
                 raise EnvError(
-                    f"{self._where(env_id)}: agent {self.agent_at(env_id, kind.first_seat + i)!r} is asked to act, but its "
+                    f"{self.where(env_id)}: agent {self.agent_at(env_id, kind.first_seat + i)!r} is asked to act, but its "
                     "action_mask allows nothing. Allow at least one action, or end the agent."
                 )
 
@@ -275,7 +287,7 @@ class DictVector(BatchedEnv):
             try:
                 self._rewards[env_id] = [rewards[agent] for agent in self.kinds[0].agents]
             except (KeyError, ValueError, TypeError):
-                pass  # somebody unknown, or not plain numbers: one by one
+                pass  # somebody unknown, or not plain numbers: one by one, to say whose it was
             else:
                 return
         for agent, reward in rewards.items():
@@ -284,10 +296,10 @@ class DictVector(BatchedEnv):
                 amount = float(reward)
             except (TypeError, ValueError):
                 raise EnvError(
-                    f"{self._where(env_id)}: the reward of agent {agent!r} is {reward!r}. Return a number."
+                    f"{self.where(env_id)}: the reward of agent {agent!r} is {reward!r}. Return a number."
                 ) from None
             if seat is None:
-                self.seating[env_id].check_known(agent, self._where(env_id))
+                self.seating[env_id].check_known(agent, self.where(env_id))
                 self._late.append((env_id, agent, amount))
             else:
                 self._rewards[env_id, seat] += amount
@@ -303,13 +315,15 @@ class DictVector(BatchedEnv):
             ends, cut = ending(agent, terminated, truncated)
             if ends or cut:
                 self._terminated[env_id, seat], self._truncated[env_id, seat] = ends, cut
+                # A truncated agent's value goes on, so its last observation is missed; a terminated one's is 0 anyway.
                 self._blind[env_id, seat] = not ends and agent not in result.obs
                 self._alive[env_id, seat] = self._present[env_id, seat] = False
-                self.seating[env_id].leaving.append(agent)
+                if not self.fixed_seats:
+                    self.seating[env_id].leaving.append(agent)
         somebody = bool(self._alive[env_id].any())
         over = not somebody
-        if ALL in terminated or ALL in truncated:
-            over = bool(terminated.get(ALL, False)) or bool(truncated.get(ALL, False))
+        if ALL in terminated or ALL in truncated:  # then the env says itself when an episode ends
+            over = any(ending(ALL, terminated, truncated))
         self._over[env_id] = over
         self._count_empty_step(env_id, goes_on=somebody or over)
 
@@ -318,7 +332,7 @@ class DictVector(BatchedEnv):
         self._empty_steps[env_id] = 0 if goes_on else self._empty_steps[env_id] + 1
         if self._empty_steps[env_id] >= LONGEST_EMPTY:
             raise EnvError(
-                f"{self._where(env_id)}: nobody has been alive for {LONGEST_EMPTY} steps, and '__all__' is not true. End the "
+                f"{self.where(env_id)}: nobody has been alive for {LONGEST_EMPTY} steps, and '__all__' is not true. End the "
                 "episode with '__all__', or leave '__all__' out where all agents end by themselves."
             )
 
@@ -327,7 +341,7 @@ class DictVector(BatchedEnv):
         seat_of = self.seating[env_id].seat_of
         for agent, flag in flags.items():
             if flag and agent not in seat_of and agent != ALL:
-                self.seating[env_id].check_known(agent, self._where(env_id))
+                self.seating[env_id].check_known(agent, self.where(env_id))
 
     # -- frames and state ------------------------------------------------------------------------------------------
 
@@ -343,9 +357,14 @@ class DictVector(BatchedEnv):
             self._over, self._blind, self._born, self._late,
         )  # fmt: skip
 
+    def shown(self, env_id: int) -> list[Array]:
+        """The observations of one copy, per kind."""
+        return [column[env_id] for column in self._obs]
+
     def get_state(self) -> State:
+        logs = [log.snapshot(self.shown(env_id)) for env_id, log in enumerate(self.logs)]
         return {
-            "lanes": [log.snapshot([column[env_id] for column in self._obs]) for env_id, log in enumerate(self.logs)],
+            "lanes": logs,
             "seating": [seating.get_state() for seating in self.seating],
             "obs": [column.copy() for column in self._obs],
             "legal": [column.copy() for column in self._legal],
@@ -356,8 +375,11 @@ class DictVector(BatchedEnv):
         }
 
     def set_state(self, state: State) -> StepOutput:
-        """Lanes whose episode is too long to be replayed come back as ``over``: they have to be started anew."""
-        lost = [not self._bring_back(env_id, saved) for env_id, saved in enumerate(state["lanes"])]
+        """Copies whose episode is too long to be replayed come back as ``over``: they have to be started anew."""
+        lost = []
+        for env_id, saved in enumerate(state["lanes"]):
+            last_told = self._recalled[env_id] if self._recalled else {}
+            lost.append(not bring_back(self, env_id, saved, last_told))
         self._clear()
         for seating, saved in zip(self.seating, state["seating"], strict=True):
             seating.set_state(saved)
@@ -367,33 +389,3 @@ class DictVector(BatchedEnv):
         self._empty_steps = list(state["empty_steps"])
         self._over[:] = lost
         return self._frame()
-
-    def _bring_back(self, env_id: int, saved: State) -> bool:
-        """Put one env back into the middle of its episode; False where that would take too long."""
-        replayed = "state" not in saved and saved["seed"] is not None and saved["steps"] <= LONGEST_REPLAY
-        last_told = self._recalled[env_id] if self._recalled else {}
-        tell(self.sub_env(env_id), saved.get("told_first", {}) if replayed else last_told, self.told[env_id])
-        if "state" in saved:
-            self.logs[env_id].adopt(saved)
-            return True
-        if not replayed:
-            return saved["seed"] is None
-        self._reset_lane(env_id, saved["seed"], saved.get("options"))
-        for step, actions in enumerate(self.logs[env_id].replayed(saved)):
-            self._tell_again(env_id, saved, step)
-            self._step_lane(env_id, actions)
-        self._tell_again(env_id, saved, saved["steps"])
-        tell(self.sub_env(env_id), last_told, self.told[env_id])
-        if fingerprint([column[env_id] for column in self._obs]) != saved["fingerprint"]:
-            raise EnvError(
-                f"{self._where(env_id)}: replaying the episode from its seed and its logged actions led elsewhere, so the run "
-                "cannot go on exactly. Give the env get_state() and set_state(), or set fresh_env_per_episode: true if it "
-                "only remembers something over resets."
-            )
-        return True
-
-    def _tell_again(self, env_id: int, saved: State, steps: int) -> None:
-        """What the env was told after so many steps of the episode."""
-        for when, verb, task in saved.get("told_later", ()):
-            if when == steps:
-                getattr(self.sub_env(env_id), verb)(task)

@@ -77,9 +77,8 @@ def _gains_and_stakes(game: MatrixGame, distribution: Payoffs, coarse: bool) -> 
     for i, count in enumerate(game.shape):
         told = np.moveaxis(distribution, i, 0).reshape(count, -1)
         paid = np.moveaxis(game.payoffs[i], i, 0).reshape(count, -1)
-        swaps = np.stack(
-            [(told * (paid[b] - paid)).sum(axis=1) for b in range(count)], axis=1
-        )  # [told, played instead]
+        gains = [(told * (paid[b] - paid)).sum(axis=1) for b in range(count)]
+        swaps = np.stack(gains, axis=1)  # [told, played instead]
         best = np.full(count, swaps.sum(axis=0).argmax()) if coarse else swaps.argmax(axis=1)
         gained = swaps[np.arange(count), best]
         gains.append(max(0.0, gained.sum()) if coarse else gained.clip(min=0).sum())

@@ -247,9 +247,8 @@ def _played_enough(starts: Starts) -> bool:
 
 
 def _refuse_a_blind_sample(sample: ChanceSample, name: str) -> None:
-    if sample.seeds == 1 or (
-        sample.starts > 1 and sample.unseen > HALF
-    ):  # what plays alike has an error that says how little
+    # Seeds that all play alike have an error of their own, which says how little they show.
+    if sample.seeds == 1 or (sample.starts > 1 and sample.unseen > HALF):
         raise ConfigError(
             f"env {name!r} does not list its chance, and {sample.seeds} reset seeds gave {sample.starts} different starts: "
             "most of what chance can do was not seen, so a tree of these seeds would say nothing about the game. Give the "

@@ -18,6 +18,7 @@ from marl.rollout.stages import ChooseTasks
 from marl.runs.result import COUNT_FIELDS, Result, check_field, look_up, reached
 from marl.scenario.config import Scenario, StageConfig
 from marl.scenario.stages import describe_stage, stages_of
+from marl.scenario.unused_keys import check_measured
 from marl.training.extensions.extension import Extension
 from marl.trust import Sort
 
@@ -106,19 +107,9 @@ def check_stages(scenario: Scenario, policies: Sequence[PolicyID]) -> None:
     for number, stage in enumerate(scenario.curriculum):
         for field in stage.until:
             check_field(field, policies, f"curriculum[{number}].until")
-            _check_measured(field, f"curriculum[{number}].until: {field}", scenario)
-    if scenario.curriculum:
-        return
-    for field in (*scenario.goal, *scenario.stop):
-        if field.startswith("curriculum."):
-            raise ConfigError(f"{field} needs a curriculum, but the scenario has none. Add `curriculum:`.")
-
-
-def _check_measured(field: str, where: str, scenario: Scenario) -> None:
-    if field.startswith("evaluation.") and not scenario.evaluation.interval:
-        raise ConfigError(f"{where} needs evaluations, but evaluation.interval is 0. Set it to 1 or more.")
-    if field.startswith(("exploitability.", "population.")):
-        raise ConfigError(f"{where} is not measured in runs with a curriculum.")
+            if field.startswith(("exploitability.", "population.")):
+                raise ConfigError(f"curriculum[{number}].until: {field} is not measured in runs with a curriculum.")
+            check_measured(scenario, field, f"curriculum[{number}].until")
 
 
 def _task_function(given: object) -> Callable[..., Any] | None:

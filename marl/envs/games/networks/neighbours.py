@@ -25,6 +25,7 @@ from marl.data.task import Ints
 from marl.envs.games.matrix import classic
 from marl.envs.games.networks.graphs import Node, RawGraph, read_graph
 from marl.errors import ConfigError
+from marl.needs import above, declare, needs
 
 Numbers: TypeAlias = NDArray[np.float64]
 
@@ -42,7 +43,9 @@ class GraphicalConfig(Config):
     )
     repetitions: PositiveInt = Field(1, description="Rounds per episode, one env step each.")
     observe: Literal["none", "last"] = Field(
-        "none", description="In repeated games: nothing, or the neighbours' last actions as one-hots (zeros at first)."
+        "none",
+        description="In repeated games: nothing, or the neighbours' last actions as one-hots (zeros at first).",
+        json_schema_extra=declare(needs(above("repetitions", 1), why="it shows the round before")),
     )
     observe_node: bool = Field(
         False, description="Also see a one-hot of the own node, so that a shared policy can tell nodes apart."
@@ -91,10 +94,6 @@ def read_config(env_config: Mapping[str, Any]) -> GraphicalConfig:
         config = GraphicalConfig(**env_config)
     except ValidationError as error:
         raise explain(error, "graphical_game: env_config", GraphicalConfig.model_fields) from None
-    if config.observe == "last" and config.repetitions == 1:
-        raise ConfigError(
-            "observe: last shows the round before, but there is one round only. Set repetitions to 2 or more."
-        )
     return config
 
 

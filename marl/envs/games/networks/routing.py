@@ -25,6 +25,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, Valida
 from marl.config import Config, explain
 from marl.envs.games.networks.graphs import Node, RawEdge, RawGraph, named, read_graph, unknown_node
 from marl.errors import ConfigError, did_you_mean
+from marl.needs import above, declare, needs
 
 Numbers: TypeAlias = NDArray[np.float64]
 EdgePath: TypeAlias = tuple[int, ...]
@@ -83,6 +84,7 @@ class CongestionConfig(Config):
     observe: Literal["none", "last"] = Field(
         "none",
         description="In repeated games: only the own trip, or also the last loads of all edges (zeros at first).",
+        json_schema_extra=declare(needs(above("repetitions", 1), why="it shows the round before")),
     )
 
 
@@ -182,10 +184,6 @@ def read_config(env_config: Mapping[str, Any]) -> CongestionConfig:
         config = CongestionConfig(**env_config)
     except ValidationError as error:
         raise explain(error, "congestion: env_config", CongestionConfig.model_fields) from None
-    if config.observe == "last" and config.repetitions == 1:
-        raise ConfigError(
-            "observe: last shows the round before, but there is one round only. Set repetitions to 2 or more."
-        )
     return config
 
 

@@ -1,0 +1,262 @@
+"""What learners with a replay share: when they update, what they remember, and slow copies of their networks.
+
+    learn(batch):   remember the round's decisions
+                    for every update that its env steps have paid for:   rows = sample(replay);   _train(rows)
+
+``OffPolicyLearner`` is this loop (dqn, vdn, qmix, ddpg, td3, maddpg, sac). ``ActorCriticLearner`` adds what ddpg, td3,
+maddpg and sac have in common: each policy is an ``ActorCritic`` with critics, targets, replay and counters of its own, and
+they meet in joint views. A class derived from one of them writes ``_train``, one update, and finds the rest here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from marl.algos.config import ReplayConfig, scheduled
+from marl.algos.custom_loss import build_losses
+from marl.algos.joint_view import JointActionView, VisibleAgents, joint_rows, team_rewards
+from marl.algos.learner import Learner, LearnerSpec, Metrics, mean_metrics
+from marl.algos.optimiser import FlatOptimiser
+from marl.algos.transitions import Transitions
+from marl.data.batch import MultiAgentBatch, SampleBatch
+from marl.data.replay import Replay
+from marl.data.task import PolicyID
+from marl.policies.policy import Policy
+
+Numbers: TypeAlias = dict[str, Tensor]
+Report: TypeAlias = dict[str, Numbers]
+"""What one update tells, by the network that moved: one that sat the update out is not there."""
+
+
+class UpdateRatio:
+    """So many updates per env step. ``debt`` is the part of an update that env steps have paid for and that has not been
+    made yet."""
+
+    def __init__(self, config: ReplayConfig) -> None:
+        self.config = config
+        self.debt = 0.0
+
+    def due(self, env_steps: int, timesteps: int, rows: int) -> int:
+        """Updates to make now, after ``env_steps`` more of ``timesteps`` in all, with so many rows in the replay."""
+        if timesteps < self.config.learning_starts or not rows:
+            return 0
+        # Steps before learning_starts pay for nothing: else the first round after it would make all their updates at once.
+        self.debt += self.config.updates_per_step * env_steps
+        due = int(self.debt)
+        self.debt -= due
+        return due
+
+
+def in_turns(due: Mapping[PolicyID, int]) -> Iterator[PolicyID]:
+    """Names, each as often as it is due: one update for everybody, then the next, so that nobody runs ahead."""
+    for turn in range(max(due.values(), default=0)):
+        for name, updates in due.items():
+            if turn < updates:
+                yield name
+
+
+class TargetNetwork:
+    """Moves a slow copy behind the module that it was made from; both are taken apart once.
+
+    ``copy += tau * (module - copy)`` for parameters; buffers (filters, exploration) are copied.
+    """
+
+    def __init__(self, copy: nn.Module, module: nn.Module) -> None:
+        self.mine: list[Tensor] = list(copy.parameters())
+        self.theirs: list[Tensor] = list(module.parameters())
+        self.buffers = list(zip(copy.buffers(), module.buffers(), strict=True))
+
+    @torch.no_grad()
+    def move(self, tau: float) -> None:
+        # One call for all parameters: the networks are small, so the number of calls is what costs.
+        torch._foreach_lerp_(self.mine, self.theirs, tau)
+        for mine, theirs in self.buffers:
+            mine.copy_(theirs)
+
+
+class OffPolicyLearner(Learner):
+    """Learns from a replay. Derived classes say how a round is remembered and what its updates are."""
+
+    shares_minibatches = True
+
+    def learn(self, batch: MultiAgentBatch) -> Metrics:
+        if not self.trained:
+            return {}
+        self._count_steps(batch.env_steps)
+        self.clock.start()
+        self.remember(batch)
+        self.clock.lap("load")
+        metrics = self.train(batch.env_steps)
+        self._observe(batch)  # after the updates: all of them saw the same statistics
+        self._anneal()
+        return metrics
+
+    @abstractmethod
+    def remember(self, batch: MultiAgentBatch) -> None:
+        """Put a round's decisions into the replay."""
+
+    @abstractmethod
+    def train(self, env_steps: int) -> Metrics:
+        """Make the updates that so many more env steps have paid for; empty when none was due."""
+
+    def descend(
+        self, loss: Tensor, optimiser: FlatOptimiser, lr: float, grad_clip: float | None,
+        inputs: Sequence[Tensor] | None = None,
+    ) -> Tensor:  # fmt: skip
+        """One step down the gradient of a loss, for all parameters or for ``inputs`` alone; returns the gradient's norm."""
+        optimiser.zero()
+        loss.backward(inputs=inputs)  # type: ignore[no-untyped-call]
+        return optimiser.step(grad_clip, lr, self.crew)
+
+    def count_update(self, rows: int) -> None:
+        """An update has learned from so many decisions of single agents."""
+        self.counters["num_updates"] += 1
+        self.counters["num_steps_trained"] += rows
+        self.counters["num_agent_steps_trained"] += rows
+
+
+# -- actors with critics of actions ------------------------------------------------------------------------------------
+
+
+class ActorCritic(ABC):
+    """One policy and all that trains it: a replay, a joint view for its critics, its custom loss, how many updates are due.
+
+    Derived classes add critics, slow copies (``targets``), and by network's name ``optimisers`` and step sizes of their own.
+    """
+
+    actor: Policy
+    config: ReplayConfig
+    optimisers: dict[str, FlatOptimiser]
+    targets: tuple[TargetNetwork, ...]
+    lrs: Mapping[str, float | None]  # null: lr and its schedule
+
+    def __init__(
+        self, name: PolicyID, brief: LearnerSpec, *, sees: Literal["own", "group", "all"], share_reward: bool,
+        agent_id: bool,
+    ) -> None:  # fmt: skip
+        actor, config = brief.policies[name], brief.configs[name]
+        assert isinstance(config, ReplayConfig)
+        self.name, self.actor, self.config, self.share_reward = name, actor, config, share_reward
+        visible = VisibleAgents(brief.task, sees, actor.kind, brief.seats[name])
+        self.view = JointActionView(visible, agent_id=agent_id).to(actor.device)
+        self.actor_parameters = list(actor.parameters())  # walked once: every update asks for them
+        self.custom_loss = build_losses({name: actor}, {name: config}).get(name)
+        self.replay = Replay(config.buffer_size, config.prioritized_replay_alpha if config.prioritized_replay else 0.0)
+        self.update_ratio = UpdateRatio(config)
+
+    def rows(self, batch: MultiAgentBatch) -> SampleBatch:
+        """The policy's decisions with the joint view around each."""
+        rewards = team_rewards(batch) if self.share_reward else None
+        return joint_rows(batch, self.name, self.view.visible, self.config.gamma, rewards)
+
+    def remember(self, batch: MultiAgentBatch) -> None:
+        """Put the policy's decisions into the replay."""
+        rows = self.rows(batch)
+        self.replay.add(rows, rows["stream"])
+
+    def updates_due(self, env_steps: int, timesteps: int) -> int:
+        return self.update_ratio.due(env_steps, timesteps, len(self.replay))
+
+    def sample(self, rng: np.random.Generator) -> SampleBatch:
+        """Rows for one update."""
+        config = self.config
+        return self.replay.sample(
+            config.train_batch_size, rng, config.n_step, config.gamma, config.prioritized_replay_beta
+        )
+
+    def transitions(self, rows: SampleBatch) -> Transitions:
+        """The same rows as tensors."""
+        return self.view.transitions(rows)
+
+    def step_sizes(self, timesteps: int) -> dict[str, float]:
+        """Of each network after so many env steps."""
+        common = scheduled(self.config.lr_schedule, self.config.lr, timesteps)
+        return {network: common if lr is None else lr for network, lr in self.lrs.items()}
+
+    def move_targets(self, tau: float) -> None:
+        """The slow copies go the share ``tau`` of their way."""
+        for target in self.targets:
+            target.move(tau)
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the policy's own weights and the replay."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+Kind = TypeVar("Kind", bound=ActorCritic)
+
+
+class ActorCriticLearner(OffPolicyLearner, Generic[Kind]):
+    """One ``ActorCritic`` per policy; they take turns, one update each."""
+
+    def __init__(self, brief: LearnerSpec, actor_critics: Mapping[PolicyID, Kind]) -> None:
+        super().__init__(brief.policies, brief.seed)
+        self.actor_critics = dict(actor_critics)
+
+    def remember(self, batch: MultiAgentBatch) -> None:
+        for name in sorted(self.trained):
+            self.actor_critics[name].remember(batch)
+
+    def train(self, env_steps: int) -> Metrics:
+        due: dict[PolicyID, int] = {}
+        reports: dict[PolicyID, list[Report]] = {}
+        for name in sorted(self.trained):
+            due[name] = self.actor_critics[name].updates_due(env_steps, self.timesteps[name])
+            reports[name] = []
+        for name in in_turns(due):
+            reports[name].append(self._train(self.actor_critics[name]))
+        return {name: self.summary(name, found) for name, found in reports.items() if found}
+
+    @abstractmethod
+    def _train(self, ac: Kind) -> Report:
+        """One update of a policy and its critics."""
+
+    def summary(self, name: PolicyID, reports: Sequence[Report]) -> dict[str, float]:
+        """Means over the updates in which a network moved (TD3's actor sits every other one out)."""
+        by_network: dict[str, list[Numbers]] = {}
+        for report in reports:
+            for network, numbers in report.items():
+                by_network.setdefault(network, []).append(numbers)
+        found: dict[str, float] = {}
+        for rows in by_network.values():
+            found |= mean_metrics(self.crew.sum_metrics(rows))
+        custom = self.actor_critics[name].custom_loss
+        if custom is not None and "actor" in by_network:  # before the actor's first step the loss has not been asked
+            found |= custom.stats()
+        return found
+
+    def count_errors(self, ac: Kind, rows: SampleBatch, errors: Tensor) -> None:
+        """The critics' errors decide how likely their rows are drawn again, and are listed where that was asked for."""
+        if ac.replay.priorities is None and not ac.config.full_td_error:
+            return
+        whole = self.crew.gather(errors, len(rows)).cpu().numpy()
+        ac.replay.update_priorities(rows["place"], whole)
+        if ac.config.full_td_error:
+            self.td_errors[ac.name] = whole
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        states = {name: ac.state_dict() for name, ac in self.actor_critics.items()}
+        return {**self._common_state(), "pupils": states}  # a name on disk
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._load_common_state(state)
+        for name, saved in state["pupils"].items():
+            self.actor_critics[name].load_state_dict(saved)
+
+    def replay_state(self) -> dict[str, Any]:
+        return {name: ac.replay.state_dict() for name, ac in self.actor_critics.items()}
+
+    def load_replay_state(self, state: Mapping[str, Any]) -> None:
+        for name, ac in self.actor_critics.items():
+            ac.replay.load_state_dict(state[name])
