@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
+from marl.config import Config
 from marl.data.task import AgentID, AnySpace, Array
 from marl.errors import EnvError
 
@@ -84,6 +85,8 @@ class MultiAgentEnv(ABC):
     probability)``, and ``reset(options={"chance": outcome})`` plays one of them: then game trees, and NashConv, are exact.
     """
 
+    config_class: ClassVar[type[Config] | None] = None
+    """The keys of its ``env_config``, which ``marl config ENV`` lists; without one it lists what ``__init__`` takes."""
     possible_agents: tuple[AgentID, ...] = ()
     max_agents: Mapping[str, int] = MappingProxyType({})
 

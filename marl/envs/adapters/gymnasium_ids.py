@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
 
 from marl.envs.adapters.drawing import build
 from marl.envs.adapters.optional import pip_hint
@@ -48,6 +49,17 @@ def _make(env: str, config: Mapping[str, Any]) -> Any:
         check_gymnasium(env_id)
     check_places(env_id, config)
     return build(partial(gym.make, env_id), config)
+
+
+def gymnasium_keys(env: str) -> tuple[Callable[..., Any], Mapping[str, Any]]:
+    """The class or function behind an id, whose parameters are the keys, and what the id itself gives it."""
+    _, _, env_id = env.rpartition(":")
+    check_gymnasium(env_id)
+    spec = gym.spec(env_id)
+    entry: Any = spec.entry_point
+    if isinstance(entry, str):
+        entry = load_env_creator(entry)
+    return entry, spec.kwargs
 
 
 def _import_home(env: str) -> None:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+import gymnasium as gym
 
 from marl.errors import ConfigError, EnvError
 
@@ -42,6 +45,24 @@ def foraging_family(env_id: str) -> Callable[..., Any]:
     from marl.envs.adapters.lbforaging import foraging_env
 
     return foraging_env(env_id)
+
+
+def openspiel_keys(game: str) -> dict[str, Any]:
+    """Parameters of the game and their defaults; of those that have to be given, what is wanted."""
+    openspiel_family(game)  # an unknown game is told with its neighbours
+    name, _, _ = game.partition("(")
+    wanted: dict[str, Any] = {}
+    for known in need("pyspiel", "openspiel").registered_games():
+        if known.short_name == name:
+            wanted = dict(known.parameter_specification)
+    return wanted
+
+
+def foraging_keys(env_id: str) -> Callable[..., Any]:
+    """The env's class with what the id says as defaults."""
+    foraging_family(env_id)
+    env = need("lbforaging.foraging", "lbforaging").ForagingEnv
+    return partial(env, **gym.spec(env_id).kwargs)
 
 
 def need(package: str, prefix: str) -> Any:

@@ -319,6 +319,21 @@ def make_pettingzoo(path: str, env_config: Mapping[str, Any]) -> MultiAgentEnv:
     return from_pettingzoo(build(creator, env_config))
 
 
+def pettingzoo_keys(path: str) -> Callable[..., Any]:
+    """What has the keys of ``pettingzoo:path`` as parameters: the env's own class, as ``env(**kwargs)`` tells nothing."""
+    check_pettingzoo(path)
+    return with_parameters(_module(path), f"pettingzoo:{path}")
+
+
+def with_parameters(module: object, name: str) -> Callable[..., Any]:
+    """``raw_env`` of a PettingZoo module, where it has one, else what makes its env."""
+    found = getattr(module, "raw_env", None)
+    if callable(found):
+        creator: Callable[..., Any] = found
+        return creator
+    return pettingzoo_creator(module, name)
+
+
 def pettingzoo_creator(module: object, name: str) -> Callable[..., Any]:
     """``parallel_env`` of a module, or, where everybody takes turns, its ``env``."""
     for attribute in ("parallel_env", "env"):  # one step for all agents, where there is such a form, is faster

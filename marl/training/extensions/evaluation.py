@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from threading import Timer
 from typing import TYPE_CHECKING
 
+from marl.data.episode import EpisodeStats
 from marl.runs.custom_metrics import pictures
 from marl.runs.result import Result, episode_numbers, look_up
 from marl.training.extensions.extension import Extension, episode_seed
 
 if TYPE_CHECKING:
     from marl.training.trainer import Trainer
+
+
+log = logging.getLogger(__name__)
+PATIENCE_S = 60.0  # seconds of an evaluation on Ray after which a word is due
+
+
+def _to_nobody(text: str) -> None:
+    del text
+
+
+def warn_of_long(horizon: int | None) -> None:
+    """Say what an evaluation without end may come from; with a ``horizon`` it has one."""
+    if horizon is None:
+        log.warning(
+            "this evaluation has been running for %.0f seconds. If episodes do not end by themselves, cut them: set horizon "
+            "in the scenario (--set horizon=1000). Ctrl-C stops; nothing is lost.",
+            PATIENCE_S,
+        )
 
 
 class Evaluation(Extension):
@@ -21,15 +43,19 @@ class Evaluation(Extension):
         self.interval = interval
         self.last: Result | None = None
         self.best: float | None = None
+        self.running = False
+        self._broken_off = False
+        self.show: Callable[[str], None] = _to_nobody
+        """Is told what is going on while an evaluation runs, and an empty text afterwards."""
 
     def after_iteration(self, trainer: Trainer, result: Result) -> None:
         if self.interval and trainer.iteration % self.interval == 0:
-            result["evaluation"] = self.measure(trainer)
+            self._measure_into(result, trainer)
 
     def after_done(self, trainer: Trainer, result: Result) -> None:
         # The last iteration is always measured, so that every run ends with numbers to compare.
         if result["done"] and self.interval and "evaluation" not in result:
-            result["evaluation"] = self.measure(trainer)
+            self._measure_into(result, trainer)
         if "evaluation" not in result:
             return
         # Pictures of an evaluation stand beside those of training, so that the run's files keep them.
@@ -38,6 +64,21 @@ class Evaluation(Extension):
             result["episode_media"][f"evaluation/{name}"] = given
         self._remember(trainer, result["evaluation"])
         result["best_evaluation"] = self.best
+
+    def break_off(self) -> None:
+        """For a handler of signals, while an evaluation runs: nobody has to wait for episodes that may never end."""
+        self._broken_off = True
+        raise KeyboardInterrupt  # nothing else: Ray makes one of whatever a handler raises while it waits
+
+    def _measure_into(self, result: Result, trainer: Trainer) -> None:
+        """Measure, unless Ctrl-C comes: the iteration then ends without an evaluation, and with all that was learned."""
+        try:
+            result["evaluation"] = self.measure(trainer)
+        except KeyboardInterrupt:
+            if not self._broken_off:
+                raise
+            self._broken_off = False
+            trainer.workers.abandon_evaluation()
 
     def _remember(self, trainer: Trainer, block: Result) -> None:
         """The last evaluation, and the best, whose checkpoint is kept."""
@@ -55,13 +96,29 @@ class Evaluation(Extension):
         with trainer.timers("evaluation"):
             run_seed, iteration = trainer.scenario.seed, trainer.iteration
             seeds = [episode_seed(run_seed, iteration, i) for i in range(config.episodes)]
-            stats = trainer.workers.evaluate(seeds, config.explore)
+            stats = self._play(trainer, seeds)
         block = {**episode_numbers(stats, list(trainer.policies)), "episodes": len(stats)}
         shown = pictures(stats)
         if shown:
             block["episode_media"] = shown
         trainer.hooks("on_evaluate_end", trainer=trainer, evaluation_metrics=block)
         return block
+
+    def _play(self, trainer: Trainer, seeds: list[int]) -> EpisodeStats:
+        """The episodes, which may take any time; whoever waits is told what for."""
+        config = trainer.scenario
+        self.show(f"evaluating ({len(seeds)} episodes)")
+        patience = Timer(PATIENCE_S, warn_of_long, (config.horizon,))
+        patience.daemon = True
+        if config.num_workers:  # in this process the episodes themselves say how long they are
+            patience.start()
+        self.running = True
+        try:
+            return trainer.workers.evaluate(seeds, config.evaluation.explore)
+        finally:
+            self.running = False
+            patience.cancel()
+            self.show("")
 
     def forget(self) -> None:
         """A new stage of a curriculum begins: what was measured before says nothing about it."""
