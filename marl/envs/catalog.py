@@ -12,7 +12,7 @@ from marl.envs.adapters.optional import (
     openspiel_keys,
     vmas_family,
 )
-from marl.envs.adapters.pettingzoo import make_pettingzoo, pettingzoo_keys
+from marl.envs.adapters.pettingzoo_names import make_pettingzoo, pettingzoo_keys
 from marl.envs.batched import BatchedEnv
 from marl.envs.families import ENV_FAMILIES, EnvFamily
 from marl.envs.games.cards.kuhn import KuhnGames

@@ -12,7 +12,7 @@ from typing import Any
 from marl.config import Config
 from marl.envs.adapters.creators import config_parameter, parameters_of
 from marl.envs.adapters.gymnasium_ids import gymnasium_keys
-from marl.envs.adapters.pettingzoo import with_parameters
+from marl.envs.adapters.pettingzoo_names import with_parameters
 from marl.envs.families import KeySource, family_of
 from marl.envs.registry import resolve_env
 
@@ -67,15 +67,16 @@ def _own_class(creator: Callable[..., Any], env: str) -> Callable[..., Any]:
 
 
 def _of_source(source: KeySource, given: Mapping[str, Any] | None = None) -> EnvKeys:
+    """``given`` are defaults that somebody else has set."""
     if isinstance(source, Mapping):
         return EnvKeys(parameters=[Parameter(name, "", default) for name, default in source.items()])
-    declared = source if isinstance(source, type) else None
-    if declared is not None and issubclass(declared, Config):
-        return EnvKeys(config=declared)
     config: type[Config] | None = getattr(source, "config_class", None)
-    if config is not None:
-        return EnvKeys(config=config, takes_others=bool(getattr(source, "hands_on_keys", False)))
-    return _of_parameters(source, given or {})
+    if isinstance(source, type) and issubclass(source, Config):
+        config = source
+    if config is None:
+        return _of_parameters(source, given or {})
+    hands_on = bool(getattr(source, "hands_on_keys", False))
+    return EnvKeys(config=config, takes_others=hands_on)
 
 
 def _of_parameters(creator: Callable[..., Any], given: Mapping[str, Any]) -> EnvKeys:

@@ -14,7 +14,8 @@ from marl.data.task import number_seats
 from marl.envs.adapters.creators import call_creator
 from marl.envs.adapters.gymnasium_ids import gymnasium_creator
 from marl.envs.adapters.optional import pip_hint
-from marl.envs.adapters.pettingzoo import from_pettingzoo, pettingzoo_creator
+from marl.envs.adapters.pettingzoo import from_pettingzoo
+from marl.envs.adapters.pettingzoo_names import pettingzoo_creator
 from marl.envs.base import EnvContext, MultiAgentEnv
 from marl.envs.batched import BatchedEnv
 from marl.envs.families import ENV_FAMILIES, check_family_places, family_of, forms
@@ -115,8 +116,8 @@ def resolve_env(env: str | EnvCreator) -> EnvCreator:
     raise UnknownNameError(
         f"unknown env {env!r}.{did_you_mean(env, known)} Expected a registered name ({', '.join(ENVS)}), "
         f"{forms()}, package.module:Class, or a Gymnasium id such as CartPole-v1 (Atari games such as ALE/Pong-v5: "
-        "pip install 'gymnasium[atari]'). A name that a program registered has to be "
-        "registered again, by a module under imports."
+        "pip install 'gymnasium[atari]'). A name that a program registered has to be registered again, by a module under "
+        "imports."
     )
 
 
@@ -125,10 +126,8 @@ def _by_path(env: str) -> EnvCreator:
     try:
         return _callable(env)
     except ConfigError as error:
-        # Two ways of being near: a name of ours with a colon, such as fast:simple_tag, or the prefix of a family.
-        prefix, _, rest = env.partition(":")
-        with_colon = [name for name in ENVS if ":" in name]
-        ours = [name for name in with_colon if name.startswith(f"{prefix}:")]
+        prefix, _, _ = env.partition(":")
+        ours = [name for name in ENVS if name.startswith(f"{prefix}:")]
         if ours:
             raise UnknownNameError(
                 f"there is no env {env!r}. Known: {', '.join(ours)}.{did_you_mean(env, ours)}"
@@ -137,12 +136,18 @@ def _by_path(env: str) -> EnvCreator:
         pip = pip_hint(package)
         if pip and isinstance(error.__cause__, ImportError):
             raise ConfigError(f"{error}{pip}") from error
-        hint = did_you_mean(env, with_colon)
-        near = did_you_mean(prefix, ENV_FAMILIES.names)
-        if not hint and near:
-            said = near.rstrip("?").rstrip("'")
-            hint = f"{said}:{rest}'?"  # " Did you mean 'pettingzoo'?" becomes one about the whole name
-        raise ConfigError(f"{error}{hint}") from error
+        raise ConfigError(f"{error}{_near(env)}") from error
+
+
+def _near(env: str) -> str:
+    """Two ways of being near: a name of ours with a colon, such as fast:simple_tag, or the prefix of a family."""
+    prefix, _, rest = env.partition(":")
+    hint = did_you_mean(env, [name for name in ENVS if ":" in name])
+    near = did_you_mean(prefix, ENV_FAMILIES.names)
+    if hint or not near:
+        return hint
+    said = near.rstrip("?").rstrip("'")
+    return f"{said}:{rest}'?"  # " Did you mean 'pettingzoo'?" becomes one about the whole name
 
 
 def make_batched_env(

@@ -49,18 +49,19 @@ def config_parameter(
     if not parameters:
         return None
     first = parameters[0]
-    if first.kind is first.VAR_POSITIONAL:
-        takes_keywords = any(parameter.kind is first.VAR_KEYWORD for parameter in parameters)
-        return None if takes_keywords else first
     if first.kind is first.VAR_KEYWORD:
         return None
+    if first.kind is first.VAR_POSITIONAL:
+        # `(*args, **kwargs)` is what a decorator makes of a function; `(*args)` alone can take nothing but the dict.
+        return first if len(parameters) == 1 else None
     if _is_config(first, config):
         return first
-    if first.kind is first.KEYWORD_ONLY or _is_gymnasium(creator):
-        return None
-    required = names_without_default(parameters)
-    is_the_only_one = required == [first.name]
-    return first if is_the_only_one and first.name not in config else None
+    # Gymnasium's classes mean a key by any other name.
+    may_be_any_name = first.kind is not first.KEYWORD_ONLY and not _is_gymnasium(creator)
+    is_the_only_one = names_without_default(parameters) == [first.name]
+    if may_be_any_name and is_the_only_one and first.name not in config:
+        return first
+    return None
 
 
 def _is_config(first: inspect.Parameter, config: Mapping[str, Any]) -> bool:

@@ -36,12 +36,7 @@ class Envelope:
 
     def opened(self, agent: AgentID, value: Obs) -> Obs:
         """An observation as the env gives it, in the known form."""
-        if not isinstance(value, Mapping) or any(key not in value for key in self.parts):
-            keys = f"the keys {', '.join(map(repr, value))}" if isinstance(value, Mapping) else type(value).__name__
-            raise EnvError(
-                f"the observation of agent {agent!r} has {keys}; its space is a Dict with {', '.join(map(repr, self.parts))}. "
-                "Give what the space announces."
-            )
+        self._check(agent, value)
         if self.mask is None:
             return {_ordinary(key): value[key] for key in self.parts}
         shown: dict[str, Obs] = {OBSERVATION: _proper(value, self.parts)}
@@ -51,29 +46,42 @@ class Envelope:
             shown[ENV_STATE] = value[ENV_STATE]
         return shown
 
+    def _check(self, agent: AgentID, value: Obs) -> None:
+        is_dict = isinstance(value, Mapping)
+        if is_dict and value.keys() >= set(self.parts):
+            return
+        got = f"the keys {', '.join(map(repr, value))}" if is_dict else f"the type {type(value).__name__}"
+        raise EnvError(
+            f"the observation of agent {agent!r} has {got}; its space is a Dict with {', '.join(map(repr, self.parts))}. Give "
+            "what the space announces."
+        )
+
 
 def envelope_of(space: AnySpace, actions: AnySpace) -> Envelope | None:
     """The way to the known form; None where the space has it already, or holds no mask."""
-    if not isinstance(space, spaces.Dict):
-        return None
     options = number_of_options(actions)
-    if not options:  # masks are for choices: what is given for other actions is refused where the kinds are told apart
+    # Masks are for choices: what is given for other actions is refused where the kinds are told apart.
+    if not isinstance(space, spaces.Dict) or not options:
         return None
     mask = _mask_key(space, options)
     if mask is None:
-        return _renamed(space) if MASK in space.spaces else None
+        return _renamed(space)
     parts = [key for key in space.spaces if key not in (mask, ENV_STATE)]
-    state = bool(parts) and ENV_STATE in space.spaces
-    if not parts:
-        parts = [ENV_STATE]  # beside a mask alone it is what the agent sees
     if mask == MASK and parts in ([OBSERVATION], ["obs"]):
         return None
-    beside: dict[str, AnySpace] = {MASK: spaces.MultiBinary(options)}
-    if state:
-        beside[ENV_STATE] = space.spaces[ENV_STATE]
+    if not parts:  # beside a mask alone the state is what the agent sees
+        return _with_mask(space, mask, [ENV_STATE], options, state=False)
+    return _with_mask(space, mask, parts, options, state=ENV_STATE in space.spaces)
+
+
+def _with_mask(space: spaces.Dict, mask: str, parts: list[str], options: int, state: bool) -> Envelope:
     proper = _proper(space.spaces, parts)
-    inner = proper if isinstance(proper, spaces.Space) else spaces.Dict(proper)
-    return Envelope(mask, tuple(parts), state, spaces.Dict({OBSERVATION: inner, **beside}))
+    if not isinstance(proper, spaces.Space):
+        proper = spaces.Dict(proper)
+    known: dict[str, AnySpace] = {OBSERVATION: proper, MASK: spaces.MultiBinary(options)}
+    if state:
+        known[ENV_STATE] = space.spaces[ENV_STATE]
+    return Envelope(mask, tuple(parts), state, spaces.Dict(known))
 
 
 def number_of_options(actions: AnySpace) -> int:
@@ -92,20 +100,25 @@ def has_mask(space: AnySpace, actions: AnySpace) -> bool:
 
 def unpacked(given: Mapping[str, Obs], space: AnySpace) -> tuple[Obs, Obs | None]:
     """The observation proper, of a ``space``, and the mask (None: there is none) of an observation as an env gave it."""
-    parts = [key for key in given if key != ENV_STATE]
+    inside: Mapping[str, AnySpace] = space.spaces if isinstance(space, spaces.Dict) else {}
+    rest = dict(given)
     mask: Obs | None = None
     for key in MASKS:
-        inside = isinstance(space, spaces.Dict) and key in space.spaces
-        if key in given and not inside:
-            mask = given[key]
-            parts.remove(key)
+        if key in given and key not in inside:
+            mask = rest.pop(key)
             break
-    if isinstance(space, spaces.Dict) and set(space.spaces) <= set(given):
-        return {key: given[key] for key in space.spaces}, mask
+    return _found_in(rest, inside), mask
+
+
+def _found_in(rest: Mapping[str, Obs], inside: Mapping[str, AnySpace]) -> Obs:
+    """What is observed, of the parts beside the mask; ``inside``: the parts of a Dict space."""
+    if inside and rest.keys() >= set(inside):
+        return {key: rest[key] for key in inside}
     for key in (OBSERVATION, "obs"):
-        if key in given:
-            return given[key], mask
-    return _proper(given, parts or [ENV_STATE]), mask
+        if key in rest:
+            return rest[key]
+    parts = [key for key in rest if key != ENV_STATE]
+    return _proper(rest, parts or [ENV_STATE])
 
 
 def _mask_key(space: spaces.Dict, options: int) -> str | None:
@@ -129,9 +142,9 @@ def _is_yes_or_no(part: AnySpace) -> bool:
 
 
 def _renamed(space: spaces.Dict) -> Envelope | None:
-    """A mask of another size under a name that nobody takes for one."""
+    """A mask of another size under a name that nobody takes for one; None where there is none, or it is not taken for one."""
     is_taken_for_one = OBSERVATION in space.spaces or "obs" in space.spaces
-    if not is_taken_for_one:
+    if MASK not in space.spaces or not is_taken_for_one:
         return None
     parts = tuple(space.spaces)
     renamed = {_ordinary(key): part for key, part in space.spaces.items()}

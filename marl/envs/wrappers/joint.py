@@ -38,9 +38,7 @@ class GroupedEnv(MultiAgentEnv):
     ) -> None:  # fmt: skip
         env = plain(env)
         self.env = env
-        self.groups: dict[GroupID, tuple[AgentID, ...]] = {}
-        for group, members in groups.items():
-            self.groups[group] = _expanded(env, [text_id(member) for member in members])
+        self.groups = {group: _expanded(env, members) for group, members in groups.items()}
         self.group_of = _who_is_where(env, self.groups)
         names = [self.group_of.get(agent, agent) for agent in env.possible_agents]
         self.possible_agents = tuple(dict.fromkeys(names))
@@ -288,7 +286,7 @@ def _expanded(env: MultiAgentEnv, members: Sequence[AgentID]) -> tuple[AgentID, 
     """Patterns such as ``agent_*`` replaced by the agents that they match."""
     known = _known(env)
     found: list[AgentID] = []
-    for member in members:
+    for member in map(text_id, members):
         matching = [agent for agent in known if fnmatchcase(agent, member)]
         if not matching:  # refused later, with the names that there are
             matching = [member]
