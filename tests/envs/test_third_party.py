@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 
@@ -60,6 +59,7 @@ ORIGINALS = [
         wrappers=[{"momaland.utils.parallel_wrappers:LinearizeReward": {"weights": BEACH}}],
         check_bounds=False,  # its observations leave their space
     ),
+    scenario("ale_py", env="ALE/Pong-v5", env_config={"obs_type": "ram"}),
 ]
 
 
@@ -181,12 +181,3 @@ def test_a_missing_package_is_named_with_its_pip_command(
     monkeypatch.setattr("gymnasium.registry", {})
     with pytest.raises(ConfigError, match=f"{package}.*{pip}"):
         resolve_env(env)
-
-
-@pytest.mark.slow
-def test_an_atari_game_is_built_by_its_id() -> None:
-    if importlib.util.find_spec("ale_py") is None:
-        pytest.skip("the package ale-py is not installed (docs/optional_envs.md)")
-    env = make_env("ALE/Pong-v5", {"obs_type": "ram"})
-    obs, _ = env.reset(seed=0)
-    assert np.shape(obs["agent_0"]) == (128,)
