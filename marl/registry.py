@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from marl.errors import ConfigError, UnknownNameError, did_you_mean, let_through
@@ -124,7 +125,7 @@ def load_object(name: str, sort: Sort) -> object:
     if not attribute:
         raise ConfigError(f"{what} is not complete; expected package.module:name, for instance {module_name}:Name.")
     check_name(name, module_name, sort)
-    found = _imported(module_name, what)
+    found = _module_or_alias(module_name, what)
     for part in attribute.split("."):
         if not hasattr(found, part):
             raise ConfigError(f"{what}: module {module_name!r} has no {attribute!r}.{did_you_mean(part, dir(found))}")
@@ -141,6 +142,23 @@ def import_module(module_name: str, what: str) -> object:
     module_name = up_to_date(module_name)
     check_module(module_name, what)
     return _imported(module_name, what)
+
+
+def _module_or_alias(module_name: str, what: str) -> object:
+    """A module; also one that its package only holds under another name (``from .deep import env as env_v1``)."""
+    package_name, dot, alias = module_name.rpartition(".")
+    try:
+        return _imported(module_name, what)
+    except ConfigError as error:
+        cause = error.__cause__
+        is_missing = isinstance(cause, ModuleNotFoundError) and cause.name == module_name
+        if not (dot and is_missing):
+            raise
+        # The package was imported on the way to what is missing in it.
+        found = getattr(sys.modules.get(package_name), alias, None)
+        if isinstance(found, ModuleType):
+            return found
+        raise
 
 
 def _imported(module_name: str, what: str) -> object:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from marl.envs.adapters.copies import GymnasiumCopies
-from marl.envs.adapters.optional import foraging_family, openspiel_family, vmas_family
-from marl.envs.adapters.pettingzoo import make_pettingzoo
+from marl.envs.adapters.optional import (
+    foraging_family,
+    foraging_keys,
+    openspiel_family,
+    openspiel_keys,
+    vmas_family,
+)
+from marl.envs.adapters.pettingzoo_names import make_pettingzoo, pettingzoo_keys
 from marl.envs.batched import BatchedEnv
 from marl.envs.families import ENV_FAMILIES, EnvFamily
 from marl.envs.games.cards.kuhn import KuhnGames
@@ -52,10 +58,10 @@ def fast_family(name: str) -> type[BatchedEnv]:
 
 
 for _family in (
-    EnvFamily("pettingzoo", lambda path: partial(make_pettingzoo, path), "family/name_vN"),
+    EnvFamily("pettingzoo", lambda path: partial(make_pettingzoo, path), "family/name_vN", pettingzoo_keys),
     EnvFamily("fast", fast_family),
     EnvFamily("vmas", vmas_family),
-    EnvFamily("openspiel", openspiel_family),
-    EnvFamily("lbforaging", foraging_family),
+    EnvFamily("openspiel", openspiel_family, keys=openspiel_keys),
+    EnvFamily("lbforaging", foraging_family, keys=foraging_keys),
 ):
     ENV_FAMILIES.register(_family.prefix, _family)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from marl.config import Config
 from marl.envs.adapters.permits import check_places
 from marl.errors import ConfigError
 from marl.failures import call_own
@@ -22,6 +23,10 @@ Factory: TypeAlias = Callable[[str], Callable[..., Any]]
 """From what stands behind the colon to what builds the env, as ``register_env`` takes it."""
 
 
+KeySource: TypeAlias = type[Config] | Callable[..., Any] | Mapping[str, Any]
+"""What tells the keys of an env: a config class, a function whose parameters they are, or keys and their defaults."""
+
+
 @dataclass(frozen=True)
 class EnvFamily:
     """``form`` is what stands behind the colon, for messages and the reference."""
@@ -29,6 +34,7 @@ class EnvFamily:
     prefix: str
     factory: Factory
     form: str = "NAME"
+    keys: Callable[[str], KeySource] | None = None  # what lists the keys of an env, where its creator does not tell
 
     def creator(self, name: str) -> Callable[..., Any]:
         """What builds the env called ``prefix:name``."""

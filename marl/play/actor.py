@@ -11,8 +11,10 @@ import torch
 from gymnasium import spaces
 
 from marl.data.actions import action_encoder, decoder
+from marl.data.agent_ids import text_id
 from marl.data.episode import Episode
 from marl.data.task import AgentID, AgentType, Array, Bools, Floats, PolicyID
+from marl.envs.adapters.envelopes import MASKS, unpacked
 from marl.envs.base import ENV_STATE, Action, Obs
 from marl.envs.vector.encoding import Reader, outline
 from marl.envs.vector.layout import MASK, pattern_of
@@ -99,8 +101,8 @@ def _read(kind: AgentType, given: Obs, agent: AgentID | None, info: Mapping[str,
     reader = Reader(kind, kind.observation_space)
     try:
         if _is_envelope(kind, given):
-            obs = given["observation"] if "observation" in given else given["obs"]
-            mask = given.get(MASK, mask)
+            obs, given_mask = unpacked(given, kind.observation_space)
+            mask = mask if given_mask is None else given_mask
         if kind.masked and mask is not None:
             legal[0] = reader.legal(str(agent), mask, lambda: "compute_action")
         row = reader.row(str(agent), obs, lambda: "compute_action")
@@ -119,7 +121,8 @@ def _is_envelope(kind: AgentType, given: Obs) -> bool:
     space = kind.observation_space
     if not isinstance(given, Mapping) or not isinstance(space, spaces.Dict):
         return isinstance(given, Mapping)
-    return (kind.masked and MASK in given) or (ENV_STATE in given and ENV_STATE not in space.spaces)
+    has_mask = any(key in given and key not in space.spaces for key in MASKS)
+    return (kind.masked and has_mask) or (ENV_STATE in given and ENV_STATE not in space.spaces)
 
 
 def _seat(policy: Policy, agent: AgentID | None) -> int:
@@ -132,6 +135,7 @@ def _seat(policy: Policy, agent: AgentID | None) -> int:
                 f"{', '.join(policy.kind.agents)}."
             )
         return 0
+    agent = text_id(agent)
     seats = [name for name in policy.kind.agents if name == agent or pattern_of(agent, [name.split("[")[0]])]
     if not seats:
         raise ConfigError(f"agent {agent!r} is not played by this policy. Its agents: {', '.join(policy.kind.agents)}.")

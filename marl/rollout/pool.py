@@ -69,6 +69,10 @@ class WorkerPool(ABC):
     @abstractmethod
     def load_state_dict(self, state: State) -> None: ...
 
+    @abstractmethod
+    def abandon_evaluation(self) -> None:
+        """An evaluation was broken off in the middle. What was collected and learned is as it was."""
+
     def foreach_worker_with_index(self, fn: Callable[[RolloutWorker, int], T]) -> list[T]:
         return self.foreach_worker(lambda worker: fn(worker, worker.index))
 
@@ -128,6 +132,10 @@ class InProcessPool(WorkerPool):
     def evaluate(self, seeds: Sequence[int], explore: bool = False) -> EpisodeStats:
         parts = zip(self.workers, split_seeds(seeds, len(self.workers)), strict=True)
         return EpisodeStats.concat([worker.evaluate(part, explore) for worker, part in parts])
+
+    def abandon_evaluation(self) -> None:
+        for worker in self.workers:
+            worker.drop_evaluator()
 
     def sync_weights(self) -> None:
         """Nothing to do: workers act with the trainer's own policies."""

@@ -220,6 +220,12 @@ class RolloutWorker:
         self._take_place()
         return play_episodes(self._evaluator, seeds, explore)
 
+    def drop_evaluator(self) -> None:
+        """Its copies stand in the middle of episodes that nobody wants any more; the next evaluation makes new ones."""
+        if self._evaluator is not None:
+            close_all([self._evaluator.env], self._evaluator.env.name)
+            self._evaluator = None
+
     def _new_evaluator(self, episodes: int) -> EnvRunner:
         config = self.spec.config
         copies = min(episodes, max(config.num_envs_per_worker, 4))

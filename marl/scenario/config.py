@@ -19,6 +19,7 @@ from pydantic import (
 import marl.envs.catalog  # noqa: F401  (the built-in families)
 from marl.algos.presets import ALGOS, Preset
 from marl.config import Config
+from marl.data.agent_ids import text_id
 from marl.envs.families import forms
 from marl.needs import above, declare, needs, not_for, not_given, one_of
 from marl.policies.config import ExplorationConfig, ModelConfig
@@ -78,6 +79,22 @@ class MultiAgentConfig(Config):
         if isinstance(value, dict):
             return {name: overrides or {} for name, overrides in value.items()}
         return value
+
+    @field_validator("groups", mode="before")
+    @classmethod
+    def _members_as_texts(cls, value: object) -> object:
+        """Numbers are agents of an env that numbers them."""
+        if not isinstance(value, dict):
+            return value
+        named: dict[str, object] = {}
+        for group, members in value.items():
+            named[group] = [text_id(member) for member in members] if isinstance(members, list | tuple) else members
+        return named
+
+    @field_validator("policy_mapping_fn", mode="before")
+    @classmethod
+    def _agents_as_texts(cls, value: object) -> object:
+        return {text_id(agent): policy for agent, policy in value.items()} if isinstance(value, dict) else value
 
     def given_spaces(self, policy: str) -> GivenSpaces | None:
         """What the tuple of a policy says about its spaces; None where it was none."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 from pydantic import ValidationError
 
 from marl.config import explain
-from marl.envs.adapters.adapt import as_env, as_foreign
+from marl.envs.adapters.adapt import as_env, as_foreign, wraps_foreign
 from marl.envs.base import MultiAgentEnv
 from marl.envs.wrappers.joint import GroupedEnv
 from marl.envs.wrappers.partial import KeepEntries
@@ -88,7 +88,7 @@ def _resolve(name: str) -> tuple[Wrapper, bool]:
         found = load_object(name, WRAPPER)
         if not callable(found):
             raise ConfigError(f"wrapper {name!r} is a {type(found).__name__}; expected a function or a class.")
-        return found, False
+        return found, wraps_foreign(found)
     import supersuit  # takes a second to import: only where it is used
 
     in_supersuit = [n for n in dir(supersuit) if re.fullmatch(r"[a-z_]+_v\d+", n)]

@@ -11,7 +11,9 @@ import numpy as np
 from gymnasium import spaces
 
 from marl.data.actions import columns_of
+from marl.data.agent_ids import text_id
 from marl.data.task import AgentID, AnySpace, Array, GroupID
+from marl.envs.adapters.plain import plain
 from marl.envs.base import ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
 from marl.envs.chance import hand_on_chance
 from marl.envs.tasks import hand_on_tasks
@@ -34,6 +36,7 @@ class GroupedEnv(MultiAgentEnv):
         self, env: MultiAgentEnv, groups: Mapping[GroupID, Sequence[AgentID]],
         obs_space: AnySpace | None = None, act_space: AnySpace | None = None,
     ) -> None:  # fmt: skip
+        env = plain(env)
         self.env = env
         self.groups = {group: _expanded(env, members) for group, members in groups.items()}
         self.group_of = _who_is_where(env, self.groups)
@@ -283,7 +286,7 @@ def _expanded(env: MultiAgentEnv, members: Sequence[AgentID]) -> tuple[AgentID, 
     """Patterns such as ``agent_*`` replaced by the agents that they match."""
     known = _known(env)
     found: list[AgentID] = []
-    for member in members:
+    for member in map(text_id, members):
         matching = [agent for agent in known if fnmatchcase(agent, member)]
         if not matching:  # refused later, with the names that there are
             matching = [member]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from marl.scenario.resolve import Setup
 from marl.training.extensions.callbacks import UserCallbacks
 from marl.training.extensions.curriculum import Curriculum
+from marl.training.extensions.endless import Endless
 from marl.training.extensions.evaluation import Evaluation
 from marl.training.extensions.exploitability import Exploitability
 from marl.training.extensions.extension import Extension
@@ -26,6 +27,7 @@ class Extensions:
         self.exploitability = Exploitability(setup)
         self.video = make_camera(setup)
         self.evaluation = Evaluation(setup.scenario.evaluation)
+        self.endless = Endless()
         self.callbacks: UserCallbacks
         self.rounds: PopulationRounds
 
@@ -40,6 +42,7 @@ class Extensions:
 
     def __iter__(self) -> Iterator[Extension]:
         yield self.rounds  # first, because what is measured is the population after its round
+        yield self.endless  # before an evaluation, which may be the first that does not end
         yield self.evaluation
         yield self.exploitability
         yield self.video
