@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from marl.data.task import AgentType, Floats
+from marl.data.task import AgentType, Floats, Ints
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import ILLEGAL, race
@@ -57,28 +57,28 @@ class DeterministicPolicy(NetworkPolicy):
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         noise = self.exploration
+        noisy_weights = explore and isinstance(noise, ParameterNoise)
         with torch.inference_mode():
-            if explore and isinstance(noise, ParameterNoise):
-                out = self._noisy_outputs(noise, inputs, rng)
-            else:
-                out = self._outputs(inputs)
+            out = self._noisy_outputs(inputs, rng) if noisy_weights else self._outputs(inputs)
         uniform = explore and bool(noise.uniform)
-        draw = explore and (uniform or not isinstance(noise, ParameterNoise))
         actions = np.empty((len(out), len(self.columns)), self.columns.dtype)
+        # Noisy weights explore by themselves: their best option is taken, not drawn.
+        draws = uniform or (explore and not noisy_weights)
         for column, logits in self.columns.options_of(out):
-            weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-            if uniform:
-                weights = (logits > ILLEGAL).astype(np.float32)
-            actions[:, column] = race(weights, rng) if draw else weights.argmax(axis=1)
+            actions[:, column] = _chosen(logits, uniform, draws, rng)
         if self.columns.numbers:
             numbers = out[:, self.columns.options :]
             if uniform:
                 numbers = self._uniform(numbers.shape, rng)
             elif explore:
-                noisy, carry = noise.noisy(numbers, carry, rng)
-                numbers = np.where(self.bounded, np.clip(noisy, -1, 1), noisy).astype(np.float32)
+                numbers, carry = self._noisy(numbers, carry, rng)
             actions[:, list(self.columns.numbers)] = numbers
         return Decision(actions.reshape(len(out), *self.kind.action_shape), np.zeros(len(out), np.float32), carry)
+
+    def _noisy(self, numbers: Floats, carry: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Coordinates with noise, within their bounds, and what the noise remembers."""
+        noisy, carry = self.exploration.noisy(numbers, carry, rng)
+        return np.where(self.bounded, np.clip(noisy, -1, 1), noisy).astype(np.float32), carry
 
     def _outputs(self, inputs: Inputs) -> Floats:
         """Logits of legal options and coordinates ``[N, action_width]``."""
@@ -86,8 +86,10 @@ class DeterministicPolicy(NetworkPolicy):
         found: Floats = forbid(self._squashed(self.model(obs, index)), legal).cpu().numpy()
         return found
 
-    def _noisy_outputs(self, noise: ParameterNoise, inputs: Inputs, rng: np.random.Generator) -> Floats:
+    def _noisy_outputs(self, inputs: Inputs, rng: np.random.Generator) -> Floats:
         """The same where every episode is played by weights with noise of its own."""
+        noise = self.exploration
+        assert isinstance(noise, ParameterNoise)
         found = np.empty((len(inputs), action_width(self.columns)), np.float32)
         for lot, rows in rows_by_lot(inputs.episode_uniform, len(inputs), rng):
             with noise.perturbed(self.model, lot):
@@ -142,6 +144,14 @@ class DeterministicPolicy(NetworkPolicy):
         if not options:
             return numbers
         return torch.cat([out[:, :options], numbers], dim=1)
+
+
+def _chosen(logits: Floats, uniform: bool, draws: bool, rng: np.random.Generator) -> Ints:
+    """One option per row: drawn by its chance, drawn from all legal ones alike, or the most likely one."""
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    if uniform:
+        weights = (logits > ILLEGAL).astype(np.float32)
+    return race(weights, rng) if draws else weights.argmax(axis=1)
 
 
 def hard(logits: Tensor) -> Tensor:

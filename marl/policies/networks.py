@@ -329,14 +329,12 @@ class Body(nn.Module):
         return as_rows(given, self.kind, self.carry_size, told_apart=bool(self.features.seats))
 
     def from_batch(self, batch: PlainRows) -> Tensor:
-        """Outputs for the rows of a policy's batch (``for_policy``), each with the carry it was played with; or for
-        ``{"obs": observations}``, each as the first of its episode."""
+        """Outputs for the rows of a policy's batch, each with the carry it was played with, or for ``{"obs": ...}``."""
         rows = self.rows(batch)
-        obs, index = (torch.from_numpy(rows[column]).to(self.device) for column in ("obs", "agent_index"))
+        obs, index, carry = (torch.from_numpy(rows[name]).to(self.device) for name in ("obs", "agent_index", "carry"))
         if not self.carry_size:
             return self.forward(obs, index)
-        carry = torch.from_numpy(rows["carry"][:, : self.carry_size]).to(self.device)
-        return self.step(obs, index, carry)[0]
+        return self.step(obs, index, carry[:, : self.carry_size])[0]
 
     def observe(self, obs: Array, agent_index: Array) -> None:
         """Let the filter learn from raw observations; called by the learner alone."""
