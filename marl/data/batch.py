@@ -247,11 +247,17 @@ class MultiAgentBatch:
         for name in (*SEAT_COLUMNS, *ROW_COLUMNS):
             arrays = [getattr(batch, name) for batch in batches]
             columns[name] = _side_by_side(arrays, missing)
-        infos: Infos | None = None
-        for batch in batches:
-            if batch.infos is not None:
-                infos = {**(infos or {}), **batch.infos}  # numbers of episodes are unique in a run
+        infos = _all_infos(batches)
         return MultiAgentBatch(first.task, first.policy_ids, **columns, context=context, infos=infos)  # type: ignore[arg-type]
+
+
+def _all_infos(batches: Sequence[MultiAgentBatch]) -> Infos | None:
+    """Of all batches together; numbers of episodes are unique in a run."""
+    infos: Infos | None = None
+    for batch in batches:
+        if batch.infos is not None:
+            infos = {**(infos or {}), **batch.infos}
+    return infos
 
 
 def _side_by_side(arrays: Sequence[Array], missing: Sequence[int]) -> Array:
