@@ -8,30 +8,22 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from marl.data.task import AgentID, AnySpace, Array
+from marl.data.task import AgentID, AnySpace
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
-from marl.envs.chance import hand_on_chance
-from marl.envs.tasks import hand_on_tasks
+from marl.envs.wrapper import EnvWrapper
 from marl.errors import ConfigError
 
 
-class KeepEntries(MultiAgentEnv):
+class KeepEntries(EnvWrapper):
     """Of every Box observation with one axis only these ``entries`` are shown, in this order: a test of memory."""
 
     def __init__(self, env: MultiAgentEnv, entries: Sequence[int]) -> None:
-        self.env = env
+        super().__init__(env)
         self.entries = list(entries)
-        self.possible_agents = env.possible_agents
-        self.max_agents = env.max_agents
         self._spaces: dict[AgentID, AnySpace] = {}
         for name in (*env.possible_agents, *env.max_agents):
             example = name.replace("*", "0")
             self.observation_space(example)  # what does not fit shows at once
-        for method in ("get_state", "set_state"):  # offered only where the env itself does
-            if hasattr(env, method):
-                setattr(self, method, getattr(env, method))
-        hand_on_tasks(self, "env")
-        hand_on_chance(self, "env")
 
     def observation_space(self, agent: AgentID) -> AnySpace:
         if agent not in self._spaces:
@@ -53,9 +45,6 @@ class KeepEntries(MultiAgentEnv):
         high = space.high[self.entries]
         return spaces.Box(low, high, dtype=space.dtype.type)
 
-    def action_space(self, agent: AgentID) -> AnySpace:
-        return self.env.action_space(agent)
-
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
@@ -68,12 +57,3 @@ class KeepEntries(MultiAgentEnv):
 
     def _shown(self, obs: Mapping[AgentID, Obs]) -> dict[AgentID, Obs]:
         return {agent: np.asarray(seen)[self.entries] for agent, seen in obs.items()}
-
-    def state(self) -> Array | None:
-        return self.env.state()
-
-    def render(self) -> Array | str | None:
-        return self.env.render()
-
-    def close(self) -> None:
-        self.env.close()
