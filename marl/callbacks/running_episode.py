@@ -104,7 +104,9 @@ class RunningEpisode(Episode):
     def end(self) -> None:
         """Nothing more happens in it."""
         # The witness goes on with the next episode of this copy, so its numbers have to be taken now.
-        self.final_length, self.final_reward, self.witness = self.length, self.total_reward, None
+        self.final_length = self.length
+        self.final_reward = self.total_reward
+        self.witness = None
 
     def remarks(self) -> Remarks:
         """What remains of the user's notes."""
@@ -135,7 +137,9 @@ class RunningEpisode(Episode):
             raise self._refused("hist_data", name, values, "a list of numbers") from None
 
     def _pictures(self, name: object, given: Any) -> list[Array]:
-        several = given if isinstance(given, list | tuple) else [given]
+        several = [given]
+        if isinstance(given, list | tuple):
+            several = list(given)
         pictures: list[Array] = []
         for one in several:
             picture = np.array(one)
@@ -147,14 +151,19 @@ class RunningEpisode(Episode):
 
     def _refused(self, where: str, name: object, value: object, expected: str) -> CallbackError:
         got = repr(value)
+        if len(got) > 60:
+            got = f"{got[:57]}..."
         return CallbackError(
-            f"episode.{where}[{name!r}] is {got if len(got) <= 60 else got[:57] + '...'} ({type(value).__name__}) in episode "
+            f"episode.{where}[{name!r}] is {got} ({type(value).__name__}) in episode "
             f"{self.episode_id} of worker {self.worker_index}; expected {expected}."
         )
 
     def state_dict(self) -> dict[str, Any]:
         """The notes, as a checkpoint takes them."""
-        return {name: storable(getattr(self, name), f"episode.{name}") for name in NOTES}
+        notes: dict[str, Any] = {}
+        for name in NOTES:
+            notes[name] = storable(getattr(self, name), f"episode.{name}")
+        return notes
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for name in NOTES:

@@ -214,7 +214,9 @@ class PopulationTrainer:
         # Written so that NaN, which compares as false, is refused as well.
         fits = found.shape == (size,) and found.min() >= -1e-9 and abs(found.sum() - 1) <= 1e-6
         if not fits:
-            solver = f" with meta_solver {self.config.meta_solver!r}" if self.config.needs_payoffs else ""
+            solver = ""
+            if self.config.needs_payoffs:
+                solver = f" with meta_solver {self.config.meta_solver!r}"
             raise ConfigError(
                 f"{self._name}{solver}: {asked} says {found} for the population {population.name!r}; expected {size} chances "
                 "that add up to 1, one per member."

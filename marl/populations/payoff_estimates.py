@@ -73,7 +73,10 @@ def payoff_tensor(
         cells = _filled_in_by(pairing, samples, symmetric)
         if not cells:
             continue
-        returns = over_seatings(samples, pairing) if symmetric else samples[pairing]
+        if symmetric:
+            returns = over_seatings(samples, pairing)
+        else:
+            returns = samples[pairing]
         if len(returns) < 2:
             continue
         means, errors = returns.mean(axis=0), standard_error(returns)

@@ -194,7 +194,9 @@ class Scenario(RolloutConfig):
     @classmethod
     def _short_form(cls, value: Any) -> Any:
         """``algo: qmix`` is short for ``algo: {name: qmix}``."""
-        return {"name": value} if isinstance(value, str) else value
+        if isinstance(value, str):
+            return {"name": value}
+        return value
 
     @model_validator(mode="after")
     def _resumable_ones_are_kept(self) -> Scenario:
@@ -217,7 +219,9 @@ class Scenario(RolloutConfig):
 
 def _given(keys: object, key: str) -> Any:
     """A key of what the user gave, which nobody has checked yet."""
-    return keys.get(key) if isinstance(keys, dict) else None
+    if not isinstance(keys, dict):
+        return None
+    return keys.get(key)
 
 
 ALGO_KEYS: dict[str, set[str]] = {

@@ -63,7 +63,8 @@ def _allow_searches(properties: Schema) -> None:
 def _search() -> Schema:
     pair = {"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "number"}}
     some = {"type": "array", "minItems": 1}
-    kinds = {kind: some if kind in ("grid_search", "choice") else pair for kind in KINDS}
+    kinds = dict.fromkeys(KINDS, pair)
+    kinds["grid_search"] = kinds["choice"] = some
     return {
         "description": "Values to try, for `marl tune`.",
         "type": "object",
@@ -92,7 +93,13 @@ def _is_section(value: Schema) -> bool:
 
 def _named(name: str) -> Schema:
     """The name in any case; the plain one is what an editor offers."""
-    pattern = "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in name)
+    # JSON Schema has no flag for "any case".
+    pattern = ""
+    for sign in name:
+        if sign.isalpha():
+            pattern += f"[{sign}{sign.upper()}]"
+        else:
+            pattern += sign
     return {"anyOf": [{"const": name}, {"type": "string", "pattern": f"^{pattern}$"}]}
 
 
@@ -104,12 +111,15 @@ def _algorithm(preset: Preset, defs: Schema) -> Schema:
     for key in preset.fixed:
         keys[key] = {**keys[key], "const": preset.defaults[key]}
     keys = {key: _searchable(value) for key, value in keys.items()}
+    required = ["name"]
+    if preset.name == DEFAULT:  # keys without a name are its keys
+        required = []
     return {
         "title": preset.name,
         "description": preset.summary,
         "type": "object",
         "properties": {"name": _named(preset.name), **keys},
-        "required": [] if preset.name == DEFAULT else ["name"],
+        "required": required,
         "additionalProperties": False,
     }
 
