@@ -223,7 +223,8 @@ def _caller(name: str, hook: str, function: Callable[..., Any]) -> Callable[[Inf
     wanted = [key for key in names if key in HOOKS[hook]]
 
     def call_with_wanted(info: Info) -> Any:
-        return function(**{key: info[key] for key in wanted})
+        asked_for = {key: info[key] for key in wanted}
+        return function(**asked_for)
 
     return call_with_wanted
 

@@ -179,7 +179,10 @@ def storable(value: Any, where: str) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, dict):
-        return {key: storable(item, f"{where}[{key!r}]") for key, item in value.items()}
+        stored: dict[Any, Any] = {}
+        for key, item in value.items():
+            stored[key] = storable(item, f"{where}[{key!r}]")
+        return stored
     if isinstance(value, list):
         if {type(item) for item in value} in NUMPY_NUMBERS:
             # One array instead of an entry for each: hooks append a number in every step.
@@ -196,7 +199,10 @@ def storable(value: Any, where: str) -> Any:
 
 
 def _storable_items(values: Sequence[Any], where: str) -> list[Any]:
-    return [storable(item, f"{where}[{i}]") for i, item in enumerate(values)]
+    stored: list[Any] = []
+    for place, item in enumerate(values):
+        stored.append(storable(item, f"{where}[{place}]"))
+    return stored
 
 
 def restored(value: Any) -> Any:
@@ -208,9 +214,8 @@ def restored(value: Any) -> Any:
         if keys == {SCALARS}:
             return list(value[SCALARS])
         return {key: restored(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        items = [restored(item) for item in value]
-        if isinstance(value, list):
-            return items
-        return tuple(items)
+    if isinstance(value, list):
+        return list(map(restored, value))
+    if isinstance(value, tuple):
+        return tuple(map(restored, value))
     return value

@@ -51,9 +51,12 @@ class MultiAgentConfig(Config):
         """A bare list of ids, or an id without overrides, is fine."""
         if isinstance(value, list):
             return {name: {} for name in value}
-        if isinstance(value, dict):
-            return {name: overrides or {} for name, overrides in value.items()}
-        return value
+        if not isinstance(value, dict):
+            return value
+        entries: dict[Any, Any] = {}
+        for name, overrides in value.items():
+            entries[name] = overrides or {}  # `wolves:` alone is null in YAML
+        return entries
 
 
 class StageConfig(Config):

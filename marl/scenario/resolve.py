@@ -198,8 +198,15 @@ def _rollout_spec(draft: _Draft) -> RolloutSpec:
     evaluated_on = evaluation_recipe(scenario, look)
     # What was registered in this process is unknown to the processes of Ray, so it travels with the recipe.
     env_names = (scenario.env, scenario.evaluation.env)
-    envs = {name: ENVS[name] for name in map(str, env_names) if name in ENVS}
-    wrappers = {used.name: WRAPPERS[used.name] for used in look.wrappers if used.name in WRAPPERS}
+    # Workers in other processes have not run the user's script, so what it registered goes along.
+    envs = {}
+    for name in map(str, env_names):
+        if name in ENVS:
+            envs[name] = ENVS[name]
+    wrappers = {}
+    for used in look.wrappers:
+        if used.name in WRAPPERS:
+            wrappers[used.name] = WRAPPERS[used.name]
     rollout_keys = {key: getattr(scenario, key) for key in RolloutConfig.model_fields}
     return RolloutSpec(
         env=scenario.env,

@@ -48,7 +48,8 @@ def scenario_schema(sections: Mapping[str, type[BaseModel]] | None = None) -> Sc
     _allow_searches(top)
     _allow_searches(defs["ModelConfig"]["properties"])
     # A key of the scenario itself comes first where an algorithm has one of the same name.
-    schema["properties"] = top | {key: value for key, value in flat.items() if key not in top}
+    for key, value in flat.items():
+        top.setdefault(key, value)
     schema["allOf"] = [_only_its_own_keys(name) for name in ALGOS]
     return {"$schema": DIALECT, **schema, "title": "marl scenario"}
 
@@ -152,7 +153,9 @@ def _flat_algo_keys(defs: Schema) -> Schema:
     found: dict[str, list[Schema]] = {}
     for name in ALGOS:
         for key, value in _properties(ALGOS[name].family.config, defs).items():
-            found.setdefault(key, []).append({part: v for part, v in value.items() if part != "default"})
+            form = dict(value)
+            form.pop("default", None)  # presets differ in it
+            found.setdefault(key, []).append(form)
     return {key: _either(forms) for key, forms in found.items()}
 
 
@@ -203,7 +206,9 @@ def _properties(config: type[BaseModel], defs: Schema) -> Schema:
 def _inlined(schema: Schema, defs: Schema) -> Schema:
     """A schema whose definitions stand with all the others."""
     _take_defs(defs, schema)
-    return {key: value for key, value in schema.items() if key != "$defs"}
+    inlined = dict(schema)
+    inlined.pop("$defs", None)
+    return inlined
 
 
 def _take_defs(defs: Schema, schema: Schema) -> None:

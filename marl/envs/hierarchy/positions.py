@@ -187,7 +187,7 @@ class Post:
         spent = self._now.used
         if not self.is_worker:
             spent = [spent[self.subordinates.index(post)] for post in needy]
-        return any(count >= self.horizon for count in spent)
+        return max(spent, default=0) >= self.horizon
 
     # -- what it sees ----------------------------------------------------------------------------------------------
 

@@ -35,7 +35,9 @@ class GroupedEnv(EnvWrapper):
         obs_space: AnySpace | None = None, act_space: AnySpace | None = None,
     ) -> None:  # fmt: skip
         super().__init__(env)
-        self.groups = {group: _expanded(env, members) for group, members in groups.items()}
+        self.groups: dict[GroupID, tuple[AgentID, ...]] = {}
+        for group, members in groups.items():
+            self.groups[group] = _expanded(env, members)
         self.group_of = _who_is_where(env, self.groups)
         names = [self.group_of.get(agent, agent) for agent in env.possible_agents]
         self.possible_agents = tuple(dict.fromkeys(names))
@@ -127,7 +129,10 @@ class GroupedEnv(EnvWrapper):
         self._alive -= ended
         self._asked = self._alive.intersection(obs)
         group_ended, group_cut = self._join_flags(ended, cut)
-        gone = {group for group in self.groups if group_ended[group] or group_cut[group]}
+        gone: set[GroupID] = set()
+        for group in self.groups:
+            if group_ended[group] or group_cut[group]:
+                gone.add(group)
         # Bootstrapping needs what all see after a truncation; with a part missing it would be a wrong value.
         blind = {self.group_of[agent] for agent in cut.difference(obs)}
         # A group is shown when it is asked, and a last time when it ends (unless the env itself shows no last observation).

@@ -34,9 +34,12 @@ class KeepEntries(EnvWrapper):
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
             raise ConfigError(f"keep_entries needs Box observations with one axis, but agent {agent!r} has {space}.")
         (width,) = space.shape
-        places = range(width)
-        fitting = [entry for entry in self.entries if isinstance(entry, int) and entry in places]
-        if not fitting or fitting != self.entries:
+        fits = len(self.entries) > 0
+        for entry in self.entries:
+            # A negative place would count from the end, which in YAML is rather a slip than a wish.
+            if not isinstance(entry, int) or not 0 <= entry < width:
+                fits = False
+        if not fits:
             raise ConfigError(
                 f"keep_entries: entries {self.entries} do not fit observations of {width} numbers (agent "
                 f"{agent!r}). Expected places from 0 to {width - 1}."
@@ -56,4 +59,7 @@ class KeepEntries(EnvWrapper):
         return StepResult(self._shown(obs), rewards, terminated, truncated, infos)
 
     def _shown(self, obs: Mapping[AgentID, Obs]) -> dict[AgentID, Obs]:
-        return {agent: np.asarray(seen)[self.entries] for agent, seen in obs.items()}
+        shown: dict[AgentID, Obs] = {}
+        for agent, seen in obs.items():
+            shown[agent] = np.asarray(seen)[self.entries]
+        return shown
