@@ -116,11 +116,13 @@ def set_stage(
             f"population: {config.kind} needs two players or more, but the env has only {', '.join(players)}. Split its "
             "agents by population.players or multiagent.groups."
         )
+    sides: list[Population] = []
     if config.symmetric:
         _check_alike(kind_of, kinds)
-        sides = [_population(config, SYMMETRIC, tuple(players), kind_of)]
+        sides.append(_population(config, SYMMETRIC, tuple(players), kind_of))
     else:
-        sides = [_population(config, player, (player,), kind_of) for player in players]
+        for player in players:
+            sides.append(_population(config, player, (player,), kind_of))
     order = list(players)
     teams = [order.index(_owners(seat, players)[0]) for seat in seats]
     return PopulationLayout(config, players, tuple(sides), tuple(teams))

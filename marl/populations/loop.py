@@ -88,10 +88,14 @@ class PopulationTrainer:
         self._choose(payoffs, before=self.numbers.get("meta_strategy"))
         for learner in self.stage.learners:
             self.ages[learner] += 1
-        fresh = [learner for learner in joining if self.config.begins_fresh or learner not in self._mains]
-        for learner in fresh:
-            self.ages[learner] = 0
-            self.parents[learner] = None
+        fresh: list[PolicyID] = []
+        for learner in joining:
+            # An exploiter that has joined looks for another weak point, whatever the main learners do.
+            is_exploiter = learner not in self._mains
+            if is_exploiter or self.config.begins_fresh:
+                fresh.append(learner)
+                self.ages[learner] = 0
+                self.parents[learner] = None
         return fresh
 
     def new_weights(self, learner: PolicyID) -> Policy:

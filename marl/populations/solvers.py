@@ -76,8 +76,9 @@ def _marginals(mass: Payoffs, payoffs: PayoffTensor) -> Profile:
     table = mass.reshape(shape)
     marginals = []
     for player in range(len(shape)):
-        others = tuple(axis for axis in range(len(shape)) if axis != player)
-        marginals.append(table.sum(axis=others))
+        others = list(range(len(shape)))
+        others.remove(player)
+        marginals.append(table.sum(axis=tuple(others)))
     return tuple(marginals)
 
 

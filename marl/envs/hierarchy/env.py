@@ -277,8 +277,10 @@ class HierarchicalEnv(EnvWrapper):
     def _pay(self, paid: Rewards, intrinsic: Mapping[Post, float]) -> Rewards:
         rewards: Rewards = {}
         for post in self.posts:
-            shares = [float(paid[agent]) for agent in post.members if agent in paid]
-            extrinsic = sum(shares)
+            extrinsic = 0.0
+            for agent in post.members:
+                if agent in paid:
+                    extrinsic += float(paid[agent])
             if post in intrinsic:
                 rewards[post.agent] = intrinsic[post] + post.extrinsic * extrinsic
                 continue

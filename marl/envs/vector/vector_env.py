@@ -239,8 +239,8 @@ class DictVector(BatchedEnv):
 
     def _see_all(self, env_id: int, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Any]) -> bool:
         """Whether everybody was seen at once, so that nobody can be missing."""
-        everybody_shown = len(obs) == self.kinds[0].size
-        if self._plain and everybody_shown and self._see_at_once(env_id, obs):
+        may_be_read_at_once = self._plain and len(obs) == self.kinds[0].size
+        if may_be_read_at_once and self._see_at_once(env_id, obs):
             return True
         for agent, value in obs.items():
             self._see(env_id, agent, value, infos.get(agent) or {})

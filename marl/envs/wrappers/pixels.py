@@ -95,7 +95,9 @@ class GreyFrames(EnvWrapper):
         return {"env": inside, "seen": dict(self._seen)}
 
     def unpack_state(self, state: State) -> State:
-        self._seen = {agent: np.array(seen, np.uint8) for agent, seen in state["seen"].items()}
+        self._seen = {}
+        for agent, seen in state["seen"].items():
+            self._seen[agent] = np.array(seen, np.uint8)
         return state["env"]
 
 
