@@ -54,7 +54,8 @@ class RoundEnd:
         # Exploiters join as well, but it is the main learner that they are to beat.
         mains = (population.learners[0], "first weights")
         members = self.members[population.name]
-        return max(number for number, one in enumerate(members) if one.learner in mains)
+        numbers = [number for number, one in enumerate(members) if one.learner in mains]
+        return numbers[-1]
 
     def snapshots_of(self, learner: PolicyID) -> list[int]:
         """The members that came from this learner, the newest last."""

@@ -88,10 +88,14 @@ class PopulationTrainer:
         self._choose(payoffs, before=self.numbers.get("meta_strategy"))
         for learner in self.stage.learners:
             self.ages[learner] += 1
-        fresh = [learner for learner in joining if self.config.begins_fresh or learner not in self._mains]
-        for learner in fresh:
-            self.ages[learner] = 0
-            self.parents[learner] = None
+        fresh: list[PolicyID] = []
+        for learner in joining:
+            # An exploiter that has joined looks for another weak point, whatever the main learners do.
+            is_exploiter = learner not in self._mains
+            if is_exploiter or self.config.begins_fresh:
+                fresh.append(learner)
+                self.ages[learner] = 0
+                self.parents[learner] = None
         return fresh
 
     def new_weights(self, learner: PolicyID) -> Policy:
@@ -214,7 +218,9 @@ class PopulationTrainer:
         # Written so that NaN, which compares as false, is refused as well.
         fits = found.shape == (size,) and found.min() >= -1e-9 and abs(found.sum() - 1) <= 1e-6
         if not fits:
-            solver = f" with meta_solver {self.config.meta_solver!r}" if self.config.needs_payoffs else ""
+            solver = ""
+            if self.config.needs_payoffs:
+                solver = f" with meta_solver {self.config.meta_solver!r}"
             raise ConfigError(
                 f"{self._name}{solver}: {asked} says {found} for the population {population.name!r}; expected {size} chances "
                 "that add up to 1, one per member."

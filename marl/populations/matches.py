@@ -93,7 +93,9 @@ class Arena:
     """A worker's copies of the env for matches, and the policies that it has built."""
 
     def __init__(self, worker: RolloutWorker) -> None:
-        self._most_lanes = NATIVE_BATCH if _is_native(worker.spec.env_recipe) else DICT_LANES
+        self._most_lanes = DICT_LANES
+        if _is_native(worker.spec.env_recipe):
+            self._most_lanes = NATIVE_BATCH
         self._envs: dict[int, BatchedEnv] = {}
         self._policies: OrderedDict[tuple[MemberKey, bool], Policy] = OrderedDict()
 
@@ -107,7 +109,9 @@ class Arena:
 
     def policy(self, worker: RolloutWorker, member: Member, explore: bool | None) -> Policy:
         """Built when first needed; those that were not needed for longest are forgotten."""
-        explores = member.draws_actions if explore is None else explore
+        explores = explore
+        if explores is None:
+            explores = member.draws_actions
         place = (member.key, explores)
         if place not in self._policies:
             self._policies[place] = Played(build(member, worker.spec.task.kinds), explores)
@@ -135,13 +139,17 @@ def arena_of(worker: RolloutWorker) -> Arena:
 
 def episodes_per_batch(recipe: EnvRecipe) -> int:
     """A number of the env, not of the pool: how episodes fall into batches must not depend on the workers."""
-    return NATIVE_BATCH if _is_native(recipe) else DICT_BATCH
+    if _is_native(recipe):
+        return NATIVE_BATCH
+    return DICT_BATCH
 
 
 def _is_native(recipe: EnvRecipe) -> bool:
     """Whether copies of the env are stepped together, so that many of them cost little more than one."""
+    if recipe.wrappers:  # which take the copies one by one
+        return False
     creator = resolve_env(recipe.env)
-    return isinstance(creator, type) and issubclass(creator, BatchedEnv) and not recipe.wrappers
+    return isinstance(creator, type) and issubclass(creator, BatchedEnv)
 
 
 # -- one worker ----------------------------------------------------------------------------------------------------

@@ -292,7 +292,10 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _no_such_part(folder: Path, part: str, manifest: Manifest) -> CheckpointError:
-    parts = sorted(file.removesuffix(".json") for file in manifest.files if file.endswith(".json"))
+    parts: list[str] = []
+    for file in sorted(manifest.files):
+        if file.endswith(".json"):  # every part has one; its arrays may have a file beside it
+            parts.append(file.removesuffix(".json"))
     listed = ", ".join(parts) or "none"
     reason = "is not in it"
     if f"{part}.json" in manifest.removed:

@@ -134,7 +134,8 @@ def named_run(name: str, root: Path | None = None) -> Path:
     if not meant:
         raise _no_such_run(name, root)
     if len(meant) > 1:
-        newest = ", ".join(run.name for run in meant[-8:])
+        names = [run.name for run in meant]
+        newest = ", ".join(names[-8:])  # a search has hundreds of trials
         raise CheckpointError(f"{name!r} means {len(meant)} runs in {root}. Name one of them: {newest}.")
     return meant[0]
 

@@ -106,10 +106,14 @@ def explain(wanted: str | None = None) -> str:
 def _rows_around(name: str) -> list[Meaning]:
     """All fields of a block, else those that end with the name."""
     block = f"{name.removeprefix('evaluation.')}."
-    inside = [row for row in table() if row.name.startswith(block)]
-    if inside:
-        return inside
-    return [row for row in table() if row.name.endswith(f".{name}")]
+    inside: list[Meaning] = []
+    ending: list[Meaning] = []
+    for row in table():
+        if row.name.startswith(block):
+            inside.append(row)
+        if row.name.endswith(f".{name}"):
+            ending.append(row)
+    return inside or ending
 
 
 def _words() -> list[str]:

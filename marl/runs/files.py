@@ -225,7 +225,10 @@ def to_plain(value: Any, *, finite: bool = False) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): to_plain(item, finite=finite) for key, item in value.items()}
+        plain: dict[str, Any] = {}
+        for key, item in value.items():
+            plain[str(key)] = to_plain(item, finite=finite)
+        return plain
     if isinstance(value, list | tuple | set | frozenset):
         items = [to_plain(item, finite=finite) for item in value]
         if isinstance(value, set | frozenset):
@@ -307,7 +310,10 @@ def run_name(algo: str, env: str, trial_id: str, index: int, params: Mapping[str
     env_name = re.split(r"[/:]", env.rstrip("/:"))[-1]
     words = [safe_name(algo).upper(), safe_name(env_name), safe_name(trial_id, empty="run"), f"{index:05d}"]
     if params:
-        settings = [f"{key.rpartition('.')[2]}={value}" for key, value in params.items()]
+        settings = []
+        for key, value in params.items():
+            _, _, last_word = key.rpartition(".")
+            settings.append(f"{last_word}={value}")
         words.append(safe_name(",".join(settings)))
     words.append(now.strftime("%Y-%m-%d_%H-%M-%S"))
     return "_".join(words)

@@ -102,7 +102,9 @@ def _measure(loaded: object, what: str) -> None:
             )
         if len(above) >= DEEPEST:
             raise _too_deep(what)
-        items = [*value.keys(), *value.values()] if isinstance(value, dict) else list(value)
+        items = list(value)
+        if isinstance(value, dict):
+            items += value.values()
         waiting += [(item, (*above, id(value))) for item in items]
 
 
