@@ -1,4 +1,4 @@
-"""Adds up what agents were paid, episode by episode."""
+"""Adds up what agents were paid, episode by episode: an agent's return holds all of it, also what came after its end."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ class EpisodeStatsRecorder:
         self.names[env_id][seat] = self.env.agent_at(env_id, seat)
 
     def pay(self, frame: StepOutput, episodes: Sequence[Episode]) -> None:
+        """Count a step and its rewards; those of agents that have ended as well, also if another one has their seat by now."""
         self.returns += frame.rewards
         self.lengths += 1
         for env_id, agent, reward in frame.late:

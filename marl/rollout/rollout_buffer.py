@@ -1,4 +1,10 @@
-"""The grid that a worker fills: one row per step, all agents aligned, every decision closed when its outcome is known."""
+"""The grid that a worker fills: one row per step, all agents aligned, every decision closed when its outcome is known.
+
+An agent that dies (terminates or is truncated) while others play on: ``RolloutBuffer.settle`` writes the reward of its last
+step into that step's row and closes its open decision there, so ``data/returns.py:fold_rewards`` credits it to this decision.
+What the env pays the dead agent later stands in rows in which it has no decision. It trains nobody, unless a group is paid
+together (``share_reward``, mixers), and counts in the agent's return (``EpisodeStatsRecorder.pay``).
+"""
 
 from __future__ import annotations
 
@@ -120,7 +126,7 @@ class RolloutBuffer:
         np.copyto(self.open, row, where=view.present)
 
     def settle(self, row: int, player: EnvRunner, frame: StepOutput) -> None:
-        """The view after the step; decisions whose agents are asked again or have ended are closed."""
+        """The view after the step and its rewards; decisions whose agents are asked again or have ended are closed."""
         columns = self.columns
         for k, shown in enumerate(frame.obs):
             columns["new_obs"][k][row] = shown

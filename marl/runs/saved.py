@@ -64,7 +64,9 @@ class SavedRun:
         need: Collection[str] = TO_PLAY,
         remedy: str | None = None,
     ) -> SavedRun:
-        """The newest checkpoint of a run, or the one that is named, whose parts in ``need`` are undamaged.
+        """The newest checkpoint of a run whose parts in ``need`` are undamaged, or the one that is named.
+
+        One that is named is taken as it is; ``read_part`` verifies each of its parts before it is loaded.
 
         ``TO_PLAY`` is enough for everything but training; ``TO_RESUME`` asks for all that training needs.
         """

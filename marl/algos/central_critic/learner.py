@@ -1,7 +1,7 @@
 """Stochastic actors with value critics: PG, A2C, PPO, MAPPO and IMPALA differ in the objective and in what the critic sees.
 
     A      = GAE(r, V(view), gamma, lambda)                          (vtrace: corrected for older weights)
-    actor  = -log pi(a|o) A             (pg, a2c, vtrace)     or the clipped ratio (ppo)
+    actor  = -log pi(a|o) A             (pg, a2c, vtrace)     or the clipped ratio (ppo: clipped_loss in losses.py)
     critic = (V(view) - (A + V_old))^2
 
 Details that matter for results: each fragment is bootstrapped with the critic's value of its last view; advantages are
@@ -249,12 +249,12 @@ class CentralCriticLearner(Learner):
             loss, numbers[name] = self._loss(name, minibatch)
             (loss * minibatch.weight).backward()  # type: ignore[no-untyped-call]
         for name, minibatch in minibatches.items():
-            clip = self.configs[name].grad_clip
-            numbers[name]["grad_norm"] = self.optimisers[name].step(clip, self.lr[name], self.crew)
-            told = {}
+            grad_clip = self.configs[name].grad_clip
+            numbers[name]["grad_norm"] = self.optimisers[name].step(grad_clip, self.lr[name], self.crew)
+            weighted = {}
             for key, number in numbers[name].items():
-                told[key] = float(number.detach() * minibatch.weight)
-            stats[name].append(told)
+                weighted[key] = float(number.detach() * minibatch.weight)
+            stats[name].append(weighted)
         for layers in self.policies[first].shared:
             self.shared[layers].step(self.configs[first].grad_clip, self.lr[first], self.crew)
         self.counters["num_updates"] += 1
