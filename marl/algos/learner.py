@@ -74,7 +74,7 @@ class Learner(ABC):
 
     @classmethod
     @abstractmethod
-    def build(cls, brief: LearnerSpec) -> Learner:
+    def build(cls, spec: LearnerSpec) -> Learner:
         """A learner of these policies; refuses with a ``UserError`` what it cannot learn."""
 
     @abstractmethod

@@ -137,13 +137,13 @@ class ActorCritic(ABC):
     lrs: Mapping[str, float | None]  # null: lr and its schedule
 
     def __init__(
-        self, name: PolicyID, brief: LearnerSpec, *, sees: Literal["own", "group", "all"], share_reward: bool,
+        self, name: PolicyID, spec: LearnerSpec, *, sees: Literal["own", "group", "all"], share_reward: bool,
         agent_id: bool,
     ) -> None:  # fmt: skip
-        actor, config = brief.policies[name], brief.configs[name]
+        actor, config = spec.policies[name], spec.configs[name]
         assert isinstance(config, ReplayConfig)
         self.name, self.actor, self.config, self.share_reward = name, actor, config, share_reward
-        visible = VisibleAgents(brief.task, sees, actor.kind, brief.seats[name])
+        visible = VisibleAgents(spec.task, sees, actor.kind, spec.seats[name])
         self.view = JointActionView(visible, agent_id=agent_id).to(actor.device)
         self.actor_parameters = list(actor.parameters())  # walked once: every update asks for them
         self.custom_loss = build_losses({name: actor}, {name: config}).get(name)
@@ -198,8 +198,8 @@ Kind = TypeVar("Kind", bound=ActorCritic)
 class ActorCriticLearner(OffPolicyLearner, Generic[Kind]):
     """One ``ActorCritic`` per policy; they take turns, one update each."""
 
-    def __init__(self, brief: LearnerSpec, actor_critics: Mapping[PolicyID, Kind]) -> None:
-        super().__init__(brief.policies, brief.seed)
+    def __init__(self, spec: LearnerSpec, actor_critics: Mapping[PolicyID, Kind]) -> None:
+        super().__init__(spec.policies, spec.seed)
         self.actor_critics = dict(actor_critics)
 
     def remember(self, batch: MultiAgentBatch) -> None:

@@ -103,9 +103,9 @@ class CentralCriticLearner(Learner):
         return reading(cls, config)
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> CentralCriticLearner:
-        configs = {name: c for name, c in brief.configs.items() if isinstance(c, CentralCriticConfig)}
-        return cls(brief.policies, brief.task, configs, brief.models, brief.seed)
+    def build(cls, spec: LearnerSpec) -> CentralCriticLearner:
+        configs = {name: c for name, c in spec.configs.items() if isinstance(c, CentralCriticConfig)}
+        return cls(spec.policies, spec.task, configs, spec.models, spec.seed)
 
     def set_trained(self, policies: Collection[PolicyID]) -> None:
         super().set_trained(policies)

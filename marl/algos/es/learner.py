@@ -74,13 +74,13 @@ class EsLearner(Learner):
         return reading(cls, config)
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> EsLearner:
-        configs = {name: c for name, c in brief.configs.items() if isinstance(c, EsConfig)}
+    def build(cls, spec: LearnerSpec) -> EsLearner:
+        configs = {name: c for name, c in spec.configs.items() if isinstance(c, EsConfig)}
         filtered: list[PolicyID] = []
-        for name, model in brief.models.items():
+        for name, model in spec.models.items():
             if model.observation_filter != "NoFilter":
                 filtered.append(name)
-        return cls(brief.policies, configs, brief.seed, filtered)
+        return cls(spec.policies, configs, spec.seed, filtered)
 
     def propose(self) -> dict[PolicyID, list[int]]:
         """Fresh seeds of noise for each policy that is trained."""

@@ -42,12 +42,12 @@ from marl.policies.policy import Inputs
 class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
     """Each policy has critics, targets, replay and counters of its own; they meet in joint views."""
 
-    def __init__(self, brief: LearnerSpec) -> None:
-        super().__init__(brief, {name: DeterministicActorCritic(name, brief) for name in brief.policies})
+    def __init__(self, spec: LearnerSpec) -> None:
+        super().__init__(spec, {name: DeterministicActorCritic(name, spec) for name in spec.policies})
         # For policies that are read only: an opponent that draws must not change which rows are drawn from the replays.
-        self.others_rng = np.random.default_rng([brief.seed, 9])
+        self.others_rng = np.random.default_rng([spec.seed, 9])
         self.action_fns: dict[int, ActionFn] = {}
-        for index, (name, policy) in enumerate(brief.everybody.items()):
+        for index, (name, policy) in enumerate(spec.everybody.items()):
             if name in self.actor_critics:
                 self.action_fns[index] = _target_action_fn(self.actor_critics[name].target_actor)
             else:
@@ -62,8 +62,8 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
         return reading(cls, config)
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> MaddpgLearner:
-        return cls(brief)
+    def build(cls, spec: LearnerSpec) -> MaddpgLearner:
+        return cls(spec)
 
     # -- learning --------------------------------------------------------------------------------------------------
 

@@ -81,10 +81,10 @@ class MarwilLearner(Learner):
         return reading(cls, config)
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> MarwilLearner:
-        config = next(iter(brief.configs.values()))  # those who learn together share layers and agree on all keys
+    def build(cls, spec: LearnerSpec) -> MarwilLearner:
+        config = next(iter(spec.configs.values()))  # those who learn together share layers and agree on all keys
         assert isinstance(config, MarwilConfig)
-        return cls(brief.policies, brief.task, config, brief.models, brief.seed)
+        return cls(spec.policies, spec.task, config, spec.models, spec.seed)
 
     def set_trained(self, policies: Collection[PolicyID]) -> None:
         super().set_trained(policies)

@@ -59,13 +59,13 @@ class NfspLearner(Learner):
         return reading(cls, config)
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> NfspLearner:
-        ((name, policy),) = brief.policies.items()
-        config = brief.configs[name]
+    def build(cls, spec: LearnerSpec) -> NfspLearner:
+        ((name, policy),) = spec.policies.items()
+        config = spec.configs[name]
         assert isinstance(policy, NfspPolicy)
         assert isinstance(config, NfspConfig)
-        response = replace(brief, policies={name: policy.best}, configs={name: config.best_response()})
-        return cls(name, policy, config, QmixLearner.build(response), brief.seed)
+        response = replace(spec, policies={name: policy.best}, configs={name: config.best_response()})
+        return cls(name, policy, config, QmixLearner.build(response), spec.seed)
 
     def set_trained(self, policies: Collection[PolicyID]) -> None:
         super().set_trained(policies)

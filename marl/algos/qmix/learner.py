@@ -43,27 +43,27 @@ from marl.policies.value import ValuePolicy
 class QmixLearner(OffPolicyLearner):
     """Teams are mixed; policies outside of any team learn each agent's values by itself."""
 
-    def __init__(self, brief: LearnerSpec) -> None:
-        super().__init__(brief.policies, brief.seed)
-        config = next(iter(brief.configs.values()))  # those who learn together agree on all keys
+    def __init__(self, spec: LearnerSpec) -> None:
+        super().__init__(spec.policies, spec.seed)
+        config = next(iter(spec.configs.values()))  # those who learn together agree on all keys
         assert isinstance(config, QmixConfig)
-        self.task, self.config = brief.task, config
-        self.device = next(iter(brief.policies.values())).device
-        order = list(brief.everybody)
-        self.members = MemberValues(self.task, {name: order.index(name) for name in brief.policies}, self.device)
+        self.task, self.config = spec.task, config
+        self.device = next(iter(spec.policies.values())).device
+        order = list(spec.everybody)
+        self.members = MemberValues(self.task, {name: order.index(name) for name in spec.policies}, self.device)
         self.values: dict[PolicyID, ValuePolicy] = {}
         self.targets: dict[PolicyID, ValuePolicy] = {}
         self.optimisers: dict[PolicyID, FlatOptimiser] = {}
-        for name, policy in brief.policies.items():
+        for name, policy in spec.policies.items():
             assert isinstance(policy, ValuePolicy)
             self.values[name] = policy
             self.targets[name] = deepcopy(policy)
             self.optimisers[name] = FlatOptimiser(
                 policy.own_parameters(), config.optimizer, config.lr, f"policy {name!r}"
             )
-        self.shared = shared_optimisers(brief.policies, brief.configs)
-        self.custom = build_losses(brief.policies, brief.configs)
-        self.teams = build_teams(brief, config, self.device)
+        self.shared = shared_optimisers(spec.policies, spec.configs)
+        self.custom = build_losses(spec.policies, spec.configs)
+        self.teams = build_teams(spec, config, self.device)
         self.update_ratio = UpdateRatio(config)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
@@ -75,8 +75,8 @@ class QmixLearner(OffPolicyLearner):
         return reading(cls, config)
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> QmixLearner:
-        return cls(brief)
+    def build(cls, spec: LearnerSpec) -> QmixLearner:
+        return cls(spec)
 
     # -- learning --------------------------------------------------------------------------------------------------
 

@@ -41,10 +41,10 @@ from marl.errors import TrainingError
 class SacLearner(ActorCriticLearner[SoftActorCritic]):
     """Each policy has critics, a temperature and a replay of its own; policies learn together by seeing each other."""
 
-    def __init__(self, brief: LearnerSpec) -> None:
-        super().__init__(brief, {name: SoftActorCritic(name, brief) for name in brief.policies})
+    def __init__(self, spec: LearnerSpec) -> None:
+        super().__init__(spec, {name: SoftActorCritic(name, spec) for name in spec.policies})
         self.action_fns: dict[int, ActionFn] = {}
-        for index, policy in enumerate(brief.everybody.values()):
+        for index, policy in enumerate(spec.everybody.values()):
             # Drawn as they play, not their best guess: the expectation is over what others may do (Iqbal and Sha, 2019).
             self.action_fns[index] = action_fn_of(policy, self.rng, explore=True)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
@@ -57,8 +57,8 @@ class SacLearner(ActorCriticLearner[SoftActorCritic]):
         return reading(cls, config)
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> SacLearner:
-        return cls(brief)
+    def build(cls, spec: LearnerSpec) -> SacLearner:
+        return cls(spec)
 
     # -- learning --------------------------------------------------------------------------------------------------
 
