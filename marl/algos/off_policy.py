@@ -112,7 +112,7 @@ class OffPolicyLearner(Learner):
         """One step down the gradient of a loss, for all parameters or for ``inputs`` alone; returns the gradient's norm."""
         optimiser.zero()
         loss.backward(inputs=inputs)  # type: ignore[no-untyped-call]
-        return optimiser.step(grad_clip, lr, self.crew)
+        return optimiser.step(grad_clip, lr, self.learner_group)
 
     def count_update(self, rows: int) -> None:
         """An update has learned from so many decisions of single agents."""
@@ -228,7 +228,7 @@ class ActorCriticLearner(OffPolicyLearner, Generic[Kind]):
                 by_network.setdefault(network, []).append(numbers)
         found: dict[str, float] = {}
         for rows in by_network.values():
-            found |= mean_metrics(self.crew.sum_metrics(rows))
+            found |= mean_metrics(self.learner_group.sum_metrics(rows))
         custom = self.actor_critics[name].custom_loss
         if custom is not None and "actor" in by_network:  # before the actor's first step the loss has not been asked
             found |= custom.stats()
@@ -238,7 +238,7 @@ class ActorCriticLearner(OffPolicyLearner, Generic[Kind]):
         """The critics' errors decide how likely their rows are drawn again, and are listed where that was asked for."""
         if ac.replay.priorities is None and not ac.config.full_td_error:
             return
-        whole = self.crew.gather(errors, len(rows)).cpu().numpy()
+        whole = self.learner_group.gather(errors, len(rows)).cpu().numpy()
         ac.replay.update_priorities(rows["place"], whole)
         if ac.config.full_td_error:
             self.td_errors[ac.name] = whole

@@ -230,8 +230,8 @@ class CentralCriticLearner(Learner):
             minibatches = train_batch.minibatches(self.rng, config.num_sgd_iter, config.sgd_minibatch_size)
         else:
             minibatches = iter([train_batch.whole()])
-        if self.crew.size > 1:
-            return (minibatch.share(self.crew) for minibatch in minibatches)
+        if self.learner_group.size > 1:
+            return (minibatch.share(self.learner_group) for minibatch in minibatches)
         return minibatches
 
     def _update(
@@ -250,13 +250,13 @@ class CentralCriticLearner(Learner):
             (loss * minibatch.weight).backward()  # type: ignore[no-untyped-call]
         for name, minibatch in minibatches.items():
             grad_clip = self.configs[name].grad_clip
-            numbers[name]["grad_norm"] = self.optimisers[name].step(grad_clip, self.lr[name], self.crew)
+            numbers[name]["grad_norm"] = self.optimisers[name].step(grad_clip, self.lr[name], self.learner_group)
             weighted = {}
             for key, number in numbers[name].items():
                 weighted[key] = float(number.detach() * minibatch.weight)
             stats[name].append(weighted)
         for layers in self.policies[first].shared:
-            self.shared[layers].step(self.configs[first].grad_clip, self.lr[first], self.crew)
+            self.shared[layers].step(self.configs[first].grad_clip, self.lr[first], self.learner_group)
         self.counters["num_updates"] += 1
 
     def _loss(self, name: PolicyID, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -305,8 +305,8 @@ class CentralCriticLearner(Learner):
         if name in self.magnets:
             self.magnets[name].follow()
         summed: Sequence[Mapping[str, Tensor | float]] = stats
-        if self.crew.size > 1:
-            summed = self.crew.sum_metrics(stats)
+        if self.learner_group.size > 1:
+            summed = self.learner_group.sum_metrics(stats)
         metrics: dict[str, float] = {}
         for key in summed[0]:
             metrics[key] = float(np.mean([float(numbers[key]) for numbers in summed]))

@@ -106,7 +106,7 @@ class QmixLearner(OffPolicyLearner):
         loss, stats = self._loss()
         loss.backward()  # type: ignore[no-untyped-call]
         lr = scheduled(self.config.lr_schedule, self.config.lr, max(self.timesteps.values()))
-        norms = [block.step(self.config.grad_clip, lr, self.crew) for block in blocks]
+        norms = [block.step(self.config.grad_clip, lr, self.learner_group) for block in blocks]
         self.counters["num_updates"] += 1
         # Whole copies from time to time (Mnih et al., 2015): in between, what the values are drawn to stands still.
         if self.counters["num_updates"] % self.config.target_update_every == 0:
@@ -137,7 +137,7 @@ class QmixLearner(OffPolicyLearner):
                 losses.append(team_loss)
                 judged.append(values)
         loss = torch.stack(losses).sum()
-        whole_loss = float(self.crew.sum_(loss.detach().clone()))
+        whole_loss = float(self.learner_group.sum_(loss.detach().clone()))
         if not np.isfinite(whole_loss):
             raise TrainingError(
                 f"the loss of {', '.join(self.policies)} became {whole_loss} after "
@@ -158,7 +158,7 @@ class QmixLearner(OffPolicyLearner):
         rows = mine if team.chunks is None else unpadded(mine)
         chosen, target, loss = self._compare(team, Transitions.of(rows, self.device), mine)
         loss = self._with_custom(team, loss, rows) * ((place.stop - place.start) / count)
-        values = self.crew.gather(torch.stack([chosen.detach(), target]).T.cpu(), count, place)
+        values = self.learner_group.gather(torch.stack([chosen.detach(), target]).T.cpu(), count, place)
         error = (values[:, 0] - values[:, 1]).numpy()
         team.replay.update_priorities(drawn["place"], _per_draw(error, drawn))
         if self.config.full_td_error:
@@ -270,11 +270,11 @@ class QmixLearner(OffPolicyLearner):
             self.td_errors[name] = np.concatenate([before, errors])
 
     def _share(self, drawn: SampleBatch) -> tuple[SampleBatch, slice, int]:
-        """A crew member's part of what was drawn, the place of its rows among all rows, and how many these are."""
+        """A member's part of what was drawn, the place of its rows among all rows, and how many these are."""
         lengths = drawn["mask"].sum(axis=1) if "mask" in drawn else np.ones(len(drawn), np.int64)
-        first, end = self.crew.bounds(len(drawn))
+        first, end = self.learner_group.bounds(len(drawn))
         place = slice(int(lengths[:first].sum()), int(lengths[:end].sum()))
-        return drawn.rows(self.crew.share(len(drawn))), place, int(lengths.sum())
+        return drawn.rows(self.learner_group.share(len(drawn))), place, int(lengths.sum())
 
     # -- state -----------------------------------------------------------------------------------------------------
 

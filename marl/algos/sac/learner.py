@@ -67,9 +67,9 @@ class SacLearner(ActorCriticLearner[SoftActorCritic]):
         rows = ac.sample(self.rng)
         self._show(ac.name, lambda: ac.view.shown(rows))
         whole = ac.transitions(rows)
-        # All that is random is drawn here and for all rows, so that the members of a crew draw the same.
+        # All that is random is drawn here and for all rows, so that the members of a learner group draw the same.
         before, after = self._moment(ac, whole.now), self._moment(ac, whole.next)
-        share, weight = self.crew.share(len(rows)), self.crew.weight(len(rows))
+        share, weight = self.learner_group.share(len(rows)), self.learner_group.weight(len(rows))
         mine, before, after = whole.part(share), before.part(share), after.part(share)
         lr, clip = ac.step_sizes(self.timesteps[ac.name]), ac.config.grad_clip
 
