@@ -51,7 +51,7 @@ class EnvRunner:
         self.policy_ids = list(policies)
         self.policies = list(policies.values())
         self.kind_of_policy = [kinds[name] for name in self.policy_ids]
-        self.ledger = EpisodeStatsRecorder(env, self.policy_ids)
+        self.stats = EpisodeStatsRecorder(env, self.policy_ids)
         self.check = EnvCheck(env, worker_index)
         self.clock = Clock()  # where the time goes; whoever renders between two steps ends it by lap("env_render")
         copies, seats = env.num_envs, len(env.seat_names)
@@ -65,7 +65,7 @@ class EnvRunner:
         self.eps_id = np.zeros(copies, np.int64)
         self.episodes_begun = 0
         self.episodes = [Episode(0, 0, worker_index, env_id) for env_id in range(copies)]
-        self.watch: EpisodeCallbacks | None = None  # calls a user's hooks for these episodes
+        self.callbacks: EpisodeCallbacks | None = None  # calls a user's hooks for these episodes
         self.view: StepOutput
         self.seated_for_ever = mapper.fixed and env.fixed_seats
         if self.seated_for_ever:
@@ -102,7 +102,7 @@ class EnvRunner:
         self.t[env_ids] = 0
         self.check.look(self.view, self._where_in)
         present = self.view.present[env_ids]
-        self.ledger.begin(env_ids)
+        self.stats.begin(env_ids)
         self.alive[env_ids] = present
         # Unique over all workers of a run; only the order within a worker matters.
         self.eps_id[env_ids] = self.worker_index * 2**40 + self.episodes_begun + np.arange(len(env_ids))
@@ -114,17 +114,17 @@ class EnvRunner:
             self.episode_uniform[env_ids] = episode_uniform(seeds, self.teams)
         if not self.seated_for_ever:
             self._seat_everybody(env_ids, seeds)
-        elif self.watch is not None:
+        elif self.callbacks is not None:
             for env_id, seed in zip(env_ids.tolist(), seeds.tolist(), strict=True):
                 self._renew(env_id, seed, dict(self.episodes[0].policies))
-        self.ledger.seen[env_ids] |= present
-        if self.watch is not None:
-            self.watch.begin(env_ids)
+        self.stats.seen[env_ids] |= present
+        if self.callbacks is not None:
+            self.callbacks.begin(env_ids)
 
     def _renew(self, env_id: int, seed: int, policies: dict[AgentID, PolicyID]) -> None:
         """An episode's own object, which tells more where hooks watch it."""
-        if self.watch is not None:
-            self.episodes[env_id] = self.watch.new_episode(env_id, seed)
+        if self.callbacks is not None:
+            self.episodes[env_id] = self.callbacks.new_episode(env_id, seed)
             self.episodes[env_id].policies = policies
         else:
             self.episodes[env_id] = Episode(int(self.eps_id[env_id]), seed, self.worker_index, env_id, policies)
@@ -136,7 +136,7 @@ class EnvRunner:
                 for seat, agent in enumerate(self.env.seat_names):
                     self.policy_of[env_id, seat] = self._ask(self.episodes[env_id], seat, agent)
         for env_id, seat in self.view.born:
-            self.ledger.hand_over(env_id, seat, 0)
+            self.stats.hand_over(env_id, seat, 0)
         self._welcome(self.view.born)
 
     def _welcome(self, born: Sequence[tuple[int, int]]) -> None:
@@ -250,8 +250,8 @@ class EnvRunner:
         if self._has_coordinates:
             pairs = zip(self.env.kinds, actions, strict=True)
             actions = [to_env(column, kind.columns, self.config) for kind, column in pairs]
-        if self.watch is not None:
-            self.watch.act(actions, self.view.present)
+        if self.callbacks is not None:
+            self.callbacks.act(actions, self.view.present)
         self.clock.lap("action_processing")
         frame = self._call_env("step", actions)
         self.clock.lap("env_wait")
@@ -262,8 +262,8 @@ class EnvRunner:
         if self.config.horizon is not None:
             self._cut_at_horizon(frame, self.config.horizon)
         for env_id, seat in frame.born:
-            self.ledger.hand_over(env_id, seat, int(self.policy_of[env_id, seat]))
-        self.ledger.pay(frame, self.episodes)
+            self.stats.hand_over(env_id, seat, int(self.policy_of[env_id, seat]))
+        self.stats.pay(frame, self.episodes)
         if self.config.clip_rewards:
             frame.rewards = clipped(frame.rewards, self.config.clip_rewards)
         for index in self._remembering:
@@ -280,11 +280,11 @@ class EnvRunner:
                 column[ended[:, kind.seats]] = 0.0  # an agent that comes back on the same seat starts without memory
         if frame.born:
             self._welcome(frame.born)
-        self.ledger.seen |= frame.present | ended
+        self.stats.seen |= frame.present | ended
         over = np.flatnonzero(frame.over)
-        watched = self.watch.settle(over) if self.watch is not None else []
+        watched = self.callbacks.settle(over) if self.callbacks is not None else []
         if over.size:
-            self.ledger.end(over, self.policy_of, watched)
+            self.stats.end(over, self.policy_of, watched)
         return over
 
     def _remember_reward(self, frame: StepOutput, index: int) -> None:
@@ -317,7 +317,7 @@ class EnvRunner:
         return {
             "world": guarded(self.env.get_state, "get_state", self._where),
             "told": [dict(tasks) for tasks in self.env.told],
-            "ledger": self.ledger.state_dict(),
+            "ledger": self.stats.state_dict(),
             "policy_of": self.policy_of.copy(),
             "alive": self.alive.copy(),
             "carry": [column.copy() for column in self.carry],
@@ -327,14 +327,14 @@ class EnvRunner:
             "eps_id": self.eps_id.copy(),
             "episodes_begun": self.episodes_begun,
             "episodes": [[e.episode_id, e.seed, list(e.policies.items()), _rng_state(e)] for e in self.episodes],
-            **({"watch": self.watch.state_dict()} if self.watch is not None else {}),
+            **({"watch": self.callbacks.state_dict()} if self.callbacks is not None else {}),
         }
 
     def load_state_dict(self, state: State) -> Ints:
         """Go on where the state was taken. Returns the copies whose episode could not be brought back."""
         self.env.restore_tasks(state.get("told", ()))
         self.view = guarded(lambda: self.env.set_state(state["world"]), "set_state", self._where)
-        self.ledger.load_state_dict(state["ledger"])
+        self.stats.load_state_dict(state["ledger"])
         self.policy_of[:], self.t[:], self.eps_id[:] = state["policy_of"], state["t"], state["eps_id"]
         self.alive[:] = state["alive"]
         self.episode_uniform[:] = state["lots"]
@@ -350,12 +350,12 @@ class EnvRunner:
         self.episodes_begun = state["episodes_begun"]
         for env_id, (episode_id, seed, policies, rng) in enumerate(state["episodes"]):
             self._renew(env_id, seed, dict(policies))
-            if self.watch is None:
+            if self.callbacks is None:
                 self.episodes[env_id].episode_id = episode_id
             if rng is not None:
                 self.episodes[env_id].rng.bit_generator.state = rng
-        if self.watch is not None:
-            self.watch.load_state_dict(state.get("watch"))
+        if self.callbacks is not None:
+            self.callbacks.load_state_dict(state.get("watch"))
         return np.flatnonzero(self.view.over)
 
 

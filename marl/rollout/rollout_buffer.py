@@ -20,7 +20,7 @@ from marl.data.task import Array, Bools, Ints, PolicyID, Task
 from marl.envs.batched import State, StepOutput
 from marl.rollout.env_runner import Actions, EnvRunner
 
-Grid: TypeAlias = dict[str, Any]
+Columns: TypeAlias = dict[str, Any]
 """Name to array; for the columns of agents, name to one array per kind."""
 
 DTYPES = {
@@ -79,15 +79,15 @@ class RolloutBuffer:
         self.complete_episodes = complete_episodes
         self.context = 0
         self.open = np.full((copies, task.num_seats), -1, np.int64)
-        self.alive = np.zeros((copies, task.num_seats), bool)  # as the player knows it
+        self.alive = np.zeros((copies, task.num_seats), bool)  # as the runner knows it
         self.start = np.zeros(copies, np.int64)  # row in which the running episode of each copy began
         self.lost_decisions = 0  # truncated without a last observation
         self.columns = self.allocate(0)
 
-    def allocate(self, rows: int) -> Grid:
+    def allocate(self, rows: int) -> Columns:
         """Columns of zeros: of agents by kind, of seats, of copies."""
         shape = (rows, self.copies)
-        columns: Grid = {name: [] for name in ENV_COLUMNS}
+        columns: Columns = {name: [] for name in ENV_COLUMNS}
         for kind, carry_size in zip(self.task.kinds, self.carry_sizes, strict=True):
             seats = (*shape, kind.size)
             for name in ("obs", "new_obs"):
@@ -109,32 +109,32 @@ class RolloutBuffer:
         self.columns = _resized(self.columns, 0, self.context + steps)
         return range(self.context, self.context + steps)
 
-    def record(self, row: int, player: EnvRunner, choices: Actions) -> None:
+    def record(self, row: int, runner: EnvRunner, choices: Actions) -> None:
         """The view before the step and what everybody decided."""
-        columns, view = self.columns, player.view
+        columns, view = self.columns, runner.view
         for k, actions in enumerate(choices.actions):
             columns["obs"][k][row] = view.obs[k]
             columns["legal"][k][row] = view.legal[k]
             columns["actions"][k][row] = actions
             if self.carry_sizes[k]:
                 columns["carry"][k][row] = choices.carry[k]
-        columns["present"][row], columns["alive"][row] = view.present, player.alive | view.present
+        columns["present"][row], columns["alive"][row] = view.present, runner.alive | view.present
         columns["state"][row] = view.state
         columns["action_logp"][row] = choices.logp
-        columns["policy_index"][row] = player.policy_of
-        columns["t"][row], columns["eps_id"][row] = player.t, player.eps_id
+        columns["policy_index"][row] = runner.policy_of
+        columns["t"][row], columns["eps_id"][row] = runner.t, runner.eps_id
         np.copyto(self.open, row, where=view.present)
 
-    def settle(self, row: int, player: EnvRunner, frame: StepOutput) -> None:
+    def settle(self, row: int, runner: EnvRunner, frame: StepOutput) -> None:
         """The view after the step and its rewards; decisions whose agents are asked again or have ended are closed."""
         columns = self.columns
         for k, shown in enumerate(frame.obs):
             columns["new_obs"][k][row] = shown
             columns["new_legal"][k][row] = frame.legal[k]
-        self.alive = player.alive.copy()
+        self.alive = runner.alive.copy()
         columns["new_present"][row] = frame.present
         columns["new_alive"][row] = self.alive | (frame.truncated & ~frame.blind)
-        columns["new_policy_index"][row] = player.policy_of
+        columns["new_policy_index"][row] = runner.policy_of
         columns["new_state"][row] = frame.state
         columns["rewards"][row] = frame.rewards
         columns["terminateds"][row], columns["truncateds"][row] = frame.terminated, frame.truncated

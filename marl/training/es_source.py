@@ -75,7 +75,7 @@ class EvolutionSource:
                         seen=outcomes[0].seen.get(name),
                     )
             learner.tell(told)
-        return Population(self.workers.local_worker().grid.batch(), episodes, decisions=decisions)
+        return Population(self.workers.local_worker().buffer.batch(), episodes, decisions=decisions)
 
     def _trials(self, seeds: Mapping[PolicyID, Sequence[int]]) -> list[Trial]:
         """``+`` and ``-`` of every pair, one after the other, on the same episodes."""
