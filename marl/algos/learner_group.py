@@ -50,7 +50,7 @@ class LearnerGroup:
         return (end - first) / max(rows, 1)
 
     def sum_(self, tensor: Tensor) -> Tensor:
-        """Replace the tensor by its sum over all members; gives it back."""
+        """Replace the tensor by its sum over all members, which is returned."""
         return tensor
 
     def gather(self, mine: Tensor, rows: int, place: slice | None = None) -> Tensor:

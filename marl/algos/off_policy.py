@@ -192,13 +192,13 @@ class ActorCritic(ABC):
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
-Kind = TypeVar("Kind", bound=ActorCritic)
+AC = TypeVar("AC", bound=ActorCritic)
 
 
-class ActorCriticLearner(OffPolicyLearner, Generic[Kind]):
+class ActorCriticLearner(OffPolicyLearner, Generic[AC]):
     """One ``ActorCritic`` per policy; they take turns, one update each."""
 
-    def __init__(self, spec: LearnerSpec, actor_critics: Mapping[PolicyID, Kind]) -> None:
+    def __init__(self, spec: LearnerSpec, actor_critics: Mapping[PolicyID, AC]) -> None:
         super().__init__(spec.policies, spec.seed)
         self.actor_critics = dict(actor_critics)
 
@@ -217,7 +217,7 @@ class ActorCriticLearner(OffPolicyLearner, Generic[Kind]):
         return {name: self.summary(name, found) for name, found in reports.items() if found}
 
     @abstractmethod
-    def _train(self, ac: Kind) -> Report:
+    def _train(self, ac: AC) -> Report:
         """One update of a policy and its critics."""
 
     def summary(self, name: PolicyID, reports: Sequence[Report]) -> dict[str, float]:
@@ -234,7 +234,7 @@ class ActorCriticLearner(OffPolicyLearner, Generic[Kind]):
             found |= custom.stats()
         return found
 
-    def count_errors(self, ac: Kind, rows: SampleBatch, errors: Tensor) -> None:
+    def count_errors(self, ac: AC, rows: SampleBatch, errors: Tensor) -> None:
         """The critics' errors decide how likely their rows are drawn again, and are listed where that was asked for."""
         if ac.replay.priorities is None and not ac.config.full_td_error:
             return

@@ -143,7 +143,7 @@ class Watcher(Protocol):
 
     def before(self, runner: EnvRunner, choices: Actions) -> None: ...
 
-    def after(self, runner: EnvRunner, frame: StepOutput) -> None: ...
+    def after(self, runner: EnvRunner, output: StepOutput) -> None: ...
 
 
 def play(
@@ -209,11 +209,11 @@ def _played(
         choices = runner.decide(rng, explore=explore)
         for watcher in watchers:
             watcher.before(runner, choices)
-        frame = runner.advance(choices)
+        output = runner.advance(choices)
         played += 1
-        over = runner.settle(frame)
+        over = runner.settle(output)
         for watcher in watchers:
-            watcher.after(runner, frame)
+            watcher.after(runner, output)
         if over.size:
             ended.append(runner.stats.pop())
             say(f"episode {len(ended)}  {episode_line(ended[-1], runner.policy_ids)}")
@@ -250,8 +250,8 @@ class Shown:
     def before(self, runner: EnvRunner, choices: Actions) -> None:
         """Nothing has happened yet."""
 
-    def after(self, runner: EnvRunner, frame: StepOutput) -> None:
-        del frame
+    def after(self, runner: EnvRunner, output: StepOutput) -> None:
+        del output
         self.begin(runner)
 
 
@@ -274,9 +274,9 @@ class Notes:
         (self.row,) = self.buffer.extend(1)
         self.buffer.record(self.row, runner, choices)
 
-    def after(self, runner: EnvRunner, frame: StepOutput) -> None:
+    def after(self, runner: EnvRunner, output: StepOutput) -> None:
         """What came of it."""
-        self.buffer.settle(self.row, runner, frame)
+        self.buffer.settle(self.row, runner, output)
         self.recorder.add(self.buffer.batch())
         self.buffer.keep_tail()
 

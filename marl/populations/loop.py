@@ -74,7 +74,7 @@ class PopulationTrainer:
         return timesteps - self.steps_at_round >= self.config.round_timesteps
 
     def end_round(self, pool: WorkerPool, timesteps: int) -> list[PolicyID]:
-        """Steps 1 to 3; gives the learners that have to begin anew."""
+        """Steps 1 to 3; returns the learners that have to begin anew."""
         self.round += 1
         self.steps_at_round = timesteps
         # All are judged before any joins: whoever comes later must not meet those who join now.
@@ -189,7 +189,7 @@ class PopulationTrainer:
                 foe = self.layout.side_of(player)
                 met = call_own(f"{self._name}.opponents", self.kind.opponents, round_end, learner, foe, answer)
                 self.mixture(opponent).set_chances(self._checked(met, foe, "opponents"))
-        self.numbers = self._told(payoffs, answer, before)
+        self.numbers = self._numbers(payoffs, answer, before)
 
     def _round_end(self, payoffs: PayoffTensor | None = None) -> RoundEnd:
         return RoundEnd(self.config, self.layout, self.members, payoffs)
@@ -271,29 +271,29 @@ class PopulationTrainer:
             everybody |= {one.name: one for one in members}
         return lineage_graph(everybody)
 
-    def _told(
+    def _numbers(
         self, payoffs: PayoffTensor | None, answer: Profile, before: Mapping[str, list[float]] | None
     ) -> dict[str, Any]:
         """Numbers of the result's ``population`` block."""
         by_player = dict(zip(self.layout.players, answer, strict=True))
-        told: dict[str, Any] = {
+        numbers: dict[str, Any] = {
             "round": self.round,
             "members": {population.name: self.size(population) for population in self.layout.sides},
             "meta_strategy": {player: strategy.tolist() for player, strategy in by_player.items()},
         }
         if payoffs is None:
-            return told
+            return numbers
         game = without_rounding(payoffs.game)
-        told["empirical_nash_conv"] = max(0.0, game.nash_conv(answer))
-        told["values"] = dict(zip(self.layout.players, game.values(answer).tolist(), strict=True))
+        numbers["empirical_nash_conv"] = max(0.0, game.nash_conv(answer))
+        numbers["values"] = dict(zip(self.layout.players, game.values(answer).tolist(), strict=True))
         if before is not None:
             padded = []
             for player, strategy in by_player.items():
                 old = np.array(before[player])
                 padded.append(np.pad(old, (0, len(strategy) - len(old))))
             # What the best new member earns more than the mixture that it was trained against.
-            told["gain_of_round"] = float(game.gains(tuple(padded)).sum())
-        return told
+            numbers["gain_of_round"] = float(game.gains(tuple(padded)).sum())
+        return numbers
 
     # -- state -----------------------------------------------------------------------------------------------------
 

@@ -245,7 +245,7 @@ class EnvRunner:
                 drawn[first] = self.policies[self.policy_ids.index(name)].draw(self.episode_uniform[first])
 
     def advance(self, choices: Actions) -> StepOutput:
-        """Step all copies; the frame shows how the step ended, before any episode is started anew."""
+        """Step all copies; the output shows how the step ended, before any episode is started anew."""
         actions = choices.actions
         if self._has_coordinates:
             pairs = zip(self.env.kinds, actions, strict=True)
@@ -253,59 +253,59 @@ class EnvRunner:
         if self.callbacks is not None:
             self.callbacks.act(actions, self.view.present)
         self.clock.lap("action_processing")
-        frame = self._call_env("step", actions)
+        output = self._call_env("step", actions)
         self.clock.lap("env_wait")
         self.t += 1
-        self.check.look(frame, self._where_in)
-        if (frame.terminated & (frame.truncated | frame.blind)).any():
-            _let_terminated_win(frame)
+        self.check.look(output, self._where_in)
+        if (output.terminated & (output.truncated | output.blind)).any():
+            _let_terminated_win(output)
         if self.config.horizon is not None:
-            self._cut_at_horizon(frame, self.config.horizon)
-        for env_id, seat in frame.born:
+            self._cut_at_horizon(output, self.config.horizon)
+        for env_id, seat in output.born:
             self.stats.hand_over(env_id, seat, int(self.policy_of[env_id, seat]))
-        self.stats.pay(frame, self.episodes)
+        self.stats.pay(output, self.episodes)
         if self.config.clip_rewards:
-            frame.rewards = clipped(frame.rewards, self.config.clip_rewards)
+            output.rewards = clipped(output.rewards, self.config.clip_rewards)
         for index in self._remembering:
-            self._remember_reward(frame, index)
-        self.view = frame
-        return frame
+            self._remember_reward(output, index)
+        self.view = output
+        return output
 
-    def settle(self, frame: StepOutput) -> Ints:
+    def settle(self, output: StepOutput) -> Ints:
         """After the step was recorded: seat new agents, close the books of ended episodes. Returns copies to start anew."""
-        ended = frame.terminated | frame.truncated
-        self.alive = (self.alive | frame.present) & ~ended
+        ended = output.terminated | output.truncated
+        self.alive = (self.alive | output.present) & ~ended
         if self._has_memory:
             for kind, column in zip(self.env.kinds, self.carry, strict=True):
                 column[ended[:, kind.seats]] = 0.0  # an agent that comes back on the same seat starts without memory
-        if frame.born:
-            self._welcome(frame.born)
-        self.stats.seen |= frame.present | ended
-        over = np.flatnonzero(frame.over)
+        if output.born:
+            self._welcome(output.born)
+        self.stats.seen |= output.present | ended
+        over = np.flatnonzero(output.over)
         watched = self.callbacks.settle(over) if self.callbacks is not None else []
         if over.size:
             self.stats.end(over, self.policy_of, watched)
         return over
 
-    def _remember_reward(self, frame: StepOutput, index: int) -> None:
+    def _remember_reward(self, output: StepOutput, index: int) -> None:
         """A policy that looks at its last reward: add up what was paid since the decision."""
         k = self.kind_of_policy[index]
         seats = self.env.kinds[k].seats
         mine = (self.policy_of[:, seats] == index) & self.alive[:, seats]
-        self.carry[k][:, :, self.policies[index].carry_size - 1] += np.where(mine, frame.rewards[:, seats], 0.0)
+        self.carry[k][:, :, self.policies[index].carry_size - 1] += np.where(mine, output.rewards[:, seats], 0.0)
 
-    def _cut_at_horizon(self, frame: StepOutput, horizon: int) -> None:
-        env_ids = np.flatnonzero((self.t >= horizon) & ~frame.over)
+    def _cut_at_horizon(self, output: StepOutput, horizon: int) -> None:
+        env_ids = np.flatnonzero((self.t >= horizon) & ~output.over)
         if not env_ids.size:
             return
-        alive = self.alive[env_ids] & ~(frame.terminated[env_ids] | frame.truncated[env_ids])
+        alive = self.alive[env_ids] & ~(output.terminated[env_ids] | output.truncated[env_ids])
         # The env may use one array for several of these, so they are not written into.
-        frame.truncated, frame.blind = frame.truncated.copy(), frame.blind.copy()
-        frame.present, frame.over = frame.present.copy(), frame.over.copy()
-        frame.truncated[env_ids] |= alive
-        frame.blind[env_ids] |= alive & ~frame.present[env_ids]  # between two decisions: no up-to-date observation
-        frame.present[env_ids] = False
-        frame.over[env_ids] = True
+        output.truncated, output.blind = output.truncated.copy(), output.blind.copy()
+        output.present, output.over = output.present.copy(), output.over.copy()
+        output.truncated[env_ids] |= alive
+        output.blind[env_ids] |= alive & ~output.present[env_ids]  # between two decisions: no up-to-date observation
+        output.present[env_ids] = False
+        output.over[env_ids] = True
 
     def time_limit(self, verb: str) -> AbstractContextManager[None]:
         """Within this block the env has ``env_timeout_s`` seconds to answer."""
@@ -370,11 +370,11 @@ def episode_uniform(seeds: Ints, teams: Ints) -> NDArray[np.float64]:
     return found
 
 
-def _let_terminated_win(frame: StepOutput) -> None:
+def _let_terminated_win(output: StepOutput) -> None:
     """One rule for all: an agent that an env calls both terminated and truncated (or blind) is terminated."""
     # The env may use these arrays again, so they are not written into.
-    frame.truncated = frame.truncated & ~frame.terminated
-    frame.blind = frame.blind & ~frame.terminated
+    output.truncated = output.truncated & ~output.terminated
+    output.blind = output.blind & ~output.terminated
 
 
 def carry_sizes(policies: Sequence[Policy], kind_of_policy: Sequence[int], kinds: int) -> list[int]:

@@ -125,30 +125,30 @@ class RolloutBuffer:
         columns["t"][row], columns["eps_id"][row] = runner.t, runner.eps_id
         np.copyto(self.open, row, where=view.present)
 
-    def settle(self, row: int, runner: EnvRunner, frame: StepOutput) -> None:
+    def settle(self, row: int, runner: EnvRunner, output: StepOutput) -> None:
         """The view after the step and its rewards; decisions whose agents are asked again or have ended are closed."""
         columns = self.columns
-        for k, shown in enumerate(frame.obs):
+        for k, shown in enumerate(output.obs):
             columns["new_obs"][k][row] = shown
-            columns["new_legal"][k][row] = frame.legal[k]
+            columns["new_legal"][k][row] = output.legal[k]
         self.alive = runner.alive.copy()
-        columns["new_present"][row] = frame.present
-        columns["new_alive"][row] = self.alive | (frame.truncated & ~frame.blind)
+        columns["new_present"][row] = output.present
+        columns["new_alive"][row] = self.alive | (output.truncated & ~output.blind)
         columns["new_policy_index"][row] = runner.policy_of
-        columns["new_state"][row] = frame.state
-        columns["rewards"][row] = frame.rewards
-        columns["terminateds"][row], columns["truncateds"][row] = frame.terminated, frame.truncated
-        columns["over"][row] = frame.over
-        closing = (self.open >= 0) & (frame.present | frame.terminated | frame.truncated)
-        if closing.all() and (self.open == row).all() and not frame.blind.any():
+        columns["new_state"][row] = output.state
+        columns["rewards"][row] = output.rewards
+        columns["terminateds"][row], columns["truncateds"][row] = output.terminated, output.truncated
+        columns["over"][row] = output.over
+        closing = (self.open >= 0) & (output.present | output.terminated | output.truncated)
+        if closing.all() and (self.open == row).all() and not output.blind.any():
             # Everybody decided in this row and is asked again or has ended: the usual case of games without turns.
             columns["elapsed"][row] = 1
             columns["active"][row] = not self.complete_episodes
             self.open[:] = -1
         else:
-            self._close(row, closing, frame.blind)
+            self._close(row, closing, output.blind)
         if self.complete_episodes:
-            self._hand_over_episodes(row, frame)
+            self._hand_over_episodes(row, output)
 
     def _close(self, row: int, closing: Bools, blind: Bools) -> None:
         """Some decisions end with this row; those of agents that were truncated without a last observation are lost."""
@@ -161,8 +161,8 @@ class RolloutBuffer:
             self.columns["active"][rows, env_ids, seats] = True
         self.open[closing] = -1
 
-    def _hand_over_episodes(self, row: int, frame: StepOutput) -> None:
-        for env_id in np.flatnonzero(frame.over).tolist():
+    def _hand_over_episodes(self, row: int, output: StepOutput) -> None:
+        for env_id in np.flatnonzero(output.over).tolist():
             whole = slice(int(self.start[env_id]), row + 1)
             self.columns["active"][whole, env_id] = self.columns["elapsed"][whole, env_id] > 0
             self.start[env_id] = row + 1

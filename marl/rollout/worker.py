@@ -56,7 +56,7 @@ class RolloutWorker:
             self.policy_map = policies or build_policies(spec.policies, spec.task.kinds)
         # Workers of one process act with the same objects, one after the other.
         self._shares_policies = policies is not None and spec.config.num_workers > 1
-        self._take_place()
+        self._place_policies()
         self._rewrites = self.hooks.watches_episodes or "on_sample_end" in self.hooks
         self._kinds = {name: recipe.kind for name, recipe in spec.policies.items()}
         self.rng = np.random.default_rng([spec.seed, index, 1])
@@ -88,14 +88,14 @@ class RolloutWorker:
         """Play ``steps`` steps in every copy."""
         runner = self._runner or self._first_runner()
         if self._shares_policies:
-            self._take_place()
+            self._place_policies()
         runner.clock.pop()  # what was before is not a part of this round
         for row in self.buffer.extend(steps):
             choices = runner.decide(self.rng, explore=self.spec.config.explore)
             self.buffer.record(row, runner, choices)
-            frame = runner.advance(choices)
-            over = runner.settle(frame)
-            self.buffer.settle(row, runner, frame)
+            output = runner.advance(choices)
+            over = runner.settle(output)
+            self.buffer.settle(row, runner, output)
             if over.size:
                 runner.begin(over, self._draw_seeds(over.size))
         runner.clock.lap("raw_obs_processing")
@@ -112,7 +112,7 @@ class RolloutWorker:
         rollout.seconds = {**runner.clock.pop(), "steps": float(steps)}
         return rollout
 
-    def _take_place(self) -> None:
+    def _place_policies(self) -> None:
         """Tell the policies for which worker they act now: in one process several workers share them."""
         for policy in self.policy_map.values():
             if policy.differs_by_worker:
@@ -182,8 +182,8 @@ class RolloutWorker:
         """An env runner of its own on one more copy of the env, as it is in training now, that can be drawn."""
         env = self._make_env(self.spec.stage(self.stage).env_recipe, 1, with_state=False, render_mode="rgb_array")
         self._tell_stage(env)
-        set_same_tasks(env, self._told())
-        self._take_place()
+        set_same_tasks(env, self._tasks())
+        self._place_policies()
         return EnvRunner(
             env, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
         )
@@ -201,7 +201,7 @@ class RolloutWorker:
             self._evaluator = self._new_evaluator(len(seeds))
         if self._runner is not None and self.spec.evaluation_takes_tasks:
             set_same_tasks(self._evaluator.env, self._runner.env.told)
-        self._take_place()
+        self._place_policies()
         return play_episodes(self._evaluator, seeds, explore)
 
     def _new_evaluator(self, episodes: int) -> EnvRunner:
@@ -276,10 +276,10 @@ class RolloutWorker:
         return fn(self)
 
     def run_noting_tasks(self, fn: Callable[[RolloutWorker], T]) -> tuple[T, list[TaskMemory] | None]:
-        """Call ``fn`` with this worker; also returns what its copies of the env have been told, if ``fn`` changed that."""
-        before = self._told()
+        """Call ``fn`` with this worker; also returns which tasks its copies of the env were given, if ``fn`` changed that."""
+        before = self._tasks()
         answer = fn(self)
-        after = self._told()
+        after = self._tasks()
         return answer, None if same_tasks(before, after) else after
 
     # -- stages and tasks ------------------------------------------------------------------------------------------
@@ -306,16 +306,16 @@ class RolloutWorker:
         self.runner.begin(env_ids, self._draw_seeds(env_ids.size))
         return cut
 
-    def tell(self, told: Sequence[TaskMemory]) -> None:
+    def tell(self, tasks: Sequence[TaskMemory]) -> None:
         """Tell every copy what it was not told before."""
-        set_same_tasks(self.runner.env, told)
+        set_same_tasks(self.runner.env, tasks)
 
     def _tell_stage(self, env: BatchedEnv) -> None:
         task = self.spec.stage(self.stage).task
         if task is not None:
             set_same_tasks(env, [{"set_task": task}])
 
-    def _told(self) -> list[TaskMemory]:
+    def _tasks(self) -> list[TaskMemory]:
         if self._runner is None:
             return []
         return [dict(tasks) for tasks in self._runner.env.told]
@@ -348,7 +348,7 @@ class RolloutWorker:
         }
 
     def load_state_dict(self, state: State) -> None:
-        if self._runner is not None and (self.stage != state.get("stage", 0) or any(self._told())):
+        if self._runner is not None and (self.stage != state.get("stage", 0) or any(self._tasks())):
             self._close(self._runner)  # a copy cannot be made to forget what it was told
             self._runner = None
             self._drop_evaluator()

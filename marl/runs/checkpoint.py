@@ -230,7 +230,7 @@ def damage_of(folder: Path, parts: Collection[str] | None = None) -> str:
 def meant_by(path: Path) -> Path:
     """The path itself; one that does not exist here is looked for among the results.
 
-    There it is ``EXPERIMENT/NAME``, or the name of a run (see ``runs.named_run``), alone or with a path inside of the run
+    There it is ``EXPERIMENT/NAME``, or the name of a run (``directories.named_run``), alone or with a path inside of the run
     behind it: ``NAME/checkpoints/best``.
     """
     path = path.expanduser()

@@ -150,7 +150,7 @@ class CentralCriticLearner(Learner):
         # The value of what a decision led to is asked for apart, never taken from the next row: lives end, agents pause.
         values, next_values = np.zeros_like(batch.rewards), np.zeros_like(batch.rewards)
         if config.objective != "pg" and len(rows):
-            values[at], next_values[at] = critic.appraise(actor, batch, rows, seen)
+            values[at], next_values[at] = critic.estimate_values(actor, batch, rows, seen)
         rewards = team_rewards(batch) if config.share_reward else batch.rewards
         if config.objective == "pg":
             advantages = targets = returns_to_go(batch, rewards, config.gamma)[at]

@@ -184,15 +184,15 @@ class MarwilLearner(Learner):
 
     def _step(self, parts: Mapping[PolicyID, Rows], lr: float) -> dict[PolicyID, Numbers]:
         """One gradient step: each policy on its own loss, shared layers on the sum of them."""
-        blocks = [*(self.optimisers[name] for name in parts), *self.shared.values()]
-        for block in blocks:
-            block.zero()
+        optimisers = [*(self.optimisers[name] for name in parts), *self.shared.values()]
+        for optimiser in optimisers:
+            optimiser.zero()
         stats: dict[PolicyID, Numbers] = {}
         for name, part in parts.items():
             loss, stats[name] = self._loss(name, part)
             (loss * self.learner_group.weight(len(part["obs"]))).backward()  # type: ignore[no-untyped-call]
-        norms = [block.step(self.config.grad_clip, lr, self.learner_group) for block in blocks]
-        for name, norm in zip(parts, norms, strict=False):  # the blocks of the policies come first
+        norms = [optimiser.step(self.config.grad_clip, lr, self.learner_group) for optimiser in optimisers]
+        for name, norm in zip(parts, norms, strict=False):  # those of the policies come first
             weight = self.learner_group.weight(len(parts[name]["obs"]))
             stats[name] = {n: value * weight for n, value in {**stats[name], "grad_norm": norm}.items()}
         self.counters["num_updates"] += 1

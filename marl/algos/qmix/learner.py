@@ -100,35 +100,35 @@ class QmixLearner(OffPolicyLearner):
     def _train(self) -> Metrics:
         """One gradient step on a batch of every team that has rows."""
         trained = sorted(self.trained)
-        blocks = self._blocks(trained)
-        for block in blocks:
-            block.zero()
+        optimisers = self._optimisers_to_step(trained)
+        for optimiser in optimisers:
+            optimiser.zero()
         loss, stats = self._loss()
         loss.backward()  # type: ignore[no-untyped-call]
         lr = scheduled(self.config.lr_schedule, self.config.lr, max(self.timesteps.values()))
-        norms = [block.step(self.config.grad_clip, lr, self.learner_group) for block in blocks]
+        norms = [optimiser.step(self.config.grad_clip, lr, self.learner_group) for optimiser in optimisers]
         self.counters["num_updates"] += 1
         # Whole copies from time to time (Mnih et al., 2015): in between, what the values are drawn to stands still.
         if self.counters["num_updates"] % self.config.target_update_every == 0:
             self.copy_to_targets()
         metrics: Metrics = {}
-        for name, norm in zip(trained, norms, strict=False):  # the blocks of the policies come first
+        for name, norm in zip(trained, norms, strict=False):  # those of the policies come first
             metrics[name] = {**stats, "cur_lr": lr, "grad_norm": float(norm)}
         return metrics
 
-    def _blocks(self, trained: list[PolicyID]) -> list[FlatOptimiser]:
+    def _optimisers_to_step(self, trained: list[PolicyID]) -> list[FlatOptimiser]:
         """Optimisers of the policies, of the layers that they share, and of the mixers."""
-        blocks = [self.optimisers[name] for name in trained]
+        optimisers = [self.optimisers[name] for name in trained]
         for layers, users in self.sharing.items():
             if users[0] in self.trained:
-                blocks.append(self.shared[layers])
+                optimisers.append(self.shared[layers])
         for team in self.teams:
             if team.optimiser is not None:
-                blocks.append(team.optimiser)
-        return blocks
+                optimisers.append(team.optimiser)
+        return optimisers
 
     def _loss(self) -> tuple[Tensor, dict[str, float]]:
-        """The sum over the teams, and what is told of it."""
+        """The sum over the teams, and its metrics."""
         self.td_errors.clear()
         losses, judged = [], []
         for team in self.teams:
