@@ -33,7 +33,7 @@ from marl.rollout.episode_stats import EpisodeStatsRecorder
 
 @dataclass(slots=True)
 class Actions:
-    """What everybody does in one step. Cells of absent agents mean nothing."""
+    """What all agents do in one step. Cells of absent agents mean nothing."""
 
     actions: list[Array]  # per kind [E, A_k, *action_shape]
     logp: Floats  # [E, A]
@@ -173,7 +173,7 @@ class EnvRunner:
         if self._has_memory:
             choices.carry = [column.copy() for column in self.carry]
         if self.drawn:
-            self._draw_lots()
+            self._draw_for_new_episodes()
         for k, kind in enumerate(self.env.kinds):
             actions = np.zeros((len(present), kind.size, *kind.action_shape), kind.action_dtype)
             choices.actions.append(actions)
@@ -186,10 +186,10 @@ class EnvRunner:
     def _act(self, k: int, index: int, mine: Bools, rng: np.random.Generator, explore: bool) -> tuple[Array, Floats]:
         """Actions of one policy for its seats ``[E, A_k]`` of kind ``k``, as they are stored, and their log probabilities."""
         policy, kind = self.policies[index], self.env.kinds[k]
-        lots = NO_LOTS
+        uniform = NO_LOTS
         if policy.draws_lots:
-            lots = self.drawn[self.policy_ids[index]][:, kind.seats][mine]
-        inputs = Inputs(self.view.obs[k][mine], self.view.legal[k][mine], self._column[k][mine], lots)
+            uniform = self.drawn[self.policy_ids[index]][:, kind.seats][mine]
+        inputs = Inputs(self.view.obs[k][mine], self.view.legal[k][mine], self._column[k][mine], uniform)
         carry = self.carry[k][mine, : policy.carry_size]
         self.clock.lap("raw_obs_processing")
         try:
@@ -237,7 +237,7 @@ class EnvRunner:
     def _where_in(self, env_id: int) -> str:
         return f"env {self.env.name!r}, worker {self.worker_index}, copy {env_id}, step {self.t[env_id]}"
 
-    def _draw_lots(self) -> None:
+    def _draw_for_new_episodes(self) -> None:
         """Episodes begin: what their lots mean is settled now for all agents, whatever weights are sent meanwhile."""
         first = np.flatnonzero(self.t == 0)
         if first.size:

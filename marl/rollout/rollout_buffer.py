@@ -2,7 +2,7 @@
 
 An agent that dies (terminates or is truncated) while others play on: ``RolloutBuffer.settle`` writes the reward of its last
 step into that step's row and closes its open decision there, so ``data/returns.py:fold_rewards`` credits it to this decision.
-What the env pays the dead agent later stands in rows in which it has no decision. It trains nobody, unless a group is paid
+What the env pays the dead agent later stands in rows in which it has no decision. It trains no policy, unless a group is paid
 together (``share_reward``, mixers), and counts in the agent's return (``EpisodeStatsRecorder.pay``).
 """
 
@@ -110,7 +110,7 @@ class RolloutBuffer:
         return range(self.context, self.context + steps)
 
     def record(self, row: int, runner: EnvRunner, choices: Actions) -> None:
-        """The view before the step and what everybody decided."""
+        """The view before the step and what the agents decided."""
         columns, view = self.columns, runner.view
         for k, actions in enumerate(choices.actions):
             columns["obs"][k][row] = view.obs[k]
@@ -141,7 +141,7 @@ class RolloutBuffer:
         columns["over"][row] = output.over
         closing = (self.open >= 0) & (output.present | output.terminated | output.truncated)
         if closing.all() and (self.open == row).all() and not output.blind.any():
-            # Everybody decided in this row and is asked again or has ended: the usual case of games without turns.
+            # All agents decided in this row and are asked again or have ended: the usual case of games without turns.
             columns["elapsed"][row] = 1
             columns["active"][row] = not self.complete_episodes
             self.open[:] = -1

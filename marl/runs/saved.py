@@ -114,8 +114,8 @@ class SavedRun:
     def compose(self, raw: Mapping[str, Any]) -> Scenario:
         """A scenario that was made of this run's; refused where Python objects are left in it that no name finds."""
         if self._remedy is not None and not can_be_replayed(raw):
-            told = f"{self.folder} comes from a run that was given Python objects which cannot be found by name."
-            raise CheckpointError(f"{told} {self._remedy}".rstrip())
+            problem = f"{self.folder} comes from a run that was given Python objects which cannot be found by name."
+            raise CheckpointError(f"{problem} {self._remedy}".rstrip())
         with self.trusted():
             return compose(raw, str(self.folder))
 
@@ -151,8 +151,8 @@ class SavedRun:
             names = list(policies)
         for name in names:
             if name not in self.weights:
-                told = f"{self.folder} has no policy {name!r}; it has {', '.join(self.weights)}."
-                raise CheckpointError(f"{told} {remedy.format(name=name)}".rstrip())
+                problem = f"{self.folder} has no policy {name!r}; it has {', '.join(self.weights)}."
+                raise CheckpointError(f"{problem} {remedy.format(name=name)}".rstrip())
             set_weights(policies[name], self.weights[name], f"{self.folder}, policy {name!r}")
         return policies
 

@@ -64,17 +64,17 @@ class EvolutionSource:
         decisions = sum(outcome.decisions for outcome in outcomes)
         env_steps = int(episodes.lengths.sum())
         for learner in self.learners:
-            told = {}
+            reported = {}
             for name in learner.policies:
                 if name in seeds:  # frozen policies propose nothing
-                    told[name] = Scores(
+                    reported[name] = Scores(
                         seeds=seeds[name],
                         scores=self._scores(name, outcomes),
                         env_steps=env_steps,
                         agent_steps=decisions,
                         seen=outcomes[0].seen.get(name),
                     )
-            learner.tell(told)
+            learner.tell(reported)
         return Population(self.workers.local_worker().buffer.batch(), episodes, decisions=decisions)
 
     def _trials(self, seeds: Mapping[PolicyID, Sequence[int]]) -> list[Trial]:

@@ -87,7 +87,7 @@ class Camera(Extension):
     def __init__(self, film: int, show: int) -> None:
         self.film, self.show = film, show
         self.screen = Screen(lambda text: print(text, file=sys.stderr, flush=True))
-        self._told = False
+        self._noted = False
 
     def after_done(self, trainer: Trainer, result: Result) -> None:
         if self._due(self.film, trainer, result):
@@ -102,7 +102,7 @@ class Camera(Extension):
     def _film(self, trainer: Trainer) -> None:
         directory = trainer.store.directory
         if directory is None:
-            self._tell_once(trainer)
+            self._note_once(trainer)
             return
         films = trainer.workers.foreach_worker(Cameraman(trainer.scenario.seed, trainer.iteration))
         folder = directory / "videos"
@@ -113,12 +113,12 @@ class Camera(Extension):
                 _keep(folder, film, about)
                 trainer.timers.add_sampler({"env_render": film.drawing_s, "pictures": film.meta["frames"]})
 
-    def _tell_once(self, trainer: Trainer) -> None:
-        if not self._told:
+    def _note_once(self, trainer: Trainer) -> None:
+        if not self._noted:
             trainer.notes.append(
                 "record_env: this run has no directory, so nothing is filmed. Use run() or directory=..."
             )
-        self._told = True
+        self._noted = True
 
     def _show(self, trainer: Trainer) -> None:
         worker = trainer.workers.local_worker()
