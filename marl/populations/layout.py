@@ -1,7 +1,8 @@
 """Who is a player, which players share a population, and which policies a population run has.
 
-For each *side* (a population): learners, which train; an ``answer``, the mixture that the run proposes to play; and for each
-learner a mixture of every side that it meets, ``SIDE.against.LEARNER``. All mixtures of a side have the same members.
+For each population (a *side* of the game): learners, which train; an ``answer``, the mixture that the run proposes to play;
+and for each learner a mixture of every population that it meets, ``POPULATION.against.LEARNER``. All mixtures of a population
+have the same members.
 """
 
 from __future__ import annotations
@@ -51,17 +52,17 @@ class PopulationLayout:
         return {player: tuple(own) for player, own in seats.items()}
 
     def side_of(self, player: str) -> Population:
-        for side in self.sides:
-            if player in side.players:
-                return side
+        for population in self.sides:
+            if player in population.players:
+                return population
         raise LookupError(player)  # every player has a side: `set_stage` sees to it
 
     @property
     def learners(self) -> dict[PolicyID, Population]:
-        """All learners and the side that they join."""
+        """All learners and the population that they join."""
         found: dict[PolicyID, Population] = {}
-        for side in self.sides:
-            found |= dict.fromkeys(side.learners, side)
+        for population in self.sides:
+            found |= dict.fromkeys(population.learners, population)
         return found
 
     @property
@@ -74,19 +75,19 @@ class PopulationLayout:
                 # Where one population plays several players, its learners meet their own kind.
                 is_itself = own.players == (player,)
                 if not is_itself:
-                    faced[player] = crowd_id(self.side_of(player), learner)
+                    faced[player] = mixture_id(self.side_of(player), learner)
             found[learner] = faced
         return found
 
     @property
     def mixtures(self) -> dict[PolicyID, Population]:
-        """All mixtures and the side whose members they hold."""
+        """All mixtures and the population whose members they hold."""
         found: dict[PolicyID, Population] = {}
         for faced in self.opponents.values():
             for player, policy in faced.items():
                 found[policy] = self.side_of(player)
-        for side in self.sides:
-            found[side.answer] = side
+        for population in self.sides:
+            found[population.answer] = population
         return found
 
     def matchmaking(self) -> Matchmaking:
@@ -98,14 +99,14 @@ class PopulationLayout:
         return Seating(self.players, policies)
 
 
-def crowd_id(side: Population, learner: PolicyID) -> PolicyID:
-    return f"{side.name}.against.{learner}"
+def mixture_id(population: Population, learner: PolicyID) -> PolicyID:
+    return f"{population.name}.against.{learner}"
 
 
 def set_stage(
     config: PopulationConfig, groups: Mapping[str, Sequence[AgentID]], kinds: Sequence[AgentType]
 ) -> PopulationLayout:
-    """Players, sides and policies; refuses what cannot be a population."""
+    """Players, populations and policies; refuses what cannot be a population."""
     seats: list[AgentID] = []
     for kind in kinds:
         seats += kind.agents

@@ -1,7 +1,7 @@
-"""Matches between members: whole episodes by who sits where and by seed, many pairings in one batch of lanes.
+"""Matches between members: whole episodes by who sits where and by seed, many pairings in one batch of env copies.
 
 A *job* seats members and names the seeds of the episodes to play. Jobs are cut, in their order, into batches of
-``episodes_per_batch``; a batch is played by one worker, one lane per episode, so one forward pass serves all agents that a
+``episodes_per_batch``; a batch is played by one worker, one env copy per episode, so one forward pass serves all agents that a
 member plays in the batch. Everything random in a batch follows from its seatings and seeds. Therefore the same jobs give
 the same numbers on any pool with any number of workers. An episode that is played in another batch (other jobs around
 it) meets the same env, but its policies draw other actions.
@@ -44,7 +44,7 @@ from marl.rollout.worker import RolloutWorker
 
 SHORT_ROUND_S = 1.0  # a round that took less is followed by one of twice as many batches
 DICT_BATCH, NATIVE_BATCH = 64, 512  # episodes per batch
-DICT_LANES = 32  # copies of a dict env, which are stepped one by one; a native env has a lane for each episode
+DICT_COPIES = 32  # copies of a dict env, which are stepped one by one; a native env has a copy for each episode
 POLICIES_KEPT = 64  # built policies that a worker keeps for later batches
 
 MemberKey: TypeAlias = str
@@ -93,16 +93,16 @@ class Arena:
     """A worker's copies of the env for matches, and the policies that it has built."""
 
     def __init__(self, worker: RolloutWorker) -> None:
-        self._most_lanes = DICT_LANES
+        self._most_copies = DICT_COPIES
         if _is_native(worker.spec.env_recipe):
-            self._most_lanes = NATIVE_BATCH
+            self._most_copies = NATIVE_BATCH
         self._envs: dict[int, BatchedEnv] = {}
         self._policies: OrderedDict[tuple[MemberKey, bool], Policy] = OrderedDict()
 
     def copies(self, worker: RolloutWorker, episodes: int) -> BatchedEnv:
-        """A lane per episode, rounded up to a power of two: the number follows from the batch alone."""
+        """An env copy per episode, rounded up to a power of two: the number follows from the batch alone."""
         needed = 1 << (episodes - 1).bit_length()
-        num_envs = min(needed, self._most_lanes)
+        num_envs = min(needed, self._most_copies)
         if num_envs not in self._envs:  # kept: making copies costs more than a short match
             self._envs[num_envs] = worker.make_copies(num_envs)
         return self._envs[num_envs]
@@ -297,7 +297,7 @@ class _Book:
 def play(
     pool: WorkerPool, members: Members, jobs: Sequence[Job], players: Players, explore: bool | None = None
 ) -> Iterator[list[tuple[Job, Returns]]]:
-    """Play the jobs on all workers of a pool; gives batch by batch, in order, its parts of jobs with their returns.
+    """Play the jobs on all workers of a pool; returns batch by batch, in order, its parts of jobs with their returns.
 
     Rounds grow while they are short. How many batches a round has changes nothing about the numbers.
     """

@@ -90,17 +90,17 @@ def explain(wanted: str | None = None) -> str:
     The last word of a field's name is enough where only one field ends so. TensorBoard's spelling with ``/`` is fine.
     """
     if wanted is None:
-        return _told(table())
+        return _in_words(table())
     name = wanted.strip().replace("/", ".").strip(".")
     found = meaning_of(name)
     if found is not None:
-        return _told([found._replace(name=name)])
+        return _in_words([found._replace(name=name)])
     rows = _rows_around(name)
     if not rows:
         raise ConfigError(
             f"no result has a field {wanted!r}.{did_you_mean(name, _words())} `marl explain` alone lists all fields."
         )
-    return _told(rows)
+    return _in_words(rows)
 
 
 def _rows_around(name: str) -> list[Meaning]:
@@ -125,7 +125,7 @@ def _words() -> list[str]:
     return list(dict.fromkeys([*names, *last_words]))
 
 
-def _told(rows: Iterable[Meaning]) -> str:
+def _in_words(rows: Iterable[Meaning]) -> str:
     lines = []
     for row in sorted(rows):
         unit = ""

@@ -58,7 +58,7 @@ class RunFiles:
     def append(self, result: Result) -> Result:
         """Add one iteration's result to ``result.json``, ``progress.csv`` and the TensorBoard events.
 
-        Pictures in ``episode_media`` go to files of their own; ``result.json`` names these. Gives what stands there.
+        Pictures in ``episode_media`` go to files of their own; ``result.json`` names these. Returns what stands there.
         """
         plain: dict[str, Any] = to_plain(self._with_media_as_files(result), finite=True)
         if not self._columns:

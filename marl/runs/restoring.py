@@ -1,4 +1,4 @@
-"""A state from a file is put to use: a hash vouches for its bytes, not for their meaning.
+"""Restoring: a state from a file is put to use. A hash vouches for its bytes, not for their meaning.
 
 Another version of marl or of the env may have written the file, or somebody who wishes no good. So what many read is looked
 at as soon as it is read, and whatever fails later is said to come from that file.

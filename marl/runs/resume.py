@@ -83,7 +83,7 @@ def _holds_everything(folder: Path) -> bool:
 
 
 def leave_future(directory: Path, iteration: int, restored: Path | None) -> Path | None:
-    """Set aside what a run directory holds of later iterations than the one at which the run goes on; gives the place."""
+    """Set aside what a run directory holds of later iterations than the one at which the run goes on; returns the place."""
     newer = _abandoned_by(directory / "checkpoints", iteration, restored)
     if not newer:
         return None
