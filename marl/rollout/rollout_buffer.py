@@ -210,7 +210,10 @@ class RolloutBuffer:
 def _resized(columns: Any, first: int, rows: int) -> Any:
     """New arrays of so many rows, which begin with those of the old ones from row ``first`` on."""
     if isinstance(columns, dict):
-        return {name: _resized(column, first, rows) for name, column in columns.items()}
+        resized = {}
+        for name, column in columns.items():
+            resized[name] = _resized(column, first, rows)
+        return resized
     if isinstance(columns, list):
         return [_resized(column, first, rows) for column in columns]
     kept = columns[first : first + rows]
