@@ -148,42 +148,42 @@ class Watcher(Protocol):
 
 def play(
     path: Path,
-    wishes: RolloutOptions,
+    options: RolloutOptions,
     allow: frozenset[str] = frozenset(),
     changes: Changes = NOTHING,
     say: Callable[[str], None] = print,
 ) -> list[Tally]:
     """Play, tell each episode by ``say`` as it ends, and give what was earned in each way of playing."""
-    picturing = wishes.render or wishes.video is not None
+    picturing = options.render or options.video is not None
     runner = load_env_runner(path, allow, changes, RGB if picturing else None)
     with ExitStack() as ending:
         ending.callback(runner.env.close)
-        watchers = _watchers(runner, wishes, say, ending)
-        tallies = []
-        for explore in wishes.explore:
-            if len(wishes.explore) > 1:
+        watchers = _watchers(runner, options, say, ending)
+        summaries = []
+        for explore in options.explore:
+            if len(options.explore) > 1:
                 say("exploring:" if explore else "greedy:")
-            tallies.append(_played(runner, wishes, explore, watchers, say))
-    return tallies
+            summaries.append(_played(runner, options, explore, watchers, say))
+    return summaries
 
 
 def _watchers(
-    runner: EnvRunner, wishes: RolloutOptions, say: Callable[[str], None], ending: ExitStack
+    runner: EnvRunner, options: RolloutOptions, say: Callable[[str], None], ending: ExitStack
 ) -> list[Watcher]:
     """All that could go wrong with them goes wrong here, before anything is played."""
     found: list[Watcher] = []
-    if wishes.render or wishes.video is not None:
-        _check_drawing(runner, wishes.render)
-    if wishes.render:
-        screen = Screen(say, wishes.fps)
+    if options.render or options.video is not None:
+        _check_drawing(runner, options.render)
+    if options.render:
+        screen = Screen(say, options.fps)
         ending.callback(screen.close)
         found.append(Shown(screen))
-    if wishes.save is not None:
-        notes = Notes(runner, wishes.save)
+    if options.save is not None:
+        notes = Notes(runner, options.save)
         ending.callback(notes.recorder.close)
         found.append(notes)
-    if wishes.video is not None:
-        found.append(Shown(ending.enter_context(Video(wishes.video, wishes.fps))))
+    if options.video is not None:
+        found.append(Shown(ending.enter_context(Video(options.video, options.fps))))
     return found
 
 
@@ -197,15 +197,15 @@ def _check_drawing(runner: EnvRunner, on_screen: bool) -> None:
 
 
 def _played(
-    runner: EnvRunner, wishes: RolloutOptions, explore: bool, watchers: Sequence[Watcher], say: Callable[[str], None]
+    runner: EnvRunner, options: RolloutOptions, explore: bool, watchers: Sequence[Watcher], say: Callable[[str], None]
 ) -> Tally:
     # Begun anew for every way of playing: they differ in how they play, not in luck.
-    rng = np.random.default_rng([wishes.seed, 1])
+    rng = np.random.default_rng([options.seed, 1])
     ended: list[EpisodeStats] = []
     played = 0
     runner.stats.pop()
-    _begin(runner, wishes.seed, watchers)
-    while not _enough(wishes, played, len(ended)):
+    _begin(runner, options.seed, watchers)
+    while not _enough(options, played, len(ended)):
         choices = runner.decide(rng, explore=explore)
         for watcher in watchers:
             watcher.before(runner, choices)
@@ -218,15 +218,15 @@ def _played(
             ended.append(runner.stats.pop())
             say(f"episode {len(ended)}  {episode_line(ended[-1], runner.policy_ids)}")
             # Not after the last episode: a video would end with the beginning of one that nobody plays.
-            if wishes.steps is not None or len(ended) < wishes.episodes:
-                _begin(runner, wishes.seed + len(ended), watchers)
+            if options.steps is not None or len(ended) < options.episodes:
+                _begin(runner, options.seed + len(ended), watchers)
     return Tally(explore, played, EpisodeStats.concat(ended), runner.policy_ids)
 
 
-def _enough(wishes: RolloutOptions, steps: int, episodes: int) -> bool:
-    if wishes.steps is not None:
-        return steps >= wishes.steps
-    return episodes >= wishes.episodes
+def _enough(options: RolloutOptions, steps: int, episodes: int) -> bool:
+    if options.steps is not None:
+        return steps >= options.steps
+    return episodes >= options.episodes
 
 
 def _begin(runner: EnvRunner, seed: int, watchers: Sequence[Watcher]) -> None:
