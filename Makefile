@@ -1,7 +1,7 @@
 # Every target sets up .venv by itself when needed.
 PY := .venv/bin/python
 READY := .venv/.ready
-SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder  # three test processes, as many tests wait for others' processes, a file at a time, in the order of tests/conftest.py
+SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder  # a file at a time, in the order of tests/conftest.py; three, because many tests wait for processes of their own
 COVERAGE ?= -p tools.quick_coverage  # of the quick tests; `make test COVERAGE=` does without
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED := 0
