@@ -9,7 +9,8 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Generic, TypeVar
+from types import ModuleType
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from marl.errors import ConfigError, UnknownNameError, did_you_mean, let_through
 from marl.old_names import up_to_date
@@ -28,8 +29,18 @@ class Registry(Generic[T]):
         self.what, self.remedy = what, remedy
         self._items: dict[str, T] = {}
         self._added: set[str] = set()  # from outside of marl
+        _registries[what] = self
+        for name, item in _waiting.pop(what, {}).items():
+            self.put(name, item)
 
     def register(self, name: str, item: T) -> None:
+        """Something of marl's own. What a program has put under this name stays: it may have come first."""
+        if name.lower() not in self._added:
+            self._items[name.lower()] = item
+
+    def put(self, name: str, item: T) -> None:
+        """Something from outside, which may also stand in for what is built in."""
+        self._added.add(name.lower())
         self._items[name.lower()] = item
 
     def add(self, name: str, item: T) -> None:
@@ -40,8 +51,7 @@ class Registry(Generic[T]):
         key = name.lower()
         if key in self._items and key not in self._added:
             raise ConfigError(f"the {self.what} {name!r} is built in already. Choose another name.")
-        self._added.add(key)
-        self.register(name, item)
+        self.put(name, item)
 
     @property
     def names(self) -> list[str]:
@@ -77,6 +87,32 @@ class Registry(Generic[T]):
         return iter(sorted(self._items))
 
 
+Registrations: TypeAlias = dict[str, dict[str, Any]]
+"""What registries of marl hold from outside: kind of thing to names to things."""
+
+_registries: dict[str, Registry[Any]] = {}
+_waiting: Registrations = {}  # for registries whose module has not been imported yet
+
+
+def registrations() -> Registrations:
+    """Everything that this program has registered: what another process has to be told."""
+    found = {}
+    for what, registry in _registries.items():
+        if registry.added:
+            found[what] = registry.added
+    return found
+
+
+def take_registrations(found: Registrations) -> None:
+    """The same in another process, also for rooms of marl that it imports later."""
+    for what, items in found.items():
+        if what not in _registries:
+            _waiting.setdefault(what, {}).update(items)
+            continue
+        for name, item in items.items():
+            _registries[what].put(name, item)
+
+
 def load_object(name: str, sort: Sort) -> object:
     """The object behind ``package.module:name``; modules in the working directory are found as well.
 
@@ -89,7 +125,7 @@ def load_object(name: str, sort: Sort) -> object:
     if not attribute:
         raise ConfigError(f"{what} is not complete; expected package.module:name, for instance {module_name}:Name.")
     check_name(name, module_name, sort)
-    found = _imported(module_name, what)
+    found = _module_or_alias(module_name, what)
     for part in attribute.split("."):
         if not hasattr(found, part):
             raise ConfigError(f"{what}: module {module_name!r} has no {attribute!r}.{did_you_mean(part, dir(found))}")
@@ -106,6 +142,23 @@ def import_module(module_name: str, what: str) -> object:
     module_name = up_to_date(module_name)
     check_module(module_name, what)
     return _imported(module_name, what)
+
+
+def _module_or_alias(module_name: str, what: str) -> object:
+    """A module; also one that its package only holds under another name (``from .deep import env as env_v1``)."""
+    package_name, dot, alias = module_name.rpartition(".")
+    try:
+        return _imported(module_name, what)
+    except ConfigError as error:
+        cause = error.__cause__
+        is_missing = isinstance(cause, ModuleNotFoundError) and cause.name == module_name
+        if not (dot and is_missing):
+            raise
+        # The package was imported on the way to what is missing in it.
+        found = getattr(sys.modules.get(package_name), alias, None)
+        if isinstance(found, ModuleType):
+            return found
+        raise
 
 
 def _imported(module_name: str, what: str) -> object:

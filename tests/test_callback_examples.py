@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from examples import backdated_rewards, callbacks_pole_angles, critic_by_callback, curiosity_bonus
+from examples import (
+    backdated_rewards,
+    callbacks_pole_angles,
+    critic_by_callback,
+    curiosity_bonus,
+    self_play_by_callback,
+)
 from marl.algos.joint_view import JointFeatures
 from marl.training.trainer import Trainer
 
@@ -62,3 +68,13 @@ def test_what_the_callback_fills_in_is_what_the_built_in_critic_is_shown() -> No
         shown = view(plain, t, e, a, after)[:, : filled.shape[1]]  # behind it stands whose value is asked for
         assert torch.equal(filled, shown)
         assert room.any()
+
+
+def test_self_play_by_callback_collects_snapshots_and_drops_the_oldest() -> None:
+    trainer = self_play_by_callback.main(12)
+    opponents = [name for name in trainer.policies if name != "main"]
+    newest = int(opponents[-1].removeprefix("main_"))
+    assert newest >= 3
+    assert len(opponents) == self_play_by_callback.MOST_OPPONENTS
+    assert opponents == [f"main_{newest - i}" for i in (1, 0)]
+    assert trainer.policies_to_train == {"main"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +28,18 @@ def test_the_last_result_decides() -> None:
     assert check_learning_achieved(RESULTS[1], 9.0) == 9.0
     assert check_learning_achieved(RESULTS, 5.0, policy="a") == 5.0
     assert check_learning_achieved(RESULTS, 2.0, evaluation=True) == 2.0
+
+
+class Searched:
+    """As ``marl.tune.run`` gives it: of its trials the best one counts."""
+
+    best_trial = SimpleNamespace(results=RESULTS)
+
+
+def test_of_a_search_the_best_trial_decides() -> None:
+    assert check_learning_achieved(Searched(), 7.0) == 7.0
+    with pytest.raises(GoalMissedError, match="expected at least 8"):
+        check_learning_achieved(Searched(), 8.0)
 
 
 @pytest.mark.parametrize(

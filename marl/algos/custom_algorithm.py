@@ -21,13 +21,15 @@ from marl.errors import ConfigError
 
 def register_algorithm(name: str, algorithm: type[Learner] | Preset) -> None:
     """Let ``algo: name`` find this learner class (or preset)."""
+    import marl.algos.presets  # noqa: F401  (the built-in ones, which may not have been asked for yet)
+
     if ":" in name or not name.strip():
         raise ConfigError(
             f"an algorithm cannot be called {name!r}: expected a word; package.module:Class needs no name."
         )
     if name in ALGOS and isinstance(ALGOS[name].family.learner, str):  # a built-in one
         raise ConfigError(f"there is an algorithm {name!r} already. Choose another name.")
-    ALGOS.register(name, preset_of(algorithm, name))
+    ALGOS.put(name, preset_of(algorithm, name))
 
 
 def preset_of(found: object, name: str) -> Preset:

@@ -117,18 +117,21 @@ app.add_typer(bench, name="bench")
 
 @app.command()
 def config(
-    algo: Annotated[Optional[str], typer.Argument(help="An algorithm; without one, the keys of a scenario.")] = None,  # noqa: UP045
+    name: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(help="An algorithm, or an env as behind `env:`; without one, the keys of a scenario."),
+    ] = None,
     all_keys: Annotated[bool, typer.Option("--all", help="The keys of everything.")] = False,
 ) -> None:
     """Print every key with its type, default and meaning."""
-    from marl.scenario.reference import algorithm_keys, everything, scenario_keys
+    from marl.scenario.reference import everything, keys_by_name, scenario_keys
 
-    if algo and all_keys:
-        raise ConfigError("give an algorithm, or --all, not both.")
+    if name and all_keys:
+        raise ConfigError("give an algorithm or an env, or --all, not both.")
     if all_keys:
         print(everything())
-    elif algo:
-        print(algorithm_keys(algo))
+    elif name:
+        print(keys_by_name(name))
     else:
         print(scenario_keys())
 

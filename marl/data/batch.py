@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from marl.data.returns import fold_rewards
-from marl.data.task import Array, Bools, Floats, Ints, PolicyID, Task
+from marl.data.task import AgentID, Array, Bools, Floats, Ints, PolicyID, Task
+from marl.errors import DataError, did_you_mean
 
 ENV_COLUMNS = ("obs", "new_obs", "actions", "legal", "new_legal", "carry")  # one array per kind of agent
 SEAT_COLUMNS = (
@@ -27,6 +29,10 @@ SEAT_COLUMNS = (
     "policy_index", "new_policy_index", "action_logp",
 )  # fmt: skip
 ROW_COLUMNS = ("state", "new_state", "t", "eps_id", "over")
+
+
+Infos: TypeAlias = dict[tuple[int, int], Mapping[int, Mapping[str, Any]]]
+"""What the env said beside a step: by episode and step, and there by seat."""
 
 
 class SampleBatch(Mapping[str, Array]):
@@ -69,7 +75,9 @@ class SampleBatch(Mapping[str, Array]):
         lines = []
         for name, column in self.columns.items():
             stats = "empty"
-            if column.size:
+            if column.dtype == object:  # infos
+                stats = "objects"
+            elif column.size:
                 numbers = column.astype(np.float64)
                 stats = f"min {numbers.min():.4g} max {numbers.max():.4g} mean {numbers.mean():.4g}"
             lines.append(f"{name:<14} {column.shape!s:<14} {column.dtype!s:<8} {stats}")
@@ -107,6 +115,8 @@ class MultiAgentBatch:
     first_lane: int = 0  # number of this grid's first copy among all copies of the run
     carry: list[Floats] = field(default_factory=list)  # per kind [T, E, A_k, carry_size], as it was before the decision
     over: Bools = field(default_factory=lambda: np.zeros((0, 0), bool))  # [T, E]: the episode ended with this step
+
+    infos: Infos | None = None  # what the env said beside each step, with the key keep_infos
 
     def __post_init__(self) -> None:
         if not self.carry:
@@ -157,10 +167,28 @@ class MultiAgentBatch:
         index = self.policy_ids.index(policy)
         mine = self.active & (self.policy_index == index)
         k = self._kind_with(mine) if kind is None else kind
+        return self._decisions(mine, k, gamma)
+
+    def for_agent(self, agent: AgentID, gamma: float = 1.0) -> SampleBatch:
+        """The decisions of one agent, whoever played it; ``policy_ids[policy_index]`` tells who. Agents that come and go are
+        found by their seats, such as ``car_*[0]``."""
+        names = self.task.seat_names
+        if agent not in names:
+            raise DataError(
+                f"the batch has no agent {agent!r}. Agents: {', '.join(names)}.{did_you_mean(agent, names)}"
+            )
+        seat = names.index(agent)
+        mine = np.zeros_like(self.active)
+        mine[:, :, seat] = self.active[:, :, seat]
+        rows = self._decisions(mine, self.task.kind_of(seat), gamma)
+        return rows.with_columns(policy_index=self.policy_index[rows["row"], rows["lane"], seat])
+
+    def _decisions(self, mine: Bools, k: int, gamma: float) -> SampleBatch:
+        """The marked decisions of agents of kind ``k``."""
         first_seat = self.task.kinds[k].first_seat
         t, e, a = np.nonzero(mine)  # in the order of time: sequences and replays rely on it
         done, column = t + self.elapsed[t, e, a] - 1, a - first_seat
-        return SampleBatch(
+        rows = SampleBatch(
             {
                 "obs": self.obs[k][t, e, column],
                 "new_obs": self.new_obs[k][done, e, column],
@@ -182,6 +210,18 @@ class MultiAgentBatch:
                 "seat": a,
             }
         )
+        if self.infos is None:
+            return rows
+        return rows.with_columns(infos=self.infos_at(done, e, a))
+
+    def infos_at(self, t: Ints, e: Ints, seats: Ints) -> Array:
+        """What the env said to these seats at the end of these rows; an empty dict where it said nothing."""
+        said = self.infos or {}
+        found = np.empty(len(t), object)
+        steps = zip(self.eps_id[t, e].tolist(), self.t[t, e].tolist(), seats.tolist(), strict=True)
+        for i, (episode, step, seat) in enumerate(steps):
+            found[i] = said.get((episode, step), {}).get(seat, {})
+        return found
 
     def _kind_with(self, mine: Bools) -> int:
         for k, kind in enumerate(self.task.kinds):
@@ -207,7 +247,11 @@ class MultiAgentBatch:
         for name in (*SEAT_COLUMNS, *ROW_COLUMNS):
             arrays = [getattr(batch, name) for batch in batches]
             columns[name] = _side_by_side(arrays, missing)
-        return MultiAgentBatch(first.task, first.policy_ids, **columns, context=context)  # type: ignore[arg-type]
+        infos: Infos | None = None
+        for batch in batches:
+            if batch.infos is not None:
+                infos = {**(infos or {}), **batch.infos}  # numbers of episodes are unique in a run
+        return MultiAgentBatch(first.task, first.policy_ids, **columns, context=context, infos=infos)  # type: ignore[arg-type]
 
 
 def _side_by_side(arrays: Sequence[Array], missing: Sequence[int]) -> Array:

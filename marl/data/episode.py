@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypedDict
 
@@ -101,6 +101,10 @@ class EpisodeStats:
             self.agent[mine], np.searchsorted(places, self.episode[mine]), self.policy[mine], self.returns[mine],
             [self.remarks[place] for place in places.tolist()] if self.remarks else [],
         )  # fmt: skip
+
+    def renumbered(self, places: Sequence[int]) -> EpisodeStats:
+        """The same where policy ``i`` is now number ``places[i]``; -1: it is there no longer."""
+        return replace(self, policy=np.asarray(places, np.int64)[self.policy])
 
     def policy_returns(self, policy: int) -> Floats:
         """The policy's return in each episode in which it played."""

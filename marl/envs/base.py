@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
+from marl.config import Config
 from marl.data.task import AgentID, AnySpace, Array
+from marl.errors import EnvError
 
 # A single agent's observation, action or info is whatever its space says: the one place where Any is honest.
 Obs: TypeAlias = Any
@@ -83,16 +85,19 @@ class MultiAgentEnv(ABC):
     probability)``, and ``reset(options={"chance": outcome})`` plays one of them: then game trees, and NashConv, are exact.
     """
 
+    config_class: ClassVar[type[Config] | None] = None
+    """The keys of its ``env_config``, which ``marl config ENV`` lists; without one it lists what ``__init__`` takes."""
     possible_agents: tuple[AgentID, ...] = ()
     max_agents: Mapping[str, int] = MappingProxyType({})
 
-    @abstractmethod
     def observation_space(self, agent: AgentID) -> AnySpace:
-        """Space of the agent's observations: the same object each time."""
+        """Space of the agent's observations: the same object each time. An attribute will do: one space for all agents, or
+        a dict from agents to spaces."""
+        raise _without_space(self, "observation_space", agent)
 
-    @abstractmethod
     def action_space(self, agent: AgentID) -> AnySpace:
-        """Space of the agent's actions: the same object each time."""
+        """Space of the agent's actions: the same object each time; an attribute will do as well."""
+        raise _without_space(self, "action_space", agent)
 
     @abstractmethod
     def reset(
@@ -129,6 +134,13 @@ class MultiAgentEnv(ABC):
         from marl.envs.wrappers.joint import GroupedEnv  # a MultiAgentEnv itself
 
         return GroupedEnv(self, groups, obs_space, act_space)
+
+
+def _without_space(env: MultiAgentEnv, name: str, agent: AgentID) -> EnvError:
+    return EnvError(
+        f"{type(env).__name__} tells no {name} of agent {agent!r}. Write it as a method, def {name}(self, agent): return "
+        f"spaces.Discrete(2), or in __init__: self.{name} = spaces.Discrete(2)."
+    )
 
 
 def ending(agent: AgentID, terminated: Flags, truncated: Flags) -> tuple[bool, bool]:

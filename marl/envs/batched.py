@@ -10,10 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from marl.config import Config
 from marl.data.task import AgentID, AgentType, Array, Bools, Floats, Ints
 from marl.envs.tasks import TaskMemory, tell
 
@@ -48,6 +49,9 @@ class BatchedEnv(ABC):
     The caller decides when a copy starts anew: after a step with ``over[e]`` it calls ``reset([e], [seed])`` before the
     next step. Everything random in a copy's episode must follow from that seed.
     """
+
+    config_class: ClassVar[type[Config] | None] = None
+    """The keys of its ``env_config``, which ``marl config ENV`` lists."""
 
     name: str = "world"
     num_envs: int

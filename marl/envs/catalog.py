@@ -5,8 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from marl.envs.adapters.copies import GymnasiumCopies
-from marl.envs.adapters.optional import foraging_family, openspiel_family, vmas_family
-from marl.envs.adapters.pettingzoo import make_pettingzoo
+from marl.envs.adapters.optional import (
+    foraging_family,
+    foraging_keys,
+    openspiel_family,
+    openspiel_keys,
+    vmas_family,
+)
+from marl.envs.adapters.pettingzoo_names import make_pettingzoo, pettingzoo_keys
 from marl.envs.batched import BatchedEnv
 from marl.envs.families import ENV_FAMILIES, EnvFamily
 from marl.envs.games.cards.kuhn import KuhnGames
@@ -19,7 +25,7 @@ from marl.envs.games.particles.tag import TagGames
 from marl.envs.games.traffic import TrafficGames
 from marl.envs.games.two_step import TwoStepGames
 from marl.envs.games.windy_maze import WindyMaze
-from marl.envs.registry import register_env
+from marl.envs.registry import register_built_in
 from marl.errors import UnknownNameError, did_you_mean
 
 FAST: dict[str, type[BatchedEnv]] = {
@@ -29,18 +35,18 @@ FAST: dict[str, type[BatchedEnv]] = {
 }
 """Games of MPE that are natively batched."""
 
-register_env("two_step_game", TwoStepGames)
-register_env("matrix_game", MatrixGames)
-register_env("kuhn_poker", KuhnGames)
-register_env("leduc_poker", LeducGames)
-register_env("liars_dice", LiarsDiceGames)
-register_env("congestion", "marl.envs.games.networks.congestion:CongestionGames")
-register_env("graphical_game", "marl.envs.games.networks.graphical:GraphicalGames")
-register_env("traffic", TrafficGames)
-register_env("windy_maze", WindyMaze)
-register_env("copies", GymnasiumCopies)
+register_built_in("two_step_game", TwoStepGames)
+register_built_in("matrix_game", MatrixGames)
+register_built_in("kuhn_poker", KuhnGames)
+register_built_in("leduc_poker", LeducGames)
+register_built_in("liars_dice", LiarsDiceGames)
+register_built_in("congestion", "marl.envs.games.networks.congestion:CongestionGames")
+register_built_in("graphical_game", "marl.envs.games.networks.graphical:GraphicalGames")
+register_built_in("traffic", TrafficGames)
+register_built_in("windy_maze", WindyMaze)
+register_built_in("copies", GymnasiumCopies)
 for _name, _games in FAST.items():  # few and all known, so they stand in lists of envs
-    register_env(f"fast:{_name}", _games)
+    register_built_in(f"fast:{_name}", _games)
 
 
 def fast_family(name: str) -> type[BatchedEnv]:
@@ -52,10 +58,10 @@ def fast_family(name: str) -> type[BatchedEnv]:
 
 
 for _family in (
-    EnvFamily("pettingzoo", lambda path: partial(make_pettingzoo, path), "family/name_vN"),
+    EnvFamily("pettingzoo", lambda path: partial(make_pettingzoo, path), "family/name_vN", pettingzoo_keys),
     EnvFamily("fast", fast_family),
     EnvFamily("vmas", vmas_family),
-    EnvFamily("openspiel", openspiel_family),
-    EnvFamily("lbforaging", foraging_family),
+    EnvFamily("openspiel", openspiel_family, keys=openspiel_keys),
+    EnvFamily("lbforaging", foraging_family, keys=foraging_keys),
 ):
     ENV_FAMILIES.register(_family.prefix, _family)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from marl.config import Config
 from marl.envs.adapters.permits import check_places
 from marl.errors import ConfigError
 from marl.failures import call_own
@@ -22,6 +23,10 @@ Factory: TypeAlias = Callable[[str], Callable[..., Any]]
 """From what stands behind the colon to what builds the env, as ``register_env`` takes it."""
 
 
+KeySource: TypeAlias = type[Config] | Callable[..., Any] | Mapping[str, Any]
+"""What tells the keys of an env: a config class, a function whose parameters they are, or keys and their defaults."""
+
+
 @dataclass(frozen=True)
 class EnvFamily:
     """``form`` is what stands behind the colon, for messages and the reference."""
@@ -29,6 +34,7 @@ class EnvFamily:
     prefix: str
     factory: Factory
     form: str = "NAME"
+    keys: Callable[[str], KeySource] | None = None  # what lists the keys of an env, where its creator does not tell
 
     def creator(self, name: str) -> Callable[..., Any]:
         """What builds the env called ``prefix:name``."""
@@ -53,6 +59,8 @@ def register_env_family(prefix: str, factory: Factory, form: str = "NAME") -> No
     ``form`` says in messages what stands behind the colon. A module called like the prefix can no longer be named by
     ``prefix:Class``. A checkpoint of somebody else may hold any name, so a factory must not run or open what a name says.
     """
+    import marl.envs.catalog  # noqa: F401  (the built-in families, whose names are taken)
+
     if not callable(factory):
         raise ConfigError(
             f"env family {prefix!r} is {factory!r}; expected a function from a name to what builds the env."

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -13,9 +11,11 @@ from pydantic import ValidationError
 
 from marl.config import Config, explain
 from marl.data.task import number_seats
-from marl.envs.adapters.drawing import build as build_drawing
-from marl.envs.adapters.permits import check_gymnasium, check_places
-from marl.envs.adapters.pettingzoo import from_pettingzoo, pettingzoo_creator
+from marl.envs.adapters.creators import call_creator
+from marl.envs.adapters.gymnasium_ids import gymnasium_creator
+from marl.envs.adapters.optional import pip_hint
+from marl.envs.adapters.pettingzoo import from_pettingzoo
+from marl.envs.adapters.pettingzoo_names import pettingzoo_creator
 from marl.envs.base import EnvContext, MultiAgentEnv
 from marl.envs.batched import BatchedEnv
 from marl.envs.families import ENV_FAMILIES, check_family_places, family_of, forms
@@ -40,6 +40,13 @@ def register_env(name: str, creator: EnvCreator | str) -> None:
     if isinstance(creator, str):
         creator = _ByName(creator)  # not loaded yet: networkx, for instance, takes long to import
     _check_creator(name, creator)
+    ENVS.put(name, creator)
+
+
+def register_built_in(name: str, creator: EnvCreator | str) -> None:
+    """The same for an env of marl: other processes know it by themselves."""
+    if isinstance(creator, str):
+        creator = _ByName(creator)
     ENVS.register(name, creator)
 
 
@@ -53,7 +60,7 @@ def register_pettingzoo(name: str, creator: EnvCreator | ModuleType | str) -> No
         creator = pettingzoo_creator(creator, creator.__name__)
     if not isinstance(creator, str):
         _check_creator(name, creator)
-    ENVS.register(name, _PettingZoo(creator))
+    ENVS.put(name, _PettingZoo(creator))
 
 
 def _check_creator(name: str, creator: object) -> None:
@@ -78,7 +85,7 @@ class _PettingZoo:
             else:
                 module = import_module(creator, "env")
                 creator = pettingzoo_creator(module, creator)
-        return from_pettingzoo(build_drawing(creator, config))
+        return from_pettingzoo(call_creator(creator, config))
 
 
 class _ByName:
@@ -88,7 +95,7 @@ class _ByName:
         self.path = path
 
     def __call__(self, config: EnvContext) -> Any:
-        return _call(_callable(self.path), config)
+        return call_creator(_callable(self.path), config, self.path)
 
 
 def resolve_env(env: str | EnvCreator) -> EnvCreator:
@@ -107,23 +114,18 @@ def resolve_env(env: str | EnvCreator) -> EnvCreator:
     if found_family is not None:
         family, name = found_family
         return family.creator(name)
+    by_id = gymnasium_creator(env)
+    if by_id is not None:
+        return by_id
     if ":" in env:
         return _by_path(env)
-    if env in gym.registry:
-        return partial(_gymnasium, env)
     known = [*ENVS, *gym.registry]
     raise UnknownNameError(
         f"unknown env {env!r}.{did_you_mean(env, known)} Expected a registered name ({', '.join(ENVS)}), "
-        f"{forms()}, package.module:Class, or a Gymnasium id such as CartPole-v1. A name that a program registered has to be "
-        "registered again, by a module under imports."
+        f"{forms()}, package.module:Class, or a Gymnasium id such as CartPole-v1 (Atari games such as ALE/Pong-v5: "
+        "pip install 'gymnasium[atari]'). A name that a program registered has to be registered again, by a module under "
+        "imports."
     )
-
-
-def _gymnasium(env_id: str, config: EnvContext) -> Any:
-    """The env of an id that Gymnasium knows."""
-    check_gymnasium(env_id)
-    check_places(env_id, config)
-    return build_drawing(partial(gym.make, env_id), config)
 
 
 def _by_path(env: str) -> EnvCreator:
@@ -131,20 +133,28 @@ def _by_path(env: str) -> EnvCreator:
     try:
         return _callable(env)
     except ConfigError as error:
-        # Two ways of being near: a name of ours with a colon, such as fast:simple_tag, or the prefix of a family.
-        prefix, _, rest = env.partition(":")
-        with_colon = [name for name in ENVS if ":" in name]
-        ours = [name for name in with_colon if name.startswith(f"{prefix}:")]
+        prefix, _, _ = env.partition(":")
+        ours = [name for name in ENVS if name.startswith(f"{prefix}:")]
         if ours:
             raise UnknownNameError(
                 f"there is no env {env!r}. Known: {', '.join(ours)}.{did_you_mean(env, ours)}"
             ) from error
-        hint = did_you_mean(env, with_colon)
-        near = did_you_mean(prefix, ENV_FAMILIES.names)
-        if not hint and near:
-            said = near.rstrip("?").rstrip("'")
-            hint = f"{said}:{rest}'?"  # " Did you mean 'pettingzoo'?" becomes one about the whole name
-        raise ConfigError(f"{error}{hint}") from error
+        package, _, _ = prefix.partition(".")
+        pip = pip_hint(package)
+        if pip and isinstance(error.__cause__, ImportError):
+            raise ConfigError(f"{error}{pip}") from error
+        raise ConfigError(f"{error}{_near(env)}") from error
+
+
+def _near(env: str) -> str:
+    """Two ways of being near: a name of ours with a colon, such as fast:simple_tag, or the prefix of a family."""
+    prefix, _, rest = env.partition(":")
+    hint = did_you_mean(env, [name for name in ENVS if ":" in name])
+    near = did_you_mean(prefix, ENV_FAMILIES.names)
+    if hint or not near:
+        return hint
+    said = near.rstrip("?").rstrip("'")
+    return f"{said}:{rest}'?"  # " Did you mean 'pettingzoo'?" becomes one about the whole name
 
 
 def make_batched_env(
@@ -215,7 +225,7 @@ def _build(creator: EnvCreator, name: str, context: EnvContext) -> Any:
     native = _native(creator)
     if native is not None:
         return _guard(name, lambda: SingleLane(native, context))
-    return _guard(name, lambda: _call(creator, context))
+    return _guard(name, lambda: call_creator(creator, context, name))
 
 
 def _callable(path: str) -> EnvCreator:
@@ -223,41 +233,6 @@ def _callable(path: str) -> EnvCreator:
     if not callable(found):
         raise ConfigError(f"env {path!r} is a {type(found).__name__}; expected a class or a function.")
     return found
-
-
-def _call(creator: EnvCreator, context: EnvContext) -> Any:
-    """Give the config as one dict, or its entries as keywords, or nothing where the creator takes nothing.
-
-    Keywords: Gymnasium classes, and creators whose parameters all have defaults, such as PettingZoo's
-    ``env(render_mode=None, num_good=1)`` and ``parallel_env(**kwargs)``, unless the first one is a config by its looks.
-    """
-    if _is_gymnasium(creator):
-        return build_drawing(creator, context)
-    try:
-        parameters = list(inspect.signature(creator).parameters.values())
-    except (TypeError, ValueError):  # classes written in C have no signature
-        return creator(context)
-    if not parameters and not context:
-        return creator()
-    if parameters and _takes_config(parameters[0]):
-        return creator(context)
-    return build_drawing(creator, context)
-
-
-def _is_gymnasium(creator: object) -> bool:
-    return isinstance(creator, type) and issubclass(creator, gym.Env)
-
-
-def _takes_config(first: inspect.Parameter) -> bool:
-    """Whether a creator's first parameter stands for the whole config."""
-    if first.kind in (first.KEYWORD_ONLY, first.VAR_KEYWORD):
-        return False
-    if first.default is first.empty or isinstance(first.default, Mapping):
-        return True
-    if first.name.strip("_") in ("config", "env_config", "cfg", "context"):
-        return True
-    annotation = str(first.annotation)  # a text already where its module postpones annotations
-    return any(word in annotation for word in ("dict", "Dict", "Mapping", "EnvContext"))
 
 
 def _guard(name: object, build: Callable[[], Any]) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from marl.data.agent_ids import as_number_too
 from marl.data.episode import Episode
 from marl.data.task import AgentID, GroupID, PolicyID
 from marl.errors import ConfigError, UnknownPolicyError, UserError, did_you_mean, let_through
@@ -111,9 +112,10 @@ class UserFunction(Mapper):
         self.takes_episode = len(kinds) > 1 or inspect.Parameter.VAR_POSITIONAL in kinds
 
     def __call__(self, agent: AgentID, episode: Episode) -> PolicyID:
-        given: tuple[Any, ...] = (agent,)
+        numbered = as_number_too(agent)
+        given: tuple[Any, ...] = (numbered,)
         if self.takes_episode:
-            given = (agent, episode)
+            given = (numbered, episode)
         try:
             policy: PolicyID = self.function(*given)
         except UserError:
@@ -123,7 +125,7 @@ class UserFunction(Mapper):
             raise ConfigError(
                 f"policy_mapping_fn {self.name!r} failed for agent {agent!r}: {type(error).__name__}: {error}"
             ) from error
-        return policy
+        return agent if policy is numbered else policy
 
     def candidates(self, agent: AgentID) -> Sequence[PolicyID]:
         """Unknown in advance: any policy may come out."""

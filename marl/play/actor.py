@@ -11,8 +11,10 @@ import torch
 from gymnasium import spaces
 
 from marl.data.actions import action_encoder, decoder
+from marl.data.agent_ids import text_id
 from marl.data.episode import Episode
 from marl.data.task import AgentID, AgentType, Array, Bools, Floats, PolicyID
+from marl.envs.adapters.envelopes import MASKS, unpacked
 from marl.envs.base import ENV_STATE, Action, Obs
 from marl.envs.vector.encoding import Reader, outline
 from marl.envs.vector.layout import MASK, pattern_of
@@ -31,7 +33,7 @@ def act_once(
     explore: bool,
     rng: np.random.Generator,
     config: RolloutConfig,
-    state: Floats | None = None,
+    state: Array | Sequence[float] | None = None,
     prev_reward: float = 0.0,
     prev_action: Action | None = None,
     info: Mapping[str, Any] | None = None,
@@ -39,8 +41,9 @@ def act_once(
     """The action as the env takes it, the state to hand in with the next observation, and the action's log probability.
 
     ``obs`` may be an envelope with ``action_mask`` beside ``observation`` or ``obs``; the mask may also come in ``info``.
-    ``state`` is what the call before gave (None: a new episode), ``prev_reward`` what was paid since. ``prev_action`` is
-    what was really done, where that is not what the call before gave. All three mean something to policies with a memory.
+    ``state`` is what the call before gave (None or ``[]``: a new episode), ``prev_reward`` what was paid since.
+    ``prev_action`` is what was really done, where that is not what the call before gave. All three mean something to
+    policies with a memory.
     """
     kind = policy.kind
     row, legal = _read(kind, obs, agent, info or {})
@@ -55,9 +58,9 @@ def act_once(
     return decoder(kind.action_space)(stored[0].tolist()), decision.carry[0].copy(), float(decision.logp[0])
 
 
-def _carry(policy: Policy, state: Floats | None, prev_reward: float) -> Floats:
+def _carry(policy: Policy, state: Array | Sequence[float] | None, prev_reward: float) -> Floats:
     carry = np.zeros((1, policy.carry_size), np.float32)
-    if state is not None:
+    if state is not None and len(state):
         given = np.asarray(state, np.float32).reshape(-1)
         if len(given) != policy.carry_size:
             raise ConfigError(
@@ -98,8 +101,8 @@ def _read(kind: AgentType, given: Obs, agent: AgentID | None, info: Mapping[str,
     reader = Reader(kind, kind.observation_space)
     try:
         if _is_envelope(kind, given):
-            obs = given["observation"] if "observation" in given else given["obs"]
-            mask = given.get(MASK, mask)
+            obs, given_mask = unpacked(given, kind.observation_space)
+            mask = mask if given_mask is None else given_mask
         if kind.masked and mask is not None:
             legal[0] = reader.legal(str(agent), mask, lambda: "compute_action")
         row = reader.row(str(agent), obs, lambda: "compute_action")
@@ -118,7 +121,8 @@ def _is_envelope(kind: AgentType, given: Obs) -> bool:
     space = kind.observation_space
     if not isinstance(given, Mapping) or not isinstance(space, spaces.Dict):
         return isinstance(given, Mapping)
-    return (kind.masked and MASK in given) or (ENV_STATE in given and ENV_STATE not in space.spaces)
+    has_mask = any(key in given and key not in space.spaces for key in MASKS)
+    return (kind.masked and has_mask) or (ENV_STATE in given and ENV_STATE not in space.spaces)
 
 
 def _seat(policy: Policy, agent: AgentID | None) -> int:
@@ -131,6 +135,7 @@ def _seat(policy: Policy, agent: AgentID | None) -> int:
                 f"{', '.join(policy.kind.agents)}."
             )
         return 0
+    agent = text_id(agent)
     seats = [name for name in policy.kind.agents if name == agent or pattern_of(agent, [name.split("[")[0]])]
     if not seats:
         raise ConfigError(f"agent {agent!r} is not played by this policy. Its agents: {', '.join(policy.kind.agents)}.")
@@ -149,18 +154,18 @@ class Actor:
     def compute_action(
         self,
         obs: Obs,
+        state: Array | Sequence[float] | None = None,
+        prev_action: Action | None = None,
+        prev_reward: float | None = None,
+        info: Mapping[str, Any] | None = None,
+        full_fetch: bool = False,
         *,
         agent: AgentID | None = None,
         explore: bool = False,
-        state: Floats | None = None,
-        prev_action: Action | None = None,
-        prev_reward: float = 0.0,
-        info: Mapping[str, Any] | None = None,
-        full_fetch: bool = False,
     ) -> Action | tuple[Action, Floats, dict[str, float]]:
         """What the policy does for one observation as the env gives it; see ``Trainer.compute_action``."""
         action, after, logp = act_once(
-            self.policy, obs, agent, explore, self.rng, self.config, state, prev_reward, prev_action, info
+            self.policy, obs, agent, explore, self.rng, self.config, state, prev_reward or 0.0, prev_action, info
         )
         return (action, after, {"action_logp": logp}) if full_fetch else action
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, field_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
 from marl.config import Config
 from marl.needs import above, algo_needs, declare, given, needs, none_of, not_for, not_given, one_of, only_for, plays
@@ -18,7 +18,9 @@ MEMORY = declare(needs(*RECURRENT, given("custom_model")))
 VISION = declare(needs(none_of("conv_filters", []), why="without layers there is no vision net"))
 EPSILON = declare(needs(one_of("type", "EpsilonGreedy")))
 EPSILON_PER_WORKER = declare(needs(one_of("type", "PerWorkerEpsilonGreedy")))
-NOISE = declare(needs(one_of("type", "GaussianNoise")))
+NOISE = declare(needs(one_of("type", "GaussianNoise", "OrnsteinUhlenbeckNoise")))
+DRIFT = declare(needs(one_of("type", "OrnsteinUhlenbeckNoise")))
+NOISY_WEIGHTS = declare(needs(one_of("type", "ParameterNoise")))
 
 
 class ModelConfig(Config):
@@ -69,6 +71,13 @@ class ModelConfig(Config):
     )
     conv_activation: Literal["tanh", "relu"] = Field(
         "relu", description="Activation after each layer of the vision net.", json_schema_extra=VISION
+    )
+    conv_padding: Literal["auto", "valid", "same"] = Field(
+        "auto",
+        description="Images: zeros around them. valid: none. same: in all layers but the last, so that a side of n pixels has "
+        "ceil(n / stride) afterwards. auto: same for conv_filters that are written for it, as RLlib's are (they do not fit "
+        "without, and end with one pixel), else valid.",
+        json_schema_extra=declare(needs(given("conv_filters"), why="the default needs no padding")),
     )
     dim: PositiveInt | None = Field(
         None, description="Images: resized to dim x dim pixels first; null: as they are.", json_schema_extra=VISION
@@ -134,6 +143,17 @@ class ModelConfig(Config):
         json_schema_extra=declare(only_for("stochastic", why="others have no distribution, or a fixed one")),
     )
 
+    @field_validator("agent_id", mode="before")
+    @classmethod
+    def _no_number(cls, value: object) -> object:
+        """RLlib's MADDPG numbers its policies by this key; read as true or false it would quietly mean something else."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            raise ValueError(
+                f"{value!r} is a number, but here agent_id says whether the policy is shown which agent it plays (true, "
+                "false or auto). Whom a policy plays says policy_mapping_fn; drop agent_id"
+            )
+        return value
+
     @property
     def recurrent(self) -> bool:
         return self.use_lstm or self.use_gru
@@ -150,9 +170,17 @@ class ModelConfig(Config):
 class ExplorationConfig(Config):
     """How a policy explores. Which keys count depends on ``type``."""
 
-    type: Literal["EpsilonGreedy", "PerWorkerEpsilonGreedy", "StochasticSampling", "GaussianNoise"] = Field(
-        description="EpsilonGreedy or PerWorkerEpsilonGreedy for action values; StochasticSampling or GaussianNoise for "
-        "stochastic policies; for deterministic ones GaussianNoise where they have coordinates, else StochasticSampling."
+    type: Literal[
+        "EpsilonGreedy",
+        "PerWorkerEpsilonGreedy",
+        "StochasticSampling",
+        "GaussianNoise",
+        "OrnsteinUhlenbeckNoise",
+        "ParameterNoise",
+    ] = Field(
+        description="EpsilonGreedy, PerWorkerEpsilonGreedy or ParameterNoise for action values; StochasticSampling or "
+        "GaussianNoise for stochastic policies; for deterministic ones ParameterNoise, or GaussianNoise or "
+        "OrnsteinUhlenbeckNoise where they have coordinates, else StochasticSampling."
     )
     initial_epsilon: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None, description="Chance of a random action at the start. Default 1.0.", json_schema_extra=EPSILON
@@ -163,6 +191,14 @@ class ExplorationConfig(Config):
     epsilon_timesteps: NonNegativeInt | None = Field(
         None,
         description="Env steps from the initial to the final value, linearly. Default 10000.",
+        json_schema_extra=EPSILON.joined(
+            declare(needs(not_given("epsilon_decay"), why="epsilon falls linearly or exponentially, not both"))
+        ),
+    )
+    epsilon_decay: PositiveInt | None = Field(
+        None,
+        description="Epsilon falls exponentially instead: after t env steps it is final + (initial - final) * exp(-t / "
+        "epsilon_decay).",
         json_schema_extra=EPSILON,
     )
     epsilon_base: Annotated[float, Field(gt=0, le=1)] | None = Field(
@@ -178,7 +214,7 @@ class ExplorationConfig(Config):
     random_timesteps: NonNegativeInt | None = Field(
         None,
         description="Env steps of uniformly random actions first. Default 0.",
-        json_schema_extra=declare(needs(one_of("type", "StochasticSampling", "GaussianNoise"))),
+        json_schema_extra=declare(needs(none_of("type", "EpsilonGreedy", "PerWorkerEpsilonGreedy"))),
     )
     initial_scale: NonNegativeFloat | None = Field(
         None,
@@ -192,6 +228,25 @@ class ExplorationConfig(Config):
         None,
         description="Env steps from the initial to the final scale, linearly. Default 10000.",
         json_schema_extra=NOISE,
+    )
+    ou_theta: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None,
+        description="How fast the noise comes back to 0: x - theta * x per step. Default 0.15.",
+        json_schema_extra=DRIFT,
+    )
+    ou_sigma: NonNegativeFloat | None = Field(
+        None, description="How far the noise is pushed per step: sigma * N(0, 1). Default 0.2.", json_schema_extra=DRIFT
+    )
+    initial_stddev: PositiveFloat | None = Field(
+        None,
+        description="Standard deviation of the noise on weights at the start. Default 0.1.",
+        json_schema_extra=NOISY_WEIGHTS,
+    )
+    noise_distance: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None,
+        description="How far noisy weights may change the play. Deterministic policies: root mean square of the difference of "
+        "outputs; action values: the epsilon whose random play is as far off. Default 0.1.",
+        json_schema_extra=NOISY_WEIGHTS,
     )
 
 

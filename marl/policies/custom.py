@@ -69,7 +69,7 @@ class Shelf(Generic[T]):
         self.sort = Sort(key, (base,), rooms=("marl.policies",))
 
     def register(self, name: str, found: object) -> None:
-        self.classes.register(name, self._checked(found, name))
+        self.classes.put(name, self._checked(found, name))
 
     def find(self, name: str) -> type[T]:
         """The class behind a registered name or ``package.module:Class``."""

@@ -22,7 +22,7 @@ from marl.data.task import AgentType, Floats
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import ILLEGAL, race
-from marl.policies.exploration import Exploration, sampling
+from marl.policies.exploration import Exploration, ParameterNoise, parameter_noise, rows_by_lot, sampling
 from marl.policies.network_policy import NetworkPolicy
 from marl.policies.networks import Body, action_width, seeded
 from marl.policies.policy import Decision, Inputs
@@ -47,32 +47,57 @@ class DeterministicPolicy(NetworkPolicy):
                 f"the model has a memory of {self.model.carry_size} numbers, but ddpg, td3 and maddpg learn from single "
                 "decisions of a replay. Drop use_lstm, use_gru or the custom model's carry_size, or use ppo, mappo or dqn."
             )
+        self.carry_size = self.exploration.carry_size(len(kind.columns.numbers))
+        if isinstance(self.exploration, ParameterNoise):
+            self.use_noisy_weights()
         self.bounded = kind.columns.bounded[list(kind.columns.numbers)]
         self._squash = None if self.bounded.all() else torch.from_numpy(self.bounded)
 
     # -- acting ----------------------------------------------------------------------------------------------------
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
+        noise = self.exploration
         with torch.inference_mode():
-            obs, index, legal = self.tensors(inputs, self.device)
-            out = forbid(self._squashed(self.model(obs, index)), legal).cpu().numpy()
-        uniform = explore and bool(self.exploration.uniform)
+            if explore and isinstance(noise, ParameterNoise):
+                out = self._noisy_outputs(noise, inputs, rng)
+            else:
+                out = self._outputs(inputs)
+        uniform = explore and bool(noise.uniform)
+        draw = explore and (uniform or not isinstance(noise, ParameterNoise))
         actions = np.empty((len(out), len(self.columns)), self.columns.dtype)
         for column, logits in self.columns.options_of(out):
             weights = np.exp(logits - logits.max(axis=1, keepdims=True))
             if uniform:
                 weights = (logits > ILLEGAL).astype(np.float32)
-            actions[:, column] = race(weights, rng) if explore else weights.argmax(axis=1)
+            actions[:, column] = race(weights, rng) if draw else weights.argmax(axis=1)
         if self.columns.numbers:
             numbers = out[:, self.columns.options :]
-            if explore:
-                numbers = self._uniform(numbers.shape, rng) if uniform else self._noisy(numbers, rng)
+            if uniform:
+                numbers = self._uniform(numbers.shape, rng)
+            elif explore:
+                noisy, carry = noise.noisy(numbers, carry, rng)
+                numbers = np.where(self.bounded, np.clip(noisy, -1, 1), noisy).astype(np.float32)
             actions[:, list(self.columns.numbers)] = numbers
         return Decision(actions.reshape(len(out), *self.kind.action_shape), np.zeros(len(out), np.float32), carry)
 
-    def _noisy(self, numbers: Floats, rng: np.random.Generator) -> Floats:
-        noisy = numbers + self.exploration.now() * rng.standard_normal(numbers.shape, np.float32)
-        return np.where(self.bounded, np.clip(noisy, -1, 1), noisy).astype(np.float32)
+    def _outputs(self, inputs: Inputs) -> Floats:
+        """Logits of legal options and coordinates ``[N, action_width]``."""
+        obs, index, legal = self.tensors(inputs, self.device)
+        found: Floats = forbid(self._squashed(self.model(obs, index)), legal).cpu().numpy()
+        return found
+
+    def _noisy_outputs(self, noise: ParameterNoise, inputs: Inputs, rng: np.random.Generator) -> Floats:
+        """The same where every episode is played by weights with noise of its own."""
+        found = np.empty((len(inputs), action_width(self.columns)), np.float32)
+        for lot, rows in rows_by_lot(inputs.episode_uniform, len(inputs), rng):
+            with noise.perturbed(self.model, lot):
+                found[rows] = self._outputs(Inputs(inputs.obs[rows], inputs.legal[rows], inputs.agent_index[rows]))
+        return found
+
+    def distance(self, plain: Tensor, noisy: Tensor) -> float:
+        """Root mean square of the difference of coordinates and of the chances of options."""
+        before, after = (self._encoded(self._squashed(out), lambda logits: logits.softmax(1)) for out in (plain, noisy))
+        return float((before - after).square().mean().sqrt())
 
     def _uniform(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """Uniform over the box; normal where it has no bounds."""
@@ -132,12 +157,16 @@ def straight_through(logits: Tensor) -> Tensor:
 
 def _exploration(kind: AgentType, config: ExplorationConfig | None) -> Exploration:
     """Noise for coordinates, drawing for choices: which of them has to be named follows from the action space."""
-    fits = "GaussianNoise" if kind.columns.numbers else "StochasticSampling"
+    fits = ["StochasticSampling", "ParameterNoise"]
+    if kind.columns.numbers:
+        fits = ["GaussianNoise", "OrnsteinUhlenbeckNoise", "ParameterNoise"]
     if config is None:
-        config = ExplorationConfig.model_validate({"type": fits})
-    if config.type != fits:
+        config = ExplorationConfig.model_validate({"type": fits[0]})
+    if config.type not in fits:
         raise SpaceMismatchError(
             f"exploration_config.type {config.type} does not fit agents {kind.agents[0]!r}, ... with {kind.action_space}: "
-            f"expected {fits}. Coordinates of a Box get GaussianNoise; choices are drawn by StochasticSampling."
+            f"expected {' or '.join(fits)}. Coordinates of a Box get GaussianNoise; choices are drawn by StochasticSampling."
         )
+    if config.type == "ParameterNoise":
+        return parameter_noise(config)
     return sampling(config)

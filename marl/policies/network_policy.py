@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from marl.data.task import Array, Ints
-from marl.policies.exploration import Exploration
+from marl.policies.exploration import Exploration, ParameterNoise
 from marl.policies.networks import Body, Features
 from marl.policies.policy import Policy
+
+MEASURED = 256  # rows of a round by which noise on weights is measured
 
 
 class NetworkPolicy(Policy):
@@ -21,6 +24,10 @@ class NetworkPolicy(Policy):
         self.model = model
         self.carry_size, self.remembers_reward = model.carry_size, bool(model.prev_reward)
         self.keeps_statistics = model.filter is not None
+
+    def use_noisy_weights(self) -> None:
+        """The exploration is noise on weights: it needs lots of episodes, and learns from what a round saw."""
+        self.draws_lots = self.keeps_statistics = True
 
     @property
     def network(self) -> nn.Module:
@@ -40,3 +47,29 @@ class NetworkPolicy(Policy):
 
     def observe(self, obs: Array, agent_index: Ints) -> None:
         self.model.observe(obs, agent_index)
+        if isinstance(self.exploration, ParameterNoise) and len(obs):
+            self._adapt(self.exploration, obs[-MEASURED:], agent_index[-MEASURED:])
+
+    def _adapt(self, noise: ParameterNoise, obs: Array, agent_index: Ints) -> None:
+        with torch.no_grad():
+            seen, index = (
+                torch.from_numpy(obs).to(self.model.device),
+                torch.from_numpy(agent_index).to(self.model.device),
+            )
+            carry = torch.zeros(len(seen), self.model.carry_size, device=self.model.device)
+            plain = self.model.step(seen, index, carry)[0] if self.model.carry_size else self.model(seen, index)
+
+            def measure(lot: float) -> float:
+                with noise.perturbed(self.model, lot):
+                    out = self.model.step(seen, index, carry)[0] if self.model.carry_size else self.model(seen, index)
+                return self.distance(plain, out)
+
+            noise.adapt(measure, self.furthest(noise.distance))
+
+    def distance(self, plain: Tensor, noisy: Tensor) -> float:
+        """How differently two networks play, by their outputs for the same rows."""
+        raise NotImplementedError
+
+    def furthest(self, distance: float) -> float:
+        """The most that ``distance`` may give, by the key ``noise_distance``."""
+        return distance

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from marl.data.actions import Columns
 from marl.data.batch import SampleBatch
+from marl.data.plain_rows import PlainRows, as_rows
 from marl.data.task import AgentType, AnySpace, Array
 from marl.errors import ConfigError
 from marl.policies.config import ModelConfig
@@ -323,12 +324,18 @@ class Body(nn.Module):
 
     # -- looking at it ---------------------------------------------------------------------------------------------
 
-    def from_batch(self, batch: SampleBatch) -> Tensor:
-        """Outputs for the rows of a policy's batch (``for_policy``), each with the carry it was played with."""
-        obs, index = (torch.from_numpy(batch[column]).to(self.device) for column in ("obs", "agent_index"))
+    def rows(self, given: PlainRows) -> SampleBatch:
+        """A policy's batch, or ``{"obs": observations}``, with all columns that this network looks at."""
+        return as_rows(given, self.kind, self.carry_size, told_apart=bool(self.features.seats))
+
+    def from_batch(self, batch: PlainRows) -> Tensor:
+        """Outputs for the rows of a policy's batch (``for_policy``), each with the carry it was played with; or for
+        ``{"obs": observations}``, each as the first of its episode."""
+        rows = self.rows(batch)
+        obs, index = (torch.from_numpy(rows[column]).to(self.device) for column in ("obs", "agent_index"))
         if not self.carry_size:
             return self.forward(obs, index)
-        carry = torch.from_numpy(batch["carry"][:, : self.carry_size]).to(self.device)
+        carry = torch.from_numpy(rows["carry"][:, : self.carry_size]).to(self.device)
         return self.step(obs, index, carry)[0]
 
     def observe(self, obs: Array, agent_index: Array) -> None:

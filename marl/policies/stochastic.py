@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from marl.data.batch import SampleBatch
+from marl.data.plain_rows import PlainRows
 from marl.data.task import AgentType, Array, Floats
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import ExplorationConfig, PolicySpec
@@ -115,13 +115,14 @@ class StochasticPolicy(NetworkPolicy):
         new_out, _ = self.model.step(new_obs, agent_index, self.model.carried(memory, actions, rewards))
         return out[:, -1], new_out[:, -1]
 
-    def action_distribution(self, batch: SampleBatch) -> Chances:
-        """The distributions over actions for a batch of this policy, without gradient."""
+    def action_distribution(self, batch: PlainRows) -> Chances:
+        """The distributions over actions for a batch of this policy or for ``{"obs": observations}``, without gradient."""
+        rows = self.model.rows(batch)
         with torch.no_grad():
-            legal = torch.from_numpy(batch["legal"]).to(self.model.device)
-            return Chances(self.distribution, self._params(self.model.from_batch(batch), legal))
+            legal = torch.from_numpy(rows["legal"]).to(self.model.device)
+            return Chances(self.distribution, self._params(self.model.from_batch(rows), legal))
 
-    def value_function(self, batch: SampleBatch) -> Tensor:
+    def value_function(self, batch: PlainRows) -> Tensor:
         """Values ``[N]`` of a batch of this policy where its own layers give them (``vf_share_layers``, recurrent models)."""
         if not self.shares_value:
             raise ConfigError(

@@ -6,17 +6,19 @@ With ``num_atoms`` above 1 the network gives, for every action, how likely each 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from marl.data.batch import SampleBatch
+from marl.data.plain_rows import PlainRows
 from marl.data.task import AgentType, Bools, Floats
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import ILLEGAL, race
-from marl.policies.exploration import epsilon_greedy
+from marl.policies.exploration import ParameterNoise, epsilon_greedy, rows_by_lot
 from marl.policies.network_policy import NetworkPolicy
 from marl.policies.networks import Body, seeded
 from marl.policies.policy import Decision, Inputs
@@ -40,6 +42,8 @@ class ValuePolicy(NetworkPolicy):
         outputs = (self.num_actions + int(self.dueling)) * self.num_atoms
         self.set_model(Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id))
         self.exploration = epsilon_greedy(spec.exploration or ExplorationConfig(type="EpsilonGreedy"))
+        if isinstance(self.exploration, ParameterNoise):
+            self.use_noisy_weights()
         if self.num_atoms > 1:
             self.support: Tensor
             atoms = torch.linspace(spec.options["v_min"], spec.options["v_max"], self.num_atoms)
@@ -52,17 +56,17 @@ class ValuePolicy(NetworkPolicy):
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         model = self.model
+        noise = self.exploration
         with torch.inference_mode():
-            obs, index, _ = self.tensors(inputs, model.device)
-            if self.carry_size:
-                out, memory = model.step(obs, index, torch.from_numpy(carry).to(model.device))
+            if explore and isinstance(noise, ParameterNoise):
+                out, memory = self._noisy_outputs(noise, inputs, carry, rng)
             else:
-                out, memory = model(obs, index), None
+                out, memory = self._outputs(inputs, carry)
             values = self._values(out).cpu().numpy()
         if inputs.legal.shape[1]:
             values = np.where(inputs.legal, values, np.float32(ILLEGAL))
         actions = values.argmax(axis=1)
-        epsilon = self.exploration.now() if explore else 0.0
+        epsilon = self.exploration.chance_of_random() if explore else 0.0
         if epsilon > 0.0:
             random = rng.random(len(actions), np.float32) < epsilon
             actions = np.where(random, race(self._choices(inputs.legal, len(actions)), rng), actions)
@@ -70,6 +74,39 @@ class ValuePolicy(NetworkPolicy):
             taken = torch.from_numpy(actions).to(memory.device)
             carry = model.carried(memory, taken, torch.zeros(len(taken), device=memory.device)).cpu().numpy()
         return Decision(actions, np.zeros(len(actions), np.float32), carry)
+
+    def _outputs(self, inputs: Inputs, carry: Floats) -> tuple[Tensor, Tensor | None]:
+        """What the network gives, and its memory afterwards if it has one."""
+        obs, index, _ = self.tensors(inputs, self.model.device)
+        if not self.carry_size:
+            return self.model(obs, index), None
+        return self.model.step(obs, index, torch.from_numpy(carry).to(self.model.device))
+
+    def _noisy_outputs(
+        self, noise: ParameterNoise, inputs: Inputs, carry: Floats, rng: np.random.Generator
+    ) -> tuple[Tensor, Tensor | None]:
+        """The same where every episode is played by weights with noise of its own."""
+        outs, memories, places = [], [], []
+        for lot, rows in rows_by_lot(inputs.episode_uniform, len(inputs), rng):
+            with noise.perturbed(self.model, lot):
+                out, memory = self._outputs(
+                    Inputs(inputs.obs[rows], inputs.legal[rows], inputs.agent_index[rows]), carry[rows]
+                )
+            outs.append(out)
+            places.append(rows)
+            if memory is not None:
+                memories.append(memory)
+        back = torch.from_numpy(np.argsort(np.concatenate(places)))
+        return torch.cat(outs)[back], torch.cat(memories)[back] if memories else None
+
+    def distance(self, plain: Tensor, noisy: Tensor) -> float:
+        """Mean divergence of the softmax of values from that of noisy ones."""
+        before, after = self._values(plain).log_softmax(1), self._values(noisy).log_softmax(1)
+        return float((before.exp() * (before - after)).sum(1).mean())
+
+    def furthest(self, distance: float) -> float:
+        """How far epsilon-greedy play with such an epsilon is from greedy play."""
+        return -math.log(1.0 - distance + distance / self.num_actions)
 
     def values(self, obs: Tensor, agent_index: Tensor) -> Tensor:
         """``[N, num_actions]``."""
@@ -84,12 +121,12 @@ class ValuePolicy(NetworkPolicy):
         out, memory = self.model.step(obs, agent_index, carry)
         return self._values(out), memory
 
-    def q_values(self, batch: SampleBatch) -> Tensor:
-        """Action values ``[N, num_actions]`` of a batch of this policy, without gradient."""
+    def q_values(self, batch: PlainRows) -> Tensor:
+        """Action values ``[N, num_actions]`` of a batch of this policy or of ``{"obs": observations}``, without gradient."""
         with torch.no_grad():
             return self._values(self.model.from_batch(batch))
 
-    def q_value_distributions(self, batch: SampleBatch) -> Tensor:
+    def q_value_distributions(self, batch: PlainRows) -> Tensor:
         """How likely each return of ``support`` is, ``[N, num_actions, num_atoms]``, without gradient.
 
         A network of plain values has one atom, the value itself, which is certain.
@@ -100,7 +137,7 @@ class ValuePolicy(NetworkPolicy):
                 self._log_chances(out).exp() if self.num_atoms > 1 else torch.ones_like(self._duel(out)).unsqueeze(-1)
             )
 
-    def state_value(self, batch: SampleBatch) -> Tensor:
+    def state_value(self, batch: PlainRows) -> Tensor:
         """The value of the state itself ``[N, 1]``: of a dueling network its own output, else the highest action value."""
         with torch.no_grad():
             out = self.model.from_batch(batch)

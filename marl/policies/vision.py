@@ -1,6 +1,10 @@
-"""The vision net: from flat rows of pixels to features, by layers of convolutions without padding.
+"""The vision net: from flat rows of pixels to features, by layers of convolutions.
 
-    side after a layer = (side - kernel) // stride + 1
+    without padding      side after a layer = (side - kernel) // stride + 1
+    with padding         side after a layer = ceil(side / stride), in all layers but the last, which has none
+
+Zeros are put around an image where ``conv_padding`` is same; by default where ``conv_filters`` are written for that, as
+RLlib's are: they do not fit without, and with it the last kernel is as large as what is left.
 
 An observation is an image if it is a ``Box`` of shape (height, width, channels), or of shape (height, width) with bytes, and
 both sides have at least 8 pixels; smaller boards are taken as numbers. ``conv_filters`` makes an image of every Box with two
@@ -41,7 +45,7 @@ class ConvEncoder(nn.Module):
 
     def __init__(
         self, shape: Sequence[int], filters: Sequence[Filter] | None, activation: str, generator: torch.Generator,
-        dim: int | None = None, grayscale: bool = False, zero_mean: bool = False,
+        dim: int | None = None, grayscale: bool = False, zero_mean: bool = False, padding: str = "auto",
     ) -> None:  # fmt: skip
         super().__init__()
         self.shape = with_channels(shape)
@@ -54,7 +58,8 @@ class ConvEncoder(nn.Module):
         if filters is None:
             filters = default_filters(seen)
         self.filters = tuple(filters)
-        self.sides = sides_after(seen, self.filters)
+        self.padded = _layers_padded(seen, self.filters, padding)
+        self.sides = sides_after(seen, self.filters, self.padded)
         channels_out = self.filters[-1][0] if self.filters else seen[2]
         self.size = math.prod(self.sides[-1]) * channels_out
         self.activation = torch.tanh if activation == "tanh" else torch.relu
@@ -69,7 +74,9 @@ class ConvEncoder(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         x = self.prepare(pixels)
-        for weight, bias, (_, _, stride) in zip(self.weights, self.biases, self.filters, strict=True):
+        for i, (weight, bias, (_, _, stride)) in enumerate(zip(self.weights, self.biases, self.filters, strict=True)):
+            if i < self.padded:
+                x = _surrounded(x, (weight.shape[2], weight.shape[3]), stride)
             x = self.activation(F.conv2d(x, weight, bias, stride))
         return x.flatten(1)
 
@@ -100,8 +107,9 @@ def image_encoder(space: AnySpace, model: ModelConfig, generator: torch.Generato
             f"zero_mean shifts pixels of 0..1 to -1..1, but observations are {space}. Use bytes or floats of 0..1, or drop it."
         )
     return ConvEncoder(
-        space.shape, model.conv_filters, model.conv_activation, generator, model.dim, model.grayscale, model.zero_mean
-    )
+        space.shape, model.conv_filters, model.conv_activation, generator, model.dim, model.grayscale, model.zero_mean,
+        model.conv_padding,
+    )  # fmt: skip
 
 
 def _refuse_keys(model: ModelConfig, space: AnySpace) -> None:
@@ -152,11 +160,43 @@ def default_filters(shape: Sequence[int]) -> list[Filter]:
     return layers
 
 
-def sides_after(shape: Sequence[int], filters: Sequence[Filter]) -> list[tuple[int, int]]:
-    """Height and width before the first layer and after each one; refuses layers that do not fit."""
+def _layers_padded(shape: Sequence[int], filters: Sequence[Filter], padding: str) -> int:
+    """How many of the first layers get padding: none, or all but the last."""
+    if padding == "valid" or not filters:
+        return 0
+    all_but_one = len(filters) - 1
+    if padding == "same":
+        return all_but_one
+    try:
+        sides_after(shape, filters)
+    except ConfigError:
+        # What does not fit is a mistake, unless it is the list of a net that ends with one pixel by padding.
+        height, width = shape[:2]
+        for _, _, stride in filters[:-1]:
+            height, width = math.ceil(height / stride), math.ceil(width / stride)
+        ends_with_one_pixel = _pair(filters[-1][1]) == (height, width)
+        return all_but_one if ends_with_one_pixel else 0
+    return 0
+
+
+def _surrounded(x: Tensor, kernel: tuple[int, int], stride: int) -> Tensor:
+    """Zeros around images so that ``ceil(side / stride)`` is left; the odd one at the right and at the bottom."""
+    pads = []
+    for side, length in ((x.shape[3], kernel[1]), (x.shape[2], kernel[0])):  # F.pad begins with the last axis
+        missing = max(0, (math.ceil(side / stride) - 1) * stride + length - side)
+        pads += [missing // 2, missing - missing // 2]
+    return F.pad(x, pads)
+
+
+def sides_after(shape: Sequence[int], filters: Sequence[Filter], padded: int = 0) -> list[tuple[int, int]]:
+    """Height and width before the first layer and after each one; refuses layers that do not fit. The first ``padded``
+    layers always do."""
     sides = [(shape[0], shape[1])]
-    for _, kernel, stride in filters:
+    for i, (_, kernel, stride) in enumerate(filters):
         height, width = _pair(kernel)
+        if i < padded:
+            sides.append((math.ceil(sides[-1][0] / stride), math.ceil(sides[-1][1] / stride)))
+            continue
         if height > sides[-1][0] or width > sides[-1][1]:
             raise ConfigError(_misfit(shape, filters, sides))
         sides.append((_side(sides[-1][0], height, stride), _side(sides[-1][1], width, stride)))

@@ -78,6 +78,12 @@ class RolloutConfig(Config):
         False,
         description="Build the env anew for each episode: for envs that remember something over resets.",
     )
+    keep_infos: bool = Field(
+        False,
+        description="Batches have a column infos: what the env said beside the step that ended each decision. For callbacks "
+        "and for looking; learners do not see it.",
+        json_schema_extra=declare(needs(not_given("input"), why=RECORDED), not_for("es", why=ES_EPISODES)),
+    )
     normalize_actions: bool = Field(
         True,
         description="Box actions: policies speak -1..1, which is stretched (and cut) to the bounds of the space.",
@@ -214,6 +220,11 @@ class EvaluationConfig(Config):
     )
     env_config: dict[str, Any] | None = Field(
         None, description="Changes to env_config for evaluation; all of it where evaluation has an env of its own."
+    )
+    custom_function: str | Callable[..., Any] | None = Field(
+        None,
+        description="A function (trainer, play) that evaluates instead: play() plays the episodes and returns the usual "
+        "block, and what the function returns is the evaluation. In a file package.module:function.",
     )
     metric: str = Field(
         "episode_reward_mean",

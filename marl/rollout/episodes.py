@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, islice
 
@@ -10,6 +11,9 @@ import numpy as np
 from marl.data.episode import EpisodeStats
 from marl.data.task import Bools, Ints
 from marl.rollout.env_runner import EnvRunner
+
+log = logging.getLogger(__name__)
+PATIENCE = 10_000  # steps without the end of an episode after which a word is due; then ten times as many, and so on
 
 
 def play_episodes(runner: EnvRunner, seeds: Sequence[int], explore: bool) -> EpisodeStats:
@@ -39,10 +43,15 @@ def ended_episodes(
     runner.episodes_begun = 0  # what a mapper sees of an episode does not depend on what was played before
     runner.begin(np.arange(begun), _next(seeds, begun))
     left = count
+    waited, patience = 0, PATIENCE  # steps since an episode that counts ended
     while left:
         if before_step is not None:
             before_step(playing < count)
         over = runner.settle(runner.advance(runner.decide(rng, explore=explore)))
+        waited += 1
+        if waited == patience:
+            warn_of_endless(runner.env.name, waited, runner.config.horizon)
+            patience *= 10
         if not over.size:
             continue
         ended, numbers = runner.stats.pop(), playing[over]
@@ -54,7 +63,20 @@ def ended_episodes(
         counted = np.flatnonzero(numbers < count)
         left -= counted.size
         if counted.size:
+            waited = 0
             yield numbers[counted], ended.chosen(counted)
+
+
+def warn_of_endless(env: str, steps: int, horizon: int | None) -> None:
+    """Say that episodes may never end, and what to do; with a ``horizon`` they do."""
+    if horizon is not None:
+        return
+    log.warning(
+        "env %r: no episode has ended for %d steps. If its episodes do not end by themselves, cut them: set horizon in the "
+        "scenario (--set horizon=1000). Ctrl-C stops; nothing is lost.",
+        env,
+        steps,
+    )
 
 
 def _next(seeds: Iterator[int], count: int) -> Ints:

@@ -60,10 +60,18 @@ class WorkerPool(ABC):
         """The worker of this process; its policies are the trainer's own."""
 
     @abstractmethod
+    def change_policies(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy]) -> int:
+        """Play with these policies and this mapper from now on; returns how many running episodes are broken off."""
+
+    @abstractmethod
     def state_dict(self) -> State: ...
 
     @abstractmethod
     def load_state_dict(self, state: State) -> None: ...
+
+    @abstractmethod
+    def abandon_evaluation(self) -> None:
+        """An evaluation was broken off in the middle. What was collected and learned is as it was."""
 
     def foreach_worker_with_index(self, fn: Callable[[RolloutWorker, int], T]) -> list[T]:
         return self.foreach_worker(lambda worker: fn(worker, worker.index))
@@ -125,6 +133,10 @@ class InProcessPool(WorkerPool):
         parts = zip(self.workers, split_seeds(seeds, len(self.workers)), strict=True)
         return EpisodeStats.concat([worker.evaluate(part, explore) for worker, part in parts])
 
+    def abandon_evaluation(self) -> None:
+        for worker in self.workers:
+            worker.drop_evaluator()
+
     def sync_weights(self) -> None:
         """Nothing to do: workers act with the trainer's own policies."""
 
@@ -133,6 +145,10 @@ class InProcessPool(WorkerPool):
 
     def local_worker(self) -> RolloutWorker:
         return self.workers[0]
+
+    def change_policies(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy]) -> int:
+        self.spec, self.policies = spec, policies
+        return sum(worker.change_policies(spec, policies) for worker in self.workers)
 
     def state_dict(self) -> State:
         return {"workers": [worker.state_dict() for worker in self.workers]}

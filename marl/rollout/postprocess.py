@@ -126,7 +126,11 @@ class _Rewriting:
         k = batch.task.kind_of(seat)
         column = seat - batch.task.kinds[k].first_seat
         done = t + batch.elapsed[t, e, seat] - 1
+        infos = (
+            {} if batch.infos is None else {"infos": batch.infos_at(done, np.full_like(t, e), np.full_like(t, seat))}
+        )
         return {
+            **infos,
             "obs": batch.obs[k][t, e, column],
             "new_obs": batch.new_obs[k][done, e, column],
             "actions": batch.actions[k][t, e, column],

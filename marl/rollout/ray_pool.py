@@ -48,6 +48,7 @@ class RayPool(WorkerPool):
         self.weights: Any = None  # reference to the newest weights in the object store
         self.version = -1  # of these weights; the first ones are version 0
         self.replaced = 0
+        self._ended = False  # whether all actors were ended since the last rollouts
         self.actors = {index: self._start(index) for index in self.indices}
         self.sync_weights()
 
@@ -131,11 +132,21 @@ class RayPool(WorkerPool):
         rollouts = self._call(lambda actor, _: actor.collect.remote(steps, with_state=True))
         self.states = {index: rollout.state for index, rollout in zip(self.indices, rollouts, strict=True)}
         self.tasks = {}  # the states know it now
+        self._ended = False
         return concat_rollouts(rollouts)
 
     def evaluate(self, seeds: Sequence[int], explore: bool = False) -> EpisodeStats:
         parts = dict(zip(self.indices, split_seeds(seeds, len(self.indices)), strict=True))
         return EpisodeStats.concat(self._call(lambda actor, index: actor.evaluate.remote(parts[index], explore)))
+
+    def abandon_evaluation(self) -> None:
+        """Actors play on and hear nothing meanwhile: they are ended. Whoever calls them again gets new ones, with the states
+        that the last rollouts brought along."""
+        import ray
+
+        self._ended = True
+        for actor in self.actors.values():
+            ray.kill(actor)
 
     def _put(self, weights: Weights) -> None:
         self.weights, self.version = put(weights), self.version + 1
@@ -158,7 +169,20 @@ class RayPool(WorkerPool):
     def local_worker(self) -> RolloutWorker:
         return self._local
 
+    def change_policies(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy]) -> int:
+        self._local.change_policies(spec, policies)
+        cut = self._call(lambda actor, _: actor.change_policies.remote(spec))
+        self.spec, self.policies = spec, policies
+        self.sync_weights()
+        # With these a worker that dies begins with the new policies; the old states know other ones.
+        states = self._call(lambda actor, _: actor.state_dict.remote())
+        self.states = dict(zip(self.indices, states, strict=True))
+        return sum(cut)
+
     def state_dict(self) -> State:
+        known = len(self.states) == len(self.indices)
+        if self._ended and known:  # a checkpoint at the end of a run does not wait for new actors
+            return {"workers": [self.states[index] for index in self.indices], "told": list(self.tasks.items())}
         return {"workers": self._call(lambda actor, _: actor.state_dict.remote())}
 
     def load_state_dict(self, state: State) -> None:

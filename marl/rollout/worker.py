@@ -20,7 +20,7 @@ from marl.envs.tasks import TaskMemory, same_tasks
 from marl.envs.vector.env_errors import close_all
 from marl.envs.wrappers import register_wrapper
 from marl.log import set_log_level
-from marl.policies.build import build_policies, weights_of
+from marl.policies.build import build_policies, find_policy, weights_of
 from marl.policies.custom import register_classes
 from marl.policies.filters import MeanStdFilter
 from marl.policies.networks import Body
@@ -30,6 +30,7 @@ from marl.rollout.config import EnvRecipe, RolloutSpec
 from marl.rollout.env_runner import EnvRunner, carry_sizes
 from marl.rollout.episode_callbacks import EpisodeCallbacks
 from marl.rollout.episodes import play_episodes
+from marl.rollout.info_log import InfoLog
 from marl.rollout.postprocess import rewrite
 from marl.rollout.rollout_buffer import Rollout, RolloutBuffer
 from marl.rollout.stages import needs_new_envs, set_same_tasks
@@ -53,22 +54,28 @@ class RolloutWorker:
         with under(spec.trust):  # in this process, which may be another one than that which read the file
             self._register()
             self.hooks = make_hooks(spec.config.callbacks, own=index > 0)
-            self.policy_map = policies or build_policies(spec.policies, spec.task.kinds)
-        # Workers of one process act with the same objects, one after the other.
-        self._shares_policies = policies is not None and spec.config.num_workers > 1
-        self._place_policies()
+            self._take_policies(policies)
         self._rewrites = self.hooks.watches_episodes or "on_sample_end" in self.hooks
-        self._kinds = {name: recipe.kind for name, recipe in spec.policies.items()}
         self.rng = np.random.default_rng([spec.seed, index, 1])
         self._seeds = np.random.default_rng([spec.seed, index, 2])
         self._runner: EnvRunner | None = None
         self._evaluator: EnvRunner | None = None
-        names = list(self.policy_map)
-        sizes = carry_sizes(list(self.policy_map.values()), [self._kinds[n] for n in names], len(spec.task.kinds))
-        self.buffer = RolloutBuffer(spec.task, names, spec.config.num_envs_per_worker, spec.complete_episodes, sizes)
         self._notes: list[str] = []
         self.version = 0
         self.stage = 0  # of the curriculum
+
+    def _take_policies(self, policies: Mapping[PolicyID, Policy] | None) -> None:
+        """Act with these policies, or with own ones, and record what they do."""
+        spec = self.spec
+        self.policy_map = policies or build_policies(spec.policies, spec.task.kinds)
+        # Workers of one process act with the same objects, one after the other.
+        self._shares_policies = policies is not None and spec.config.num_workers > 1
+        self._place_policies()
+        self._kinds = {name: recipe.kind for name, recipe in spec.policies.items()}
+        names = list(self.policy_map)
+        sizes = carry_sizes(list(self.policy_map.values()), [self._kinds[n] for n in names], len(spec.task.kinds))
+        self.buffer = RolloutBuffer(spec.task, names, spec.config.num_envs_per_worker, spec.complete_episodes, sizes)
+        self._infos = InfoLog() if spec.config.keep_infos else None
 
     def _register(self) -> None:
         """Make the names known here that the driver knows."""
@@ -94,16 +101,22 @@ class RolloutWorker:
             choices = runner.decide(self.rng, explore=self.spec.config.explore)
             self.buffer.record(row, runner, choices)
             output = runner.advance(choices)
+            if self._infos is not None:
+                self._infos.note(runner)
             over = runner.settle(output)
             self.buffer.settle(row, runner, output)
             if over.size:
                 runner.begin(over, self._draw_seeds(over.size))
         runner.clock.lap("raw_obs_processing")
         batch = self.buffer.batch()
+        if self._infos is not None:
+            self._infos.put_into(batch)
         runner.check.look_at_rollout(batch, self.spec.config.check_bounds)
         if self._rewrites:
             rewrite(batch, self)
         self.buffer.keep_tail()
+        if self._infos is not None:
+            self._infos.keep(self.buffer.columns["eps_id"], self.buffer.columns["t"])
         rollout = Rollout(batch, runner.stats.pop(), self.buffer.lost_decisions, self._notes, version=self.version)
         self.buffer.lost_decisions, self._notes = 0, []
         if with_state:
@@ -138,6 +151,9 @@ class RolloutWorker:
         recipe, config = self.spec.stage(self.stage).env_recipe, self.spec.config
         env = self._make_env(recipe, config.num_envs_per_worker, self.spec.task.state_size > 0)
         self._tell_stage(env)
+        return self._runner_in(env)
+
+    def _runner_in(self, env: BatchedEnv) -> EnvRunner:
         runner = EnvRunner(
             env, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
         )
@@ -204,6 +220,12 @@ class RolloutWorker:
         self._place_policies()
         return play_episodes(self._evaluator, seeds, explore)
 
+    def drop_evaluator(self) -> None:
+        """Its copies stand in the middle of episodes that nobody wants any more; the next evaluation makes new ones."""
+        if self._evaluator is not None:
+            close_all([self._evaluator.env], self._evaluator.env.name)
+            self._evaluator = None
+
     def _new_evaluator(self, episodes: int) -> EnvRunner:
         config = self.spec.config
         copies = min(episodes, max(config.num_envs_per_worker, 4))
@@ -242,6 +264,10 @@ class RolloutWorker:
             return True
         config = self.spec.config
         return config.num_workers == 0 or config.create_env_on_driver
+
+    def get_policy(self, policy_id: PolicyID = "default_policy") -> Policy:
+        """A policy of this worker by its id; where there is only one, the default id finds it."""
+        return find_policy(self.policy_map, policy_id)
 
     @property
     def preprocessors(self) -> dict[PolicyID, torch.nn.Module]:
@@ -282,6 +308,27 @@ class RolloutWorker:
         after = self._tasks()
         return answer, None if same_tasks(before, after) else after
 
+    # -- other policies --------------------------------------------------------------------------------------------
+
+    def change_policies(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy] | None = None) -> int:
+        """Play with other policies or another mapper from now on; returns how many running episodes are broken off.
+
+        The copies of the env stay, with what they were told.
+        """
+        self.spec = spec
+        with under(spec.trust):
+            self._register()
+            self._take_policies(policies)
+        self.drop_evaluator()
+        old = self._runner
+        if old is None:
+            return 0
+        self._runner = self._runner_in(old.env)
+        self._runner.episodes_begun = old.episodes_begun
+        env_ids = np.arange(old.env.num_envs)
+        self._runner.begin(env_ids, self._draw_seeds(env_ids.size))
+        return int((old.t > 0).sum())
+
     # -- stages and tasks ------------------------------------------------------------------------------------------
 
     def enter(self, stage: int) -> int:
@@ -290,7 +337,7 @@ class RolloutWorker:
             return 0
         before, now = self.spec.stage(self.stage), self.spec.stage(stage)
         self.stage = stage
-        self._drop_evaluator()
+        self.drop_evaluator()
         old = self._runner
         if old is None:
             return 0
@@ -320,11 +367,6 @@ class RolloutWorker:
             return []
         return [dict(tasks) for tasks in self._runner.env.told]
 
-    def _drop_evaluator(self) -> None:
-        if self._evaluator is not None:
-            self._close(self._evaluator)
-        self._evaluator = None
-
     def set_weights(self, weights: Weights, version: int = 0) -> None:
         self.version = version
         for name, arrays in weights.items():
@@ -345,17 +387,20 @@ class RolloutWorker:
             "grid": self.buffer.state_dict(),
             **({"callbacks": self.hooks.state_dict()} if self.hooks.owner is not None else {}),
             "stage": self.stage,
+            **({"infos": self._infos.state_dict()} if self._infos is not None else {}),
         }
 
     def load_state_dict(self, state: State) -> None:
         if self._runner is not None and (self.stage != state.get("stage", 0) or any(self._tasks())):
             self._close(self._runner)  # a copy cannot be made to forget what it was told
             self._runner = None
-            self._drop_evaluator()
+            self.drop_evaluator()
         self.stage = state.get("stage", 0)
         if self._runner is None:
             self._runner = self._new_runner()
         self.buffer.load_state_dict(state["grid"])
+        if self._infos is not None:
+            self._infos.load_state_dict(state.get("infos", []))
         lost = self._runner.load_state_dict(state["player"])
         self.rng.bit_generator.state = state["rng"]
         self._seeds.bit_generator.state = state["seeds"]

@@ -9,9 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from marl.config import Config
 from marl.errors import CheckpointError
 from marl.old_names import with_current_names
-from marl.scenario.describe import can_be_replayed
+from marl.policies.config import ExplorationConfig, ModelConfig
+from marl.rollout.config import EvaluationConfig
+from marl.scenario.config import Scenario
+from marl.scenario.describe import can_be_replayed, to_plain
 
 FREE = frozenset(
     {
@@ -31,7 +35,7 @@ FREE = frozenset(
 
 def check_same(folder: Path, saved: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     """Refuse to go on where a key changed that the saved state depends on; a new name for the same thing is no change."""
-    saved, here = with_current_names(saved), with_current_names(here)
+    saved, here = with_new_keys(with_current_names(saved)), with_current_names(here)
     changed = []
     for key in _differences(saved, here):
         block = key.split(".")[0]
@@ -43,6 +47,28 @@ def check_same(folder: Path, saved: Mapping[str, Any], here: Mapping[str, Any]) 
             f"{folder} cannot be continued with other values of {shown}. Keep them as they were, or start a new run from its "
             f"weights with `load: {{POLICY: {folder}}}`."
         )
+
+
+def with_new_keys(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored scenario with the keys that have come since it was written: it ran as their defaults do."""
+    full = _filled(saved, Scenario)
+    sections: dict[str, type[Config]] = {
+        "model": ModelConfig,
+        "evaluation": EvaluationConfig,
+        "exploration_config": ExplorationConfig,
+    }
+    for name, section in sections.items():
+        if isinstance(full.get(name), Mapping):
+            full[name] = _filled(full[name], section)
+    return full
+
+
+def _filled(saved: Mapping[str, Any], config: type[Config]) -> dict[str, Any]:
+    full = dict(saved)
+    for key, field in config.model_fields.items():
+        if key not in full and not field.is_required():
+            full[key] = to_plain(field.get_default(call_default_factory=True))
+    return full
 
 
 def _differences(a: Any, b: Any, path: str = "") -> list[str]:

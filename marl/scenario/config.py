@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, field_validator, model_validator
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
 
 import marl.envs.catalog  # noqa: F401  (the built-in families)
 from marl.algos.presets import ALGOS, Preset
 from marl.config import Config
+from marl.data.agent_ids import text_id
 from marl.envs.families import forms
 from marl.needs import above, declare, needs, not_for, not_given, one_of
 from marl.policies.config import ExplorationConfig, ModelConfig
@@ -17,6 +27,7 @@ from marl.populations.config import PopulationConfig
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.populations.kinds import POPULATIONS
 from marl.rollout.config import EvaluationConfig, RolloutConfig
+from marl.scenario.policy_tuples import GivenSpaces, unpack
 
 Overrides = dict[str, Any]
 ENV_STAYS = "populations and NashConv are about one env that stays as it is"
@@ -45,6 +56,20 @@ class MultiAgentConfig(Config):
         "package.module:function of a function (policy_id, batch) -> true/false, asked in each round.",
     )
 
+    _given_spaces: dict[str, GivenSpaces] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _tuples(cls, value: Any, handler: ModelWrapValidatorHandler[MultiAgentConfig]) -> MultiAgentConfig:
+        """Policies as tuples become their keys; the spaces in them are kept to be held against the env."""
+        policies = value.get("policies") if isinstance(value, dict) else None
+        if not isinstance(policies, dict):
+            return handler(value)
+        keys, given = unpack(policies)
+        found = handler({**value, "policies": keys})
+        found._given_spaces = given
+        return found
+
     @field_validator("policies", mode="before")
     @classmethod
     def _list_of_ids(cls, value: object) -> object:
@@ -57,6 +82,26 @@ class MultiAgentConfig(Config):
         for name, overrides in value.items():
             entries[name] = overrides or {}  # `wolves:` alone is null in YAML
         return entries
+
+    @field_validator("groups", mode="before")
+    @classmethod
+    def _members_as_texts(cls, value: object) -> object:
+        """Numbers are agents of an env that numbers them."""
+        if not isinstance(value, dict):
+            return value
+        named: dict[str, object] = {}
+        for group, members in value.items():
+            named[group] = [text_id(member) for member in members] if isinstance(members, list | tuple) else members
+        return named
+
+    @field_validator("policy_mapping_fn", mode="before")
+    @classmethod
+    def _agents_as_texts(cls, value: object) -> object:
+        return {text_id(agent): policy for agent, policy in value.items()} if isinstance(value, dict) else value
+
+    def given_spaces(self, policy: str) -> GivenSpaces | None:
+        """What the tuple of a policy says about its spaces; None where it was none."""
+        return self._given_spaces.get(policy)
 
 
 class StageConfig(Config):

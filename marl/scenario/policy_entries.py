@@ -16,6 +16,7 @@ from marl.data.task import PolicyID, Task
 from marl.errors import ConfigError
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
 from marl.scenario.config import MODEL_KEYS, Overrides, Scenario
+from marl.scenario.policy_tuples import check_spaces
 from marl.scenario.rllib_keys import OLD_KEYS
 
 
@@ -125,6 +126,7 @@ def policy_spec(
 ) -> PolicySpec:
     """What the policy is built from, by workers and learners alike."""
     kind = task.kind_of(min(seats))
+    check_spaces(name, scenario.multiagent.given_spaces(name), task.kinds[kind])
     # By its name, so that the first weights of a policy do not depend on which others there are. Python's own hash
     # differs between processes.
     seed = zlib.crc32(f"{scenario.seed}/{name}".encode())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin
 
+import gymnasium as gym
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -17,9 +19,11 @@ import marl.envs.catalog  # noqa: F401
 from marl.algos.config import OptimizerConfig
 from marl.algos.presets import ALGOS
 from marl.config import Config, Named
-from marl.envs.families import forms
+from marl.envs.families import family_of, forms
+from marl.envs.keys import Parameter, keys_of_env
 from marl.envs.registry import ENVS
 from marl.envs.wrappers import WRAPPERS
+from marl.errors import UnknownNameError, UserError, did_you_mean
 from marl.inputs import read_text
 from marl.needs import Declared
 from marl.policies.config import ExplorationConfig, ModelConfig, ScriptedConfig
@@ -58,6 +62,60 @@ def algorithm_keys(name: str) -> str:
         *_lines(OptimizerConfig),
     ]
     return "\n".join(parts)
+
+
+def env_keys(env: str) -> str:
+    """Keys of ``env_config`` for one env; of an env without a config class what its creator takes."""
+    keys = keys_of_env(env)
+    lines = [f"keys of `env_config:` for `env: {env}`"]
+    if keys.config is not None:
+        lines += _lines(keys.config)
+    elif keys.whole:
+        lines.append(
+            f"  all of it is given to it as one dict, {keys.whole}; what it reads there is told by its own code. An env with "
+            "config_class = a marl.config.Config is listed here key by key."
+        )
+    lines += [_parameter_line(parameter) for parameter in keys.parameters]
+    if keys.takes_others:
+        lines.append("  and others, which it hands on")
+    if len(lines) == 1:
+        lines.append("  none")
+    return "\n".join(lines)
+
+
+def _parameter_line(parameter: Parameter) -> str:
+    if parameter.default is inspect.Parameter.empty:
+        shown = "required"
+    else:
+        shown = f"default {_value(parameter.default)}"
+    kinds = [parameter.type] if parameter.type else []
+    return f"  {parameter.name} ({', '.join([*kinds, shown])})"
+
+
+def keys_by_name(name: str) -> str:
+    """Keys of an algorithm or of an env, whichever is called so."""
+    if ":" in name:
+        return _keys_by_path(name)
+    if name in ALGOS:
+        return algorithm_keys(name)
+    try:
+        return env_keys(name)
+    except UnknownNameError as error:
+        known = [*ALGOS, *ENVS, *gym.registry]
+        raise UnknownNameError(
+            f"{name!r} is neither an algorithm ({', '.join(ALGOS)}) nor an env (marl list).{did_you_mean(name, known)}"
+        ) from error
+
+
+def _keys_by_path(name: str) -> str:
+    """``package.module:name`` may be a learner of the user's; everything else with a colon is an env."""
+    is_env = name in ENVS or family_of(name) is not None
+    if not is_env:
+        try:
+            return algorithm_keys(name)
+        except UserError:
+            pass  # it is an env, or what is wrong with it is told as of one
+    return env_keys(name)
 
 
 def scenario_keys() -> str:

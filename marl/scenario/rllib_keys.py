@@ -8,9 +8,9 @@ from __future__ import annotations
 
 TORCH = "networks are torch's, always; drop it"
 ATTENTION = "there is no attention; use_lstm, use_gru or a custom_model with a carry_size remember"
-LINEAR = (
-    "epsilon falls linearly: exploration_config: {type: EpsilonGreedy, initial_epsilon: 1.0, final_epsilon: 0.05, "
-    "epsilon_timesteps: 10000}"
+EPSILON = (
+    "exploration_config says it: {type: EpsilonGreedy, initial_epsilon: 1.0, final_epsilon: 0.05, epsilon_timesteps: 10000}; "
+    "exponentially with epsilon_decay instead of epsilon_timesteps"
 )
 ENDINGS = (
     "an episode ends terminated or truncated, and only a truncated one is bootstrapped; horizon truncates; drop it"
@@ -119,13 +119,12 @@ OLD_KEYS: dict[str, str] = {
     "attention_use_n_prev_actions": ATTENTION,
     "attention_use_n_prev_rewards": ATTENTION,
     # exploration
-    "epsilon_start": LINEAR,
-    "epsilon_end": LINEAR,
-    "epsilon_decay": LINEAR,
-    "exploration_fraction": LINEAR,
-    "exploration_initial_eps": LINEAR,
-    "exploration_final_eps": LINEAR,
-    "schedule_max_timesteps": LINEAR,
+    "epsilon_start": EPSILON,
+    "epsilon_end": EPSILON,
+    "exploration_fraction": EPSILON,
+    "exploration_initial_eps": EPSILON,
+    "exploration_final_eps": EPSILON,
+    "schedule_max_timesteps": EPSILON,
     # algorithms
     "lambda": "say gae_lambda",
     "lambda_": "say gae_lambda",

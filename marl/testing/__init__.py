@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from marl.errors import DataError, GoalMissedError
 from marl.inputs import parse_json, read_text
 from marl.runs.result import look_up
 
-Results: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | Path | str
-"""One result, several in their order, or a run directory."""
+
+class Trial(Protocol):
+    """One run of a search."""
+
+    @property
+    def results(self) -> Sequence[Mapping[str, Any]]: ...
+
+
+class Search(Protocol):
+    """What ``marl.tune.run`` gives."""
+
+    @property
+    def best_trial(self) -> Trial: ...
+
+
+Results: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | Path | str | Search
+"""One result, several in their order, a run directory, or a search, of which the best trial counts."""
 
 
 def check_learning_achieved(
@@ -50,8 +65,10 @@ def check_learning_achieved(
 def _listed(results: Results) -> Sequence[Mapping[str, Any]]:
     if isinstance(results, Mapping):
         return [results]
-    if not isinstance(results, str | Path):
+    if isinstance(results, Sequence) and not isinstance(results, str):
         return list(results)
+    if not isinstance(results, str | Path):
+        return list(results.best_trial.results)
     file = Path(results)
     if file.is_dir():
         file = file / "result.json"

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Timer
 from typing import Any, Protocol, TextIO, TypeAlias
 
 from rich.cells import cell_len
@@ -23,6 +24,7 @@ Result: TypeAlias = Mapping[str, Any]
 
 NEWEST_ROWS = 12
 SECONDS_BETWEEN_LINES = 1.0
+SECONDS_UNTIL_BUSY = 3.0
 LEADING_COLUMNS = ("iter", "env steps", "stage", "episodes", "reward mean")
 TRAILING_COLUMNS = ("eval reward", "nash conv", "len mean", "steps/s", "time")
 OPTIONAL_COLUMNS = ("stage", "nash conv")  # of runs with a curriculum, or that measure how far equilibrium is
@@ -45,6 +47,9 @@ class Display(Protocol):
 
     def update(self, result: Result, progress: Progress) -> None:
         """Show one iteration's result."""
+
+    def busy(self, doing: str) -> None:
+        """Show what takes its time; an empty text when it is over."""
 
     def note(self, text: str) -> None:
         """Show a remark that stays visible."""
@@ -70,6 +75,8 @@ class Quiet:
     def start(self, header: Sequence[str]) -> None: ...
 
     def update(self, result: Result, progress: Progress) -> None: ...
+
+    def busy(self, doing: str) -> None: ...
 
     def note(self, text: str) -> None: ...
 
@@ -98,6 +105,8 @@ class JsonLines:
     def update(self, result: Result, progress: Progress) -> None:  # noqa: ARG002
         print(json.dumps(to_plain(result, finite=True)), file=self._stream, flush=True)
 
+    def busy(self, doing: str) -> None: ...
+
     def note(self, text: str) -> None:
         self._tell([text])
 
@@ -116,6 +125,7 @@ class PlainDisplay:
         self._clock = clock
         self._next_line = float("-inf")
         self._held_back: list[str] = []  # the newest line, if it came too soon after the one before
+        self._waiting: Timer | None = None
 
     def start(self, header: Sequence[str]) -> None:
         self._print(header)
@@ -130,10 +140,21 @@ class PlainDisplay:
         self._print([line])
         self._next_line = now + SECONDS_BETWEEN_LINES
 
+    def busy(self, doing: str) -> None:
+        """A line, if it takes longer than a moment."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+        if doing:
+            self._waiting = Timer(SECONDS_UNTIL_BUSY, self._print, ([f"{doing} ..."],))
+            self._waiting.daemon = True
+            self._waiting.start()
+
     def note(self, text: str) -> None:
         self._print([text])
 
     def finish(self, lines: Sequence[str]) -> None:
+        self.busy("")
         self._print([*self._held_back, *lines])
         self._held_back = []
 
@@ -170,6 +191,7 @@ class LiveDisplay:
         self._header: list[str] = []
         self._rows: list[dict[str, str]] = []
         self._progress = Progress(0.0, "")
+        self._doing = ""
         self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._screen)
 
     def start(self, header: Sequence[str]) -> None:
@@ -180,6 +202,9 @@ class LiveDisplay:
         # A new list instead of a changed one: another thread may be drawing the old one.
         self._rows = [*self._rows, table_cells(result)][-NEWEST_ROWS:]
         self._progress = progress
+
+    def busy(self, doing: str) -> None:
+        self._doing = doing
 
     def note(self, text: str) -> None:
         self._console.print(Text(text))
@@ -192,12 +217,14 @@ class LiveDisplay:
     def _screen(self) -> RenderableType:
         header = [Text(line, overflow="ellipsis", no_wrap=True) for line in self._header]
         rows = self._rows  # looked at once: the run may go on while this thread draws
-        table = results_table(rows, self._console.width) if rows else Text("collecting ...")
+        doing = self._doing
+        table = results_table(rows, self._console.width) if rows else Text(f"{doing or 'collecting'} ...")
         fraction = min(max(self._progress.fraction, 0.0), 1.0)
+        way_to_go = f"{doing} ..." if doing and rows else self._progress.label
         way = Table.grid(padding=(0, 1))
         way.add_row(
             ProgressBar(total=1.0, completed=fraction, width=min(40, self._console.width // 3)),
-            Text(f"{fraction:.0%}  {self._progress.label}", overflow="ellipsis", no_wrap=True),
+            Text(f"{fraction:.0%}  {way_to_go}", overflow="ellipsis", no_wrap=True),
         )
         return Group(*header, table, way)
 

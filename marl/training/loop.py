@@ -29,7 +29,8 @@ class Outcome:
 def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outcome:
     """Iterate until a stop condition is met or Ctrl-C is pressed; ends with a checkpoint and the learning curve.
 
-    The trainer's run directory must be open. Ctrl-C ends the run after the current iteration; a second one ends it at once.
+    The trainer's run directory must be open. Ctrl-C ends the run after the current iteration, or at once while it is being
+    evaluated; a second one ends it at once in any case.
     """
     display = display or Quiet()
     store = trainer.store
@@ -40,12 +41,8 @@ def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outco
     if trainer.finished:
         display.note("this run has met its stop condition already, so nothing is trained. Raise it: --stop-timesteps N")
     store.check_own()
-    with (
-        told_state(store.directory) as ended,
-        interruptible(
-            lambda: display.note("stopping after this iteration; press Ctrl-C again to stop at once")
-        ) as stopped,
-    ):
+    trainer.evaluation.show = display.busy
+    with told_state(store.directory) as ended, interruptible(lambda: _stop_soon(trainer, display)) as stopped:
         while not stopped() and not trainer.finished:
             with store.proven():
                 result = trainer.train()
@@ -59,6 +56,14 @@ def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outco
         interrupted = stopped() and not result.get("done", False)
         ended.append("stopped" if interrupted else "finished")
     return Outcome(result, interrupted, checkpoint, store.directory)
+
+
+def _stop_soon(trainer: Trainer, display: Display) -> None:
+    """The first Ctrl-C. An evaluation is broken off: it may take any time, and nothing is learned from it."""
+    if trainer.evaluation.running:
+        display.note("stopping; this evaluation is left out")
+        trainer.evaluation.break_off()
+    display.note("stopping after this iteration; press Ctrl-C again to stop at once")
 
 
 @contextmanager

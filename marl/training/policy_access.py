@@ -8,6 +8,7 @@ from typing import Any
 
 from marl.data.batch import MultiAgentBatch
 from marl.data.episode import Episode
+from marl.data.plain_rows import PlainRows, as_grid
 from marl.data.task import AgentID, Array, PolicyID
 from marl.envs.base import Action, Obs
 from marl.errors import ConfigError
@@ -53,15 +54,15 @@ class PolicyAccess:
     def compute_action(
         self,
         obs: Obs,
-        *,
+        state: Array | Sequence[float] | None = None,
+        prev_action: Action | None = None,
+        prev_reward: float | None = None,
+        info: Mapping[str, Any] | None = None,
         policy_id: PolicyID = "default_policy",
+        full_fetch: bool = False,
+        *,
         agent: AgentID | None = None,
         explore: bool = False,
-        state: Array | None = None,
-        prev_action: Action | None = None,
-        prev_reward: float = 0.0,
-        info: Mapping[str, Any] | None = None,
-        full_fetch: bool = False,
     ) -> Action | tuple[Action, Array, dict[str, float]]:
         """What the policy does for one observation as the env gives it.
 
@@ -71,9 +72,8 @@ class PolicyAccess:
         """
         actor = self._actor(policy_id)
         return actor.compute_action(
-            obs, agent=agent, explore=explore, state=state, prev_action=prev_action, prev_reward=prev_reward, info=info,
-            full_fetch=full_fetch,
-        )  # fmt: skip
+            obs, state, prev_action, prev_reward, info, full_fetch, agent=agent, explore=explore
+        )
 
     def compute_actions(
         self,
@@ -113,9 +113,25 @@ class PolicyAccess:
         self.learning.align()  # learners on other processes have the weights as they were
         return list(weights)
 
-    def value_function(self, policy_id: PolicyID, batch: MultiAgentBatch) -> Array:
-        """The critic's values of the policy's decisions in a batch, in the order of ``batch.for_policy(policy_id)``."""
+    def value_function(self, policy_id: PolicyID, batch: MultiAgentBatch | PlainRows) -> Array:
+        """The critic's values of the policy's decisions in a batch, in the order of ``batch.for_policy(policy_id)``.
+
+        ``{"obs": observations}`` gives the values of single observations, where the critic sees no more than them.
+        """
+        if not isinstance(batch, MultiAgentBatch):
+            batch = self._as_grid(policy_id, batch)
         for learner in self.learning.members:
             if policy_id in learner.policies:
                 return learner.value_function(policy_id, batch)
         raise ConfigError(f"policy {policy_id!r} does not learn, so it has no critic.")
+
+    def _as_grid(self, policy_id: PolicyID, given: PlainRows) -> MultiAgentBatch:
+        role = self.setup.roles.get(policy_id)
+        sees = getattr(role.config, "critic_sees", "own") if role is not None else "own"
+        alone = sum(kind.size for kind in self.setup.task.kinds) == 1
+        if sees != "own" and not alone:
+            raise ConfigError(
+                f"the critic of policy {policy_id!r} sees more than one observation (critic_sees: {sees}). Give a batch of "
+                "whole steps: trainer.workers.collect(1).batch."
+            )
+        return as_grid(given, self.setup.task, list(self.policies), policy_id, self.setup.policies[policy_id].kind)

@@ -23,6 +23,7 @@ from marl.runs.weights import set_weights
 from marl.scenario.describe import can_be_replayed, describe
 from marl.scenario.env import env_name
 from marl.storage import make_folder
+from marl.training.change_policies import PolicyChange, change_policies
 from marl.training.sources import load_source_state, source_state
 from marl.trust import words_of
 
@@ -184,6 +185,11 @@ class Store:
         """The evaluation was the best so far: it is kept as ``best`` when its iteration is over."""
         self._best_at = self.trainer.iteration
 
+    def policies_changed(self) -> None:
+        """The run's file of keys tells of its policies as they are now."""
+        if self.files is not None:
+            self.files.write_params(describe(self.trainer.scenario))
+
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
     def save(self, path: Path | None = None, equal: Path | None = None) -> Path:
@@ -231,6 +237,8 @@ class Store:
         """Load everything, after it was verified; the trainer must have been built from the same scenario."""
         folder, trainer = find_resumable(path), self.trainer
         run = read_part(folder, "run")
+        if run.get("policies_changed"):
+            self._follow_changes(folder)
         check_same(folder, run["scenario"], describe(trainer.scenario))
         # All is read, and verified by `read_part`, before anything changes.
         saved = {name: read_part(folder, name) for name in MORE_PARTS if has_part(folder, name)}
@@ -258,6 +266,20 @@ class Store:
         self.restored = self._unproven = folder
         if self.files is not None:
             self.go_on()
+
+    def _follow_changes(self, folder: Path) -> None:
+        """Bring this trainer to the policies of a run that were changed while it trained."""
+        here = describe(self.trainer.scenario)
+        remedy = "Name the policy_mapping_fn as package.module:function or as patterns, so that a file can tell it."
+        run = SavedRun(folder, words=words_of(here), remedy=remedy)
+        if run.scenario["multiagent"] == here["multiagent"]:
+            return
+        scenario = run.compose({**run.scenario, **{key: here[key] for key in here if key != "multiagent"}})
+        section = scenario.multiagent
+        with run.trusted():
+            listed = section.policies_to_train if isinstance(section.policies_to_train, list) else None
+            change = PolicyChange(section.policies, section.policy_mapping_fn, listed)
+            change_policies(self.trainer, change)
 
     @contextmanager
     def proven(self) -> Iterator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from marl.data.clock import Timers
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.errors import ConfigError
+from marl.policies.policy import Policy
 from marl.rollout.rollout_buffer import Collected
 from marl.runs.custom_metrics import without_pictures
 from marl.runs.lock import check_unlocked
@@ -21,8 +22,10 @@ from marl.runs.system_info import Usage, experiment_id
 from marl.scenario.config import Scenario
 from marl.scenario.resolve import Setup
 from marl.training.build import build_parts, prepare, scenario_of
+from marl.training.change_policies import added, change_policies, remapped, without
 from marl.training.extensions.chosen import Extensions
 from marl.training.iteration_result import add_times, begin_result, to_keep
+from marl.training.learners import Learners
 from marl.training.policy_access import PolicyAccess
 from marl.training.sources import close_source
 from marl.training.store import Store
@@ -84,6 +87,7 @@ class Trainer(PolicyAccess):
         self.recent = EpisodeStats.empty()
         self.last_metrics: dict[PolicyID, dict[str, float]] = {}
         self.last_result: Result = {}
+        self.policies_changed = False  # since the run began
         self.trial_id = secrets.token_hex(3)[:5]
         self.experiment_id = experiment_id()
         self.notes: list[str] = [self.exploitability.note] if self.exploitability.note else []
@@ -198,6 +202,59 @@ class Trainer(PolicyAccess):
         self.recent = EpisodeStats.empty()
         self.evaluation.forget()
 
+    # -- policies that come and go ---------------------------------------------------------------------------------
+
+    @_as_built
+    def add_policy(
+        self,
+        policy_id: PolicyID,
+        keys: Mapping[str, Any] | None = None,
+        *,
+        like: PolicyID | None = None,
+        policy_mapping_fn: Any = None,
+        policies_to_train: Collection[PolicyID] | None = None,
+    ) -> Policy:
+        """One more policy from now on, also from ``on_train_result``; ``like`` another: a copy of its keys and weights.
+
+        The mapping has to send it somebody; running episodes are broken off. Policies are new objects afterwards.
+        """
+        change = added(self, policy_id, keys, like, policy_mapping_fn, policies_to_train)
+        change_policies(self, change)
+        return self.get_policy(policy_id)
+
+    @_as_built
+    def remove_policy(
+        self,
+        policy_id: PolicyID,
+        *,
+        policy_mapping_fn: Any = None,
+        policies_to_train: Collection[PolicyID] | None = None,
+    ) -> None:
+        """Go on without a policy; the mapping must not send anybody to it any more."""
+        change_policies(self, without(self, policy_id, policy_mapping_fn, policies_to_train))
+
+    @_as_built
+    def set_policy_mapping(self, policy_mapping_fn: Any) -> None:
+        """Send agents to policies in another way from now on: anything that ``policy_mapping_fn`` takes."""
+        change_policies(self, remapped(self, policy_mapping_fn))
+
+    def adopt(
+        self,
+        setup: Setup,
+        policies: dict[PolicyID, Policy],
+        learning: Learners,
+        choose_trained: Callable[..., bool] | None,
+        places: Sequence[int],
+    ) -> None:
+        """Go on with these; ``places`` says which number each old policy has now."""
+        self.setup, self.scenario, self.policies = setup, setup.scenario, policies
+        self.learning, self.learners = learning, learning.members
+        self.choose_trained = choose_trained
+        self.recent = self.recent.renumbered(places)
+        self.policies_changed = True
+        self.extensions.policies_changed(setup)
+        self.store.policies_changed()
+
     def run(self) -> Result:
         """Train until a stop condition is met, into a run directory; returns the last result."""
         from marl.runs.directories import default_results
@@ -222,6 +279,7 @@ class Trainer(PolicyAccess):
             "last_result": to_keep(self.last_result),
             "callbacks": self.hooks.state_dict(),
             "policies_to_train": sorted(self.policies_to_train),
+            **({"policies_changed": True} if self.policies_changed else {}),
             **({"curriculum": curriculum} if curriculum else {}),
         }
 
@@ -239,6 +297,7 @@ class Trainer(PolicyAccess):
         if self.curriculum.stages:
             self.curriculum.load_state_dict(state["curriculum"])
             self.workers.stage = self.curriculum.stage
+        self.policies_changed = bool(state.get("policies_changed", False))
         self.hooks.load_state_dict(state.get("callbacks"))
         if self.scenario.multiagent.policies_to_train == state["scenario"]["multiagent"]["policies_to_train"]:
             self.set_policies_to_train(state["policies_to_train"])  # else the new scenario decides

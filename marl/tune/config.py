@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias
 
 from pydantic import (
     Field,
@@ -20,6 +20,8 @@ from marl.needs import declare, needs, one_of
 
 ASHA = declare(needs(one_of("scheduler", "asha")))
 RESOURCES = ("cpu", "gpu", "extra_cpu", "extra_gpu")
+Bundles: TypeAlias = list[dict[str, NonNegativeFloat]]
+"""Ray's way to ask: what each process of a trial needs, the one that learns first."""
 
 
 class TuneConfig(Config):
@@ -66,21 +68,44 @@ class TuneConfig(Config):
     max_failures: NonNegativeInt = Field(
         0, description="How often a failed trial is started again, from its last checkpoint."
     )
-    resources_per_trial: dict[str, NonNegativeFloat | Callable[..., Any]] | Callable[..., Any] | None = Field(
+    resources_per_trial: dict[str, NonNegativeFloat | Callable[..., Any]] | Bundles | Callable[..., Any] | None = Field(
         None,
         description="CPUs and GPUs of one trial: cpu and gpu for the learner's process, extra_cpu and extra_gpu for its "
-        "workers. In Python also functions of spec, which knows spec.config. Default: what the trial's keys ask for.",
+        "workers; or a list of what each process gets, the learner's first: [{CPU: 1}, {CPU: 1}]. In Python also functions "
+        "of spec, which knows spec.config, and a PlacementGroupFactory. Default: what the trial's keys ask for.",
     )
+
+    @field_validator("resources_per_trial", mode="before")
+    @classmethod
+    def _plain_bundles(cls, value: Any) -> Any:
+        """A ``PlacementGroupFactory``, a list or a tuple as the list of its bundles."""
+        bundles = getattr(value, "bundles", value)
+        if not isinstance(bundles, list | tuple):
+            return value
+        if not bundles or not all(_is_bundle(bundle) for bundle in bundles):
+            raise ValueError(
+                f"expected what each process gets, such as [{{'CPU': 1}}, {{'CPU': 1}}], or {{'cpu': 1, 'gpu': 0.2}}, but "
+                f"got {value!r}"
+            )
+        return list(bundles)
 
     @field_validator("resources_per_trial")
     @classmethod
     def _known_resources(cls, value: Any) -> Any:
-        if not isinstance(value, dict):  # a function, which is asked when the keys of a trial are known
+        if not isinstance(value, dict):  # bundles, or a function, which is asked when the keys of a trial are known
             return value
         for name in value:
             if name not in RESOURCES:
                 raise ValueError(f"unknown resource {name!r}. Known: {', '.join(RESOURCES)}")
         return value
+
+
+def _is_bundle(bundle: object) -> bool:
+    """Whether it maps names of resources to amounts."""
+    if not isinstance(bundle, Mapping):
+        return False
+    named = all(isinstance(name, str) for name in bundle)
+    return named and all(isinstance(amount, int | float) and amount >= 0 for amount in bundle.values())
 
 
 def tune_config(keys: dict[str, Any], where: str) -> TuneConfig:

@@ -7,12 +7,14 @@ are in run directories. So nothing has to be read back from Ray Tune's own files
 
 from __future__ import annotations
 
+import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from marl.registry import Registrations, registrations, take_registrations
 from marl.runs.files import RunFiles
 from marl.trust import as_built
 from marl.tune.journal import ENDED, ERROR, PENDING, RUNNING, STOPPED, TERMINATED, Journal
@@ -21,16 +23,20 @@ from marl.tune.reporter import Reporter, call
 from marl.tune.table import Screen
 from marl.tune.trial import RunningTrial, newest_checkpoint, read_error, write_error
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Job:
-    """All that an actor has to know."""
+    """All that an actor has to know; ``registered`` are the envs, models, ... that the program made known by name."""
 
     plan: Plan
     directory: Path
+    registered: Registrations = field(default_factory=dict)
 
     @as_built(lambda job: job.plan.trust)
     def begin(self, index: int) -> RunningTrial:
+        take_registrations(self.registered)
         trial, plan = self.plan.trials[index], self.plan
         place = self.directory / trial.directory
         try:
@@ -50,6 +56,7 @@ class Job:
     def call_function(self, index: int) -> None:
         from ray import tune
 
+        take_registrations(self.registered)
         trial, plan = self.plan.trials[index], self.plan
         place = self.directory / trial.directory
         assert plan.function is not None
@@ -61,6 +68,22 @@ class Job:
         except Exception as error:
             write_error(place, error)
             raise
+
+
+def sendable(registered: Registrations) -> Registrations:
+    """What can travel to another process. The rest may be of no use to the trials, so it is left out with a warning."""
+    from ray import cloudpickle
+
+    found: Registrations = {}
+    for what, items in registered.items():
+        for name, item in items.items():
+            try:
+                cloudpickle.dumps(item)
+            except Exception as error:  # pickling runs code of the item's own class
+                log.warning("trials will not know the %s %r, which cannot be pickled: %s", what, name, error)
+            else:
+                found.setdefault(what, {})[name] = item
+    return found
 
 
 def make_trainable(plan: Plan, directory: Path) -> Any:
@@ -84,7 +107,7 @@ def make_trainable(plan: Plan, directory: Path) -> Any:
     trial: Any = Trial
     if plan.function is not None:
         trial = function_trial
-    trainable = tune.with_parameters(trial, job=Job(plan, directory))
+    trainable = tune.with_parameters(trial, job=Job(plan, directory, sendable(registrations())))
     bundles = [trial.bundles for trial in plan.trials]
     return tune.with_resources(trainable, lambda config: tune.PlacementGroupFactory(bundles[config["trial"]]))
 

@@ -12,7 +12,7 @@ from marl.scenario.config import Scenario
 from marl.tune.config import RESOURCES
 
 Bundle: TypeAlias = dict[str, float]
-Wanted: TypeAlias = Mapping[str, float | Callable[..., Any]] | Callable[..., Any] | None
+Wanted: TypeAlias = Mapping[str, float | Callable[..., Any]] | list[Bundle] | Callable[..., Any] | None
 
 
 class Keys(dict[str, Any]):
@@ -47,6 +47,8 @@ def helpers(scenario: Scenario | None, keys: Mapping[str, Any]) -> list[Bundle]:
 
 def request(wanted: Wanted, scenario: Scenario | None, keys: Mapping[str, Any]) -> list[Bundle]:
     """The bundles of one trial; the first one is for the process that learns."""
+    if isinstance(wanted, list):
+        return _as_given(wanted, helpers(scenario, keys))
     given = _evaluated(wanted, keys)
     gpus = 0.0
     if scenario is not None:
@@ -61,6 +63,19 @@ def request(wanted: Wanted, scenario: Scenario | None, keys: Mapping[str, Any]) 
         if bundle:  # Ray refuses a bundle of nothing; the first one has to be there all the same
             bundles.append(bundle)
     return bundles
+
+
+def _as_given(wanted: list[Bundle], others: list[Bundle]) -> list[Bundle]:
+    """Bundles that the user listed; refused where a worker would wait for ever because none is left for it."""
+    first, *rest = [_positive(bundle) for bundle in wanted]
+    rest = [bundle for bundle in rest if bundle]  # Ray refuses a bundle of nothing, such as {"GPU": 0}
+    if len(rest) < len(others):
+        needed = [{"CPU": 1.0}, *map(_positive, others)]
+        raise ResourceError(
+            f"resources_per_trial has {len(rest)} bundle(s) beside the first, but the trial has {len(others)} workers and "
+            f"further learners. Give resources_per_trial={needed}, or drop it: that is the default."
+        )
+    return [first, *rest]
 
 
 def total(bundles: Iterable[Bundle]) -> Bundle:

@@ -112,6 +112,8 @@ def _has_functions(resources: Any) -> bool:
     """Whether stored resources were functions, of which a file only has the names; amounts are numbers."""
     if isinstance(resources, str):
         return True
+    if isinstance(resources, list):  # bundles
+        return False
     return any(isinstance(amount, str) for amount in resources.values())
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import marl
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.episode import Episode, EpisodeStats
 from marl.data.tree import pack, unpack
+from marl.errors import DataError
 from tests.small_envs import Scripted, Step, decisions, worker_for
 
 STEPS = [Step(["w_1"], {"m_0": 1}), Step(["w_1"]), Step(["m_0", "w_1"], {"m_0": 4}), Step([], {}, ["__all__"])]
@@ -93,3 +95,18 @@ def test_an_episode_made_by_hand_belongs_to_the_first_worker_and_copy() -> None:
     assert (episode.worker_index, episode.env_index, episode.policies) == (0, 0, {})
     assert episode.rng.integers(1 << 30) == Episode(8, seed=3, worker_index=2).rng.integers(1 << 30)
     assert episode.rng.integers(1 << 30) != Episode(7, seed=4).rng.integers(1 << 30)
+
+
+def test_the_decisions_of_one_agent_are_a_batch_of_its_own() -> None:
+    with marl.Trainer("ppo", env="two_step_game", config={"fcnet_hiddens": [8], "num_envs_per_worker": 2}) as trainer:
+        batch = trainer.workers.collect(6).batch
+    everybody = batch.for_policy("default_policy")
+    for seat, agent in enumerate(("agent_0", "agent_1")):
+        rows = batch.for_agent(agent)
+        mine = everybody.rows(everybody["seat"] == seat)
+        assert len(rows) == 12
+        for column in everybody:
+            np.testing.assert_array_equal(rows[column], mine[column], column)
+        assert {batch.policy_ids[i] for i in rows["policy_index"]} == {"default_policy"}
+    with pytest.raises(DataError, match=r"no agent 'agent_7'\. Agents: agent_0, agent_1"):
+        batch.for_agent("agent_7")

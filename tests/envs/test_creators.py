@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import gymnasium as gym
+import numpy as np
 import pytest
+from gymnasium import spaces
 from mpe2 import simple_tag_v3
+from pettingzoo import ParallelEnv
 
 from marl.envs.adapters.pettingzoo import PettingZooParallelEnv, PettingZooTurnBasedEnv
 from marl.envs.base import EnvContext, MultiAgentEnv
-from marl.envs.registry import make_batched_env, make_env, resolve_env
+from marl.envs.registry import ENVS, make_batched_env, make_env, register_pettingzoo, resolve_env
 from marl.errors import ConfigError, UnknownNameError
 from marl.training.trainer import Trainer
 
@@ -51,6 +55,154 @@ class FromContext(PettingZooParallelEnv):
     def __init__(self, config: EnvContext) -> None:
         super().__init__(simple_tag_v3.parallel_env(num_good=config["num_good"]))
         self.place = (config.worker_index, config.vector_index)
+
+
+class Corridor(gym.Env[Any, Any]):
+    """A Gymnasium class as RLlib's examples write it: one dict."""
+
+    observation_space = spaces.Box(0.0, 100.0, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, config: Any) -> None:
+        self.end = config.get("corridor_length", 3)
+        self.worker = getattr(config, "worker_index", None)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.place = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.place += int(action)
+        return np.array([self.place], np.float32), -0.1, self.place >= self.end, False, {}
+
+
+class OfEnvConfig(Corridor):
+    def __init__(self, env_config: Any = None) -> None:
+        super().__init__(env_config or {})
+
+
+class OfAKeywordOnlyConfig(Corridor):
+    def __init__(self, *, env_config: Any) -> None:
+        super().__init__(env_config)
+
+
+class OfKeywords(Corridor):
+    def __init__(self, corridor_length: int = 3, render_mode: str | None = None) -> None:
+        super().__init__({"corridor_length": corridor_length})
+
+
+class OfRequiredKeywords(Corridor):
+    def __init__(self, corridor_length: int, name: str) -> None:
+        assert name == "long"
+        super().__init__({"corridor_length": corridor_length})
+
+
+class OfOneRequiredKeyword(Corridor):
+    def __init__(self, corridor_length: int) -> None:
+        super().__init__({"corridor_length": corridor_length})
+
+
+class OfDrawnConfig(Corridor):
+    """Takes a config, and beside it what Gymnasium gives an env that is to be drawn."""
+
+    def __init__(self, config: Any, render_mode: str | None = None) -> None:
+        super().__init__(config)
+        self.render_mode = render_mode
+
+
+class ParallelOfConfig(ParallelEnv):
+    """A PettingZoo class of one dict."""
+
+    metadata: dict[str, Any] = {"name": "of_config"}  # noqa: RUF012
+
+    def __init__(self, env_config: Any) -> None:
+        self.possible_agents = [f"car_{i}" for i in range(env_config["cars"])]
+
+    def observation_space(self, agent: str) -> Any:
+        return spaces.Discrete(2)
+
+    def action_space(self, agent: str) -> Any:
+        return spaces.Discrete(2)
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self.agents = list(self.possible_agents)
+        return dict.fromkeys(self.agents, 0), {a: {} for a in self.agents}
+
+    def step(self, actions: Any) -> Any:
+        agents, self.agents = self.agents, []
+        return (
+            dict.fromkeys(agents, 1),
+            dict.fromkeys(agents, 1.0),
+            dict.fromkeys(agents, True),
+            dict.fromkeys(agents, False),
+            {a: {} for a in agents},
+        )
+
+
+class ParallelOfRequiredKeywords(ParallelOfConfig):
+    def __init__(self, cars: int, colour: str) -> None:
+        assert colour == "red"
+        super().__init__({"cars": cars})
+
+
+def many_ways(*args: Any, **kwargs: Any) -> Any:
+    """What a decorator makes of a PettingZoo function."""
+    assert not args
+    return simple_tag_v3.parallel_env(**kwargs)
+
+
+@pytest.mark.parametrize(
+    "env", [Corridor, OfEnvConfig, OfAKeywordOnlyConfig, OfKeywords, OfOneRequiredKeyword], ids=lambda c: c.__name__
+)
+def test_a_gymnasium_class_gets_the_env_config_in_its_own_way(env: type[Corridor]) -> None:
+    made = make_env(f"{HERE}:{env.__name__}", {"corridor_length": 7})
+    assert made.users_env.end == 7  # type: ignore[attr-defined]
+    assert make_env(env, {"corridor_length": 7}).users_env.end == 7  # type: ignore[attr-defined]
+
+
+def test_a_gymnasium_class_that_takes_the_config_knows_its_worker() -> None:
+    env = make_batched_env(Corridor, 1, {}, worker_index=5)
+    assert env.sub_env(0).worker == 5  # type: ignore[attr-defined]
+
+
+def test_required_keywords_come_from_the_env_config_and_missing_ones_are_named() -> None:
+    config = {"corridor_length": 7, "name": "long"}
+    assert make_env(OfRequiredKeywords, config).users_env.end == 7  # type: ignore[attr-defined]
+    with pytest.raises(
+        ConfigError, match=r"'OfRequiredKeywords' cannot be built without name\. Write env_config: \{name: \.\.\.\}"
+    ):
+        make_env(OfRequiredKeywords, {"corridor_length": 7})
+    with pytest.raises(ConfigError, match="without corridor_length"):
+        make_env(OfOneRequiredKeyword)
+
+
+def test_a_class_of_a_config_is_told_to_draw_where_it_takes_a_render_mode() -> None:
+    env = make_batched_env(OfDrawnConfig, 1, {}, render_mode="rgb_array")
+    assert env.sub_env(0).render_mode == "rgb_array"  # type: ignore[attr-defined]
+
+
+def test_a_pettingzoo_class_gets_one_dict_or_required_keywords() -> None:
+    assert make_env(ParallelOfConfig, {"cars": 3}).possible_agents == ("car_0", "car_1", "car_2")
+    assert make_env(ParallelOfRequiredKeywords, {"cars": 2, "colour": "red"}).possible_agents == ("car_0", "car_1")
+    with pytest.raises(ConfigError, match="without colour"):
+        make_env(ParallelOfRequiredKeywords, {"cars": 2})
+
+
+def test_a_creator_of_anything_gets_keywords() -> None:
+    assert prey(make_env(many_ways, TWO_PREY)) == 2
+
+
+def test_a_registered_pettingzoo_function_may_take_one_dict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ENVS, "_items", dict(ENVS._items))
+    register_pettingzoo("tag_of_dict", lambda config: simple_tag_v3.parallel_env(num_good=config["prey"]))
+    assert prey(make_env("tag_of_dict", {"prey": 2})) == 2
+
+
+def test_a_gymnasium_class_of_one_dict_trains() -> None:
+    keys = {"env_config": {"corridor_length": 2}, "fcnet_hiddens": [4], "train_batch_size": 40, "horizon": 10}
+    with Trainer("ppo", env=Corridor, config=keys) as trainer:
+        assert trainer.train()["episode_len_mean"] >= 2
 
 
 def prey(env: MultiAgentEnv) -> int:

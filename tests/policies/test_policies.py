@@ -113,6 +113,30 @@ def test_epsilon_falls_linearly_and_travels_with_the_weights() -> None:
     assert seen == pytest.approx([1.0, 0.6, 0.2, 0.2])
 
 
+def test_epsilon_falls_exponentially_where_a_decay_is_given() -> None:
+    keys: dict[str, Any] = {
+        "type": "EpsilonGreedy",
+        "initial_epsilon": 0.95,
+        "final_epsilon": 0.01,
+        "epsilon_decay": 500,
+    }
+    policy, copy = (
+        build_policy(PolicySpec("value", 0, exploration=ExplorationConfig(**keys)), kind(spaces.Discrete(2)))
+        for _ in range(2)
+    )
+    seen = []
+    for steps in (0, 1, 500, 5000):
+        policy.anneal(steps)
+        copy.set_weights(policy.get_weights())
+        seen.append(float(copy.exploration.value))  # type: ignore[union-attr, arg-type]
+    # 0.01 + 0.94 * (1, 0.998001..., 1 / e, e ** -10), worked out by hand
+    assert seen == pytest.approx([0.95, 0.948121879, 0.3558066761, 0.0100426759], abs=1e-7)
+    with pytest.raises(ValueError, match="epsilon_timesteps"):
+        ExplorationConfig(**keys, epsilon_timesteps=100)
+    with pytest.raises(ValueError, match="greater than 0"):
+        ExplorationConfig(**{**keys, "epsilon_decay": 0})
+
+
 def test_epsilon_is_the_share_of_random_actions() -> None:
     config = ExplorationConfig(type="EpsilonGreedy", initial_epsilon=0.4, final_epsilon=0.4, epsilon_timesteps=1)
     policy = build_policy(PolicySpec("value", 0, exploration=config), kind(spaces.Discrete(2)))

@@ -228,3 +228,43 @@ def test_it_learns_where_a_picture_shows_a_bright_spot() -> None:
         optimiser.step()
     images, quarter = pictures(500)
     assert (head(net(images)).argmax(1) == quarter).float().mean() > 0.95
+
+
+def by_hand(image: Any, weight: Any, stride: int, out: int) -> Any:
+    """One padded layer of one channel, pixel by pixel, as TensorFlow's SAME is defined."""
+    side, kernel = len(image), len(weight)
+    missing = max(0, (out - 1) * stride + kernel - side)
+    before = missing // 2
+    found = np.zeros((out, out))
+    for y in range(out):
+        for x in range(out):
+            for i in range(kernel):
+                for j in range(kernel):
+                    row, column = y * stride + i - before, x * stride + j - before
+                    if 0 <= row < side and 0 <= column < side:
+                        found[y, x] += image[row, column] * weight[i, j]
+    return found
+
+
+@pytest.mark.parametrize(("side", "kernel", "stride"), [(7, 4, 2), (8, 4, 2), (9, 3, 1), (10, 2, 3)])
+def test_padding_equals_a_slow_loop(side: int, kernel: int, stride: int) -> None:
+    left = -(-side // stride)
+    net = ConvEncoder((side, side, 1), [(1, kernel, stride), (1, left, 1)], "relu", seeded(0), padding="same")
+    assert net.sides == [(side, side), (left, left), (1, 1)]
+    image = np.random.default_rng(0).random((side, side))
+    first, second = (weight.detach().numpy()[0, 0] for weight in net.weights)
+    middle = np.maximum(by_hand(image, first, stride, left), 0)
+    expected = max(0.0, float((middle * second).sum()))
+    found = net(torch.from_numpy(image.astype(np.float32)).reshape(1, -1)).detach()
+    assert float(found) == pytest.approx(expected, abs=1e-5)
+
+
+def test_filters_written_for_padding_get_it_and_those_that_fit_stay_as_they_were() -> None:
+    written = [(16, (8, 8), 4), (32, (4, 4), 2), (256, (11, 11), 1)]  # for 84 x 84
+    assert ConvEncoder((84, 84, 4), written, "relu", seeded(0)).sides[-1] == (1, 1)
+    fitting = [(16, 4, 2), (32, 4, 2)]
+    assert ConvEncoder((42, 42, 3), fitting, "relu", seeded(0)).sides == [(42, 42), (20, 20), (9, 9)]
+    assert ConvEncoder((42, 42, 3), fitting, "relu", seeded(0), padding="same").sides == [(42, 42), (21, 21), (9, 9)]
+    for filters, padding in ((written, "valid"), ([(16, 8, 4), (32, 40, 1)], "auto")):
+        with pytest.raises(ConfigError, match="conv_filters do not fit"):
+            ConvEncoder((84, 84, 4), filters, "relu", seeded(0), padding=padding)

@@ -82,7 +82,7 @@ def test_names_of_algorithms_are_case_insensitive() -> None:
         ({"algo": "ppo"}, "the key 'env' is missing"),
         (
             {"env": "e", "exploration_config": {"type": "EpsilonGreedy", "random_timesteps": 3}},
-            "random_timesteps: 3 needs type: .*, but type is EpsilonGreedy",
+            "random_timesteps: 3 needs type.*, but type is EpsilonGreedy",
         ),
         ({"env": "e", "stop": 5}, "stop = 5"),
         ({"env": "e", "multiagent": {"policies": {"p": {"lrr": 1}}, "policy_mapping_fn": "shared"}}, ""),

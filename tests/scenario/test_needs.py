@@ -121,6 +121,7 @@ NEEDS: list[Row] = [
         Row("ModelConfig", key, value, "conv_filters other than []", {"conv_filters": []}, {})
         for key, value in (("conv_activation", "tanh"), ("dim", 10), ("grayscale", True), ("zero_mean", True))
     ),
+    Row("ModelConfig", "conv_padding", "same", "conv_filters", {}, {"conv_filters": [[4, 3, 1]]}),
     Row("ModelConfig", "use_lstm", True, "no custom_model", MODEL, {}),
     Row("ModelConfig", "use_gru", True, "no custom_model", MODEL, {}),
     Row("ModelConfig", "use_gru", True, "use_lstm: false", LSTM, {}),
@@ -138,13 +139,27 @@ NEEDS: list[Row] = [
             ("epsilon_timesteps", 5, "EpsilonGreedy", "GaussianNoise"),
             ("epsilon_base", 0.5, "PerWorkerEpsilonGreedy", "EpsilonGreedy"),
             ("epsilon_alpha", 2.0, "PerWorkerEpsilonGreedy", "EpsilonGreedy"),
+            ("epsilon_decay", 5, "EpsilonGreedy", "PerWorkerEpsilonGreedy"),
+            ("ou_theta", 0.5, "OrnsteinUhlenbeckNoise", "GaussianNoise"),
+            ("ou_sigma", 0.5, "OrnsteinUhlenbeckNoise", "GaussianNoise"),
+            ("initial_stddev", 0.5, "ParameterNoise", "EpsilonGreedy"),
+            ("noise_distance", 0.5, "ParameterNoise", "GaussianNoise"),
+        )
+    ),
+    *(
+        Row("ExplorationConfig", key, value, "type: GaussianNoise or OrnsteinUhlenbeckNoise", {"type": wrong}, {"type": right})
+        for key, value, right, wrong in (
             ("initial_scale", 2.0, "GaussianNoise", "StochasticSampling"),
-            ("final_scale", 2.0, "GaussianNoise", "StochasticSampling"),
+            ("final_scale", 2.0, "OrnsteinUhlenbeckNoise", "ParameterNoise"),
             ("scale_timesteps", 5, "GaussianNoise", "EpsilonGreedy"),
         )
     ),
     Row(
-        "ExplorationConfig", "random_timesteps", 5, "type: StochasticSampling or GaussianNoise",
+        "ExplorationConfig", "epsilon_timesteps", 5, "no epsilon_decay",
+        {"type": "EpsilonGreedy", "epsilon_decay": 5}, {"type": "EpsilonGreedy"},
+    ),
+    Row(
+        "ExplorationConfig", "random_timesteps", 5, "type other than EpsilonGreedy or PerWorkerEpsilonGreedy",
         {"type": "EpsilonGreedy"}, {"type": "GaussianNoise"},
     ),
     Row("ScriptedConfig", "action", 1, "name: fixed", {"name": "random"}, {"name": "fixed"}),
@@ -177,6 +192,7 @@ NEEDS: list[Row] = [
     Row("RolloutConfig", "collection", "async", "no input", {"num_workers": 1, "input": "data"}, {"num_workers": 1}),
     Row("RolloutConfig", "clip_rewards", True, "no input", {"input": "data"}, {}),
     Row("RolloutConfig", "explore", False, "no input", {"input": "data"}, {}),
+    Row("RolloutConfig", "keep_infos", True, "no input", {"input": "data"}, {}),
     Row("RolloutConfig", "output", "new", "no input", {"input": "data"}, {}),
     Row("RolloutConfig", "output_format", "json", "output", {}, {"output": "new"}),
     Row("RolloutConfig", "env_task_fn", "mine:tasks", "no input", {"input": "data"}, {}),
@@ -238,6 +254,7 @@ POLICY_NEEDS: list[PolicyRow] = [
     PolicyRow("RolloutConfig", "rollout_fragment_length", 10, "not for es", ES, PPO),
     PolicyRow("RolloutConfig", "batch_mode", "truncate_episodes", "not for es", ES, PPO),
     PolicyRow("RolloutConfig", "clip_rewards", True, "not for es", ES, PPO),
+    PolicyRow("RolloutConfig", "keep_infos", True, "not for es", ES, PPO),
     PolicyRow("RolloutConfig", "explore", False, "not for es", ES, PPO),
     PolicyRow("RolloutConfig", "output", "new", "not for es", ES, PPO),
     PolicyRow("RolloutConfig", "input", "data", "not for es", ES, ("marwil", POLE)),

@@ -35,7 +35,7 @@ def test_an_old_key_is_refused_with_its_own_hint(key: str) -> None:
         ({"model": {"squash_to_range": True}}, "unknown key 'model.squash_to_range'. Here, say normalize_actions"),
         ({"model": {"use_attention": True}}, "Here, there is no attention; use_lstm"),
         ({"algo": {"name": "dqn", "target_update": 3}}, "algo dqn: unknown key 'target_update'. Here, say target_update_every"),
-        ({"exploration_config": {"type": "EpsilonGreedy", "epsilon_decay": 500}}, "Here, epsilon falls linearly"),
+        ({"exploration_config": {"type": "EpsilonGreedy", "epsilon_start": 1.0}}, "Here, exploration_config says it"),
     ],
 )  # fmt: skip
 def test_so_it_is_inside_of_a_section(keys: dict[str, Any], text: str) -> None:

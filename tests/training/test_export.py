@@ -268,3 +268,15 @@ def test_the_previous_action_is_what_was_really_done() -> None:
         assert not np.array_equal(plain[:-2], changed[:-2])  # the memory saw another action
         with pytest.raises(SpaceMismatchError, match=r"prev_action 7, which is none of Discrete\(2\)"):
             trainer.compute_action(obs, prev_action=7)
+
+
+def test_state_action_reward_info_and_policy_may_be_given_by_position() -> None:
+    config = {**TINY, "use_lstm": True, "lstm_cell_size": 4, "lstm_use_prev_reward": True}
+    with Trainer("ppo", env="CartPole-v1", config=config) as trainer:
+        obs = np.zeros(4, np.float32)
+        _, state, _ = trainer.compute_action(obs, [], None, None, {}, "default_policy", True)  # type: ignore[misc]
+        named = trainer.compute_action(obs, state=state, prev_action=1, prev_reward=2.0, full_fetch=True)
+        placed = trainer.compute_action(obs, state, 1, 2.0, {}, "default_policy", True)
+        without = trainer.compute_action(obs, state, 1, 0.0, {}, "default_policy", True)
+        assert np.array_equal(named[1], placed[1])  # type: ignore[index]
+        assert not np.array_equal(placed[1], without[1])  # type: ignore[index]

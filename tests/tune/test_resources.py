@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from marl.errors import ConfigError, ResourceError
 from marl.scenario.config import Scenario
 from marl.scenario.load import compose
+from marl.tune.config import tune_config
 from marl.tune.resources import check_fits, request, total
 
 
@@ -47,6 +48,40 @@ def test_extra_cpus_that_are_not_enough_for_the_workers_are_refused() -> None:
 def test_an_answer_that_is_no_amount_is_refused(wanted: Any) -> None:
     with pytest.raises(ConfigError, match="resources_per_trial"):
         request(wanted, None, {})
+
+
+class Factory:
+    """As Ray's PlacementGroupFactory, which refuses bundles of nothing by itself."""
+
+    bundles: ClassVar = [{"CPU": 2.0}, {"CPU": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "workers", "bundles"),
+    [
+        ([{"CPU": 1}, {"GPU": 0}, {"CPU": 1}, {"CPU": 1}], 2, [{"CPU": 1.0}] * 3),
+        (({"CPU": 1, "GPU": 0.5},), 0, [{"CPU": 1.0, "GPU": 0.5}]),
+        (Factory(), 1, Factory.bundles),
+    ],
+)
+def test_bundles_as_ray_takes_them_are_requested_as_given(
+    wanted: Any, workers: int, bundles: list[dict[str, float]]
+) -> None:
+    chosen = tune_config({"resources_per_trial": wanted}, "test").resources_per_trial
+    assert request(chosen, scenario(num_workers=workers), {}) == bundles  # type: ignore[arg-type]
+
+
+def test_bundles_that_leave_a_worker_without_one_are_refused_with_the_line_to_write() -> None:
+    with pytest.raises(
+        ResourceError, match=r"has 1 bundle\(s\).*2 workers.*\[\{'CPU': 1\.0\}, \{'CPU': 1\.0\}, \{'CPU': 1\.0\}\]"
+    ):
+        request([{"CPU": 1.0}, {"CPU": 1.0}], scenario(num_workers=2), {})
+
+
+@pytest.mark.parametrize("wanted", [[], [3], [{"CPU": -1}], [{"CPU": "one"}], ({1: 1},)])
+def test_what_is_no_list_of_bundles_is_refused(wanted: Any) -> None:
+    with pytest.raises(ConfigError, match="what each process gets"):
+        tune_config({"resources_per_trial": wanted}, "test")
 
 
 def test_a_trial_that_never_fits_is_refused_with_the_sums() -> None:

@@ -10,7 +10,7 @@ FAMILY = Family(
     MaddpgConfig,
     "marl.algos.maddpg.learner:MaddpgLearner",
     "deterministic",
-    ("GaussianNoise", "StochasticSampling"),
+    ("GaussianNoise", "StochasticSampling", "OrnsteinUhlenbeckNoise", "ParameterNoise"),
     on_policy=False,
 )
 

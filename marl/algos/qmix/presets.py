@@ -10,7 +10,7 @@ FAMILY = Family(
     QmixConfig,
     "marl.algos.qmix.learner:QmixLearner",
     "value",
-    ("EpsilonGreedy", "PerWorkerEpsilonGreedy"),
+    ("EpsilonGreedy", "PerWorkerEpsilonGreedy", "ParameterNoise"),
     on_policy=False,
 )
 

@@ -29,6 +29,8 @@ class CopiesConfig(Config):
 class GymnasiumCopies(MultiAgentEnv):
     """Agents ``agent_0``, ``agent_1``, ... who do not meet. Each ends by itself; the episode ends with the last one."""
 
+    config_class = CopiesConfig
+
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         keys = CopiesConfig(**(config or {}))
         check_gymnasium(keys.env)

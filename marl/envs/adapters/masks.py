@@ -10,8 +10,9 @@ from gymnasium import spaces
 from gymnasium.utils import seeding
 
 from marl.data.task import AnySpace
+from marl.envs.adapters.envelopes import has_mask
 from marl.envs.base import Info, Obs
-from marl.envs.vector.layout import MASK, inner_space
+from marl.envs.vector.layout import MASK
 
 
 def with_mask(space: AnySpace, size: int) -> spaces.Dict:
@@ -40,8 +41,7 @@ def mask_size(env: gym.Env[Any, Any]) -> int:
         size = int(acts.nvec.sum())
     else:
         return 0
-    _, has_mask_already = inner_space(env.observation_space)
-    if has_mask_already:
+    if has_mask(env.observation_space, acts):
         return 0
     try:
         _, info = env.reset(seed=0)

@@ -20,7 +20,7 @@ from gymnasium.envs.registration import find_highest_version, get_env_id, parse_
 from marl.errors import ConfigError, printable
 from marl.trust import Trust, check_module, current
 
-KNOWN = ("gymnasium", "lbforaging")  # whose registered ids need no --allow
+KNOWN = ("ale_py", "gymnasium", "lbforaging", "rware")  # whose registered ids need no --allow
 _PETTINGZOO = re.compile(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*_v\d+", re.ASCII)
 _PLACE = re.compile(r"(^|_)(file|filename|path|dir|directory|folder|url|host|address|rom)(_|$)", re.IGNORECASE)
 _INNER = re.compile(r"(\w+)\s*=\s*([^,()]+)")  # repeated_game(stage_game=efg_game(filename=/tmp/x))
@@ -34,7 +34,8 @@ def check_gymnasium(env_id: str) -> None:
         return
     before, colon, _ = env_id.rpartition(":")
     if colon:
-        check_module(before, f"env {env_id!r}")
+        if before not in KNOWN:
+            check_module(before, f"env {env_id!r}")
         return
     spec = gym.registry.get(_meant(env_id))
     if spec is None:

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from types import ModuleType
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from marl.data.task import AgentID, AnySpace, Array
-from marl.envs.adapters.drawing import build
+from marl.envs.adapters.envelopes import has_mask
 from marl.envs.adapters.masks import beside_mask, with_mask
-from marl.envs.adapters.permits import check_pettingzoo, check_places
 from marl.envs.adapters.pettingzoo_episode import STALE
 from marl.envs.adapters.pettingzoo_spaces import blank
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.chance import hand_on_chance, lists_chance, nothing_random
 from marl.envs.tasks import hand_on_tasks, users_env
-from marl.envs.vector.layout import MASK, inner_space
-from marl.errors import ConfigError, EnvError, did_you_mean, let_through
+from marl.envs.vector.layout import MASK
+from marl.errors import EnvError
 
-APART = ("mpe2",)  # families that are packages of their own
 NOT_RANDOM = tuple(f"pettingzoo.classic.{game}." for game in ("chess", "connect_four", "go", "rps", "tictactoe"))
 
 
@@ -76,8 +70,7 @@ class PettingZooEnv(MultiAgentEnv):
             mask = info.get(MASK)
             if mask is None:
                 continue
-            _, in_observation = inner_space(self._observation_spaces[agent])
-            if not in_observation:
+            if not has_mask(*own):
                 found.append((own, int(np.size(mask))))
         sizes: dict[AgentID, int] = {}
         for agent, own in both_spaces.items():
@@ -309,44 +302,3 @@ def _without_guards(env: Any) -> Any:
 
 def is_pettingzoo(env: object) -> bool:
     return hasattr(env, "possible_agents") and hasattr(env, "step") and hasattr(env, "observation_space")
-
-
-def make_pettingzoo(path: str, env_config: Mapping[str, Any]) -> MultiAgentEnv:
-    """The env behind ``pettingzoo:family/name_vN``; MPE games live in the package ``mpe2``."""
-    check_pettingzoo(path)
-    check_places(f"pettingzoo:{path}", env_config)
-    creator = pettingzoo_creator(_module(path), f"pettingzoo:{path}")
-    return from_pettingzoo(build(creator, env_config))
-
-
-def pettingzoo_creator(module: object, name: str) -> Callable[..., Any]:
-    """``parallel_env`` of a module, or, where everybody takes turns, its ``env``."""
-    for attribute in ("parallel_env", "env"):  # one step for all agents, where there is such a form, is faster
-        found = getattr(module, attribute, None)
-        if callable(found):
-            creator: Callable[..., Any] = found
-            return creator
-    raise ConfigError(f"{name} has neither parallel_env nor env, so it is no PettingZoo env.")
-
-
-def _module(path: str) -> ModuleType:
-    family, _, name = path.partition("/")
-    package = family if family in APART else f"pettingzoo.{family}"
-    try:
-        return importlib.import_module(f"{package}.{name}")
-    except BaseException as error:  # modules of games fail in many ways: pygame, roms or a licence may be missing
-        let_through(error)
-        raise ConfigError(
-            f"pettingzoo:{path} cannot be loaded ({type(error).__name__}: {error}).{_hint(package, name)} Expected "
-            "pettingzoo:FAMILY/NAME_vN, for instance pettingzoo:mpe2/simple_spread_v3; the family's own packages "
-            "must be installed (pip install 'pettingzoo[FAMILY]', or mpe2 for the MPE games)."
-        ) from error
-
-
-def _hint(package: str, name: str) -> str:
-    """A name of the family that is near the wrong one, for instance a newer version."""
-    folder = getattr(sys.modules.get(package), "__path__", [])
-    known = [module.name for module in pkgutil.iter_modules(folder) if "_v" in module.name]
-    if name in known:
-        return ""
-    return did_you_mean(name, known)

@@ -82,6 +82,9 @@ def vmas_env(scenario: str) -> type[VmasEnv]:
 class VmasEnv(BatchedEnv):
     """``num_envs`` copies of one scenario. VMAS knows no global state, so ``state_size`` is 0."""
 
+    config_class = VmasConfig
+    hands_on_keys = True  # to the scenario
+
     scenario: str
 
     def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:

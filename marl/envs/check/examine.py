@@ -8,6 +8,7 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]  # comes with gymnasium; Ray sends with its own copy
 
+from marl.envs.adapters.plain import PlainEnv
 from marl.envs.base import MultiAgentEnv
 from marl.envs.batched import BatchedEnv
 from marl.envs.check.array_exam import ArrayExam
@@ -22,6 +23,7 @@ from marl.errors import EnvError, SpaceMismatchError
 EPISODES, STEPS = 10, 1_000
 DIALECTS = {
     "GymnasiumEnv": "Gymnasium",
+    "GymnasiumTeamEnv": "Gymnasium, several agents",
     "PettingZooParallelEnv": "PettingZoo, parallel",
     "PettingZooTurnBasedEnv": "PettingZoo, turn-based",
 }
@@ -103,13 +105,19 @@ def _examine_dicts(
         return made.envs[0]
 
     exam = DictExam(batched_env.envs[0], make_one, batched_env.name, findings, seed, alone)
-    report.api = DIALECTS.get(type(batched_env.envs[0]).__name__, "dicts")
+    report.api = _dialect(batched_env.envs[0])
     report.kinds = batched_env.kinds
     report.state_size = batched_env.state_size
     report.max_agents = dict(batched_env.envs[0].max_agents)
     report.episodes = exam.episodes
     report.clock = exam.clock
     return exam
+
+
+def _dialect(env: MultiAgentEnv) -> str:
+    """How the env itself speaks; a translation around it is ours."""
+    spoken = env.env if isinstance(env, PlainEnv) else env
+    return DIALECTS.get(type(spoken).__name__, "dicts")
 
 
 def _examine_arrays(

@@ -169,6 +169,8 @@ def _chosen_game(config: MatrixConfig) -> tuple[Payoffs, ActionNames]:
 class MatrixGames(NativeEnv):
     """``num_envs`` copies of a matrix game. Players with equally many actions form one kind."""
 
+    config_class = MatrixConfig
+
     name = "matrix_game"
     deterministic = True
     state_arrays = ("rounds", "last")

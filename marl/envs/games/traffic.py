@@ -83,6 +83,8 @@ class RoadMap:
 class TrafficGames(NativeEnv):
     """``num_envs`` towns. Global state: cars in every cell, each street's green, each working light."""
 
+    config_class = TrafficConfig
+
     name = "traffic"
     fixed_seats = False
     state_arrays = (

@@ -50,6 +50,8 @@ class TwoStepConfig(Config):
 class TwoStepGames(NativeEnv):
     """``num_envs`` two-step games. Global state: the one-hot state."""
 
+    config_class = TwoStepConfig
+
     name = "two_step_game"
     state_size = 3
     state_arrays = ("where", "luck", "steps")

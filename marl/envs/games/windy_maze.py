@@ -58,6 +58,8 @@ class WindyMazeConfig(Config):
 class WindyMaze(MultiAgentEnv):
     """One walker. The wind of an episode follows from the seed of its reset."""
 
+    config_class = WindyMazeConfig
+
     possible_agents = (WALKER,)
 
     def __init__(self, env_config: Mapping[str, Any]) -> None:

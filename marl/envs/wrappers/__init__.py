@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 from pydantic import ValidationError
 
 from marl.config import explain
-from marl.envs.adapters.adapt import as_env, as_foreign
+from marl.envs.adapters.adapt import as_env, as_foreign, wraps_foreign
 from marl.envs.base import MultiAgentEnv
 from marl.envs.wrappers.joint import GroupedEnv
 from marl.envs.wrappers.partial import KeepEntries
@@ -34,7 +34,7 @@ class Wrapping(NamedTuple):
 
 def register_wrapper(name: str, wrapper: Wrapper) -> None:
     """Make ``wrappers: [{name: {...}}]`` work; ``wrapper(env, **keys)`` gets a ``MultiAgentEnv``."""
-    WRAPPERS.register(name, wrapper)
+    WRAPPERS.put(name, wrapper)
 
 
 def read_wrappers(given: Sequence[object]) -> tuple[Wrapping, ...]:
@@ -91,7 +91,7 @@ def _resolve(name: str) -> tuple[Wrapper, bool]:
         found = load_object(name, WRAPPER)
         if not callable(found):
             raise ConfigError(f"wrapper {name!r} is a {type(found).__name__}; expected a function or a class.")
-        return found, False
+        return found, wraps_foreign(found)
     import supersuit  # takes a second to import: only where it is used
 
     in_supersuit = [n for n in dir(supersuit) if re.fullmatch(r"[a-z_]+_v\d+", n)]
@@ -123,8 +123,8 @@ def hierarchy(env: MultiAgentEnv, **keys: Any) -> MultiAgentEnv:
     return HierarchicalEnv(env, **keys)
 
 
-register_wrapper("with_agent_groups", with_agent_groups)
-register_wrapper("show_members", show_members)
-register_wrapper("hierarchy", hierarchy)
-register_wrapper("keep_entries", KeepEntries)
-register_wrapper("grey_frames", GreyFrames)
+WRAPPERS.register("with_agent_groups", with_agent_groups)
+WRAPPERS.register("show_members", show_members)
+WRAPPERS.register("hierarchy", hierarchy)
+WRAPPERS.register("keep_entries", KeepEntries)
+WRAPPERS.register("grey_frames", GreyFrames)

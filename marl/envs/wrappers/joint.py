@@ -11,7 +11,9 @@ import numpy as np
 from gymnasium import spaces
 
 from marl.data.actions import columns_of
+from marl.data.agent_ids import text_id
 from marl.data.task import AgentID, AnySpace, Array, GroupID
+from marl.envs.adapters.plain import plain
 from marl.envs.base import ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
 from marl.envs.batched import State
 from marl.envs.vector.layout import MASK, inner_space, obs_key
@@ -34,6 +36,7 @@ class GroupedEnv(EnvWrapper):
         self, env: MultiAgentEnv, groups: Mapping[GroupID, Sequence[AgentID]],
         obs_space: AnySpace | None = None, act_space: AnySpace | None = None,
     ) -> None:  # fmt: skip
+        env = plain(env)
         super().__init__(env)
         self.groups: dict[GroupID, tuple[AgentID, ...]] = {}
         for group, members in groups.items():
@@ -271,7 +274,7 @@ def _expanded(env: MultiAgentEnv, members: Sequence[AgentID]) -> tuple[AgentID, 
     """Patterns such as ``agent_*`` replaced by the agents that they match."""
     known = _known(env)
     found: list[AgentID] = []
-    for member in members:
+    for member in map(text_id, members):
         matching = [agent for agent in known if fnmatchcase(agent, member)]
         if not matching:  # refused later, with the names that there are
             matching = [member]

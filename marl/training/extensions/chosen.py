@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from marl.scenario.resolve import Setup
 from marl.training.extensions.callbacks import UserCallbacks
 from marl.training.extensions.curriculum import Curriculum
+from marl.training.extensions.endless import Endless
 from marl.training.extensions.evaluation import Evaluation
 from marl.training.extensions.exploitability import Exploitability
 from marl.training.extensions.extension import Extension
@@ -25,7 +26,8 @@ class Extensions:
         self.curriculum = Curriculum(setup.scenario)
         self.exploitability = Exploitability(setup)
         self.video = make_camera(setup)
-        self.evaluation = Evaluation(setup.scenario.evaluation.interval)
+        self.evaluation = Evaluation(setup.scenario.evaluation)
+        self.endless = Endless()
         self.callbacks: UserCallbacks
         self.rounds: PopulationRounds
 
@@ -34,8 +36,13 @@ class Extensions:
         self.callbacks = UserCallbacks(trainer)
         self.rounds = PopulationRounds(trainer)
 
+    def policies_changed(self, setup: Setup) -> None:
+        """Policies came or went: who had looked at them looks again."""
+        self.exploitability.policies_changed(setup)
+
     def __iter__(self) -> Iterator[Extension]:
         yield self.rounds  # first, because what is measured is the population after its round
+        yield self.endless  # before an evaluation, which may be the first that does not end
         yield self.evaluation
         yield self.exploitability
         yield self.video

@@ -36,6 +36,8 @@ class KuhnConfig(Config):
 class KuhnGames(BettingGames):
     """``num_envs`` games of Kuhn poker. Passing and betting are always legal."""
 
+    config_class = KuhnConfig
+
     name = "kuhn_poker"
 
     def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:

@@ -40,6 +40,8 @@ class LeducConfig(Config):
 class LeducGames(BettingGames):
     """``num_envs`` games of Leduc poker. Card ``2 * rank + suit``; masks tell the legal moves."""
 
+    config_class = LeducConfig
+
     name = "leduc_poker"
 
     def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:

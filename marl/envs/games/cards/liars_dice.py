@@ -44,6 +44,8 @@ class LiarsDiceGames(DealtEnv):
     Global state: the shares of both players and who bid what.
     """
 
+    config_class = LiarsDiceConfig
+
     name = "liars_dice"
     state_arrays = ("deal", "bids", "called")
 

@@ -19,11 +19,13 @@ from gymnasium import spaces
 
 from marl.data.task import AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.batched import NativeEnv
-from marl.envs.games.networks.routing import Numbers, build_game, read_config
+from marl.envs.games.networks.routing import CongestionConfig, Numbers, build_game, read_config
 
 
 class CongestionGames(NativeEnv):
     """``num_envs`` copies of a congestion game. Agents with equally many paths form one kind."""
+
+    config_class = CongestionConfig
 
     name = "congestion"
     deterministic = True

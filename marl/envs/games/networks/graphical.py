@@ -18,11 +18,13 @@ from gymnasium import spaces
 
 from marl.data.task import AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.batched import NativeEnv
-from marl.envs.games.networks.neighbours import build_game, read_config
+from marl.envs.games.networks.neighbours import GraphicalConfig, build_game, read_config
 
 
 class GraphicalGames(NativeEnv):
     """``num_envs`` copies of a graphical game. Nodes with equally many actions form one kind."""
+
+    config_class = GraphicalConfig
 
     name = "graphical_game"
     deterministic = True

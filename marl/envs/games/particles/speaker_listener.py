@@ -34,6 +34,8 @@ class SpeakerListenerConfig(ParticleConfig):
 class SpeakerListenerGames(ParticleGames):
     """``num_envs`` games of speaker and listener. ``goal`` ``[E]`` is the number of the landmark to go to."""
 
+    config_class = SpeakerListenerConfig
+
     name = "fast:simple_speaker_listener"
     state_arrays = (*ParticleGames.state_arrays, "goal", "word")
 

@@ -45,6 +45,8 @@ class SpreadConfig(ParticleConfig):
 class SpreadGames(ParticleGames):
     """``num_envs`` games of spread."""
 
+    config_class = SpreadConfig
+
     name = "fast:simple_spread"
     stages = 2
     config: SpreadConfig

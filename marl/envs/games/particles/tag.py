@@ -52,6 +52,8 @@ class TagConfig(ParticleConfig):
 class TagGames(ParticleGames):
     """``num_envs`` games of tag. Adversaries and agents are kinds of their own."""
 
+    config_class = TagConfig
+
     name = "fast:simple_tag"
     stages = len(AGENT_SPEEDS)
     config: TagConfig

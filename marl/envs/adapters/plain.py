@@ -1,0 +1,183 @@
+"""Dict envs in other dialects: spaces that are attributes, agents that are numbers, masks under other names.
+
+Whoever comes from RLlib has envs of this kind. ``plain`` puts a ``PlainEnv`` around them, so that everybody behind it meets
+one dialect; an env that speaks it already is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from gymnasium import spaces
+
+from marl.data.agent_ids import text_id
+from marl.data.task import AgentID, AnySpace, Array
+from marl.envs.adapters.envelopes import Envelope, envelope_of
+from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.chance import hand_on_chance
+from marl.envs.tasks import hand_on_tasks, users_env
+from marl.envs.vector.layout import pattern_of
+from marl.errors import EnvError
+
+Value = TypeVar("Value")
+
+
+def plain(env: MultiAgentEnv) -> MultiAgentEnv:
+    """The env itself, or a ``PlainEnv`` around one that speaks another dialect."""
+    if isinstance(env, PlainEnv):
+        return env
+    try:
+        translated = PlainEnv(env)
+    except EnvError:
+        raise
+    except Exception:  # the user's own code: it is asked again where an error is told with its line
+        return env
+    return translated if translated.changes else env
+
+
+class PlainEnv(MultiAgentEnv):
+    """The env with ids that are texts, spaces that are methods, and masks beside ``observation``."""
+
+    def __init__(self, env: MultiAgentEnv) -> None:
+        self.env = env
+        own_ids = _ids(env)
+        self.possible_agents = tuple(text_id(agent) for agent in own_ids)
+        self.max_agents = env.max_agents
+        self._own = dict(zip(self.possible_agents, own_ids, strict=True))
+        self._text = dict(zip(own_ids, self.possible_agents, strict=True))
+        if len(self._own) < len(own_ids):
+            raise EnvError(
+                f"{type(env).__name__}: its agents {own_ids} become {', '.join(self.possible_agents)}, and two of them are "
+                "the same then. Write texts as ids."
+            )
+        self._observation_spaces: dict[AgentID, AnySpace] = {}
+        self._action_spaces: dict[AgentID, AnySpace] = {}
+        self._envelopes: dict[AgentID, Envelope | None] = {}
+        for name in self.possible_agents or self.max_agents:
+            self._ask_spaces(name)
+        for method in ("get_state", "set_state"):  # offered only where the env itself does
+            if hasattr(env, method):
+                setattr(self, method, getattr(env, method))
+        hand_on_tasks(self, "env")
+        hand_on_chance(self, "env")
+
+    def _ask_spaces(self, name: AgentID) -> None:
+        """The spaces of an agent, or of all agents of a pattern."""
+        agent = self._own.get(name, name)
+        if isinstance(agent, str):
+            agent = agent.replace("*", "0")
+        seen = _space(self.env, "observation_space", agent)
+        acts = _space(self.env, "action_space", agent)
+        envelope = envelope_of(seen, acts)
+        self._envelopes[name] = envelope
+        self._observation_spaces[name] = seen if envelope is None else envelope.space
+        self._action_spaces[name] = acts
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is different from the env itself."""
+        env = self.env
+        other_ids = tuple(env.possible_agents) != self.possible_agents
+        attributes = not callable(env.observation_space) or not callable(env.action_space)
+        return other_ids or attributes or any(self._envelopes.values())
+
+    @property
+    def users_env(self) -> Any:
+        """The env that the user wrote: what ``foreach_env`` reaches."""
+        return users_env(self.env)
+
+    def _known(self, agent: AgentID) -> AgentID:
+        """The agent, or the pattern that it belongs to."""
+        if agent in self._action_spaces:
+            return agent
+        return pattern_of(agent, list(self.max_agents)) or agent
+
+    def observation_space(self, agent: AgentID) -> AnySpace:
+        return self._observation_spaces[self._known(agent)]
+
+    def action_space(self, agent: AgentID) -> AnySpace:
+        return self._action_spaces[self._known(agent)]
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
+        given: dict[str, Any] = {"options": options} if options else {}  # an env may take no options at all
+        answer = self.env.reset(seed=seed, **given)
+        if not _dicts(answer, 2):
+            return answer  # whoever asked says what is wrong with it, and where
+        obs, infos = answer
+        return self._opened(obs), self._renamed(infos)
+
+    def step(self, actions: dict[AgentID, Action]) -> StepResult:
+        played = {self._own.get(agent, agent): action for agent, action in actions.items()}
+        answer = self.env.step(played)
+        if not _dicts(answer, 5):
+            return answer
+        obs, rewards, terminated, truncated, infos = answer
+        flags = self._renamed(terminated), self._renamed(truncated)
+        return StepResult(self._opened(obs), self._renamed(rewards), *flags, self._renamed(infos))
+
+    def _renamed(self, values: Mapping[Any, Value]) -> dict[AgentID, Value]:
+        return {self._text.get(agent, agent): value for agent, value in values.items()}
+
+    def _opened(self, obs: Mapping[Any, Obs]) -> dict[AgentID, Obs]:
+        shown = self._renamed(obs)
+        for agent, value in shown.items():
+            envelope = self._envelopes.get(self._known(agent))
+            if envelope is not None:
+                shown[agent] = envelope.opened(agent, value)
+        return shown
+
+    def state(self) -> Array | None:
+        return self.env.state()
+
+    def render(self) -> Array | str | None:
+        return self.env.render()
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def _dicts(answer: object, number: int) -> bool:
+    if not isinstance(answer, tuple) or len(answer) != number:
+        return False
+    return all(isinstance(part, Mapping) for part in answer)
+
+
+def _ids(env: Any) -> Sequence[Any]:
+    """The agents as the env calls them; RLlib's envs say ``_agent_ids`` or ``agents``."""
+    if env.possible_agents or env.max_agents:
+        return tuple(env.possible_agents)
+    for name in ("_agent_ids", "agents"):
+        given = getattr(env, name, None)
+        if isinstance(given, set | frozenset):
+            return sorted(given, key=str)
+        if isinstance(given, list | tuple) and given:
+            return tuple(given)
+    return ()
+
+
+def _space(env: Any, name: str, agent: Any) -> AnySpace:
+    """What the env's method says, or its attribute: one space for all, or a dict from agents to spaces."""
+    given = getattr(env, name)
+    if callable(given):
+        return given(agent)  # type: ignore[no-any-return]
+    by_agent = _by_agent(env, given)
+    for key in (agent, str(agent), text_id(agent)):
+        if key in by_agent:
+            return by_agent[key]
+    if isinstance(given, spaces.Space):
+        return given
+    raise EnvError(
+        f"{type(env).__name__}: {name} is {given!r}, which tells no space of agent {agent!r}. Write it as a space, as a dict "
+        f"from agents to spaces, or as a method: def {name}(self, agent): return ..."
+    )
+
+
+def _by_agent(env: Any, given: object) -> Mapping[Any, AnySpace]:
+    """Spaces by agent. A Dict space is one for all, unless its keys are the agents and nothing else."""
+    if isinstance(given, spaces.Dict):
+        agents = {str(agent) for agent in _ids(env)}
+        return given.spaces if set(given.spaces) == agents else {}
+    return given if isinstance(given, Mapping) else {}
