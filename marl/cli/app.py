@@ -87,7 +87,10 @@ def train(
     quiet: QuietOption = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Train an algorithm on an env without a scenario file: marl train --run PPO --env CartPole-v1."""
+    """Train an algorithm on an env without a scenario file: marl train --run PPO --env CartPole-v1.
+
+    Without a stop option it trains until Ctrl-C, which saves a checkpoint and says how to go on.
+    """
     options = given(
         algo=algo, env=env, num_workers=num_workers, ray_num_cpus=num_cpus, seed=seed, checkpoint_freq=checkpoint_freq,
         keep_checkpoints=keep_checkpoints, log_level=log_level_of(verbose),
@@ -97,8 +100,6 @@ def train(
     if "env" not in raw:
         raise ConfigError("no env was given. Add --env, for instance --env CartPole-v1, or -f FILE.")
     stops = stop_changes(stop_iters, stop_timesteps, stop_reward)
-    if not stops and not raw.get("stop"):
-        raise ConfigError("when should it stop? Add --stop-timesteps, --stop-iters or --stop-reward.")
     output = output_of(as_json, quiet)
     raise typer.Exit(execute(raw, stops, local_dir, None, as_test, None, output=output))
 

@@ -35,7 +35,7 @@ def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outco
     store = trainer.store
     assert store.directory is not None
     assert store.files is not None
-    display.start([*trainer.setup.header, f"results: {store.directory}"])
+    display.start([*trainer.setup.header, *_endless(trainer.scenario.stop), f"results: {store.directory}"])
     result: Result = trainer.last_result
     if trainer.finished:
         display.note("this run has met its stop condition already, so nothing is trained. Raise it: --stop-timesteps N")
@@ -59,6 +59,16 @@ def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outco
         interrupted = stopped() and not result.get("done", False)
         ended.append("stopped" if interrupted else "finished")
     return Outcome(result, interrupted, checkpoint, store.directory)
+
+
+def _endless(stop: Mapping[str, float | bool]) -> list[str]:
+    """A run without a limit says so before it begins: nobody should wait for its end."""
+    if stop:
+        return []
+    return [
+        "no stop condition: it trains until Ctrl-C, which saves a checkpoint. Another time: --stop-timesteps N, "
+        "--stop-iters N or --stop-reward X"
+    ]
 
 
 @contextmanager
