@@ -14,6 +14,7 @@ from marl.errors import ConfigError, did_you_mean
 from marl.inputs import read_text
 from marl.registry import import_module
 from marl.scenario.config import ALGO_KEYS, ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP_KEYS, Scenario
+from marl.scenario.key_places import misplaced, takes_list
 from marl.scenario.rllib_keys import OLD_KEYS
 from marl.scenario.search_marks import refuse_marks
 from marl.scenario.yaml_text import parse_yaml
@@ -99,11 +100,25 @@ def shipped_scenarios() -> dict[str, Path]:
 
 
 def parse_set(text: str) -> tuple[str, Any]:
-    """``algo.lr=0.001`` to its key and value; the value is read as YAML."""
+    """``algo.lr=0.001`` to its key and value; the value is read as YAML, and ``64,64`` as a list where one is expected."""
     key, equals, value = text.partition("=")  # the first: values may have more of them
     if not equals or not key.strip():
         raise ConfigError(f"--set {text!r}: expected key=value, for instance --set algo.lr=0.001.")
-    return key.strip(), parse_yaml(value, f"--set {text!r}: the value")
+    what = f"--set {text!r}: the value"
+    found = parse_yaml(value, what)
+    if _is_bare_list(key.strip(), found):
+        found = parse_yaml(f"[{value}]", what)
+    return key.strip(), found
+
+
+def _is_bare_list(key: str, value: Any) -> bool:
+    """Whether a value without brackets stands for a list; a shell would want quotes around brackets."""
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        return False
+    parents, last = _place_of(key)
+    a_list, a_text = takes_list(".".join(parents), last)
+    # A single word may be what it says where a key takes texts, too.
+    return a_list and (not a_text or "," in str(value))
 
 
 def apply(raw: dict[str, Any], key: str, value: Any) -> None:
@@ -197,7 +212,7 @@ def compose(raw: Mapping[str, Any], where: str = "config") -> Scenario:
     try:
         scenario = Scenario(**keys)
     except ValidationError as error:
-        raise explain(error, where, _known_at(error, known), OLD_KEYS) from None
+        raise explain(error, where, _known_at(error, known), {**misplaced(error), **OLD_KEYS}) from None
     except TypeError as error:
         raise ConfigError(f"{where}: {error}") from error
     check_algo_keys(scenario, where)
@@ -221,7 +236,8 @@ def check_algo_keys(scenario: Scenario, where: str) -> None:
     except ValidationError as error:
         _check_owner(error, preset, where)
         known = preset.family.config.model_fields
-        raise explain(error, f"{where}: algo {preset.name}", known, OLD_KEYS) from None
+        hints = {**misplaced(error, "algo"), **OLD_KEYS}
+        raise explain(error, f"{where}: algo {preset.name}", known, hints) from None
 
 
 def _check_owner(error: ValidationError, preset: Preset, where: str) -> None:
