@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from marl.cli.joyrl import played_instead
 from marl.cli.last_words import after_failure, can_go_on, closing_lines, prepare_last_words
 from marl.cli.options import (
     Allow,
@@ -87,6 +88,13 @@ def run(
     """
     if file is None and resume is None:
         raise ConfigError("give a scenario file, or --resume RUN to go on with an earlier run. Try: marl list")
+    of_training = {
+        "--config": config, "--set": sets, "--local-dir": local_dir, "--num-workers": num_workers, "--seed": seed,
+        "--seeds": seeds, "--stop-iters": stop_iters, "--stop-timesteps": stop_timesteps, "--stop-reward": stop_reward,
+        "--resume": resume, "--as-test": as_test, "--quiet": quiet,
+    }  # fmt: skip
+    if played_instead(file, of_training, allow, as_json):
+        return
     one_of({"--seed": seed, "--seeds": seeds})
     if resume is not None and seeds is not None:
         raise ConfigError("--resume goes on with one run, so it cannot be given with --seeds.")
@@ -103,10 +111,10 @@ def run(
         folder = saved.folder
     if file is None:  # the scenario comes from the checkpoint, which may be a stranger's
         trust = Trust(frozenset(allow or []), _words_typed(sets, more))
+    raw = raw_scenario(file, saved, sets, more, options)  # once: reading it may say something
     codes = []
     for index, one_seed in enumerate(_seeds_of(seeds)):
-        raw = raw_scenario(file, saved, sets, more, {**options, **given(seed=one_seed)})
-        code = execute(raw, stops, local_dir, folder, as_test, trust, index, output)
+        code = execute({**raw, **given(seed=one_seed)}, stops, local_dir, folder, as_test, trust, index, output)
         codes.append(code)
         if code == 130:  # Ctrl-C means the command, not one of its seeds
             break
@@ -145,11 +153,11 @@ def raw_scenario(
 ) -> dict[str, Any]:
     """The scenario as a dict: of the file, or of the run to resume, or empty; changed by ``--config``, then by
     ``--set``, then by options for single keys."""
-    from marl.scenario.load import apply, read_yaml
+    from marl.scenario.load import apply
 
     raw: dict[str, Any] = {}
     if file is not None:
-        raw = read_yaml(file)
+        raw = _read_and_tell(file)
         raw.setdefault("name", file.stem)
     elif saved is not None:
         from marl.runs.saved import check_given_again
@@ -158,6 +166,19 @@ def raw_scenario(
         check_given_again(raw, [key for key, _ in given_values(sets, config)], saved.folder)
     for key, value in given_values(sets, config, options):
         apply(raw, key, value)
+    return raw
+
+
+def _read_and_tell(file: Path) -> dict[str, Any]:
+    """The scenario in a file; what was read in other words is told, beside the output."""
+    from marl.scenario.load import read_any, read_yaml
+
+    raw, translation = read_any(file)
+    if translation is None:
+        return raw
+    if translation.playing is not None:
+        return read_yaml(file)  # refuses it: there is nothing to train
+    print(printable(translation.text), file=sys.stderr, flush=True)
     return raw
 
 

@@ -12,6 +12,7 @@ from marl import __version__
 from marl.cli.bench import bench
 from marl.cli.config import debug, doctor, init, schema, show, tune_throughput
 from marl.cli.games import crossplay, exploit, report
+from marl.cli.joyrl import played_instead
 from marl.cli.options import (
     AsJson,
     AsTest,
@@ -91,6 +92,13 @@ def train(
 
     Without a stop option it trains until Ctrl-C, which saves a checkpoint and says how to go on.
     """
+    of_training = {
+        "--run": algo, "--env": env, "--config": config, "--set": sets, "--local-dir": local_dir, "--seed": seed,
+        "--num-workers": num_workers, "--stop-iters": stop_iters, "--stop-timesteps": stop_timesteps,
+        "--stop-reward": stop_reward, "--as-test": as_test, "--quiet": quiet,
+    }  # fmt: skip
+    if played_instead(file, of_training, as_json=as_json):
+        return
     options = given(
         algo=algo, env=env, num_workers=num_workers, ray_num_cpus=num_cpus, seed=seed, checkpoint_freq=checkpoint_freq,
         keep_checkpoints=keep_checkpoints, log_level=log_level_of(verbose),

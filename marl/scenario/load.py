@@ -14,6 +14,7 @@ from marl.errors import ConfigError, did_you_mean
 from marl.inputs import read_text
 from marl.registry import import_module
 from marl.scenario.config import ALGO_KEYS, ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP_KEYS, Scenario
+from marl.scenario.joyrl import Translation, is_joyrl, translate
 from marl.scenario.key_places import misplaced, takes_list
 from marl.scenario.rllib_keys import OLD_KEYS
 from marl.scenario.search_marks import refuse_marks
@@ -46,7 +47,27 @@ def load_scenario(path: Path | str, sets: Iterable[str] = (), changes: Mapping[s
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML mapping from a file, or the name of a shipped scenario; what is broken or hostile is a ``ConfigError``."""
+    """The scenario in a file, or of a shipped name; JoyRL's YAML is read as one of ours."""
+    raw, translation = read_any(path)
+    if translation is not None and translation.playing is not None:
+        raise ConfigError(
+            f"{path} says mode: test, so there is nothing to train. Play it: marl run {path}, which is "
+            f"{translation.playing.command}"
+        )
+    return raw
+
+
+def read_any(path: Path) -> tuple[dict[str, Any], Translation | None]:
+    """The scenario in a file, and how it was read if it is in JoyRL's words."""
+    loaded = _read_mapping(path)
+    if not is_joyrl(loaded):
+        return loaded, None
+    translation = translate(loaded, str(path))
+    return dict(translation.scenario), translation
+
+
+def _read_mapping(path: Path) -> dict[str, Any]:
+    """A YAML mapping; what is broken or hostile is a ``ConfigError``."""
     path = _file_or_shipped(path)
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; expected a scenario file, such as scenarios/two_step_game.yaml.")
