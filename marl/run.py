@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import faulthandler
 import logging
-import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from marl.cli.guard import guarded, keep_traceback
 from marl.cli.joyrl import played_instead
 from marl.cli.last_words import after_failure, can_go_on, closing_lines, prepare_last_words
 from marl.cli.options import (
@@ -42,8 +41,7 @@ from marl.cli.options import (
     read_json,
     stop_changes,
 )
-from marl.errors import ConfigError, StorageError, UserError, printable
-from marl.failures import machine_failure
+from marl.errors import ConfigError, StorageError, printable
 from marl.trust import Trust, under, words_of
 
 if TYPE_CHECKING:
@@ -257,8 +255,12 @@ def _run_and_tell(trainer: Any, display: Any, fresh: bool) -> bool:
     try:
         outcome = run_until_stopped(trainer, display)
     except Exception as error:
-        display.finish(after_failure(trainer, fresh))
-        raise can_go_on(error, trainer) from error
+        lines = after_failure(trainer, fresh)
+        display.finish([*keep_traceback(error, trainer.store.directory), *lines])  # `results:` stays the last line
+        told = can_go_on(error, trainer)
+        if told is error:  # `raise error from error` would make it the cause of itself
+            raise
+        raise told from error
     except KeyboardInterrupt:  # the second Ctrl-C, while a checkpoint was being written after the first one
         display.finish(after_failure(trainer, fresh))
         return False
@@ -316,26 +318,6 @@ def _displayed(output: Output) -> Iterator[Any]:
         display = JsonLines(sys.stdout, sys.stderr)
         with redirect_stdout(sys.stderr):
             yield display
-
-
-def guarded(app: Callable[[], Any]) -> None:
-    """Run a command line: mistakes of the user end with one clear message and code 2, never with a traceback."""
-    # `kill -USR1 PID` prints where every thread stands: for runs that seem to hang.
-    if hasattr(signal, "SIGUSR1") and sys.__stderr__ is not None:
-        faulthandler.register(signal.SIGUSR1, file=sys.__stderr__, all_threads=True)
-    try:
-        app()
-    except Exception as error:
-        told = machine_failure(error)
-        if isinstance(error, UserError):
-            told = error
-        if told is None:
-            raise
-        print(f"error: {printable(told)}", file=sys.stderr)
-        sys.exit(told.exit_code)
-    except KeyboardInterrupt:  # before a command has begun, or after it has ended
-        print("stopped", file=sys.stderr)
-        sys.exit(130)
 
 
 def main() -> None:

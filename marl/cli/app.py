@@ -12,6 +12,7 @@ from marl import __version__
 from marl.cli.bench import bench
 from marl.cli.config import debug, doctor, init, schema, show, tune_throughput
 from marl.cli.games import crossplay, exploit, report
+from marl.cli.guard import DEBUG, guarded
 from marl.cli.joyrl import played_instead
 from marl.cli.options import (
     AsJson,
@@ -39,7 +40,7 @@ from marl.cli.play import export, replay, rollout
 from marl.cli.runs import compare, explain, runs
 from marl.cli.tune import tune
 from marl.errors import ConfigError
-from marl.run import execute, guarded, raw_scenario, run
+from marl.run import execute, raw_scenario, run
 
 app = typer.Typer(
     add_completion=False,
@@ -57,11 +58,16 @@ def _say_version(wanted: bool) -> None:
 
 @app.callback()
 def about(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001  (the callback has read it)
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(DEBUG, help="Print the whole traceback of what fails; also MARL_DEBUG=1. Anywhere in the line."),
     ] = False,
 ) -> None:
     """Multi-agent reinforcement learning with game theory."""
+    del debug  # taken out of the words before they come here, so that it may stand behind a command as well
 
 
 @app.command()
