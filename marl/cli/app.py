@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -13,6 +14,7 @@ from marl.cli.bench import bench
 from marl.cli.config import debug, doctor, init, schema, show, tune_throughput
 from marl.cli.games import crossplay, exploit, report
 from marl.cli.guard import DEBUG, guarded
+from marl.cli.help import BEGIN, GAMES, PLAY, RESULTS, SPEED, TRAIN, GroupedCommands
 from marl.cli.joyrl import played_instead
 from marl.cli.options import (
     AsJson,
@@ -43,11 +45,11 @@ from marl.errors import ConfigError
 from marl.run import execute, raw_scenario, run
 
 app = typer.Typer(
-    add_completion=False,
+    cls=GroupedCommands,
     no_args_is_help=True,
     rich_markup_mode=None,  # help texts hold brackets, which rich would take for markup
 )
-app.command()(run)
+app.command(rich_help_panel=TRAIN)(run)
 
 
 def _say_version(wanted: bool) -> None:
@@ -70,7 +72,7 @@ def about(
     del debug  # taken out of the words before they come here, so that it may stand behind a command as well
 
 
-@app.command()
+@app.command(rich_help_panel=TRAIN)
 def train(
     algo: Annotated[
         Optional[str],  # noqa: UP045
@@ -118,19 +120,22 @@ def train(
     raise typer.Exit(execute(raw, stops, local_dir, None, as_test, None, output=output))
 
 
-# The order is that of `marl --help`: first what trains and plays, then what looks at results, then what helps to begin.
-for command in (rollout, replay, export, crossplay, exploit, report, tune, compare, explain, runs):
-    app.command()(command)
+# The order is that of `marl --help`, panel by panel.
+BY_PANEL = {
+    TRAIN: (tune,),
+    PLAY: (rollout, replay, export),
+    GAMES: (crossplay, exploit, report),
+    RESULTS: (runs, compare, explain),
+    BEGIN: (init, show, schema),
+    SPEED: (doctor, debug, tune_throughput),
+}
+for panel, commands in BY_PANEL.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+app.add_typer(bench, name="bench", rich_help_panel=SPEED)
 
 
-for about_config in (init, schema, show, doctor, debug, tune_throughput):
-    app.command()(about_config)
-
-
-app.add_typer(bench, name="bench")
-
-
-@app.command()
+@app.command(rich_help_panel=BEGIN)
 def config(
     algo: Annotated[Optional[str], typer.Argument(help="An algorithm; without one, the keys of a scenario.")] = None,  # noqa: UP045
     all_keys: Annotated[bool, typer.Option("--all", help="The keys of everything.")] = False,
@@ -148,7 +153,7 @@ def config(
         print(scenario_keys())
 
 
-@app.command(name="list")
+@app.command(name="list", rich_help_panel=BEGIN)
 def list_() -> None:
     """Show algorithms, envs, mappers and scenarios."""
     from marl.scenario.reference import overview
@@ -156,7 +161,7 @@ def list_() -> None:
     print(overview(Path("scenarios")))
 
 
-@app.command()
+@app.command(rich_help_panel=BEGIN)
 def check(
     env: Annotated[str, typer.Argument(help="The env, as behind `env:` in a scenario.")],
     config_: Annotated[Optional[str], typer.Option("--config", help="env_config as JSON, or @file.json.")] = None,  # noqa: UP045
@@ -194,4 +199,5 @@ def check(
 
 
 def main() -> None:
-    guarded(app)
+    # The name is said here: however it was started, help and completion are those of `marl`.
+    guarded(partial(app, prog_name="marl"))
