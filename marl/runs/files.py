@@ -23,6 +23,7 @@ import yaml
 from marl.errors import ConfigError, UserError
 from marl.inputs import parse_json, read_text
 from marl.runs.media import encoded, pixels
+from marl.runs.pictures import draw_or_warn
 from marl.storage import append_to, make_folder, write_atomically
 
 if TYPE_CHECKING:
@@ -142,11 +143,12 @@ class RunFiles:
             found.append(result)
         return found
 
-    def draw_curve(self, path: str | Path = "learning_curve.png") -> Path:
-        """Draw the rewards over env steps; a relative path is one inside the run directory."""
+    def draw_curve(self, path: str | Path = "learning_curve.png") -> Path | None:
+        """Draw the rewards over env steps, into the run directory by default. None, and a warning, where that fails."""
         from marl.runs.curve import draw_rewards
 
-        return draw_rewards(self.results(), title=self.directory.name, path=self.directory / path)
+        results, place = self.results(), self.directory / path
+        return draw_or_warn(place, lambda: draw_rewards(results, title=self.directory.name, path=place))
 
     def close(self) -> None:
         """Finish the TensorBoard file; a later ``append`` starts a new one."""

@@ -36,7 +36,7 @@ def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outco
     store = trainer.store
     assert store.directory is not None
     assert store.files is not None
-    display.start([*trainer.setup.header, f"results: {store.directory}"])
+    display.start([*trainer.setup.header, *_endless(trainer.scenario.stop), f"results: {store.directory}"])
     result: Result = trainer.last_result
     if trainer.finished:
         display.note("this run has met its stop condition already, so nothing is trained. Raise it: --stop-timesteps N")
@@ -64,6 +64,16 @@ def _stop_soon(trainer: Trainer, display: Display) -> None:
         display.note("stopping; this evaluation is left out")
         trainer.evaluation.break_off()
     display.note("stopping after this iteration; press Ctrl-C again to stop at once")
+
+
+def _endless(stop: Mapping[str, float | bool]) -> list[str]:
+    """A run without a limit says so before it begins: nobody should wait for its end."""
+    if stop:
+        return []
+    return [
+        "no stop condition: it trains until Ctrl-C, which saves a checkpoint. Another time: --stop-timesteps N, "
+        "--stop-iters N or --stop-reward X"
+    ]
 
 
 @contextmanager

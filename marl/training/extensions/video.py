@@ -28,6 +28,7 @@ from marl.play.return_summary import returns_by_agent
 from marl.play.video import Screen, Video, can_write_mp4, check_screen, picture_by, picture_of
 from marl.rollout.env_runner import EnvRunner
 from marl.rollout.worker import RolloutWorker
+from marl.runs.pictures import draw_or_warn, reason_of, warn_of_missing
 from marl.runs.result import Result
 from marl.scenario.resolve import Setup
 from marl.storage import make_folder, storing, write_atomically
@@ -49,6 +50,7 @@ class Film:
     files: dict[str, bytes]
     meta: dict[str, Any]
     drawing_s: float = 0.0  # seconds that the env took to draw
+    missing: str = ""  # why there are no files; empty: there are
 
 
 def make_camera(setup: Setup) -> Camera:
@@ -93,7 +95,7 @@ class Camera(Extension):
         if self._due(self.film, trainer, result):
             self._film(trainer)
         if self._due(self.show, trainer, result):
-            self._show(trainer)
+            draw_or_warn(f"of iteration {trainer.iteration} (render_env)", lambda: self._show(trainer))
 
     @staticmethod
     def _due(every: int, trainer: Trainer, result: Result) -> bool:
@@ -109,7 +111,9 @@ class Camera(Extension):
         make_folder(folder)
         about = {"iteration": trainer.iteration, "timesteps_total": trainer.timesteps_total}
         for film in films:
-            if film is not None:
+            if film is not None and film.missing:
+                warn_of_missing(folder / f"{_name(film, about)}.gif", film.missing)
+            elif film is not None:
                 _keep(folder, film, about)
                 trainer.timers.add_sampler({"env_render": film.drawing_s, "pictures": film.meta["frames"]})
 
@@ -136,8 +140,12 @@ class Camera(Extension):
         self.screen.close()
 
 
+def _name(film: Film, about: dict[str, Any]) -> str:
+    return f"iteration_{about['iteration']:06d}_worker-{film.worker}"
+
+
 def _keep(folder: Path, film: Film, about: dict[str, Any]) -> None:
-    name = f"iteration_{about['iteration']:06d}_worker-{film.worker}"
+    name = _name(film, about)
     for ending, content in film.files.items():
         write_atomically(folder / f"{name}{ending}", content)
     files = [f"{name}{ending}" for ending in film.files]
@@ -156,19 +164,26 @@ class Cameraman:
         spec = worker.spec
         if worker.index == 0 and spec.config.num_workers > 0:  # the driver's, which does not collect
             return None
+        try:
+            return self._filmed(worker)
+        except Exception as error:  # what is broken in the env itself, training will meet as well
+            return Film(worker.index, {}, {}, missing=reason_of(error))
+
+    def _filmed(self, worker: RolloutWorker) -> Film:
         runner = worker.make_drawing_runner()
         seed = episode_seed(self.seed, self.iteration, worker.index, FILM)
+        explore = worker.spec.config.explore
         endings = (".gif", ".mp4") if can_write_mp4() else (".gif",)
         with storing(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory() as folder, ExitStack() as ending:
             ending.callback(close_all, [runner.env], runner.env.name)
             videos = [Video(Path(folder) / f"film{e}") for e in endings]
-            for drawn in drawn_episode(runner, seed, spec.config.explore):
+            for drawn in drawn_episode(runner, seed, explore):
                 for video in videos:
                     video.add(drawn, runner.env.name)
             for video in videos:
                 video.close()
             files = {video.path.suffix: video.path.read_bytes() for video in videos}
-        meta = {**_meta(runner, seed), "frames": videos[0].frames, "explore": spec.config.explore}
+        meta = {**_meta(runner, seed), "frames": videos[0].frames, "explore": explore}
         return Film(worker.index, files, meta, runner.clock.pop()["env_render"])
 
 
