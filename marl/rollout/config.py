@@ -65,6 +65,16 @@ class RolloutConfig(Config):
     horizon: PositiveInt | None = Field(
         None, description="Env steps after which an episode is truncated (and bootstrapped)."
     )
+    soft_horizon: bool = Field(
+        False,
+        description="An episode that is cut at the horizon is counted and bootstrapped as usual, but the env is not reset: "
+        "the next one begins where it was. Not in evaluations.",
+        json_schema_extra=declare(
+            needs(given("horizon")),
+            needs(not_given("input"), why=RECORDED),
+            not_for("es", why=ES_EPISODES),
+        ),
+    )
     env_timeout_s: PositiveFloat | None = Field(
         None,
         description="Seconds that one step or reset of the env may take before the run ends with an error.",

@@ -64,6 +64,8 @@ class EnvRunner:
         self.t = np.zeros(copies, np.int64)
         self.eps_id = np.zeros(copies, np.int64)
         self.episodes_begun = 0
+        self.soft_horizon = False  # whether a copy that is cut at the horizon goes on from there instead of a reset
+        self._goes_on = np.zeros(copies, bool)
         self.episodes = [Episode(0, 0, worker_index, env_id) for env_id in range(copies)]
         self.callbacks: EpisodeCallbacks | None = None  # calls a user's hooks for these episodes
         self.view: StepOutput
@@ -97,7 +99,9 @@ class EnvRunner:
     def begin(self, env_ids: Ints, seeds: Ints) -> None:
         """Start new episodes in these copies of the env."""
         self.clock.lap("raw_obs_processing")
-        self.view = self._call_env("reset", env_ids, seeds)
+        fresh = ~self._goes_on[env_ids]
+        self._goes_on[env_ids] = False
+        self.view = self._call_env("reset", env_ids[fresh], seeds[fresh])
         self.clock.lap("env_wait")
         self.t[env_ids] = 0
         self.check.look(self.view, self._where_in)
@@ -306,6 +310,7 @@ class EnvRunner:
         output.blind[env_ids] |= alive & ~output.present[env_ids]  # between two decisions: no up-to-date observation
         output.present[env_ids] = False
         output.over[env_ids] = True
+        self._goes_on[env_ids] = self.soft_horizon
 
     def time_limit(self, verb: str) -> AbstractContextManager[None]:
         """Within this block the env has ``env_timeout_s`` seconds to answer."""

@@ -158,6 +158,9 @@ class RolloutWorker:
             env, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
         )
         log.info("worker %d: %d copies of %s", self.index, env.num_envs, env.name)
+        runner.soft_horizon = (
+            self.spec.config.soft_horizon
+        )  # here alone: episodes of evaluations begin with their seeds
         runner.check.every_step = env.lifted  # the numbers of a native env are looked at rollout by rollout
         return self._with_callbacks(runner)
 

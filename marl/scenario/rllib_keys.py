@@ -69,7 +69,6 @@ OLD_KEYS: dict[str, str] = {
     # envs
     "observation_space": FROM_ENV,
     "action_space": FROM_ENV,
-    "soft_horizon": ENDINGS,
     "no_done_at_end": ENDINGS,
     "monitor": "say record_env",
     "observation_fn": "wrap the env: wrappers: [package.module:function]",
