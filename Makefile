@@ -1,7 +1,7 @@
 # Every target sets up .venv by itself when needed.
 PY := .venv/bin/python
 READY := .venv/.ready
-SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder  # two test processes, a file at a time, in the order of tests/conftest.py
+SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder  # a file at a time, in the order of tests/conftest.py; three, because many tests wait for processes of their own
 COVERAGE ?= -p tools.quick_coverage  # of the quick tests; `make test COVERAGE=` does without
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED := 0
@@ -20,11 +20,12 @@ test-fast: lint  ## The same without the slow tests and without Ray.
 coverage: $(READY)  ## Which lines the quick tests execute, with pages of all files in build/coverage/html.
 	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray" -p tools.quick_coverage --coverage-html
 
-lint: $(READY)  ## Style, types and the layer rule.
+lint: $(READY)  ## Style, types, the layer rule and how dense the code may be.
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	.venv/bin/lint-imports
+	$(PY) -m tools.density --check
 
 docs: $(READY)  ## The site, into build/site (open build/site/index.html).
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet

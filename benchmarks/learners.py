@@ -23,6 +23,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from marl.diagnostics.load import load_now
 from marl.training.trainer import Trainer
 
 ROWS = 4096  # per minibatch
@@ -79,7 +80,7 @@ def _rows(trainer: Trainer) -> int:
 
 
 def machine() -> dict[str, Any]:
-    load = os.getloadavg()[0]
+    load = load_now()
     return {"cpus": os.cpu_count(), "python": platform.python_version(), "load": load}
 
 

@@ -144,7 +144,7 @@ def from_scores(trainer: Trainer, hiddens: Sequence[int]) -> list[Racer]:
     name, config = next(iter(learner.configs.items()))
     loop = Evolution(trainer.setup.task, config, hiddens)
     scores = np.random.default_rng(SEED).normal(size=(config.num_perturbations, 2)).astype(np.float32)
-    grid = trainer.workers.local_worker().grid.batch()
+    grid = trainer.workers.local_worker().buffer.batch()
 
     def teach() -> None:
         learner.tell({name: Scores(learner.propose()[name], scores, 1, 1)})

@@ -30,6 +30,7 @@ _WHERE = {
     "StepResult": "marl.envs.base",
     "EnvContext": "marl.envs.base",
     "ENV_STATE": "marl.envs.base",
+    "EnvWrapper": "marl.envs.wrapper",
     "BatchedEnv": "marl.envs.batched",
     "NativeEnv": "marl.envs.batched",
     "StepOutput": "marl.envs.batched",
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
     from marl.envs.hierarchy.env import HierarchicalEnv
     from marl.envs.hierarchy.goals import Goals
     from marl.envs.registry import make_env, register_env, register_pettingzoo
+    from marl.envs.wrapper import EnvWrapper
     from marl.envs.wrappers import register_wrapper
     from marl.gametheory.rank.methods import register_ranking
     from marl.offline.write import write_trajectories
@@ -124,6 +126,7 @@ __all__ = [
     "Decision",
     "Distribution",
     "EnvContext",
+    "EnvWrapper",
     "Goals",
     "HierarchicalEnv",
     "Inputs",

@@ -59,7 +59,10 @@ class Config(BaseModel):
     @classmethod
     def defaults(cls) -> dict[str, Any]:
         """The default of every key; ``PydanticUndefined`` where there is none."""
-        return {key: field.get_default(call_default_factory=True) for key, field in cls.model_fields.items()}
+        defaults: dict[str, Any] = {}
+        for key, field in cls.model_fields.items():
+            defaults[key] = field.get_default(call_default_factory=True)
+        return defaults
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -88,7 +91,9 @@ def _declared(config: type[Config]) -> Mapping[str, Declared]:
     for above in reversed(config.__mro__):
         for key, more in vars(above).get("inherited_needs", {}).items():
             # What a base class asks of a key holds for those that inherit from it as well.
-            found[key] = found[key].joined(more) if key in found else more
+            if key in found:
+                more = found[key].joined(more)
+            found[key] = more
     return found
 
 
@@ -106,7 +111,9 @@ class Named(Declared):
 
     def told(self, description: str) -> str:
         """What the key means, by the names of the moment."""
-        return description if self.meaning is None else self.meaning()
+        if self.meaning is None:
+            return description
+        return self.meaning()
 
 
 def _floats(value: object) -> Iterator[float]:
@@ -148,7 +155,8 @@ def _line(problem: ErrorDetails, where: str, known: list[str], hints: Mapping[st
             sentence = f"{path}: {sentence}"
         return f"{where}: {sentence}."
     got = problem["input"]
-    return f"{where}: {path or 'value'} = {got!r} ({type(got).__name__}) does not fit: {problem['msg']}."
+    what = path or "value"
+    return f"{where}: {what} = {got!r} ({type(got).__name__}) does not fit: {problem['msg']}."
 
 
 def _remedy(key: str, known: list[str], hints: Mapping[str, str]) -> str:

@@ -18,6 +18,7 @@ _TORCH = re.compile(r"can't allocate memory|not enough memory|out of memory|Stor
 
 MARL = str(Path(__file__).parent)
 LIBRARIES = (sysconfig.get_paths()["stdlib"], "site-packages", "dist-packages", "<")
+USERS = 2  # how near to the user the user's own code stands
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -54,6 +55,11 @@ def line_of_code(error: BaseException) -> str:
     return f" (at {nearest.filename}:{nearest.lineno}, in {nearest.name}{code})"
 
 
+def ran_own_code(error: BaseException) -> bool:
+    """Whether the error came through a line of the user's own code."""
+    return any(_nearness(frame.filename) == USERS for frame in traceback.extract_tb(error.__traceback__))
+
+
 def _nearness(filename: str) -> int:
     """How near to the user a line of code stands: 0 marl's own, 1 a library's, 2 the user's."""
     if filename.startswith(MARL):
@@ -61,7 +67,7 @@ def _nearness(filename: str) -> int:
     for part in LIBRARIES:
         if part in filename:
             return 1
-    return 2
+    return USERS
 
 
 def machine_failure(error: BaseException) -> UserError | None:

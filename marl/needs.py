@@ -35,7 +35,9 @@ class Condition:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        return self.expected() if callable(self.expected) else self.expected
+        if callable(self.expected):
+            return self.expected()
+        return self.expected
 
     def holds(self, value: Any) -> bool:
         if self.test == "given":
@@ -43,8 +45,14 @@ class Condition:
         if self.test == "not given":
             return _is_empty(value)
         if self.test == "above":
-            return value is not None and bool(value > self.values[0])
-        return _is_among(value, self.values) == (self.test == "one of")
+            (bound,) = self.values
+            if value is None:
+                return False
+            return bool(value > bound)
+        among = _is_among(value, self.values)
+        if self.test == "none of":
+            return not among
+        return among
 
     def __str__(self) -> str:
         if self.test == "given":
@@ -59,7 +67,9 @@ class Condition:
 
     @property
     def remedy(self) -> str:
-        return f"{'drop' if self.test == 'not given' else 'set'} {self.key}"
+        if self.test == "not given":
+            return f"drop {self.key}"
+        return f"set {self.key}"
 
 
 def one_of(key: str, *values: Any) -> Condition:
@@ -129,10 +139,12 @@ class PolicyNeed:
 
     def __str__(self) -> str:
         if self.test == "only for":
-            return f"only for {listed([ACTORS.get(name, name) for name in self.names], 'and')}"
+            actors = [ACTORS.get(name, name) for name in self.names]
+            return f"only for {listed(actors, 'and')}"
         if self.test == "not for":
             return f"not for {listed(list(self.names))}"
-        return f"only for {listed([ACTIONS[name] for name in self.names])}"
+        actions = [ACTIONS[name] for name in self.names]
+        return f"only for {listed(actions)}"
 
     @property
     def sentence(self) -> str:
@@ -219,11 +231,17 @@ class Declared:
 
 def declare(*wanted: Need | PolicyNeed) -> Declared:
     """All of these have to hold."""
-    return Declared(
-        needs=tuple(need for need in wanted if type(need) is Need),
-        algo_needs=tuple(need for need in wanted if isinstance(need, AlgoNeed)),
-        policy_needs=tuple(need for need in wanted if isinstance(need, PolicyNeed)),
-    )
+    of_keys: list[Need] = []
+    of_algos: list[AlgoNeed] = []
+    of_policies: list[PolicyNeed] = []
+    for need in wanted:
+        if isinstance(need, PolicyNeed):
+            of_policies.append(need)
+        elif isinstance(need, AlgoNeed):  # asked first: it is a Need as well
+            of_algos.append(need)
+        else:
+            of_keys.append(need)
+    return Declared(needs=tuple(of_keys), algo_needs=tuple(of_algos), policy_needs=tuple(of_policies))
 
 
 def unused(why: str) -> Declared:
@@ -237,7 +255,8 @@ def unused(why: str) -> Declared:
 def refusals(section: object, declared: Mapping[str, Declared], defaults: Mapping[str, Any]) -> Iterator[str]:
     """A sentence for each key of a section that is given without what it needs."""
     for key, told in declared.items():
-        value, default = getattr(section, key), defaults[key]
+        value = getattr(section, key)
+        default = defaults[key]
         if told.unused and value != default:
             yield f"{shown(key, value)} means nothing here: {told.unused}. Drop {key}"
             continue
@@ -270,10 +289,20 @@ def missing(need: Need, section: object) -> str:
         value = _value_at(section, condition.key)
         if condition.holds(value):
             return ""
-        got.append(f"{condition.key} is {_got(value)}")
-    because = f" ({need.why})" if need.why else ""
-    remedy = listed([condition.remedy for condition in need.any_of])
-    return f"needs {need}, but {listed(got, 'and')}{because}. {remedy[0].upper()}{remedy[1:]}"
+        told = "not given"
+        if not _is_empty(value):
+            told = in_yaml(value)
+        got.append(f"{condition.key} is {told}")
+    remedies = [condition.remedy for condition in need.any_of]
+    remedy = listed(remedies)
+    return f"needs {need}, but {listed(got, 'and')}{because(need)}. {remedy[0].upper()}{remedy[1:]}"
+
+
+def because(need: Need | PolicyNeed) -> str:
+    """The reason of a need, in brackets; empty where the need says it all."""
+    if not need.why:
+        return ""
+    return f" ({need.why})"
 
 
 def _value_at(section: object, path: str) -> Any:
@@ -286,13 +315,19 @@ def _value_at(section: object, path: str) -> Any:
 
 def _is_empty(value: Any) -> bool:
     """Nothing is given; 0 and false are something. What was given may be any object, so none is compared."""
-    return value is None or (isinstance(value, dict | list | tuple) and not value)
+    if isinstance(value, dict | list | tuple):
+        return len(value) == 0
+    return value is None
 
 
 def _is_among(value: Any, values: tuple[Any, ...]) -> bool:
     """Like ``in``, but true and false are no numbers."""
-    # Python finds True in (1,), yet `clip_rewards: 1` and `clip_rewards: true` are different wishes.
-    return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in values)
+    for one in values:
+        # Python finds True in (1,), yet `clip_rewards: 1` and `clip_rewards: true` are different wishes.
+        both_alike = isinstance(value, bool) == isinstance(one, bool)
+        if both_alike and value == one:
+            return True
+    return False
 
 
 # -- words ---------------------------------------------------------------------------------------------------------
@@ -315,11 +350,9 @@ def in_yaml(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _got(value: Any) -> str:
-    return "not given" if _is_empty(value) else in_yaml(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
 
 
 LONGEST = 80  # beyond, a value hides the message
@@ -328,7 +361,9 @@ LONGEST = 80  # beyond, a value hides the message
 def shown(key: str, value: Any) -> str:
     """A key with its value."""
     text = in_yaml(_plain(value))
-    return f"{key}: {text}" if len(text) <= LONGEST else key
+    if len(text) > LONGEST:
+        return key
+    return f"{key}: {text}"
 
 
 def _plain(value: Any) -> Any:

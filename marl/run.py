@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import faulthandler
 import logging
-import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from marl.cli.guard import guarded, keep_traceback
+from marl.cli.joyrl import played_instead
 from marl.cli.last_words import after_failure, can_go_on, closing_lines, prepare_last_words
 from marl.cli.options import (
     Allow,
@@ -41,8 +41,7 @@ from marl.cli.options import (
     read_json,
     stop_changes,
 )
-from marl.errors import ConfigError, StorageError, UserError, printable
-from marl.failures import machine_failure
+from marl.errors import ConfigError, StorageError, printable
 from marl.trust import Trust, under, words_of
 
 if TYPE_CHECKING:
@@ -87,6 +86,13 @@ def run(
     """
     if file is None and resume is None:
         raise ConfigError("give a scenario file, or --resume RUN to go on with an earlier run. Try: marl list")
+    of_training = {
+        "--config": config, "--set": sets, "--local-dir": local_dir, "--num-workers": num_workers, "--seed": seed,
+        "--seeds": seeds, "--stop-iters": stop_iters, "--stop-timesteps": stop_timesteps, "--stop-reward": stop_reward,
+        "--resume": resume, "--as-test": as_test, "--quiet": quiet,
+    }  # fmt: skip
+    if played_instead(file, of_training, allow, as_json):
+        return
     one_of({"--seed": seed, "--seeds": seeds})
     if resume is not None and seeds is not None:
         raise ConfigError("--resume goes on with one run, so it cannot be given with --seeds.")
@@ -103,10 +109,10 @@ def run(
         folder = saved.folder
     if file is None:  # the scenario comes from the checkpoint, which may be a stranger's
         trust = Trust(frozenset(allow or []), _words_typed(sets, more))
+    raw = raw_scenario(file, saved, sets, more, options)  # once: reading it may say something
     codes = []
     for index, one_seed in enumerate(_seeds_of(seeds)):
-        raw = raw_scenario(file, saved, sets, more, {**options, **given(seed=one_seed)})
-        code = execute(raw, stops, local_dir, folder, as_test, trust, index, output)
+        code = execute({**raw, **given(seed=one_seed)}, stops, local_dir, folder, as_test, trust, index, output)
         codes.append(code)
         if code == 130:  # Ctrl-C means the command, not one of its seeds
             break
@@ -145,11 +151,11 @@ def raw_scenario(
 ) -> dict[str, Any]:
     """The scenario as a dict: of the file, or of the run to resume, or empty; changed by ``--config``, then by
     ``--set``, then by options for single keys."""
-    from marl.scenario.load import apply, read_yaml
+    from marl.scenario.load import apply
 
     raw: dict[str, Any] = {}
     if file is not None:
-        raw = read_yaml(file)
+        raw = _read_and_tell(file)
         raw.setdefault("name", file.stem)
     elif saved is not None:
         from marl.runs.saved import check_given_again
@@ -158,6 +164,19 @@ def raw_scenario(
         check_given_again(raw, [key for key, _ in given_values(sets, config)], saved.folder)
     for key, value in given_values(sets, config, options):
         apply(raw, key, value)
+    return raw
+
+
+def _read_and_tell(file: Path) -> dict[str, Any]:
+    """The scenario in a file; what was read in other words is told, beside the output."""
+    from marl.scenario.load import read_any, read_yaml
+
+    raw, translation = read_any(file)
+    if translation is None:
+        return raw
+    if translation.playing is not None:
+        return read_yaml(file)  # refuses it: there is nothing to train
+    print(printable(translation.text), file=sys.stderr, flush=True)
     return raw
 
 
@@ -236,8 +255,12 @@ def _run_and_tell(trainer: Any, display: Any, fresh: bool) -> bool:
     try:
         outcome = run_until_stopped(trainer, display)
     except Exception as error:
-        display.finish(after_failure(trainer, fresh))
-        raise can_go_on(error, trainer) from error
+        lines = after_failure(trainer, fresh)
+        display.finish([*keep_traceback(error, trainer.store.directory), *lines])  # `results:` stays the last line
+        told = can_go_on(error, trainer)
+        if told is error:  # `raise error from error` would make it the cause of itself
+            raise
+        raise told from error
     except KeyboardInterrupt:  # the second Ctrl-C, while a checkpoint was being written after the first one
         display.finish(after_failure(trainer, fresh))
         return False
@@ -295,26 +318,6 @@ def _displayed(output: Output) -> Iterator[Any]:
         display = JsonLines(sys.stdout, sys.stderr)
         with redirect_stdout(sys.stderr):
             yield display
-
-
-def guarded(app: Callable[[], Any]) -> None:
-    """Run a command line: mistakes of the user end with one clear message and code 2, never with a traceback."""
-    # `kill -USR1 PID` prints where every thread stands: for runs that seem to hang.
-    if hasattr(signal, "SIGUSR1") and sys.__stderr__ is not None:
-        faulthandler.register(signal.SIGUSR1, file=sys.__stderr__, all_threads=True)
-    try:
-        app()
-    except Exception as error:
-        told = machine_failure(error)
-        if isinstance(error, UserError):
-            told = error
-        if told is None:
-            raise
-        print(f"error: {printable(told)}", file=sys.stderr)
-        sys.exit(told.exit_code)
-    except KeyboardInterrupt:  # before a command has begun, or after it has ended
-        print("stopped", file=sys.stderr)
-        sys.exit(130)
 
 
 def main() -> None:

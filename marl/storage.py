@@ -94,8 +94,14 @@ def _open_file(path: str, flags: int) -> int:
 
 
 def sync(path: Path) -> None:
-    """Wait until the file, or the folder's list of names, is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Wait until the file, or the folder's list of names, is on the disk.
+
+    Windows cannot open a folder, and waits only for files that are open for writing; its lists of names are journalled.
+    """
+    is_unix = hasattr(os, "O_DIRECTORY")
+    if path.is_dir() and not is_unix:
+        return
+    descriptor = os.open(path, os.O_RDONLY if is_unix else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:

@@ -172,7 +172,7 @@ def check_module(module: str, what: str) -> None:
         return
     raise ConfigError(
         f"{printable(what)} comes from a checkpoint and would use the module {module!r}, which was not allowed. If you trust "
-        f"it, allow it: --allow {printable(module.split('.')[0])} (or allow=[...] in Python)."
+        f"it, allow it: --allow {printable(module.split('.')[0])} (or allow=[...] in Python; MARL_ALLOW for all commands)."
     )
 
 

@@ -37,7 +37,7 @@ def ray_session() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take longest first: two processes take a file at a time, and short ones fill up the end of both."""
+    """Files that take longest first: processes take a file at a time, and short ones fill up the end of all."""
     weights: Counter[Path] = Counter()
     for item in items:
         weights[item.path] += 4 if item.get_closest_marker("ray") else 2 if item.get_closest_marker("slow") else 0

@@ -115,6 +115,20 @@ def test_ctrl_c_saves_a_checkpoint_and_says_how_to_go_on(scenario: Path, tmp_pat
     assert resumed.returncode == 0, resumed.stderr
 
 
+def test_train_without_a_stop_option_says_that_it_trains_until_ctrl_c_and_does(tmp_path: Path) -> None:
+    process = start("train", "--run", "DQN", "--env", "CartPole-v1", "--local-dir", tmp_path)
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if line.startswith("iter "):
+            break
+    assert any("it trains until Ctrl-C" in line for line in seen), seen
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, out + err
+    assert "Go on with: marl run --resume" in out
+
+
 def test_sigusr1_prints_all_stacks(scenario: Path, tmp_path: Path) -> None:
     process = start(scenario, "--local-dir", tmp_path, "--stop-iters", 100_000, module="marl.run")
     for line in process.stdout:
@@ -184,7 +198,6 @@ def corrupt(directory: Path) -> Path:
         (["run", "{file}", "--set", "policies={p: {algo: 5}}"], "policies.p.algo = 5"),
         (["run", "{tmp}"], "is a folder"),
         (["train", "--run", "ppo"], "no env was given"),
-        (["train", "--run", "ppo", "--env", "CartPole-v1"], "when should it stop"),
         (["train", "--run", "ppo", "--env", "CartPole-v1", "--stop-iters", "1", "--config", "{lr: 1"], "line 1, column 2"),
         (["config", "pppo"], "Did you mean 'ppo'"),
         (["rollout", "nowhere"], "nowhere"),

@@ -17,6 +17,7 @@ from typer.main import get_command
 
 import marl
 from marl.cli.app import app, main
+from marl.cli.help import PANELS
 from marl.diagnostics.env_speed import Setting, Speed, advice, rate
 from marl.scenario.config import ALL_ALGO_KEYS
 from marl.scenario.load import load_scenario
@@ -197,6 +198,35 @@ def test_help_fits_a_terminal_of_80_columns(name: str, command: Command, monkeyp
     assert code == 0
     assert "Usage: " in out
     assert [line for line in out.splitlines() if len(line) > 80] == []
+
+
+def test_help_lists_every_command_once_by_what_it_is_for_with_a_whole_sentence(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = command("--help")
+    options, *panels = re.split(r"\n(?=\S[^\n]*:\n)", out[out.index("Options:") :])
+    assert "--install-completion" in options
+    assert [panel.partition(":")[0] for panel in panels] == list(PANELS)
+    assert "..." not in "".join(panels), "nothing is cut off"
+    words = re.findall(r"^  ([a-z-]+)  ", "\n".join(panels), re.MULTILINE)
+    assert sorted(words) == COMMANDS
+    said = " ".join("".join(panels).split())
+    assert "Run a scenario until its stop condition; Ctrl-C saves a checkpoint and says how to go on." in said
+
+
+def test_the_shell_completes_commands_and_options(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def completed(words: str) -> list[str]:
+        monkeypatch.setenv("_MARL_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+        return command()[1].split()
+
+    assert completed("marl ro") == ["rollout"]
+    assert completed("marl train --stop-") == ["--stop-iters", "--stop-timesteps", "--stop-reward"]
+    monkeypatch.delenv("_MARL_COMPLETE")
+    _, script, _ = command("--show-completion", "bash")
+    assert "complete_bash" in script
 
 
 def test_help_of_train_lists_every_option_of_the_documents(command: Command) -> None:

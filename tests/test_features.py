@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,6 +67,7 @@ def items(page: str) -> list[Item]:
     return [Item(*found) for found in ROW.findall(page)]
 
 
+@cache  # parsing all test files takes seconds
 def functions_in(file: Path) -> set[str]:
     """Names of the tests in a file, which is not imported."""
     if not file.is_file():

@@ -43,9 +43,9 @@ class Family:
         found: type[Learner] = getattr(importlib.import_module(module), name)
         return found
 
-    def build(self, brief: LearnerSpec) -> Learner:
+    def build(self, spec: LearnerSpec) -> Learner:
         """A learner of this family."""
-        return self.learner_class().build(brief)
+        return self.learner_class().build(spec)
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def seats_in_order(task: Task, seats: Sequence[int]) -> list[int]:
 
 
 def team_rewards(batch: MultiAgentBatch) -> Floats:
-    """``[T, E, A]``: each agent of a group is paid the sum of the group's rewards."""
+    """``[T, E, A]``: each agent of a group is paid the sum of the group's rewards, those of dead members included."""
     rewards = batch.rewards.copy()
     for seats in batch.task.groups.values():
         rewards[:, :, list(seats)] = batch.rewards[:, :, list(seats)].sum(axis=2, keepdims=True)

@@ -42,12 +42,12 @@ class Learner(ABC):
     """Trains ``policies``. It may read every policy but changes only its own, and of these only the ``trained`` ones."""
 
     shares_minibatches: bool = False
-    """Whether it computes only its crew's share of each minibatch, so that ``num_learners`` may be more than 1."""
+    """Whether it computes only its learner group's share of each minibatch, so that ``num_learners`` may be more than 1."""
 
     def __init__(self, policies: Mapping[PolicyID, Policy], seed: int) -> None:
         self.policies = dict(policies)
         self.sharing = sharing(policies)
-        self.crew: LearnerGroup = ALONE
+        self.learner_group: LearnerGroup = ALONE
         self.trained: frozenset[PolicyID] = frozenset(policies)
         self.rng = np.random.default_rng([seed, 3])
         self.timesteps = dict.fromkeys(policies, 0)  # env steps that each policy has learned from
@@ -59,6 +59,15 @@ class Learner(ABC):
         self.clock = Clock()  # books under "load" what turning batches into rows to learn from takes
         self.on_batch: Callable[[PolicyID, SampleBatch], None] | None = None  # is told what a policy will learn from
         self.td_errors: dict[PolicyID, Floats] = {}  # of the newest training batch, with `full_td_error`
+
+    @property
+    def crew(self) -> LearnerGroup:
+        """The old name of ``learner_group``, for one release."""
+        return self.learner_group
+
+    @crew.setter
+    def crew(self, group: LearnerGroup) -> None:
+        self.learner_group = group
 
     def set_trained(self, policies: Collection[PolicyID]) -> None:
         """Train only these from now on. A frozen policy changes by nothing; a thawed one goes on where it stopped."""
@@ -74,7 +83,7 @@ class Learner(ABC):
 
     @classmethod
     @abstractmethod
-    def build(cls, brief: LearnerSpec) -> Learner:
+    def build(cls, spec: LearnerSpec) -> Learner:
         """A learner of these policies; refuses with a ``UserError`` what it cannot learn."""
 
     @abstractmethod

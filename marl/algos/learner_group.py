@@ -1,4 +1,4 @@
-"""Learners that share every minibatch: each computes the gradient of its own rows, the crew adds the gradients up.
+"""Learners that share every minibatch: each computes the gradient of its own rows, the learner group adds the gradients up.
 
     g = sum_k (n_k / n) * grad mean_{i in share k} l_i = grad mean_i l_i
 
@@ -6,7 +6,7 @@ All members are built alike, see the same batches and draw the same random numbe
 gradient differ. So weights, targets, replay and generators stay equal on all of them, and together they do what one
 learner would do with the whole minibatch, up to the order in which floats are added.
 
-A learner alone is a crew as well: its share is everything, and sums cost nothing.
+A learner alone is a learner group as well: its share is everything, and sums cost nothing.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Numbers: TypeAlias = Mapping[str, Tensor | float]
 PATIENCE_S = 300.0  # seconds that a member waits for the others before it gives up
 
 
-class CrewError(TrainingError):
+class LearnerGroupError(TrainingError):
     """A member lost the others: one of them failed, died, or was stopped."""
 
 
 class LearnerGroup:
-    """A learner alone, and what every crew can do."""
+    """A learner alone, and what every learner group can do."""
 
     rank: int = 0
     size: int = 1
@@ -50,7 +50,7 @@ class LearnerGroup:
         return (end - first) / max(rows, 1)
 
     def sum_(self, tensor: Tensor) -> Tensor:
-        """Replace the tensor by its sum over all members; gives it back."""
+        """Replace the tensor by its sum over all members, which is returned."""
         return tensor
 
     def gather(self, mine: Tensor, rows: int, place: slice | None = None) -> Tensor:
@@ -93,15 +93,19 @@ class GlooLearnerGroup(LearnerGroup):
         try:
             self._group: Any = ProcessGroupGloo(store, rank, size, options)
         except RuntimeError as error:
-            raise CrewError(f"learner {rank} of {size} could not reach the others: {_first_line(error)}") from error
+            raise LearnerGroupError(
+                f"learner {rank} of {size} could not reach the others: {_first_line(error)}"
+            ) from error
 
     def sum_(self, tensor: Tensor) -> Tensor:
         if self._group is None:
-            raise CrewError(f"learner {self.rank} has left its crew after an error. Start the run again.")
+            raise LearnerGroupError(f"learner {self.rank} has left its crew after an error. Start the run again.")
         try:
             self._group.allreduce([tensor]).wait()
         except RuntimeError as error:
-            raise CrewError(f"learner {self.rank} of {self.size} lost the others: {_first_line(error)}") from error
+            raise LearnerGroupError(
+                f"learner {self.rank} of {self.size} lost the others: {_first_line(error)}"
+            ) from error
         return tensor
 
     def close(self) -> None:

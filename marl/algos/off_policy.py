@@ -112,7 +112,7 @@ class OffPolicyLearner(Learner):
         """One step down the gradient of a loss, for all parameters or for ``inputs`` alone; returns the gradient's norm."""
         optimiser.zero()
         loss.backward(inputs=inputs)  # type: ignore[no-untyped-call]
-        return optimiser.step(grad_clip, lr, self.crew)
+        return optimiser.step(grad_clip, lr, self.learner_group)
 
     def count_update(self, rows: int) -> None:
         """An update has learned from so many decisions of single agents."""
@@ -137,13 +137,13 @@ class ActorCritic(ABC):
     lrs: Mapping[str, float | None]  # null: lr and its schedule
 
     def __init__(
-        self, name: PolicyID, brief: LearnerSpec, *, sees: Literal["own", "group", "all"], share_reward: bool,
+        self, name: PolicyID, spec: LearnerSpec, *, sees: Literal["own", "group", "all"], share_reward: bool,
         agent_id: bool,
     ) -> None:  # fmt: skip
-        actor, config = brief.policies[name], brief.configs[name]
+        actor, config = spec.policies[name], spec.configs[name]
         assert isinstance(config, ReplayConfig)
         self.name, self.actor, self.config, self.share_reward = name, actor, config, share_reward
-        visible = VisibleAgents(brief.task, sees, actor.kind, brief.seats[name])
+        visible = VisibleAgents(spec.task, sees, actor.kind, spec.seats[name])
         self.view = JointActionView(visible, agent_id=agent_id).to(actor.device)
         self.actor_parameters = list(actor.parameters())  # walked once: every update asks for them
         self.custom_loss = build_losses({name: actor}, {name: config}).get(name)
@@ -192,14 +192,14 @@ class ActorCritic(ABC):
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
-Kind = TypeVar("Kind", bound=ActorCritic)
+AC = TypeVar("AC", bound=ActorCritic)
 
 
-class ActorCriticLearner(OffPolicyLearner, Generic[Kind]):
+class ActorCriticLearner(OffPolicyLearner, Generic[AC]):
     """One ``ActorCritic`` per policy; they take turns, one update each."""
 
-    def __init__(self, brief: LearnerSpec, actor_critics: Mapping[PolicyID, Kind]) -> None:
-        super().__init__(brief.policies, brief.seed)
+    def __init__(self, spec: LearnerSpec, actor_critics: Mapping[PolicyID, AC]) -> None:
+        super().__init__(spec.policies, spec.seed)
         self.actor_critics = dict(actor_critics)
 
     def remember(self, batch: MultiAgentBatch) -> None:
@@ -217,7 +217,7 @@ class ActorCriticLearner(OffPolicyLearner, Generic[Kind]):
         return {name: self.summary(name, found) for name, found in reports.items() if found}
 
     @abstractmethod
-    def _train(self, ac: Kind) -> Report:
+    def _train(self, ac: AC) -> Report:
         """One update of a policy and its critics."""
 
     def summary(self, name: PolicyID, reports: Sequence[Report]) -> dict[str, float]:
@@ -228,17 +228,17 @@ class ActorCriticLearner(OffPolicyLearner, Generic[Kind]):
                 by_network.setdefault(network, []).append(numbers)
         found: dict[str, float] = {}
         for rows in by_network.values():
-            found |= mean_metrics(self.crew.sum_metrics(rows))
+            found |= mean_metrics(self.learner_group.sum_metrics(rows))
         custom = self.actor_critics[name].custom_loss
         if custom is not None and "actor" in by_network:  # before the actor's first step the loss has not been asked
             found |= custom.stats()
         return found
 
-    def count_errors(self, ac: Kind, rows: SampleBatch, errors: Tensor) -> None:
+    def count_errors(self, ac: AC, rows: SampleBatch, errors: Tensor) -> None:
         """The critics' errors decide how likely their rows are drawn again, and are listed where that was asked for."""
         if ac.replay.priorities is None and not ac.config.full_td_error:
             return
-        whole = self.crew.gather(errors, len(rows)).cpu().numpy()
+        whole = self.learner_group.gather(errors, len(rows)).cpu().numpy()
         ac.replay.update_priorities(rows["place"], whole)
         if ac.config.full_td_error:
             self.td_errors[ac.name] = whole

@@ -46,10 +46,10 @@ class FlatOptimiser:
     def zero(self) -> None:
         self.grad.zero_()
 
-    def step(self, max_norm: float | None, lr: float, crew: LearnerGroup = ALONE) -> Tensor:
-        """Sum the gradient over the crew, check, clip and apply it; returns its norm before clipping."""
-        if crew.size > 1:
-            crew.sum_(self.grad)
+    def step(self, max_norm: float | None, lr: float, learner_group: LearnerGroup = ALONE) -> Tensor:
+        """Sum the gradient over the learner group, check, clip and apply it; returns its norm before clipping."""
+        if learner_group.size > 1:
+            learner_group.sum_(self.grad)
         norm: Tensor = torch.linalg.vector_norm(self.grad)
         if not torch.isfinite(norm):
             raise TrainingError(

@@ -138,7 +138,7 @@ def build_learner(
 ) -> Learner:
     """The learner of one plan."""
     mine = plan.policies
-    brief = LearnerSpec(
+    spec = LearnerSpec(
         policies={name: policies[name] for name in mine},
         everybody=policies,
         configs={name: roles[name].config for name in mine},
@@ -148,4 +148,4 @@ def build_learner(
         seed=seed,
         algo=plan.algo,
     )
-    return roles[mine[0]].preset.family.build(brief)
+    return roles[mine[0]].preset.family.build(spec)

@@ -131,7 +131,7 @@ def _closing_rows(play: _Play) -> tuple[Ints, Ints]:
 
 
 def _closed_rows(play: _Play, t: Ints, e: Ints, done: Ints) -> SampleBatch:
-    """Decisions made in rows ``t`` of lanes ``e`` and closed in rows ``done``."""
+    """Decisions made in rows ``t`` of copies ``e`` and closed in rows ``done``."""
     # Rewards are summed from the decision to its end, which are marked for all decisions at once.
     is_end = np.zeros(play.paid.shape, bool)
     is_end[done, e] = True
@@ -152,7 +152,7 @@ def _known(rows: SampleBatch, left_blind: Bools) -> SampleBatch:
 
 
 def _decision(play: _Play, t: Ints, e: Ints) -> dict[str, Array]:
-    """What the team saw and did in rows ``t`` of lanes ``e``."""
+    """What the team saw and did in rows ``t`` of copies ``e``."""
     batch = play.batch
     columns: dict[str, Array] = {
         "present": np.asarray(play.present[t, e]),
@@ -176,7 +176,7 @@ def _decision(play: _Play, t: Ints, e: Ints) -> dict[str, Array]:
 
 
 def _outcome(play: _Play, e: Ints, done: Ints) -> dict[str, Array]:
-    """Where decisions led that were closed in rows ``done`` of lanes ``e``."""
+    """Where decisions led that were closed in rows ``done`` of copies ``e``."""
     batch = play.batch
     asked = np.asarray(play.asked[done, e])
     goes_on = np.asarray(asked | play.valued[done, e])
@@ -296,7 +296,7 @@ def _close_gaps(play: _Play, gaps: Gaps) -> list[SampleBatch]:
 
 
 def _goes_on(batch: MultiAgentBatch, row: SampleBatch, env_id: int) -> bool:
-    """Whether the first new row of the lane is the step after those that the decision has lasted so far."""
+    """Whether the first new row of the copy is the step after those that the decision has lasted so far."""
     if batch.context == len(batch.t):
         return True
     same_episode = batch.eps_id[batch.context, env_id] == row["eps_id"][0]

@@ -71,7 +71,7 @@ def list_runs(root: Path) -> list[RunSummary]:
 
 
 def usable_names(runs: Sequence[Path]) -> dict[Path, str]:
-    """The shortest name by which each run is found (see ``runs.named_run``): its id, its directory's name, or a path.
+    """The shortest name by which each run is found (``directories.named_run``): its id, its directory's name, or a path.
 
     Names are looked up among all results, whichever folder is listed; a run elsewhere is named by its path.
     """

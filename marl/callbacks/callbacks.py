@@ -104,7 +104,9 @@ class Hooks:
     def __init__(self, name: str, functions: Mapping[str, Callable[..., Any]], owner: Callbacks | None = None) -> None:
         self.name, self.owner = name, owner
         self._functions = dict(functions)
-        self._calls = {hook: _caller(f"{name}.{hook}", hook, function) for hook, function in functions.items()}
+        self._calls: dict[str, Callable[[Info], Any]] = {}
+        for hook, function in functions.items():
+            self._calls[hook] = _caller(f"{name}.{hook}", hook, function)
 
     def __contains__(self, hook: str) -> bool:
         return hook in self._calls
@@ -152,7 +154,9 @@ def make_hooks(given: object, own: bool = True) -> Hooks:
     if found is None:
         return Hooks("callbacks", {})
     if isinstance(found, Mapping):
-        functions = {str(hook): _function(str(hook), value) for hook, value in found.items()}
+        functions: dict[str, Callable[..., Any]] = {}
+        for hook, value in found.items():
+            functions[str(hook)] = _function(str(hook), value)
         return Hooks("callbacks", functions)
     if isinstance(found, type) and issubclass(found, Callbacks):
         return _hooks_of(_built(found))
@@ -219,7 +223,8 @@ def _caller(name: str, hook: str, function: Callable[..., Any]) -> Callable[[Inf
     wanted = [key for key in names if key in HOOKS[hook]]
 
     def call_with_wanted(info: Info) -> Any:
-        return function(**{key: info[key] for key in wanted})
+        asked_for = {key: info[key] for key in wanted}
+        return function(**asked_for)
 
     return call_with_wanted
 
@@ -268,7 +273,9 @@ def _where(info: Info) -> str:
         places.append(f"worker {info['worker'].index}")
     if "trainer" in info:
         places.append(f"iteration {info['trainer'].iteration}")
-    return f" ({', '.join(places)})" if places else ""
+    if not places:
+        return ""
+    return f" ({', '.join(places)})"
 
 
 def _line(error: BaseException, function: Callable[..., Any]) -> str:
@@ -282,5 +289,7 @@ def _line(error: BaseException, function: Callable[..., Any]) -> str:
     for frame in frames:
         if code is not None and frame.filename == code.co_filename:
             last = frame
-    text = f": {last.line}" if last.line else ""
+    text = ""
+    if last.line:  # what was typed into a shell has no source
+        text = f": {last.line}"
     return f" (at {last.filename}:{last.lineno}, in {last.name}{text})"

@@ -104,7 +104,9 @@ class RunningEpisode(Episode):
     def end(self) -> None:
         """Nothing more happens in it."""
         # The witness goes on with the next episode of this copy, so its numbers have to be taken now.
-        self.final_length, self.final_reward, self.witness = self.length, self.total_reward, None
+        self.final_length = self.length
+        self.final_reward = self.total_reward
+        self.witness = None
 
     def remarks(self) -> Remarks:
         """What remains of the user's notes."""
@@ -135,7 +137,9 @@ class RunningEpisode(Episode):
             raise self._refused("hist_data", name, values, "a list of numbers") from None
 
     def _pictures(self, name: object, given: Any) -> list[Array]:
-        several = given if isinstance(given, list | tuple) else [given]
+        several = [given]
+        if isinstance(given, list | tuple):
+            several = list(given)
         pictures: list[Array] = []
         for one in several:
             picture = np.array(one)
@@ -147,14 +151,19 @@ class RunningEpisode(Episode):
 
     def _refused(self, where: str, name: object, value: object, expected: str) -> CallbackError:
         got = repr(value)
+        if len(got) > 60:
+            got = f"{got[:57]}..."
         return CallbackError(
-            f"episode.{where}[{name!r}] is {got if len(got) <= 60 else got[:57] + '...'} ({type(value).__name__}) in episode "
+            f"episode.{where}[{name!r}] is {got} ({type(value).__name__}) in episode "
             f"{self.episode_id} of worker {self.worker_index}; expected {expected}."
         )
 
     def state_dict(self) -> dict[str, Any]:
         """The notes, as a checkpoint takes them."""
-        return {name: storable(getattr(self, name), f"episode.{name}") for name in NOTES}
+        notes: dict[str, Any] = {}
+        for name in NOTES:
+            notes[name] = storable(getattr(self, name), f"episode.{name}")
+        return notes
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for name in NOTES:
@@ -170,7 +179,10 @@ def storable(value: Any, where: str) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, dict):
-        return {key: storable(item, f"{where}[{key!r}]") for key, item in value.items()}
+        stored: dict[Any, Any] = {}
+        for key, item in value.items():
+            stored[key] = storable(item, f"{where}[{key!r}]")
+        return stored
     if isinstance(value, list):
         if {type(item) for item in value} in NUMPY_NUMBERS:
             # One array instead of an entry for each: hooks append a number in every step.
@@ -187,7 +199,10 @@ def storable(value: Any, where: str) -> Any:
 
 
 def _storable_items(values: Sequence[Any], where: str) -> list[Any]:
-    return [storable(item, f"{where}[{i}]") for i, item in enumerate(values)]
+    stored: list[Any] = []
+    for place, item in enumerate(values):
+        stored.append(storable(item, f"{where}[{place}]"))
+    return stored
 
 
 def restored(value: Any) -> Any:
@@ -199,9 +214,8 @@ def restored(value: Any) -> Any:
         if keys == {SCALARS}:
             return list(value[SCALARS])
         return {key: restored(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        items = [restored(item) for item in value]
-        if isinstance(value, list):
-            return items
-        return tuple(items)
+    if isinstance(value, list):
+        return list(map(restored, value))
+    if isinstance(value, tuple):
+        return tuple(map(restored, value))
     return value

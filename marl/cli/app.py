@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -12,6 +13,9 @@ from marl import __version__
 from marl.cli.bench import bench
 from marl.cli.config import debug, doctor, init, schema, show, tune_throughput
 from marl.cli.games import crossplay, exploit, report
+from marl.cli.guard import DEBUG, guarded
+from marl.cli.help import BEGIN, GAMES, PLAY, RESULTS, SPEED, TRAIN, GroupedCommands
+from marl.cli.joyrl import played_instead
 from marl.cli.options import (
     AsJson,
     AsTest,
@@ -38,14 +42,14 @@ from marl.cli.play import export, replay, rollout
 from marl.cli.runs import compare, explain, runs
 from marl.cli.tune import tune
 from marl.errors import ConfigError
-from marl.run import execute, guarded, raw_scenario, run
+from marl.run import execute, raw_scenario, run
 
 app = typer.Typer(
-    add_completion=False,
+    cls=GroupedCommands,
     no_args_is_help=True,
     rich_markup_mode=None,  # help texts hold brackets, which rich would take for markup
 )
-app.command()(run)
+app.command(rich_help_panel=TRAIN)(run)
 
 
 def _say_version(wanted: bool) -> None:
@@ -56,14 +60,19 @@ def _say_version(wanted: bool) -> None:
 
 @app.callback()
 def about(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001  (the callback has read it)
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(DEBUG, help="Print the whole traceback of what fails; also MARL_DEBUG=1. Anywhere in the line."),
     ] = False,
 ) -> None:
     """Multi-agent reinforcement learning with game theory."""
+    del debug  # taken out of the words before they come here, so that it may stand behind a command as well
 
 
-@app.command()
+@app.command(rich_help_panel=TRAIN)
 def train(
     algo: Annotated[
         Optional[str],  # noqa: UP045
@@ -87,7 +96,17 @@ def train(
     quiet: QuietOption = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Train an algorithm on an env without a scenario file: marl train --run PPO --env CartPole-v1."""
+    """Train an algorithm on an env without a scenario file: marl train --run PPO --env CartPole-v1.
+
+    Without a stop option it trains until Ctrl-C, which saves a checkpoint and says how to go on.
+    """
+    of_training = {
+        "--run": algo, "--env": env, "--config": config, "--set": sets, "--local-dir": local_dir, "--seed": seed,
+        "--num-workers": num_workers, "--stop-iters": stop_iters, "--stop-timesteps": stop_timesteps,
+        "--stop-reward": stop_reward, "--as-test": as_test, "--quiet": quiet,
+    }  # fmt: skip
+    if played_instead(file, of_training, as_json=as_json):
+        return
     options = given(
         algo=algo, env=env, num_workers=num_workers, ray_num_cpus=num_cpus, seed=seed, checkpoint_freq=checkpoint_freq,
         keep_checkpoints=keep_checkpoints, log_level=log_level_of(verbose),
@@ -97,25 +116,26 @@ def train(
     if "env" not in raw:
         raise ConfigError("no env was given. Add --env, for instance --env CartPole-v1, or -f FILE.")
     stops = stop_changes(stop_iters, stop_timesteps, stop_reward)
-    if not stops and not raw.get("stop"):
-        raise ConfigError("when should it stop? Add --stop-timesteps, --stop-iters or --stop-reward.")
     output = output_of(as_json, quiet)
     raise typer.Exit(execute(raw, stops, local_dir, None, as_test, None, output=output))
 
 
-# The order is that of `marl --help`: first what trains and plays, then what looks at results, then what helps to begin.
-for command in (rollout, replay, export, crossplay, exploit, report, tune, compare, explain, runs):
-    app.command()(command)
+# The order is that of `marl --help`, panel by panel.
+BY_PANEL = {
+    TRAIN: (tune,),
+    PLAY: (rollout, replay, export),
+    GAMES: (crossplay, exploit, report),
+    RESULTS: (runs, compare, explain),
+    BEGIN: (init, show, schema),
+    SPEED: (doctor, debug, tune_throughput),
+}
+for panel, commands in BY_PANEL.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+app.add_typer(bench, name="bench", rich_help_panel=SPEED)
 
 
-for about_config in (init, schema, show, doctor, debug, tune_throughput):
-    app.command()(about_config)
-
-
-app.add_typer(bench, name="bench")
-
-
-@app.command()
+@app.command(rich_help_panel=BEGIN)
 def config(
     name: Annotated[
         Optional[str],  # noqa: UP045
@@ -136,7 +156,7 @@ def config(
         print(scenario_keys())
 
 
-@app.command(name="list")
+@app.command(name="list", rich_help_panel=BEGIN)
 def list_() -> None:
     """Show algorithms, envs, mappers and scenarios."""
     from marl.scenario.reference import overview
@@ -144,7 +164,7 @@ def list_() -> None:
     print(overview(Path("scenarios")))
 
 
-@app.command()
+@app.command(rich_help_panel=BEGIN)
 def check(
     env: Annotated[str, typer.Argument(help="The env, as behind `env:` in a scenario.")],
     config_: Annotated[Optional[str], typer.Option("--config", help="env_config as JSON, or @file.json.")] = None,  # noqa: UP045
@@ -182,4 +202,5 @@ def check(
 
 
 def main() -> None:
-    guarded(app)
+    # The name is said here: however it was started, help and completion are those of `marl`.
+    guarded(partial(app, prog_name="marl"))

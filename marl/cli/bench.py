@@ -13,6 +13,7 @@ import typer
 
 from marl.cli.config import numbers
 from marl.cli.options import read_json
+from marl.diagnostics.load import load_now
 
 if TYPE_CHECKING:
     from marl.diagnostics.bench_learners import Timing
@@ -58,7 +59,7 @@ def learners(
     num_learners = sorted(set(numbers(learners, "--learners", 1)))
     cases = list(dict.fromkeys(part.strip() for part in case.split(",")))
     # The load before we begin: afterwards it would be our own.
-    load, cpus = os.getloadavg()[0], os.cpu_count() or 1
+    load, cpus = load_now(), os.cpu_count() or 1
     try:
         with named_bar("measuring") as tell:
             timings = list(measure(algo, keys, cases, num_workers, num_learners, iterations, tell))

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from marl.cli.allowing import with_standing
 from marl.errors import ConfigError
 from marl.inputs import parse_json, read_text
 
@@ -42,7 +43,12 @@ KeepCheckpoints = Annotated[
 AsTest = Annotated[bool, typer.Option("--as-test", help="Exit with 1 if the goal is missed.")]
 Allow = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--allow", metavar="MODULE", help="A module that the checkpoint may import; repeatable."),
+    typer.Option(
+        "--allow",
+        metavar="MODULE",
+        help="A module that the checkpoint may import; repeatable. Also MARL_ALLOW, for all commands.",
+        callback=with_standing,
+    ),
 ]
 EnvAgain = Annotated[
     Optional[list[str]],  # noqa: UP045

@@ -93,6 +93,7 @@ def compare(
     from marl.analysis.progress import named_bar
     from marl.runs.atomic import write_atomically
     from marl.runs.damage import noted
+    from marl.runs.pictures import draw_or_warn
 
     plan = plan_comparison(sources, count_or_seeds(seeds), sets or [])
     place = choose_place(sources, metric, out)
@@ -107,10 +108,12 @@ def compare(
         print(f"stopped. The same command goes on with what is in {place.runs}.", file=sys.stderr)
         raise typer.Exit(130) from None
     result = compared(found, metric, at=at, confidence=confidence, resamples=resamples)
-    picture = draw_comparison(result, place.folder / "compare.png")
+    picture = draw_or_warn(place.folder / "compare.png", lambda: draw_comparison(result, place.folder / "compare.png"))
     write_atomically(place.folder / RESULT, json.dumps(result.as_json(), indent=1) + "\n")
     if as_json:
-        print(json.dumps({**result.as_json(), "picture": str(picture), **damaged.as_json()}))
+        drawn = None if picture is None else str(picture)
+        print(json.dumps({**result.as_json(), "picture": drawn, **damaged.as_json()}))
         return
     Console(width=100_000, emoji=False, highlight=False).print(comparison_table(result))
-    print(printable("\n".join([*verdicts(result), f"picture: {picture}", f"results: {place.folder}"])))
+    shown = [] if picture is None else [f"picture: {picture}"]
+    print(printable("\n".join([*verdicts(result), *shown, f"results: {place.folder}"])))

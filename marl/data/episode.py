@@ -72,7 +72,7 @@ class EpisodeStats:
         agent, episode, before = [], [], 0
         coded: Sequence[AgentID] | None = None
         for part in parts:
-            if part.agents is not coded:  # parts of one ledger share their names
+            if part.agents is not coded:  # parts of one recorder share their names
                 codes = np.array([names.setdefault(name, len(names)) for name in part.agents], np.int64)
                 coded = part.agents
             agent.append(codes[part.agent])

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 def fold_rewards(batch: MultiAgentBatch, gamma: float, rewards: Floats | None = None) -> Floats:
     """What a decision earned until its agent was asked again: ``sum_k gamma**k * r_k`` over its ``elapsed`` steps.
 
-    ``rewards`` replaces the batch's own, for instance by a team's. Values where nobody decided are meaningless.
+    The sum ends with the step after which the agent is asked again or in which it ended, that step included: an agent's last
+    decision is credited with its last reward, and with nothing that is paid after its end. ``rewards`` replaces the batch's
+    own, for instance by a team's. Values where nobody decided are meaningless.
     """
     paid = batch.rewards if rewards is None else rewards
     if batch.elapsed.max(initial=0) <= 1:

@@ -185,13 +185,13 @@ def _verdict(noun: str, by_number: Mapping[int, Timing]) -> str:
     return f"more {noun} do not help (at best num_{noun}: {number}, {times:.2f} times as fast)"
 
 
-def doubts(timings: Sequence[Timing], load: float, cpus: int) -> list[str]:
-    """Why the ratios of one case may mean nothing; ``load`` is the machine's before the first run.
+def doubts(timings: Sequence[Timing], load: float | None, cpus: int) -> list[str]:
+    """Why the ratios of one case may mean nothing; ``load`` is the machine's before the first run, None: unknown.
 
     Learners do not collect, so with equal workers collecting takes equally long; where it does not, the machine changed.
     """
     found = []
-    if load > BUSY * cpus:
+    if load is not None and load > BUSY * cpus:
         found.append(f"other work kept this machine busy (load {load:.1f} on {cpus} CPUs)")
     times: dict[int, list[float]] = {}
     for one in timings:

@@ -148,9 +148,11 @@ def ending(agent: AgentID, terminated: Flags, truncated: Flags) -> tuple[bool, b
 
     Terminated wins, whoever said it: where the game is over for all, an agent's own time limit hides nothing any more.
     """
-    ends = bool(terminated.get(agent, False)) or bool(terminated.get(ALL, False))
-    cut = bool(truncated.get(agent, False)) or bool(truncated.get(ALL, False))
-    return ends, cut and not ends
+    if terminated.get(agent) or terminated.get(ALL):
+        return True, False
+    if truncated.get(agent) or truncated.get(ALL):
+        return False, True
+    return False, False
 
 
 def state_vector(env: MultiAgentEnv) -> Array:

@@ -85,7 +85,10 @@ class BatchedEnv(ABC):
 
     @property
     def seat_names(self) -> tuple[AgentID, ...]:
-        return tuple(agent for kind in self.kinds for agent in kind.agents)
+        names: list[AgentID] = []
+        for kind in self.kinds:
+            names += kind.agents
+        return tuple(names)
 
     def sub_env(self, index: int) -> object:
         """One copy: the user's env object, or a small view of a native env."""

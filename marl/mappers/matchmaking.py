@@ -17,7 +17,7 @@ SHARES = 0x1000000  # the low 24 bits decide on self-play, the high ones who lea
 
 
 class Matchmaking(Mapper):
-    """``learners[player]`` are the policies that may learn in this seat, ``crowds[learner][player]`` who faces them there.
+    """``learners[player]`` are the policies that may learn in this seat, ``opponents[learner][player]`` who faces them there.
 
     The learning player and its policy follow from the episode's seed, so all agents of an episode agree. In ``self_share``
     of the episodes every player is played by its first learner.
@@ -56,9 +56,9 @@ class Matchmaking(Mapper):
     def candidates(self, agent: AgentID) -> Sequence[PolicyID]:
         player = self.player_of(agent)
         found = dict.fromkeys(self.learners[player])
-        for crowd in self.opponents.values():
-            if player in crowd:  # a learner is not its own opponent
-                found[crowd[player]] = None
+        for opponents in self.opponents.values():
+            if player in opponents:  # a learner is not its own opponent
+                found[opponents[player]] = None
         return list(found)
 
     def player_of(self, agent: AgentID) -> str:

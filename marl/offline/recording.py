@@ -1,6 +1,6 @@
 """Keeping what is played: whole episodes of all agents go to ``trajs_0.npz``, ``trajs_1.npz``, ... of a directory.
 
-Rounds bring a few rows of many running episodes; each lane's rows are put aside until its episode has ended. A file is
+Rounds bring a few rows of many running episodes; each env copy's rows are put aside until its episode has ended. A file is
 written when it is full, and the last one, as far as it has come, with every checkpoint and at the end. A checkpoint holds
 the running episodes and the number of finished ones, so a resumed run drops what came after it and nothing is there twice.
 """
@@ -109,7 +109,7 @@ class Recorder:
         self.files = files or ArrayFiles(directory, per_file)
         self._manifest = (task, env, policies, normalized)
         self.ready = False
-        self.running: dict[int, tuple[int, list[Rows]]] = {}  # lane to its episode and what happened in it so far
+        self.running: dict[int, tuple[int, list[Rows]]] = {}  # env copy to its episode and what happened in it so far
 
     def add(self, batch: MultiAgentBatch) -> None:
         """Take the new rows of a round."""
@@ -155,7 +155,7 @@ class Recorder:
             self.files.keep(env_id, episode)
 
     def close(self) -> None:
-        """Bring all finished episodes to the disk, also those whose lane has not started anew. Nothing may be added then."""
+        """Bring all finished episodes to the disk, also where the env copy has not started anew. Nothing may be added then."""
         for env_id, (_, parts) in self.running.items():
             self._finish(env_id, parts)
         self.running = {}

@@ -68,7 +68,7 @@ def recorded_files(directory: Path) -> list[Path]:
 
 
 def rows_of(batch: MultiAgentBatch, rows: slice, env_id: int) -> Rows:
-    """Copies of some rows of one lane."""
+    """Copies of some rows of one env copy."""
     # Copies: the buffer is filled anew long before the episode ends.
     found: Rows = {}
     for name, k in _kind_columns(batch.task):
@@ -155,7 +155,7 @@ class Trajectories:
         return np.where(closed, closing - rows + 1, 0)
 
     def batch(self, chosen: Ints, policy_ids: Sequence[PolicyID], policy_of: Ints) -> MultiAgentBatch:
-        """Whole episodes, one after the other in a single lane; ``policy_of`` ``[len(chosen), A]`` says who learns."""
+        """Whole episodes, one after the other in a single env copy; ``policy_of`` ``[len(chosen), A]`` says who learns."""
         lengths = self.lengths[chosen]
         ends = np.cumsum(lengths)
         rows = np.concatenate([np.arange(self.starts[i], self.starts[i + 1]) for i in chosen.tolist()])

@@ -32,7 +32,7 @@ def write_trajectories(
     env_config: Mapping[str, Any] | None = None,
     wrappers: Sequence[Any] = (),
 ) -> int:
-    """Write episodes that were not played by marl, so that ``input: DIRECTORY`` can learn from them; gives their number.
+    """Write episodes that were not played by marl, so that ``input: DIRECTORY`` can learn from them; returns their number.
 
     An episode maps agent ids to what they did (or is just that, where the env has one agent). For ``L`` decisions:
 

@@ -74,7 +74,7 @@ class Exported:
 def export_policies(
     folder: Path, setup: Setup, weights: Mapping[PolicyID, Mapping[str, Array]], names: Sequence[PolicyID] | None = None
 ) -> list[Path]:
-    """Write the named policies (None: all), each into a folder of its name; gives these folders."""
+    """Write the named policies (None: all), each into a folder of its name; returns these folders."""
     chosen = list(weights) if names is None else list(names)
     for name in chosen:
         if name not in weights:

@@ -139,100 +139,100 @@ class RolloutOptions:
 class Watcher(Protocol):
     """Sees an episode begin, and every step twice: what everybody decided, and what came of it."""
 
-    def begin(self, player: EnvRunner) -> None: ...
+    def begin(self, runner: EnvRunner) -> None: ...
 
-    def before(self, player: EnvRunner, choices: Actions) -> None: ...
+    def before(self, runner: EnvRunner, choices: Actions) -> None: ...
 
-    def after(self, player: EnvRunner, frame: StepOutput) -> None: ...
+    def after(self, runner: EnvRunner, output: StepOutput) -> None: ...
 
 
 def play(
     path: Path,
-    wishes: RolloutOptions,
+    options: RolloutOptions,
     allow: frozenset[str] = frozenset(),
     changes: Changes = NOTHING,
     say: Callable[[str], None] = print,
 ) -> list[Tally]:
     """Play, tell each episode by ``say`` as it ends, and give what was earned in each way of playing."""
-    picturing = wishes.render or wishes.video is not None
-    player = load_player(path, allow, changes, RGB if picturing else None)
+    picturing = options.render or options.video is not None
+    runner = load_env_runner(path, allow, changes, RGB if picturing else None)
     with ExitStack() as ending:
-        ending.callback(player.env.close)
-        watchers = _watchers(player, wishes, say, ending)
-        tallies = []
-        for explore in wishes.explore:
-            if len(wishes.explore) > 1:
+        ending.callback(runner.env.close)
+        watchers = _watchers(runner, options, say, ending)
+        summaries = []
+        for explore in options.explore:
+            if len(options.explore) > 1:
                 say("exploring:" if explore else "greedy:")
-            tallies.append(_played(player, wishes, explore, watchers, say))
-    return tallies
+            summaries.append(_played(runner, options, explore, watchers, say))
+    return summaries
 
 
 def _watchers(
-    player: EnvRunner, wishes: RolloutOptions, say: Callable[[str], None], ending: ExitStack
+    runner: EnvRunner, options: RolloutOptions, say: Callable[[str], None], ending: ExitStack
 ) -> list[Watcher]:
     """All that could go wrong with them goes wrong here, before anything is played."""
     found: list[Watcher] = []
-    if wishes.render or wishes.video is not None:
-        _check_drawing(player, wishes.render)
-    if wishes.render:
-        screen = Screen(say, wishes.fps)
+    if options.render or options.video is not None:
+        _check_drawing(runner, options.render)
+    if options.render:
+        screen = Screen(say, options.fps)
         ending.callback(screen.close)
         found.append(Shown(screen))
-    if wishes.save is not None:
-        notes = Notes(player, wishes.save)
+    if options.save is not None:
+        notes = Notes(runner, options.save)
         ending.callback(notes.recorder.close)
         found.append(notes)
-    if wishes.video is not None:
-        found.append(Shown(ending.enter_context(Video(wishes.video, wishes.fps))))
+    if options.video is not None:
+        found.append(Shown(ending.enter_context(Video(options.video, options.fps))))
     return found
 
 
-def _check_drawing(player: EnvRunner, on_screen: bool) -> None:
+def _check_drawing(runner: EnvRunner, on_screen: bool) -> None:
     # Many envs draw nothing before their first reset.
-    player.env.reset(np.array([0]), np.array([0]))
-    drawn, name = picture_by(player.env), player.env.name
+    runner.env.reset(np.array([0]), np.array([0]))
+    drawn, name = picture_by(runner.env), runner.env.name
     picture_of(drawn, name)
     if on_screen:
         check_screen(drawn, name)
 
 
 def _played(
-    player: EnvRunner, wishes: RolloutOptions, explore: bool, watchers: Sequence[Watcher], say: Callable[[str], None]
+    runner: EnvRunner, options: RolloutOptions, explore: bool, watchers: Sequence[Watcher], say: Callable[[str], None]
 ) -> Tally:
     # Begun anew for every way of playing: they differ in how they play, not in luck.
-    rng = np.random.default_rng([wishes.seed, 1])
+    rng = np.random.default_rng([options.seed, 1])
     ended: list[EpisodeStats] = []
     played = 0
-    player.ledger.pop()
-    _begin(player, wishes.seed, watchers)
-    while not _enough(wishes, played, len(ended)):
-        choices = player.decide(rng, explore=explore)
+    runner.stats.pop()
+    _begin(runner, options.seed, watchers)
+    while not _enough(options, played, len(ended)):
+        choices = runner.decide(rng, explore=explore)
         for watcher in watchers:
-            watcher.before(player, choices)
-        frame = player.advance(choices)
+            watcher.before(runner, choices)
+        output = runner.advance(choices)
         played += 1
-        over = player.settle(frame)
+        over = runner.settle(output)
         for watcher in watchers:
-            watcher.after(player, frame)
+            watcher.after(runner, output)
         if over.size:
-            ended.append(player.ledger.pop())
-            say(f"episode {len(ended)}  {episode_line(ended[-1], player.policy_ids)}")
+            ended.append(runner.stats.pop())
+            say(f"episode {len(ended)}  {episode_line(ended[-1], runner.policy_ids)}")
             # Not after the last episode: a video would end with the beginning of one that nobody plays.
-            if wishes.steps is not None or len(ended) < wishes.episodes:
-                _begin(player, wishes.seed + len(ended), watchers)
-    return Tally(explore, played, EpisodeStats.concat(ended), player.policy_ids)
+            if options.steps is not None or len(ended) < options.episodes:
+                _begin(runner, options.seed + len(ended), watchers)
+    return Tally(explore, played, EpisodeStats.concat(ended), runner.policy_ids)
 
 
-def _enough(wishes: RolloutOptions, steps: int, episodes: int) -> bool:
-    if wishes.steps is not None:
-        return steps >= wishes.steps
-    return episodes >= wishes.episodes
+def _enough(options: RolloutOptions, steps: int, episodes: int) -> bool:
+    if options.steps is not None:
+        return steps >= options.steps
+    return episodes >= options.episodes
 
 
-def _begin(player: EnvRunner, seed: int, watchers: Sequence[Watcher]) -> None:
-    player.begin(np.array([0]), np.array([seed]))
+def _begin(runner: EnvRunner, seed: int, watchers: Sequence[Watcher]) -> None:
+    runner.begin(np.array([0]), np.array([seed]))
     for watcher in watchers:
-        watcher.begin(player)
+        watcher.begin(runner)
 
 
 # -- watchers ----------------------------------------------------------------------------------------------------------
@@ -244,47 +244,47 @@ class Shown:
     def __init__(self, target: Video | Screen) -> None:
         self.target = target
 
-    def begin(self, player: EnvRunner) -> None:
-        self.target.add(picture_by(player.env), player.env.name)
+    def begin(self, runner: EnvRunner) -> None:
+        self.target.add(picture_by(runner.env), runner.env.name)
 
-    def before(self, player: EnvRunner, choices: Actions) -> None:
+    def before(self, runner: EnvRunner, choices: Actions) -> None:
         """Nothing has happened yet."""
 
-    def after(self, player: EnvRunner, frame: StepOutput) -> None:
-        del frame
-        self.begin(player)
+    def after(self, runner: EnvRunner, output: StepOutput) -> None:
+        del output
+        self.begin(runner)
 
 
 class Notes:
-    """Writes down what a player does, step by step."""
+    """Writes down what the policies do, step by step."""
 
-    def __init__(self, player: EnvRunner, directory: Path) -> None:
-        env = player.env
+    def __init__(self, runner: EnvRunner, directory: Path) -> None:
+        env = runner.env
         task = Task(env.kinds, env.state_size)
-        self.grid = RolloutBuffer(task, player.policy_ids, env.num_envs, complete_episodes=False)
-        normalized = player.config.normalize_actions
-        self.recorder = Recorder(directory.expanduser(), task, env.name, player.policy_ids, normalized)
+        self.buffer = RolloutBuffer(task, runner.policy_ids, env.num_envs, complete_episodes=False)
+        normalized = runner.config.normalize_actions
+        self.recorder = Recorder(directory.expanduser(), task, env.name, runner.policy_ids, normalized)
         self.recorder.prepare()
 
-    def begin(self, player: EnvRunner) -> None:
-        """The grid finds out by itself."""
+    def begin(self, runner: EnvRunner) -> None:
+        """The buffer finds out by itself."""
 
-    def before(self, player: EnvRunner, choices: Actions) -> None:
+    def before(self, runner: EnvRunner, choices: Actions) -> None:
         """What everybody saw and decided."""
-        (self.row,) = self.grid.extend(1)
-        self.grid.record(self.row, player, choices)
+        (self.row,) = self.buffer.extend(1)
+        self.buffer.record(self.row, runner, choices)
 
-    def after(self, player: EnvRunner, frame: StepOutput) -> None:
+    def after(self, runner: EnvRunner, output: StepOutput) -> None:
         """What came of it."""
-        self.grid.settle(self.row, player, frame)
-        self.recorder.add(self.grid.batch())
-        self.grid.keep_tail()
+        self.buffer.settle(self.row, runner, output)
+        self.recorder.add(self.buffer.batch())
+        self.buffer.keep_tail()
 
 
-# -- the player --------------------------------------------------------------------------------------------------------
+# -- the env runner ----------------------------------------------------------------------------------------------------
 
 
-def load_player(
+def load_env_runner(
     path: Path, allow: frozenset[str], changes: Changes = NOTHING, render_mode: str | None = None
 ) -> EnvRunner:
     """One copy of a run's env with its policies; names may only point to built-in or allowed modules."""

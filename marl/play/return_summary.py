@@ -145,19 +145,19 @@ def episode_line(stats: EpisodeStats, policies: Sequence[PolicyID]) -> str:
     return f"reward {stats.rewards[0]:.4g}  length {stats.lengths[0]}  {'  '.join(earned)}"
 
 
-def table(tallies: Sequence[Tally]) -> list[str]:
+def table(summaries: Sequence[Tally]) -> list[str]:
     """Returns per policy and per agent, ways of playing side by side."""
-    if not any(len(tally.stats) for tally in tallies):
+    if not any(len(tally.stats) for tally in summaries):
         return []
     titles, episodes = ["mean return, 95 %"], ["episode"]
-    for tally in tallies:
+    for tally in summaries:
         titles.append(tally.manner)
         episodes.append(str(estimate(tally.stats.rewards)) if len(tally.stats) else "-")
     rows = [
         titles,
         episodes,
-        *_rows("policy", [tally.policies() for tally in tallies]),
-        *_rows("agent", [tally.agents() for tally in tallies]),
+        *_rows("policy", [tally.policies() for tally in summaries]),
+        *_rows("agent", [tally.agents() for tally in summaries]),
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []

@@ -83,10 +83,14 @@ _KEEP: dict[str, Any] = {"drop_whitespace": False, "replace_whitespace": False}
 @cache
 def _font() -> tuple[Any, float]:
     """The typewriter's font that comes with matplotlib, and the width of its letters."""
-    import matplotlib
     from PIL import ImageFont
 
-    font = ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSansMono.ttf", FONT_SIZE)
+    # Found without importing matplotlib, which refuses to be imported where MPLBACKEND is wrong.
+    found = importlib.util.find_spec("matplotlib")
+    assert found is not None
+    assert found.origin is not None
+    fonts = Path(found.origin).parent / "mpl-data" / "fonts" / "ttf"
+    font = ImageFont.truetype(fonts / "DejaVuSansMono.ttf", FONT_SIZE)
     return font, font.getlength("0")
 
 

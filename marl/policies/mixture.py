@@ -1,6 +1,6 @@
 """A mixture over a population is a policy: it draws one of its members for each episode and plays that member to the end.
 
-Which member plays follows from the *lot* of the episode, a number from 0 to 1 that the player draws once per team and
+Which member plays follows from the *lot* of the episode, a number from 0 to 1 that the env runner draws once per team and
 episode: agents of one team get the same lot, so a team is played by one member as a whole. The member is chosen for all
 agents when the episode begins, also for those that come or act later, so an episode ends as it began even if chances change
 meanwhile. Who plays without a lot draws a member at the first decision and remembers it in the carry (its number plus one).
@@ -59,7 +59,7 @@ class Mixture(Policy):
         self.members = other.members
 
     def add(self, weights: Mapping[str, Array]) -> int:
-        """One more member, also of the mixtures that share them; gives its number. Its chance is 0 until it is set."""
+        """One more member, also of the mixtures that share them; returns its number. Its chance is 0 until it is set."""
         policy = self.fresh()
         policy.set_weights(dict(weights))
         self.members.append(_settled(policy).to(self.device))

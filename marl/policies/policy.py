@@ -53,9 +53,9 @@ class Policy(nn.Module, ABC):
     differs_by_worker: bool = False
     """Whether ``place`` does anything."""
     remembers_reward: bool = False
-    """Whether the last of these numbers is what the agent was paid since its last decision; the player adds it up."""
+    """Whether the last of these numbers is what the agent was paid since its last decision; the env runner adds it up."""
     draws_lots: bool = False
-    """Whether it decides something once per episode by the lot of its team (``Inputs.lots``)."""
+    """Whether it decides something once per episode by the lot of its team (``Inputs.episode_uniform``)."""
 
     def __init__(self, kind: AgentType) -> None:
         super().__init__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveInt, field_validator, model_validator
@@ -15,13 +16,17 @@ from marl.registry import Registry
 
 def _kinds_with(key: str) -> Need:
     """Kinds say by themselves which keys they take, those from outside of marl too."""
-    return needs(registered("kind", lambda: tuple(kind for kind in POPULATIONS.names if key in POPULATIONS[kind].keys)))
+    return needs(registered("kind", partial(_names_with, POPULATIONS, key)))
 
 
 def _solvers_with(key: str) -> Need:
-    return needs(
-        registered("meta_solver", lambda: tuple(name for name in META_SOLVERS.names if key in META_SOLVERS[name].keys))
-    )
+    return needs(registered("meta_solver", partial(_names_with, META_SOLVERS, key)))
+
+
+def _names_with(registry: Registry[Any], key: str) -> tuple[str, ...]:
+    """Asked anew each time: more can be registered after this module was imported."""
+    names = [name for name in registry.names if key in registry[name].keys]
+    return tuple(names)
 
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -122,7 +127,9 @@ class PopulationConfig(Config):
 
     @property
     def begins_fresh(self) -> bool:
-        return self.restart == "fresh" or (self.restart == "auto" and POPULATIONS[self.kind].fresh)
+        if self.restart == "auto":
+            return POPULATIONS[self.kind].fresh
+        return self.restart == "fresh"
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> PopulationConfig:

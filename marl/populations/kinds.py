@@ -10,7 +10,9 @@ A kind of your own is a class derived from ``PopulationKind`` (or from one of th
 
     marl.register_population("oldest", Oldest)
 
-Then ``population: {kind: oldest}`` finds it. Everything else about a population is the same for all kinds (``loop.py``).
+Then ``population: {kind: oldest}`` finds it, if the module is named under ``imports:`` (in full: docs/extending.md). After
+every round ``PopulationTrainer._choose`` (``loop.py``) asks the kind; everything else about a population is the same for all
+kinds. A *kind of agents* is another thing: agents with equal spaces (``data/task.py:AgentType``).
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ class RoundEnd:
         # Exploiters join as well, but it is the main learner that they are to beat.
         mains = (population.learners[0], "first weights")
         members = self.members[population.name]
-        return max(number for number, one in enumerate(members) if one.learner in mains)
+        numbers = [number for number, one in enumerate(members) if one.learner in mains]
+        return numbers[-1]
 
     def snapshots_of(self, learner: PolicyID) -> list[int]:
         """The members that came from this learner, the newest last."""

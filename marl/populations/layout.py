@@ -1,7 +1,8 @@
 """Who is a player, which players share a population, and which policies a population run has.
 
-For each *side* (a population): learners, which train; an ``answer``, the mixture that the run proposes to play; and for each
-learner a mixture of every side that it meets, ``SIDE.against.LEARNER``. All mixtures of a side have the same members.
+For each population (a *side* of the game): learners, which train; an ``answer``, the mixture that the run proposes to play;
+and for each learner a mixture of every population that it meets, ``POPULATION.against.LEARNER``. All mixtures of a population
+have the same members.
 """
 
 from __future__ import annotations
@@ -51,38 +52,42 @@ class PopulationLayout:
         return {player: tuple(own) for player, own in seats.items()}
 
     def side_of(self, player: str) -> Population:
-        return next(side for side in self.sides if player in side.players)
+        for population in self.sides:
+            if player in population.players:
+                return population
+        raise LookupError(player)  # every player has a side: `set_stage` sees to it
 
     @property
     def learners(self) -> dict[PolicyID, Population]:
-        """All learners and the side that they join."""
+        """All learners and the population that they join."""
         found: dict[PolicyID, Population] = {}
-        for side in self.sides:
-            found |= dict.fromkeys(side.learners, side)
+        for population in self.sides:
+            found |= dict.fromkeys(population.learners, population)
         return found
 
     @property
     def opponents(self) -> dict[PolicyID, dict[str, PolicyID]]:
         """For each learner: the policy that plays each player which it may meet."""
-        return {learner: self._faced_by(learner, side) for learner, side in self.learners.items()}
-
-    def _faced_by(self, learner: PolicyID, own: Population) -> dict[str, PolicyID]:
-        faced = {}
-        for player in self.players:
-            # Where one population plays several players, its learners meet their own kind.
-            if player not in own.players or len(own.players) > 1:
-                faced[player] = crowd_id(self.side_of(player), learner)
-        return faced
+        found: dict[PolicyID, dict[str, PolicyID]] = {}
+        for learner, own in self.learners.items():
+            faced: dict[str, PolicyID] = {}
+            for player in self.players:
+                # Where one population plays several players, its learners meet their own kind.
+                is_itself = own.players == (player,)
+                if not is_itself:
+                    faced[player] = mixture_id(self.side_of(player), learner)
+            found[learner] = faced
+        return found
 
     @property
     def mixtures(self) -> dict[PolicyID, Population]:
-        """All mixtures and the side whose members they hold."""
+        """All mixtures and the population whose members they hold."""
         found: dict[PolicyID, Population] = {}
         for faced in self.opponents.values():
             for player, policy in faced.items():
                 found[policy] = self.side_of(player)
-        for side in self.sides:
-            found[side.answer] = side
+        for population in self.sides:
+            found[population.answer] = population
         return found
 
     def matchmaking(self) -> Matchmaking:
@@ -94,14 +99,14 @@ class PopulationLayout:
         return Seating(self.players, policies)
 
 
-def crowd_id(side: Population, learner: PolicyID) -> PolicyID:
-    return f"{side.name}.against.{learner}"
+def mixture_id(population: Population, learner: PolicyID) -> PolicyID:
+    return f"{population.name}.against.{learner}"
 
 
 def set_stage(
     config: PopulationConfig, groups: Mapping[str, Sequence[AgentID]], kinds: Sequence[AgentType]
 ) -> PopulationLayout:
-    """Players, sides and policies; refuses what cannot be a population."""
+    """Players, populations and policies; refuses what cannot be a population."""
     seats: list[AgentID] = []
     for kind in kinds:
         seats += kind.agents
@@ -112,11 +117,13 @@ def set_stage(
             f"population: {config.kind} needs two players or more, but the env has only {', '.join(players)}. Split its "
             "agents by population.players or multiagent.groups."
         )
+    sides: list[Population] = []
     if config.symmetric:
         _check_alike(kind_of, kinds)
-        sides = [_population(config, SYMMETRIC, tuple(players), kind_of)]
+        sides.append(_population(config, SYMMETRIC, tuple(players), kind_of))
     else:
-        sides = [_population(config, player, (player,), kind_of) for player in players]
+        for player in players:
+            sides.append(_population(config, player, (player,), kind_of))
     order = list(players)
     teams = [order.index(_owners(seat, players)[0]) for seat in seats]
     return PopulationLayout(config, players, tuple(sides), tuple(teams))
@@ -146,7 +153,8 @@ def find_players(
     given: Mapping[str, Sequence[AgentID]], groups: Mapping[str, Sequence[AgentID]], names: Sequence[AgentID]
 ) -> dict[str, tuple[AgentID, ...]]:
     """Players and their agents: as ``given``, else every group and every agent outside of them. ``names`` are the seats."""
-    players = {name: tuple(ids) for name, ids in (given or groups).items()}
+    named = given or groups
+    players = {name: tuple(ids) for name, ids in named.items()}
     _check_agents_exist(players, names)
     for seat in names:
         owners = _owners(seat, players)
@@ -179,7 +187,9 @@ def _check_agents_exist(players: Mapping[str, Sequence[AgentID]], seats: Sequenc
 def _add_player(players: dict[str, tuple[AgentID, ...]], seat: AgentID) -> None:
     """An agent outside of all groups is a player of its own; agents that come and go, ``car_*``, are one together."""
     pattern = seat.split("[")[0]
-    name = pattern.rstrip("_*") if "*" in pattern else pattern
+    name = pattern
+    if "*" in pattern:
+        name = pattern.rstrip("_*")
     if players.get(name, (pattern,)) != (pattern,):
         raise ConfigError(
             f"players: {name!r} is the name of a group, and also of the agents {pattern!r}, which are in none. Rename "
@@ -192,7 +202,8 @@ def _owners(seat: AgentID, players: Mapping[str, Sequence[AgentID]]) -> list[str
     """Players whose agents or patterns mean this seat; one of them, where everything is right."""
     found = []
     for name, ids in players.items():
-        if any(_fits(seat, agent) for agent in ids):
+        matching = [agent for agent in ids if _fits(seat, agent)]
+        if matching:
             found.append(name)
     return found
 
@@ -206,8 +217,10 @@ def _kind(player: str, ids: Sequence[AgentID], kinds: Sequence[AgentType]) -> in
     """The number of the kind of a player's agents."""
     found = []
     for number, kind in enumerate(kinds):
-        if any(_fits(seat, agent) for seat in kind.agents for agent in ids):
-            found.append(number)
+        for seat in kind.agents:
+            if _owners(seat, {player: ids}):
+                found.append(number)
+                break
     if len(found) > 1:
         raise SpaceMismatchError(
             f"population: the agents of player {player!r} have different spaces ({kinds[found[0]].agents[0]!r} and "

@@ -39,34 +39,34 @@ from marl.rollout.pool import WorkerPool
 
 
 class PopulationTrainer:
-    """The members of all sides, who meets whom, and what is known of it. Its members live in the mixtures' weights."""
+    """The members of all populations, who meets whom, and what is known of it. Its members live in the mixtures' weights."""
 
     def __init__(
         self,
-        stage: PopulationLayout,
+        layout: PopulationLayout,
         policies: Mapping[PolicyID, Policy],
         specs: Mapping[PolicyID, PolicySpec],
         seed: int,
     ) -> None:
-        self.stage = stage
-        self.config = stage.config
+        self.layout = layout
+        self.config = layout.config
         self.policies = policies
         self.specs = specs
         self.seed = seed
         self.kind = self.config.make_kind()
         self.round = 0
         self.steps_at_round = 0
-        self.table = PayoffTable(stage, self.config.matches, seed)
-        self.ages = dict.fromkeys(stage.learners, 0)
-        self.parents: dict[PolicyID, str | None] = dict.fromkeys(stage.learners)
+        self.table = PayoffTable(layout, self.config.matches, seed)
+        self.ages = dict.fromkeys(layout.learners, 0)
+        self.parents: dict[PolicyID, str | None] = dict.fromkeys(layout.learners)
         self.members: dict[str, list[Lineage]] = {}
         self.numbers: dict[str, Any] = {}  # of the last round, for results
-        for side in stage.sides:
-            first = Lineage(f"{side.name}_0", side.name, learner="first weights", round=0, timesteps=0)
-            self.members[side.name] = [first]
+        for population in layout.sides:
+            first = Lineage(f"{population.name}_0", population.name, learner="first weights", round=0, timesteps=0)
+            self.members[population.name] = [first]
             # A mixture cannot be empty, so the main learner's first weights are its first member.
             if not self.config.begins_fresh:
-                self.parents[side.learners[0]] = first.name
+                self.parents[population.learners[0]] = first.name
 
     # -- rounds ----------------------------------------------------------------------------------------------------
 
@@ -74,11 +74,11 @@ class PopulationTrainer:
         return timesteps - self.steps_at_round >= self.config.round_timesteps
 
     def end_round(self, pool: WorkerPool, timesteps: int) -> list[PolicyID]:
-        """Steps 1 to 3; gives the learners that have to begin anew."""
+        """Steps 1 to 3; returns the learners that have to begin anew."""
         self.round += 1
         self.steps_at_round = timesteps
         # All are judged before any joins: whoever comes later must not meet those who join now.
-        joining = [learner for learner in self.stage.learners if self._joins(learner, pool)]
+        joining = [learner for learner in self.layout.learners if self._joins(learner, pool)]
         for learner in joining:
             self._add(learner, timesteps)
         payoffs = None
@@ -86,12 +86,16 @@ class PopulationTrainer:
             self.table.grow(pool, self._members())
             payoffs = self.tensor()
         self._choose(payoffs, before=self.numbers.get("meta_strategy"))
-        for learner in self.stage.learners:
+        for learner in self.layout.learners:
             self.ages[learner] += 1
-        fresh = [learner for learner in joining if self.config.begins_fresh or learner not in self._mains]
-        for learner in fresh:
-            self.ages[learner] = 0
-            self.parents[learner] = None
+        fresh: list[PolicyID] = []
+        for learner in joining:
+            # An exploiter that has joined looks for another weak point, whatever the main learners do.
+            is_exploiter = learner not in self._mains
+            if is_exploiter or self.config.begins_fresh:
+                fresh.append(learner)
+                self.ages[learner] = 0
+                self.parents[learner] = None
         return fresh
 
     def new_weights(self, learner: PolicyID) -> Policy:
@@ -102,7 +106,7 @@ class PopulationTrainer:
 
     @property
     def _mains(self) -> set[PolicyID]:
-        return {side.learners[0] for side in self.stage.sides}
+        return {population.learners[0] for population in self.layout.sides}
 
     def _joins(self, learner: PolicyID, pool: WorkerPool) -> bool:
         """Main learners join after every round; exploiters when they have won, or have tried long enough."""
@@ -115,16 +119,16 @@ class PopulationTrainer:
 
     def _earned_share(self, learner: PolicyID, pool: WorkerPool) -> float:
         """What an exploiter earns against those whom it meets, as a share of the payoff range known so far."""
-        side = self.stage.learners[learner]
+        population = self.layout.learners[learner]
         if not self.table.played:
             return 0.0
-        trial = PayoffTable(self.stage, self.config.matches, self.seed + self.round)
+        trial = PayoffTable(self.layout, self.config.matches, self.seed + self.round)
         members = self._members()
-        number = len(members[side.name])
-        members[side.name].append(Member("trial", self.specs[learner], self.policies[learner].get_weights()))
+        number = len(members[population.name])
+        members[population.name].append(Member("trial", self.specs[learner], self.policies[learner].get_weights()))
         payoffs, found = self.tensor(), []
-        players = list(self.stage.players)
-        for player in side.players:
+        players = list(self.layout.players)
+        for player in population.players:
             place = players.index(player)
             met = self._met(learner, place, number)
             chances = np.array([chance for _, chance in met])
@@ -140,13 +144,13 @@ class PopulationTrainer:
         """The likeliest pairings that the learner, as member ``number`` of player ``place``, meets."""
         round_end = self._round_end()
         # Of players who are not the one that is looked at, the newest snapshots play.
-        usual = [round_end.newest(self.stage.side_of(player)) for player in self.stage.players]
+        usual = [round_end.newest(self.layout.side_of(player)) for player in self.layout.players]
         usual[place] = number
         found: list[tuple[tuple[int, ...], float]] = []
-        for other, player in enumerate(self.stage.players):
+        for other, player in enumerate(self.layout.players):
             if other == place:
                 continue
-            chances = self.mixture(self.stage.opponents[learner][player]).chances.cpu().numpy()
+            chances = self.mixture(self.layout.opponents[learner][player]).chances.cpu().numpy()
             for member in np.flatnonzero(chances > 1e-3):
                 pairing = usual.copy()
                 pairing[other] = int(member)
@@ -154,26 +158,26 @@ class PopulationTrainer:
         return found
 
     def _add(self, learner: PolicyID, timesteps: int) -> None:
-        side = self.stage.learners[learner]
-        number = self.mixture(side.answer).add(self.policies[learner].get_weights())
+        population = self.layout.learners[learner]
+        number = self.mixture(population.answer).add(self.policies[learner].get_weights())
         against: dict[str, float] = {}
-        for player, crowd in self.stage.opponents[learner].items():
-            members = self.members[self.stage.side_of(player).name]
+        for player, opponent in self.layout.opponents[learner].items():
+            members = self.members[self.layout.side_of(player).name]
             # Not strict: of learners that join in the same round, the first are members already, without a chance so far.
-            for one, chance in zip(members, self.mixture(crowd).chances, strict=False):
+            for one, chance in zip(members, self.mixture(opponent).chances, strict=False):
                 if chance > 1e-6:
                     against[one.name] = float(chance)
-        name = f"{side.name}_{number}"
+        name = f"{population.name}_{number}"
         lineage = Lineage(
             name=name,
-            side=side.name,
+            side=population.name,
             learner=learner,
             round=self.round,
             timesteps=timesteps,
             parent=self.parents[learner],
             against=against,
         )
-        self.members[side.name].append(lineage)
+        self.members[population.name].append(lineage)
         self.parents[learner] = name
 
     # -- who meets whom --------------------------------------------------------------------------------------------
@@ -182,29 +186,29 @@ class PopulationTrainer:
         """Mixtures and answers of the next round, as the kind decides."""
         round_end = self._round_end(payoffs)
         answer = self._answer(round_end)
-        for player, strategy in zip(self.stage.players, answer, strict=True):
-            self.mixture(self.stage.side_of(player).answer).set_chances(strategy)
-        for learner in self.stage.learners:
-            for player, crowd in self.stage.opponents[learner].items():
-                foe = self.stage.side_of(player)
+        for player, strategy in zip(self.layout.players, answer, strict=True):
+            self.mixture(self.layout.side_of(player).answer).set_chances(strategy)
+        for learner in self.layout.learners:
+            for player, opponent in self.layout.opponents[learner].items():
+                foe = self.layout.side_of(player)
                 met = call_own(f"{self._name}.opponents", self.kind.opponents, round_end, learner, foe, answer)
-                self.mixture(crowd).set_chances(self._checked(met, foe, "opponents"))
-        self.numbers = self._told(payoffs, answer, before)
+                self.mixture(opponent).set_chances(self._checked(met, foe, "opponents"))
+        self.numbers = self._numbers(payoffs, answer, before)
 
     def _round_end(self, payoffs: PayoffTensor | None = None) -> RoundEnd:
-        return RoundEnd(self.config, self.stage, self.members, payoffs)
+        return RoundEnd(self.config, self.layout, self.members, payoffs)
 
     def _answer(self, round_end: RoundEnd) -> Profile:
         """What the run proposes to play, per player."""
         answer = tuple(call_own(f"{self._name}.answer", self.kind.answer, round_end))
-        if len(answer) != len(self.stage.players):
+        if len(answer) != len(self.layout.players):
             raise ConfigError(
                 f"{self._name}: answer has {len(answer)} mixtures; expected one for each of the players "
-                f"{', '.join(self.stage.players)}."
+                f"{', '.join(self.layout.players)}."
             )
         checked = []
-        for player, mixture in zip(self.stage.players, answer, strict=True):
-            checked.append(self._checked(mixture, self.stage.side_of(player), "answer"))
+        for player, mixture in zip(self.layout.players, answer, strict=True):
+            checked.append(self._checked(mixture, self.layout.side_of(player), "answer"))
         return tuple(checked)
 
     def _checked(self, chances: Any, population: Population, asked: str) -> Strategy:
@@ -214,7 +218,9 @@ class PopulationTrainer:
         # Written so that NaN, which compares as false, is refused as well.
         fits = found.shape == (size,) and found.min() >= -1e-9 and abs(found.sum() - 1) <= 1e-6
         if not fits:
-            solver = f" with meta_solver {self.config.meta_solver!r}" if self.config.needs_payoffs else ""
+            solver = ""
+            if self.config.needs_payoffs:
+                solver = f" with meta_solver {self.config.meta_solver!r}"
             raise ConfigError(
                 f"{self._name}{solver}: {asked} says {found} for the population {population.name!r}; expected {size} chances "
                 "that add up to 1, one per member."
@@ -232,25 +238,25 @@ class PopulationTrainer:
         assert isinstance(found, Mixture)
         return found
 
-    def size(self, side: Population) -> int:
-        return len(self.mixture(side.answer))
+    def size(self, population: Population) -> int:
+        return len(self.mixture(population.answer))
 
     def _members(self) -> dict[str, list[Member]]:
-        """The members of each side, with their weights, as they travel to matches."""
+        """The members of each population, with their weights, as they travel to matches."""
         found: dict[str, list[Member]] = {}
-        for side in self.stage.sides:
-            spec, mixture = self.specs[side.learners[0]], self.mixture(side.answer)
-            found[side.name] = []
+        for population in self.layout.sides:
+            spec, mixture = self.specs[population.learners[0]], self.mixture(population.answer)
+            found[population.name] = []
             for number in range(len(mixture)):
-                member = Member(f"{side.name}_{number}", spec, mixture.weights_of_member(number))
-                found[side.name].append(member)
+                member = Member(f"{population.name}_{number}", spec, mixture.weights_of_member(number))
+                found[population.name].append(member)
         return found
 
     def tensor(self) -> PayoffTensor:
         """Who earned what against whom."""
         names = {}
-        for side, members in self.members.items():
-            names[side] = [one.name for one in members]
+        for population, members in self.members.items():
+            names[population] = [one.name for one in members]
         return self.table.tensor(names)
 
     def as_json(self) -> dict[str, Any]:
@@ -271,36 +277,36 @@ class PopulationTrainer:
             everybody |= {one.name: one for one in members}
         return lineage_graph(everybody)
 
-    def _told(
+    def _numbers(
         self, payoffs: PayoffTensor | None, answer: Profile, before: Mapping[str, list[float]] | None
     ) -> dict[str, Any]:
         """Numbers of the result's ``population`` block."""
-        by_player = dict(zip(self.stage.players, answer, strict=True))
-        told: dict[str, Any] = {
+        by_player = dict(zip(self.layout.players, answer, strict=True))
+        numbers: dict[str, Any] = {
             "round": self.round,
-            "members": {side.name: self.size(side) for side in self.stage.sides},
+            "members": {population.name: self.size(population) for population in self.layout.sides},
             "meta_strategy": {player: strategy.tolist() for player, strategy in by_player.items()},
         }
         if payoffs is None:
-            return told
+            return numbers
         game = without_rounding(payoffs.game)
-        told["empirical_nash_conv"] = max(0.0, game.nash_conv(answer))
-        told["values"] = dict(zip(self.stage.players, game.values(answer).tolist(), strict=True))
+        numbers["empirical_nash_conv"] = max(0.0, game.nash_conv(answer))
+        numbers["values"] = dict(zip(self.layout.players, game.values(answer).tolist(), strict=True))
         if before is not None:
             padded = []
             for player, strategy in by_player.items():
                 old = np.array(before[player])
                 padded.append(np.pad(old, (0, len(strategy) - len(old))))
             # What the best new member earns more than the mixture that it was trained against.
-            told["gain_of_round"] = float(game.gains(tuple(padded)).sum())
-        return told
+            numbers["gain_of_round"] = float(game.gains(tuple(padded)).sum())
+        return numbers
 
     # -- state -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         members = {}
-        for side, lineages in self.members.items():
-            members[side] = [one.as_json() for one in lineages]
+        for population, lineages in self.members.items():
+            members[population] = [one.as_json() for one in lineages]
         return {
             "round": self.round,
             "steps_at_round": self.steps_at_round,
@@ -318,7 +324,7 @@ class PopulationTrainer:
         self.parents = dict(state["parents"])
         # The weights of members are not here: they are part of the mixtures, which are policies of the run.
         self.members = {}
-        for side, members in state["members"].items():
-            self.members[side] = [Lineage(**one) for one in members]
+        for population, members in state["members"].items():
+            self.members[population] = [Lineage(**one) for one in members]
         self.table.load_state_dict(state["table"])
         self.numbers = dict(state["numbers"])

@@ -1,7 +1,7 @@
-"""Matches between members: whole episodes by who sits where and by seed, many pairings in one batch of lanes.
+"""Matches between members: whole episodes by who sits where and by seed, many pairings in one batch of env copies.
 
 A *job* seats members and names the seeds of the episodes to play. Jobs are cut, in their order, into batches of
-``episodes_per_batch``; a batch is played by one worker, one lane per episode, so one forward pass serves all agents that a
+``episodes_per_batch``; a batch is played by one worker, one env copy per episode, so one forward pass serves all agents that a
 member plays in the batch. Everything random in a batch follows from its seatings and seeds. Therefore the same jobs give
 the same numbers on any pool with any number of workers. An episode that is played in another batch (other jobs around
 it) meets the same env, but its policies draw other actions.
@@ -44,7 +44,7 @@ from marl.rollout.worker import RolloutWorker
 
 SHORT_ROUND_S = 1.0  # a round that took less is followed by one of twice as many batches
 DICT_BATCH, NATIVE_BATCH = 64, 512  # episodes per batch
-DICT_LANES = 32  # copies of a dict env, which are stepped one by one; a native env has a lane for each episode
+DICT_COPIES = 32  # copies of a dict env, which are stepped one by one; a native env has a copy for each episode
 POLICIES_KEPT = 64  # built policies that a worker keeps for later batches
 
 MemberKey: TypeAlias = str
@@ -93,21 +93,25 @@ class Arena:
     """A worker's copies of the env for matches, and the policies that it has built."""
 
     def __init__(self, worker: RolloutWorker) -> None:
-        self._most_lanes = NATIVE_BATCH if _is_native(worker.spec.env_recipe) else DICT_LANES
+        self._most_copies = DICT_COPIES
+        if _is_native(worker.spec.env_recipe):
+            self._most_copies = NATIVE_BATCH
         self._envs: dict[int, BatchedEnv] = {}
         self._policies: OrderedDict[tuple[MemberKey, bool], Policy] = OrderedDict()
 
     def copies(self, worker: RolloutWorker, episodes: int) -> BatchedEnv:
-        """A lane per episode, rounded up to a power of two: the number follows from the batch alone."""
+        """An env copy per episode, rounded up to a power of two: the number follows from the batch alone."""
         needed = 1 << (episodes - 1).bit_length()
-        num_envs = min(needed, self._most_lanes)
+        num_envs = min(needed, self._most_copies)
         if num_envs not in self._envs:  # kept: making copies costs more than a short match
             self._envs[num_envs] = worker.make_copies(num_envs)
         return self._envs[num_envs]
 
     def policy(self, worker: RolloutWorker, member: Member, explore: bool | None) -> Policy:
         """Built when first needed; those that were not needed for longest are forgotten."""
-        explores = member.draws_actions if explore is None else explore
+        explores = explore
+        if explores is None:
+            explores = member.draws_actions
         place = (member.key, explores)
         if place not in self._policies:
             self._policies[place] = Played(build(member, worker.spec.task.kinds), explores)
@@ -135,13 +139,17 @@ def arena_of(worker: RolloutWorker) -> Arena:
 
 def episodes_per_batch(recipe: EnvRecipe) -> int:
     """A number of the env, not of the pool: how episodes fall into batches must not depend on the workers."""
-    return NATIVE_BATCH if _is_native(recipe) else DICT_BATCH
+    if _is_native(recipe):
+        return NATIVE_BATCH
+    return DICT_BATCH
 
 
 def _is_native(recipe: EnvRecipe) -> bool:
     """Whether copies of the env are stepped together, so that many of them cost little more than one."""
+    if recipe.wrappers:  # which take the copies one by one
+        return False
     creator = resolve_env(recipe.env)
-    return isinstance(creator, type) and issubclass(creator, BatchedEnv) and not recipe.wrappers
+    return isinstance(creator, type) and issubclass(creator, BatchedEnv)
 
 
 # -- one worker ----------------------------------------------------------------------------------------------------
@@ -289,7 +297,7 @@ class _Book:
 def play(
     pool: WorkerPool, members: Members, jobs: Sequence[Job], players: Players, explore: bool | None = None
 ) -> Iterator[list[tuple[Job, Returns]]]:
-    """Play the jobs on all workers of a pool; gives batch by batch, in order, its parts of jobs with their returns.
+    """Play the jobs on all workers of a pool; returns batch by batch, in order, its parts of jobs with their returns.
 
     Rounds grow while they are short. How many batches a round has changes nothing about the numbers.
     """

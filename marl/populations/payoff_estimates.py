@@ -51,8 +51,8 @@ def over_seatings(samples: Samples, cell: Cell) -> Returns:
         returns = samples[seated][:rows]
         for seat, strategy in enumerate(seated):
             columns[strategy].append(returns[:, seat])
-    earned = {strategy: np.mean(own, axis=0) for strategy, own in columns.items()}
-    return np.stack([earned[strategy] for strategy in cell], axis=1)
+    earned = [np.mean(columns[strategy], axis=0) for strategy in cell]
+    return np.stack(earned, axis=1)
 
 
 def standard_error(returns: Returns) -> Returns:
@@ -73,7 +73,10 @@ def payoff_tensor(
         cells = _filled_in_by(pairing, samples, symmetric)
         if not cells:
             continue
-        returns = over_seatings(samples, pairing) if symmetric else samples[pairing]
+        if symmetric:
+            returns = over_seatings(samples, pairing)
+        else:
+            returns = samples[pairing]
         if len(returns) < 2:
             continue
         means, errors = returns.mean(axis=0), standard_error(returns)

@@ -24,10 +24,10 @@ Pairing = tuple[int, ...]
 
 
 class PayoffTable:
-    """Means and standard errors of every pairing, by players in the order of the stage."""
+    """Means and standard errors of every pairing, by players in the order of the layout."""
 
-    def __init__(self, stage: PopulationLayout, matches: int, seed: int) -> None:
-        self.stage = stage
+    def __init__(self, layout: PopulationLayout, matches: int, seed: int) -> None:
+        self.layout = layout
         self.matches = matches
         self.seed = seed
         self.played: dict[Pairing, Returns] = {}
@@ -36,11 +36,11 @@ class PayoffTable:
         self.seeds = tuple(drawn.tolist())
 
     def grow(self, pool: WorkerPool, members: Mapping[str, Sequence[Member]]) -> int:
-        """Play what has not met yet; ``members`` are those of each side. Gives the number of episodes."""
+        """Play what has not met yet; ``members`` are those of each population. Returns the number of episodes."""
         numbers = []
-        for player in self.stage.players:
-            side = self.stage.side_of(player)
-            numbers.append(range(len(members[side.name])))
+        for player in self.layout.players:
+            population = self.layout.side_of(player)
+            numbers.append(range(len(members[population.name])))
         # Counted before they are listed: with many players there may be more than memory holds.
         missing = prod(map(len, numbers)) - len(self.played)
         if missing > MOST_PAIRINGS:
@@ -52,7 +52,7 @@ class PayoffTable:
         earned = dict(zip(new, self._returns(pool, members, new), strict=True))
         for pairing in new:
             returns = earned[pairing]
-            if self.stage.config.symmetric:  # new pairings come with all their ways to be seated
+            if self.layout.config.symmetric:  # new pairings come with all their ways to be seated
                 returns = over_seatings(earned, pairing)
             self.played[pairing] = _summary(returns)
         return len(new) * self.matches
@@ -66,22 +66,22 @@ class PayoffTable:
     def _returns(
         self, pool: WorkerPool, members: Mapping[str, Sequence[Member]], pairings: Sequence[Pairing]
     ) -> list[Returns]:
-        players = list(self.stage.players)
+        players = list(self.layout.players)
         known: dict[str, Member] = {}
         jobs = []
         for pairing in pairings:
             seating = []
             for player, number in zip(players, pairing, strict=True):
-                side = self.stage.side_of(player).name
-                known[f"{side}/{number}"] = members[side][number]
-                seating += [(agent, f"{side}/{number}") for agent in self.stage.players[player]]
+                population = self.layout.side_of(player).name
+                known[f"{population}/{number}"] = members[population][number]
+                seating += [(agent, f"{population}/{number}") for agent in self.layout.players[player]]
             jobs.append(Job(tuple(seating), self.seeds))
-        return play_all(pool, known, jobs, self.stage.players)
+        return play_all(pool, known, jobs, self.layout.players)
 
     def tensor(self, names: Mapping[str, Sequence[str]]) -> PayoffTensor:
         """All pairings; those of a symmetric population are averaged over the seats."""
-        stage, players = self.stage, tuple(self.stage.players)
-        labels = tuple(tuple(names[stage.side_of(player).name]) for player in players)
+        layout, players = self.layout, tuple(self.layout.players)
+        labels = tuple(tuple(names[layout.side_of(player).name]) for player in players)
         shape = tuple(map(len, labels))
         mean = np.full((len(players), *shape), np.nan)
         error, count = mean.copy(), np.zeros(shape, np.int64)
@@ -89,7 +89,7 @@ class PayoffTable:
             place: Any = (slice(None), *pairing)
             mean[place], error[place] = means, errors
             count[pairing] = self.matches
-            if stage.config.symmetric:
+            if layout.config.symmetric:
                 count[pairing] *= len(seatings(pairing))
         return PayoffTensor(
             mean=mean,
@@ -97,7 +97,7 @@ class PayoffTable:
             count=count,
             names=labels,
             players=players,
-            symmetric=stage.config.symmetric,
+            symmetric=layout.config.symmetric,
         )
 
     # -- state -----------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class PayoffTable:
         pairings = sorted(self.played)
         played = [self.played[pairing] for pairing in pairings]
         # Shaped by hand, because an empty list has no columns.
-        rows, players = len(pairings), len(self.stage.players)
+        rows, players = len(pairings), len(self.layout.players)
         return {
             "pairings": np.array(pairings, np.int64).reshape(rows, players),
             "played": np.array(played).reshape(rows, 2, players),

@@ -34,8 +34,11 @@ def nash_mixtures(payoffs: PayoffTensor, config: PopulationConfig) -> Profile:
     game = without_rounding(payoffs.game)
     if game.num_players == 2 and game.is_constant_sum:
         found = zero_sum(game).profile
+        if not payoffs.symmetric:
+            return found
         # Both mixtures of a symmetric game are optimal for both players, but a program may find different ones.
-        return (found[0], found[0]) if payoffs.symmetric else found
+        first, _ = found
+        return first, first
     if payoffs.symmetric:
         # The general solver may end in an equilibrium in which alike players play differently.
         return replicator_mixtures(payoffs, config)
@@ -73,8 +76,9 @@ def _marginals(mass: Payoffs, payoffs: PayoffTensor) -> Profile:
     table = mass.reshape(shape)
     marginals = []
     for player in range(len(shape)):
-        others = tuple(axis for axis in range(len(shape)) if axis != player)
-        marginals.append(table.sum(axis=others))
+        others = list(range(len(shape)))
+        others.remove(player)
+        marginals.append(table.sum(axis=tuple(others)))
     return tuple(marginals)
 
 

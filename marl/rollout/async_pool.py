@@ -55,8 +55,8 @@ class AsyncRayPool(RayPool):
         index = self._first_finished()
         rollout: Rollout = self._answer(index, self.under_way.pop(index), lambda actor, _: _play(actor, steps))
         self.states[index] = rollout.state
-        if self.told.get(index) is self._knew.get(index):  # told before the fragment began, so its state knows
-            self.told.pop(index, None)
+        if self.tasks.get(index) is self._knew.get(index):  # told before the fragment began, so its state knows
+            self.tasks.pop(index, None)
         self._send_off(index, steps)
         self.lags.append(self.version - rollout.version)
         rollout.batch.first_lane = (index - 1) * self.spec.config.num_envs_per_worker
@@ -70,7 +70,7 @@ class AsyncRayPool(RayPool):
 
     def _send_off(self, index: int, steps: int) -> None:
         self._bring_weights(index)
-        self._knew[index] = self.told.get(index)
+        self._knew[index] = self.tasks.get(index)
         self.under_way[index] = _play(self.actors[index], steps)
 
     def _first_finished(self) -> int:
@@ -120,7 +120,7 @@ class AsyncRayPool(RayPool):
 
     def state_dict(self) -> State:
         self._note_beginnings()
-        return {"workers": [self.states[index] for index in self.indices], "told": list(self.told.items())}
+        return {"workers": [self.states[index] for index in self.indices], "told": list(self.tasks.items())}
 
     def load_state_dict(self, state: State) -> None:
         self.under_way.clear()  # what is still being played belongs to the life before

@@ -296,4 +296,6 @@ class RolloutSpec:
 
     def stage(self, number: int) -> StageEnv:
         """What is played in a stage of the curriculum; without one everything is stage 0."""
-        return self.stages[number] if self.stages else StageEnv(self.env_recipe, self.evaluation_recipe)
+        if self.stages:
+            return self.stages[number]
+        return StageEnv(self.env_recipe, self.evaluation_recipe)

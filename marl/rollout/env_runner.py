@@ -33,7 +33,7 @@ from marl.rollout.episode_stats import EpisodeStatsRecorder
 
 @dataclass(slots=True)
 class Actions:
-    """What everybody does in one step. Cells of absent agents mean nothing."""
+    """What all agents do in one step. Cells of absent agents mean nothing."""
 
     actions: list[Array]  # per kind [E, A_k, *action_shape]
     logp: Floats  # [E, A]
@@ -51,7 +51,7 @@ class EnvRunner:
         self.policy_ids = list(policies)
         self.policies = list(policies.values())
         self.kind_of_policy = [kinds[name] for name in self.policy_ids]
-        self.ledger = EpisodeStatsRecorder(env, self.policy_ids)
+        self.stats = EpisodeStatsRecorder(env, self.policy_ids)
         self.check = EnvCheck(env, worker_index)
         self.clock = Clock()  # where the time goes; whoever renders between two steps ends it by lap("env_render")
         copies, seats = env.num_envs, len(env.seat_names)
@@ -67,7 +67,7 @@ class EnvRunner:
         self.soft_horizon = False  # whether a copy that is cut at the horizon goes on from there instead of a reset
         self._goes_on = np.zeros(copies, bool)
         self.episodes = [Episode(0, 0, worker_index, env_id) for env_id in range(copies)]
-        self.watch: EpisodeCallbacks | None = None  # calls a user's hooks for these episodes
+        self.callbacks: EpisodeCallbacks | None = None  # calls a user's hooks for these episodes
         self.view: StepOutput
         self.seated_for_ever = mapper.fixed and env.fixed_seats
         if self.seated_for_ever:
@@ -106,7 +106,7 @@ class EnvRunner:
         self.t[env_ids] = 0
         self.check.look(self.view, self._where_in)
         present = self.view.present[env_ids]
-        self.ledger.begin(env_ids)
+        self.stats.begin(env_ids)
         self.alive[env_ids] = present
         # Unique over all workers of a run; only the order within a worker matters.
         self.eps_id[env_ids] = self.worker_index * 2**40 + self.episodes_begun + np.arange(len(env_ids))
@@ -118,17 +118,17 @@ class EnvRunner:
             self.episode_uniform[env_ids] = episode_uniform(seeds, self.teams)
         if not self.seated_for_ever:
             self._seat_everybody(env_ids, seeds)
-        elif self.watch is not None:
+        elif self.callbacks is not None:
             for env_id, seed in zip(env_ids.tolist(), seeds.tolist(), strict=True):
                 self._renew(env_id, seed, dict(self.episodes[0].policies))
-        self.ledger.seen[env_ids] |= present
-        if self.watch is not None:
-            self.watch.begin(env_ids)
+        self.stats.seen[env_ids] |= present
+        if self.callbacks is not None:
+            self.callbacks.begin(env_ids)
 
     def _renew(self, env_id: int, seed: int, policies: dict[AgentID, PolicyID]) -> None:
         """An episode's own object, which tells more where hooks watch it."""
-        if self.watch is not None:
-            self.episodes[env_id] = self.watch.new_episode(env_id, seed)
+        if self.callbacks is not None:
+            self.episodes[env_id] = self.callbacks.new_episode(env_id, seed)
             self.episodes[env_id].policies = policies
         else:
             self.episodes[env_id] = Episode(int(self.eps_id[env_id]), seed, self.worker_index, env_id, policies)
@@ -140,7 +140,7 @@ class EnvRunner:
                 for seat, agent in enumerate(self.env.seat_names):
                     self.policy_of[env_id, seat] = self._ask(self.episodes[env_id], seat, agent)
         for env_id, seat in self.view.born:
-            self.ledger.hand_over(env_id, seat, 0)
+            self.stats.hand_over(env_id, seat, 0)
         self._welcome(self.view.born)
 
     def _welcome(self, born: Sequence[tuple[int, int]]) -> None:
@@ -177,7 +177,7 @@ class EnvRunner:
         if self._has_memory:
             choices.carry = [column.copy() for column in self.carry]
         if self.drawn:
-            self._draw_lots()
+            self._draw_for_new_episodes()
         for k, kind in enumerate(self.env.kinds):
             actions = np.zeros((len(present), kind.size, *kind.action_shape), kind.action_dtype)
             choices.actions.append(actions)
@@ -190,10 +190,10 @@ class EnvRunner:
     def _act(self, k: int, index: int, mine: Bools, rng: np.random.Generator, explore: bool) -> tuple[Array, Floats]:
         """Actions of one policy for its seats ``[E, A_k]`` of kind ``k``, as they are stored, and their log probabilities."""
         policy, kind = self.policies[index], self.env.kinds[k]
-        lots = NO_LOTS
+        uniform = NO_LOTS
         if policy.draws_lots:
-            lots = self.drawn[self.policy_ids[index]][:, kind.seats][mine]
-        inputs = Inputs(self.view.obs[k][mine], self.view.legal[k][mine], self._column[k][mine], lots)
+            uniform = self.drawn[self.policy_ids[index]][:, kind.seats][mine]
+        inputs = Inputs(self.view.obs[k][mine], self.view.legal[k][mine], self._column[k][mine], uniform)
         carry = self.carry[k][mine, : policy.carry_size]
         self.clock.lap("raw_obs_processing")
         try:
@@ -241,7 +241,7 @@ class EnvRunner:
     def _where_in(self, env_id: int) -> str:
         return f"env {self.env.name!r}, worker {self.worker_index}, copy {env_id}, step {self.t[env_id]}"
 
-    def _draw_lots(self) -> None:
+    def _draw_for_new_episodes(self) -> None:
         """Episodes begin: what their lots mean is settled now for all agents, whatever weights are sent meanwhile."""
         first = np.flatnonzero(self.t == 0)
         if first.size:
@@ -249,67 +249,67 @@ class EnvRunner:
                 drawn[first] = self.policies[self.policy_ids.index(name)].draw(self.episode_uniform[first])
 
     def advance(self, choices: Actions) -> StepOutput:
-        """Step all copies; the frame shows how the step ended, before any episode is started anew."""
+        """Step all copies; the output shows how the step ended, before any episode is started anew."""
         actions = choices.actions
         if self._has_coordinates:
             pairs = zip(self.env.kinds, actions, strict=True)
             actions = [to_env(column, kind.columns, self.config) for kind, column in pairs]
-        if self.watch is not None:
-            self.watch.act(actions, self.view.present)
+        if self.callbacks is not None:
+            self.callbacks.act(actions, self.view.present)
         self.clock.lap("action_processing")
-        frame = self._call_env("step", actions)
+        output = self._call_env("step", actions)
         self.clock.lap("env_wait")
         self.t += 1
-        self.check.look(frame, self._where_in)
-        if (frame.terminated & (frame.truncated | frame.blind)).any():
-            _let_terminated_win(frame)
+        self.check.look(output, self._where_in)
+        if (output.terminated & (output.truncated | output.blind)).any():
+            _let_terminated_win(output)
         if self.config.horizon is not None:
-            self._cut_at_horizon(frame, self.config.horizon)
-        for env_id, seat in frame.born:
-            self.ledger.hand_over(env_id, seat, int(self.policy_of[env_id, seat]))
-        self.ledger.pay(frame, self.episodes)
+            self._cut_at_horizon(output, self.config.horizon)
+        for env_id, seat in output.born:
+            self.stats.hand_over(env_id, seat, int(self.policy_of[env_id, seat]))
+        self.stats.pay(output, self.episodes)
         if self.config.clip_rewards:
-            frame.rewards = clipped(frame.rewards, self.config.clip_rewards)
+            output.rewards = clipped(output.rewards, self.config.clip_rewards)
         for index in self._remembering:
-            self._remember_reward(frame, index)
-        self.view = frame
-        return frame
+            self._remember_reward(output, index)
+        self.view = output
+        return output
 
-    def settle(self, frame: StepOutput) -> Ints:
+    def settle(self, output: StepOutput) -> Ints:
         """After the step was recorded: seat new agents, close the books of ended episodes. Returns copies to start anew."""
-        ended = frame.terminated | frame.truncated
-        self.alive = (self.alive | frame.present) & ~ended
+        ended = output.terminated | output.truncated
+        self.alive = (self.alive | output.present) & ~ended
         if self._has_memory:
             for kind, column in zip(self.env.kinds, self.carry, strict=True):
                 column[ended[:, kind.seats]] = 0.0  # an agent that comes back on the same seat starts without memory
-        if frame.born:
-            self._welcome(frame.born)
-        self.ledger.seen |= frame.present | ended
-        over = np.flatnonzero(frame.over)
-        watched = self.watch.settle(over) if self.watch is not None else []
+        if output.born:
+            self._welcome(output.born)
+        self.stats.seen |= output.present | ended
+        over = np.flatnonzero(output.over)
+        watched = self.callbacks.settle(over) if self.callbacks is not None else []
         if over.size:
-            self.ledger.end(over, self.policy_of, watched)
+            self.stats.end(over, self.policy_of, watched)
         return over
 
-    def _remember_reward(self, frame: StepOutput, index: int) -> None:
+    def _remember_reward(self, output: StepOutput, index: int) -> None:
         """A policy that looks at its last reward: add up what was paid since the decision."""
         k = self.kind_of_policy[index]
         seats = self.env.kinds[k].seats
         mine = (self.policy_of[:, seats] == index) & self.alive[:, seats]
-        self.carry[k][:, :, self.policies[index].carry_size - 1] += np.where(mine, frame.rewards[:, seats], 0.0)
+        self.carry[k][:, :, self.policies[index].carry_size - 1] += np.where(mine, output.rewards[:, seats], 0.0)
 
-    def _cut_at_horizon(self, frame: StepOutput, horizon: int) -> None:
-        env_ids = np.flatnonzero((self.t >= horizon) & ~frame.over)
+    def _cut_at_horizon(self, output: StepOutput, horizon: int) -> None:
+        env_ids = np.flatnonzero((self.t >= horizon) & ~output.over)
         if not env_ids.size:
             return
-        alive = self.alive[env_ids] & ~(frame.terminated[env_ids] | frame.truncated[env_ids])
+        alive = self.alive[env_ids] & ~(output.terminated[env_ids] | output.truncated[env_ids])
         # The env may use one array for several of these, so they are not written into.
-        frame.truncated, frame.blind = frame.truncated.copy(), frame.blind.copy()
-        frame.present, frame.over = frame.present.copy(), frame.over.copy()
-        frame.truncated[env_ids] |= alive
-        frame.blind[env_ids] |= alive & ~frame.present[env_ids]  # between two decisions: no up-to-date observation
-        frame.present[env_ids] = False
-        frame.over[env_ids] = True
+        output.truncated, output.blind = output.truncated.copy(), output.blind.copy()
+        output.present, output.over = output.present.copy(), output.over.copy()
+        output.truncated[env_ids] |= alive
+        output.blind[env_ids] |= alive & ~output.present[env_ids]  # between two decisions: no up-to-date observation
+        output.present[env_ids] = False
+        output.over[env_ids] = True
         self._goes_on[env_ids] = self.soft_horizon
 
     def time_limit(self, verb: str) -> AbstractContextManager[None]:
@@ -322,7 +322,7 @@ class EnvRunner:
         return {
             "world": guarded(self.env.get_state, "get_state", self._where),
             "told": [dict(tasks) for tasks in self.env.told],
-            "ledger": self.ledger.state_dict(),
+            "ledger": self.stats.state_dict(),
             "policy_of": self.policy_of.copy(),
             "alive": self.alive.copy(),
             "carry": [column.copy() for column in self.carry],
@@ -332,14 +332,14 @@ class EnvRunner:
             "eps_id": self.eps_id.copy(),
             "episodes_begun": self.episodes_begun,
             "episodes": [[e.episode_id, e.seed, list(e.policies.items()), _rng_state(e)] for e in self.episodes],
-            **({"watch": self.watch.state_dict()} if self.watch is not None else {}),
+            **({"watch": self.callbacks.state_dict()} if self.callbacks is not None else {}),
         }
 
     def load_state_dict(self, state: State) -> Ints:
         """Go on where the state was taken. Returns the copies whose episode could not be brought back."""
         self.env.restore_tasks(state.get("told", ()))
         self.view = guarded(lambda: self.env.set_state(state["world"]), "set_state", self._where)
-        self.ledger.load_state_dict(state["ledger"])
+        self.stats.load_state_dict(state["ledger"])
         self.policy_of[:], self.t[:], self.eps_id[:] = state["policy_of"], state["t"], state["eps_id"]
         self.alive[:] = state["alive"]
         self.episode_uniform[:] = state["lots"]
@@ -355,12 +355,12 @@ class EnvRunner:
         self.episodes_begun = state["episodes_begun"]
         for env_id, (episode_id, seed, policies, rng) in enumerate(state["episodes"]):
             self._renew(env_id, seed, dict(policies))
-            if self.watch is None:
+            if self.callbacks is None:
                 self.episodes[env_id].episode_id = episode_id
             if rng is not None:
                 self.episodes[env_id].rng.bit_generator.state = rng
-        if self.watch is not None:
-            self.watch.load_state_dict(state.get("watch"))
+        if self.callbacks is not None:
+            self.callbacks.load_state_dict(state.get("watch"))
         return np.flatnonzero(self.view.over)
 
 
@@ -375,11 +375,11 @@ def episode_uniform(seeds: Ints, teams: Ints) -> NDArray[np.float64]:
     return found
 
 
-def _let_terminated_win(frame: StepOutput) -> None:
+def _let_terminated_win(output: StepOutput) -> None:
     """One rule for all: an agent that an env calls both terminated and truncated (or blind) is terminated."""
     # The env may use these arrays again, so they are not written into.
-    frame.truncated = frame.truncated & ~frame.terminated
-    frame.blind = frame.blind & ~frame.terminated
+    output.truncated = output.truncated & ~output.terminated
+    output.blind = output.blind & ~output.terminated
 
 
 def carry_sizes(policies: Sequence[Policy], kind_of_policy: Sequence[int], kinds: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Calls a user's hooks for the episodes of one player. A player without such hooks has no watch and pays nothing."""
+"""Calls a user's hooks for the episodes of one env runner; one without such hooks has none of this and pays nothing."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class EpisodeCallbacks:
-    """The episodes of a player as hooks see them, and the last actions, which nobody else remembers."""
+    """The episodes of an env runner as hooks see them, and the last actions, which nobody else remembers."""
 
-    def __init__(self, player: EnvRunner, hooks: Hooks, worker: RolloutWorker, evaluating: bool = False) -> None:
-        self.player, self.hooks, self.worker, self.evaluating = player, hooks, worker, evaluating
-        env = self.env = player.env
+    def __init__(self, runner: EnvRunner, hooks: Hooks, worker: RolloutWorker, evaluating: bool = False) -> None:
+        self.runner, self.hooks, self.worker, self.evaluating = runner, hooks, worker, evaluating
+        env = self.env = runner.env
         self.counts: Bools = np.ones(env.num_envs, bool)  # copies whose episode is one that anybody asked for
         self.over: dict[int, RunningEpisode] = {}  # ended since the last fragment, by id, for hooks that see its rows
         self._keeps = "on_postprocess_trajectory" in hooks and not evaluating
@@ -35,19 +35,19 @@ class EpisodeCallbacks:
         self._acted = np.zeros((env.num_envs, len(env.seat_names)), bool)
         self._decode = [decoder(kind.action_space) for kind in env.kinds]
 
-    # -- what the player tells -------------------------------------------------------------------------------------
+    # -- what the runner tells -------------------------------------------------------------------------------------
 
     def new_episode(self, env_id: int, seed: int) -> RunningEpisode:
         """The object of an episode that begins in this copy."""
-        player = self.player
+        runner = self.runner
         return RunningEpisode(
-            int(player.eps_id[env_id]), seed, player.worker_index, env_id, evaluating=self.evaluating, witness=self
+            int(runner.eps_id[env_id]), seed, runner.worker_index, env_id, evaluating=self.evaluating, witness=self
         )
 
     def begin(self, env_ids: Ints) -> None:
         """Episodes have begun."""
         self._acted[env_ids] = False
-        self._seat(self.player.view.born)
+        self._seat(self.runner.view.born)
         if "on_episode_start" in self.hooks:
             for env_id in env_ids[self.counts[env_ids]].tolist():
                 self._call("on_episode_start", env_id)
@@ -61,7 +61,7 @@ class EpisodeCallbacks:
 
     def settle(self, over: Ints) -> list[Any]:
         """A step was made, which ended these copies' episodes. Returns their objects, whose notes are read later."""
-        self._seat(self.player.view.born)
+        self._seat(self.runner.view.born)
         if "on_episode_step" in self.hooks:
             for env_id in np.flatnonzero(self.counts).tolist():
                 self._call("on_episode_step", env_id)
@@ -78,10 +78,10 @@ class EpisodeCallbacks:
 
     def _seat(self, born: Sequence[tuple[int, int]]) -> None:
         for env_id, seat in born:
-            self._episode(env_id).seated.append((int(self.player.t[env_id]), seat, self.env.agent_at(env_id, seat)))
+            self._episode(env_id).seated.append((int(self.runner.t[env_id]), seat, self.env.agent_at(env_id, seat)))
 
     def _episode(self, env_id: int) -> RunningEpisode:
-        episode = self.player.episodes[env_id]
+        episode = self.runner.episodes[env_id]
         assert isinstance(episode, RunningEpisode)
         return episode
 
@@ -102,15 +102,15 @@ class EpisodeCallbacks:
     # -- what episodes ask -----------------------------------------------------------------------------------------
 
     def length(self, env_id: int) -> int:
-        return int(self.player.t[env_id])
+        return int(self.runner.t[env_id])
 
     def total_reward(self, env_id: int) -> float:
-        late = sum(earned for _, _, earned in self.player.ledger.past[env_id])
-        return float(self.player.ledger.returns[env_id].sum() + late)
+        late = sum(earned for _, _, earned in self.runner.stats.past[env_id])
+        return float(self.runner.stats.returns[env_id].sum() + late)
 
     def observation(self, env_id: int, agent: AgentID | None) -> Array:
         k, column, _ = self._place(env_id, agent)
-        row: Array = self.player.view.obs[k][env_id, column].copy()
+        row: Array = self.runner.view.obs[k][env_id, column].copy()
         return row
 
     def raw_observation(self, env_id: int, agent: AgentID | None) -> Any:
@@ -174,7 +174,7 @@ class EpisodeCallbacks:
         """An episode is watched from its middle on: who plays in it is known, who sat there before is not."""
         episode = self._episode(env_id)
         if self.env.fixed_seats:
-            episode.policies = episode.policies or dict(self.player.episodes[0].policies)
+            episode.policies = episode.policies or dict(self.runner.episodes[0].policies)
             return
         for seat in range(len(self.env.seat_names)):
             episode.seated.append((0, seat, self.env.agent_at(env_id, seat)))

@@ -1,4 +1,4 @@
-"""Adds up what agents were paid, episode by episode."""
+"""Adds up what agents were paid, episode by episode: an agent's return holds all of it, also what came after its end."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ class EpisodeStatsRecorder:
         self.returns[env_id, seat], self.seen[env_id, seat] = 0.0, False
         self.names[env_id][seat] = self.env.agent_at(env_id, seat)
 
-    def pay(self, frame: StepOutput, episodes: Sequence[Episode]) -> None:
-        self.returns += frame.rewards
+    def pay(self, output: StepOutput, episodes: Sequence[Episode]) -> None:
+        """Count a step and its rewards; those of agents that have ended as well, also if another one has their seat by now."""
+        self.returns += output.rewards
         self.lengths += 1
-        for env_id, agent, reward in frame.late:
+        for env_id, agent, reward in output.late:
             policy = episodes[env_id].policies.get(agent)
             if policy is not None:
                 self.past[env_id].append((agent, self.policy_ids.index(policy), reward))

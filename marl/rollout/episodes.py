@@ -16,18 +16,18 @@ log = logging.getLogger(__name__)
 PATIENCE = 10_000  # steps without the end of an episode after which a word is due; then ten times as many, and so on
 
 
-def play_episodes(player: EnvRunner, seeds: Sequence[int], explore: bool) -> EpisodeStats:
+def play_episodes(runner: EnvRunner, seeds: Sequence[int], explore: bool) -> EpisodeStats:
     """One episode per seed, in the order of the seeds."""
     rng = np.random.default_rng([int(seeds[0]), len(seeds)])
     results: dict[int, EpisodeStats] = {}
-    for numbers, ended in ended_episodes(player, len(seeds), cycle(seeds), rng, explore=explore):
+    for numbers, ended in ended_episodes(runner, len(seeds), cycle(seeds), rng, explore=explore):
         for place, number in enumerate(numbers.tolist()):
             results[number] = ended.chosen(np.array([place]))
     return EpisodeStats.concat([results[i] for i in range(len(seeds))])
 
 
 def ended_episodes(
-    player: EnvRunner, count: int, seeds: Iterator[int], rng: np.random.Generator, *, explore: bool,
+    runner: EnvRunner, count: int, seeds: Iterator[int], rng: np.random.Generator, *, explore: bool,
     before_step: Callable[[Bools], None] | None = None,
 ) -> Iterator[tuple[Ints, EpisodeStats]]:  # fmt: skip
     """Play until the first ``count`` episodes have ended; yields their numbers and results as they end.
@@ -35,31 +35,31 @@ def ended_episodes(
     ``seeds`` never ends: a copy of the env that has no episode left goes on with one that does not count.
     ``before_step`` is called with the copies ``[E]`` whose episodes count.
     """
-    begun = player.env.num_envs
+    begun = runner.env.num_envs
     playing = np.arange(begun)  # the number of each copy's episode
-    player.ledger.pop()
-    if player.watch is not None:
-        player.watch.counts = playing < count
-    player.episodes_begun = 0  # what a mapper sees of an episode does not depend on what was played before
-    player.begin(np.arange(begun), _next(seeds, begun))
+    runner.stats.pop()
+    if runner.callbacks is not None:
+        runner.callbacks.counts = playing < count
+    runner.episodes_begun = 0  # what a mapper sees of an episode does not depend on what was played before
+    runner.begin(np.arange(begun), _next(seeds, begun))
     left = count
     waited, patience = 0, PATIENCE  # steps since an episode that counts ended
     while left:
         if before_step is not None:
             before_step(playing < count)
-        over = player.settle(player.advance(player.decide(rng, explore=explore)))
+        over = runner.settle(runner.advance(runner.decide(rng, explore=explore)))
         waited += 1
         if waited == patience:
-            warn_of_endless(player.env.name, waited, player.config.horizon)
+            warn_of_endless(runner.env.name, waited, runner.config.horizon)
             patience *= 10
         if not over.size:
             continue
-        ended, numbers = player.ledger.pop(), playing[over]
+        ended, numbers = runner.stats.pop(), playing[over]
         playing[over] = np.arange(begun, begun + over.size)
         begun += over.size
-        if player.watch is not None:
-            player.watch.counts = playing < count
-        player.begin(over, _next(seeds, over.size))
+        if runner.callbacks is not None:
+            runner.callbacks.counts = playing < count
+        runner.begin(over, _next(seeds, over.size))
         counted = np.flatnonzero(numbers < count)
         left -= counted.size
         if counted.size:

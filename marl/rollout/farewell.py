@@ -1,9 +1,10 @@
-"""Says what a run can no longer say by itself, and tidies up after it: a small process beside a run that started Ray.
+"""Ray died: says what a run can no longer say by itself, and tidies up after it.
 
-When the raylet dies while a driver talks to it, Ray ends the driver at once (``_Exit``), so neither ``except`` nor
-``finally`` is reached there. This process holds the other end of a pipe to which the driver writes notes, as lines of JSON.
-An empty line means that the driver ends in the regular way. If the pipe closes without it, the driver is gone: where Ray had
-died before, the words of the last note are said; in any case what is left of Ray's processes and files is removed.
+A small process beside a run that started Ray. When the raylet dies while a driver talks to it, Ray ends the driver at once
+(``_Exit``), so neither ``except`` nor ``finally`` is reached there. This process holds the other end of a pipe to which the
+driver writes notes, as lines of JSON. An empty line means that the driver ends in the regular way. If the pipe closes without
+it, the driver is gone: where Ray had died before, the words of the last note are said; in any case what is left of Ray's
+processes and files is removed.
 """
 
 from __future__ import annotations

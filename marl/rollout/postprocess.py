@@ -54,8 +54,8 @@ def _held(column: Array, writable: bool) -> Array:
 
 def rewrite(batch: MultiAgentBatch, worker: RolloutWorker) -> None:
     """Call ``on_postprocess_trajectory`` for every agent and episode, then ``on_sample_end``."""
-    watch = worker.player.watch
-    episodes = watch.pop_episodes() if watch is not None else {}
+    callbacks = worker.runner.callbacks
+    episodes = callbacks.pop_episodes() if callbacks is not None else {}
     if HOOK in worker.hooks:
         _Rewriting(batch, worker, episodes).run()
     worker.hooks("on_sample_end", worker=worker, samples=batch)

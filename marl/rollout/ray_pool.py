@@ -44,7 +44,7 @@ class RayPool(WorkerPool):
         self.started_ray = start_ray(spec.config)
         self._local = RolloutWorker(spec, 0, policies)
         self.states: dict[int, State] = {}
-        self.told: dict[int, list[TaskMemory]] = {}  # worker to what its copies were told since its state was taken
+        self.tasks: dict[int, list[TaskMemory]] = {}  # worker to what its copies were told since its state was taken
         self.weights: Any = None  # reference to the newest weights in the object store
         self.version = -1  # of these weights; the first ones are version 0
         self.replaced = 0
@@ -104,8 +104,8 @@ class RayPool(WorkerPool):
             get(actor.load_state_dict.remote(self.states[index]))
         if self.stage:
             get(actor.enter.remote(self.stage))
-        if index in self.told:
-            get(actor.tell.remote(self.told[index]))
+        if index in self.tasks:
+            get(actor.tell.remote(self.tasks[index]))
 
     # -- the verbs -------------------------------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ class RayPool(WorkerPool):
     def collect(self, steps: int) -> Collected:
         rollouts = self._call(lambda actor, _: actor.collect.remote(steps, with_state=True))
         self.states = {index: rollout.state for index, rollout in zip(self.indices, rollouts, strict=True)}
-        self.told = {}  # the states know it now
+        self.tasks = {}  # the states know it now
         self._ended = False
         return concat_rollouts(rollouts)
 
@@ -160,10 +160,10 @@ class RayPool(WorkerPool):
         here = fn(self._local)
         answers = self._call(lambda actor, _: actor.run_noting_tasks.remote(fn))
         results = [here]
-        for index, (answer, told) in zip(self.indices, answers, strict=True):
+        for index, (answer, tasks) in zip(self.indices, answers, strict=True):
             results.append(answer)
-            if told is not None:
-                self.told[index] = told
+            if tasks is not None:
+                self.tasks[index] = tasks
         return results
 
     def local_worker(self) -> RolloutWorker:
@@ -182,12 +182,12 @@ class RayPool(WorkerPool):
     def state_dict(self) -> State:
         known = len(self.states) == len(self.indices)
         if self._ended and known:  # a checkpoint at the end of a run does not wait for new actors
-            return {"workers": [self.states[index] for index in self.indices], "told": list(self.told.items())}
+            return {"workers": [self.states[index] for index in self.indices], "told": list(self.tasks.items())}
         return {"workers": self._call(lambda actor, _: actor.state_dict.remote())}
 
     def load_state_dict(self, state: State) -> None:
         self.states = dict(zip(self.indices, state["workers"], strict=True))
-        self.told = dict(state.get("told", ()))
+        self.tasks = dict(state.get("told", ()))
         self._call(lambda actor, index: actor.load_state_dict.remote(self.states[index]))
         self._catch_up()
 
@@ -197,8 +197,8 @@ class RayPool(WorkerPool):
             self._call(lambda actor, _: actor.enter.remote(self.stage))
         if self._local.has_env:
             self._local.enter(self.stage)
-        if self.told:
-            self._call(lambda actor, index: actor.tell.remote(self.told.get(index, [])))
+        if self.tasks:
+            self._call(lambda actor, index: actor.tell.remote(self.tasks.get(index, [])))
 
     def stop(self) -> None:
         import ray

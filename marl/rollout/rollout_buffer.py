@@ -1,4 +1,10 @@
-"""The grid that a worker fills: one row per step, all agents aligned, every decision closed when its outcome is known."""
+"""The grid that a worker fills: one row per step, all agents aligned, every decision closed when its outcome is known.
+
+An agent that dies (terminates or is truncated) while others play on: ``RolloutBuffer.settle`` writes the reward of its last
+step into that step's row and closes its open decision there, so ``data/returns.py:fold_rewards`` credits it to this decision.
+What the env pays the dead agent later stands in rows in which it has no decision. It trains no policy, unless a group is paid
+together (``share_reward``, mixers), and counts in the agent's return (``EpisodeStatsRecorder.pay``).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +20,7 @@ from marl.data.task import Array, Bools, Ints, PolicyID, Task
 from marl.envs.batched import State, StepOutput
 from marl.rollout.env_runner import Actions, EnvRunner
 
-Grid: TypeAlias = dict[str, Any]
+Columns: TypeAlias = dict[str, Any]
 """Name to array; for the columns of agents, name to one array per kind."""
 
 DTYPES = {
@@ -73,15 +79,15 @@ class RolloutBuffer:
         self.complete_episodes = complete_episodes
         self.context = 0
         self.open = np.full((copies, task.num_seats), -1, np.int64)
-        self.alive = np.zeros((copies, task.num_seats), bool)  # as the player knows it
+        self.alive = np.zeros((copies, task.num_seats), bool)  # as the runner knows it
         self.start = np.zeros(copies, np.int64)  # row in which the running episode of each copy began
         self.lost_decisions = 0  # truncated without a last observation
         self.columns = self.allocate(0)
 
-    def allocate(self, rows: int) -> Grid:
+    def allocate(self, rows: int) -> Columns:
         """Columns of zeros: of agents by kind, of seats, of copies."""
         shape = (rows, self.copies)
-        columns: Grid = {name: [] for name in ENV_COLUMNS}
+        columns: Columns = {name: [] for name in ENV_COLUMNS}
         for kind, carry_size in zip(self.task.kinds, self.carry_sizes, strict=True):
             seats = (*shape, kind.size)
             for name in ("obs", "new_obs"):
@@ -103,46 +109,46 @@ class RolloutBuffer:
         self.columns = _resized(self.columns, 0, self.context + steps)
         return range(self.context, self.context + steps)
 
-    def record(self, row: int, player: EnvRunner, choices: Actions) -> None:
-        """The view before the step and what everybody decided."""
-        columns, view = self.columns, player.view
+    def record(self, row: int, runner: EnvRunner, choices: Actions) -> None:
+        """The view before the step and what the agents decided."""
+        columns, view = self.columns, runner.view
         for k, actions in enumerate(choices.actions):
             columns["obs"][k][row] = view.obs[k]
             columns["legal"][k][row] = view.legal[k]
             columns["actions"][k][row] = actions
             if self.carry_sizes[k]:
                 columns["carry"][k][row] = choices.carry[k]
-        columns["present"][row], columns["alive"][row] = view.present, player.alive | view.present
+        columns["present"][row], columns["alive"][row] = view.present, runner.alive | view.present
         columns["state"][row] = view.state
         columns["action_logp"][row] = choices.logp
-        columns["policy_index"][row] = player.policy_of
-        columns["t"][row], columns["eps_id"][row] = player.t, player.eps_id
+        columns["policy_index"][row] = runner.policy_of
+        columns["t"][row], columns["eps_id"][row] = runner.t, runner.eps_id
         np.copyto(self.open, row, where=view.present)
 
-    def settle(self, row: int, player: EnvRunner, frame: StepOutput) -> None:
-        """The view after the step; decisions whose agents are asked again or have ended are closed."""
+    def settle(self, row: int, runner: EnvRunner, output: StepOutput) -> None:
+        """The view after the step and its rewards; decisions whose agents are asked again or have ended are closed."""
         columns = self.columns
-        for k, shown in enumerate(frame.obs):
+        for k, shown in enumerate(output.obs):
             columns["new_obs"][k][row] = shown
-            columns["new_legal"][k][row] = frame.legal[k]
-        self.alive = player.alive.copy()
-        columns["new_present"][row] = frame.present
-        columns["new_alive"][row] = self.alive | (frame.truncated & ~frame.blind)
-        columns["new_policy_index"][row] = player.policy_of
-        columns["new_state"][row] = frame.state
-        columns["rewards"][row] = frame.rewards
-        columns["terminateds"][row], columns["truncateds"][row] = frame.terminated, frame.truncated
-        columns["over"][row] = frame.over
-        closing = (self.open >= 0) & (frame.present | frame.terminated | frame.truncated)
-        if closing.all() and (self.open == row).all() and not frame.blind.any():
-            # Everybody decided in this row and is asked again or has ended: the usual case of games without turns.
+            columns["new_legal"][k][row] = output.legal[k]
+        self.alive = runner.alive.copy()
+        columns["new_present"][row] = output.present
+        columns["new_alive"][row] = self.alive | (output.truncated & ~output.blind)
+        columns["new_policy_index"][row] = runner.policy_of
+        columns["new_state"][row] = output.state
+        columns["rewards"][row] = output.rewards
+        columns["terminateds"][row], columns["truncateds"][row] = output.terminated, output.truncated
+        columns["over"][row] = output.over
+        closing = (self.open >= 0) & (output.present | output.terminated | output.truncated)
+        if closing.all() and (self.open == row).all() and not output.blind.any():
+            # All agents decided in this row and are asked again or have ended: the usual case of games without turns.
             columns["elapsed"][row] = 1
             columns["active"][row] = not self.complete_episodes
             self.open[:] = -1
         else:
-            self._close(row, closing, frame.blind)
+            self._close(row, closing, output.blind)
         if self.complete_episodes:
-            self._hand_over_episodes(row, frame)
+            self._hand_over_episodes(row, output)
 
     def _close(self, row: int, closing: Bools, blind: Bools) -> None:
         """Some decisions end with this row; those of agents that were truncated without a last observation are lost."""
@@ -155,8 +161,8 @@ class RolloutBuffer:
             self.columns["active"][rows, env_ids, seats] = True
         self.open[closing] = -1
 
-    def _hand_over_episodes(self, row: int, frame: StepOutput) -> None:
-        for env_id in np.flatnonzero(frame.over).tolist():
+    def _hand_over_episodes(self, row: int, output: StepOutput) -> None:
+        for env_id in np.flatnonzero(output.over).tolist():
             whole = slice(int(self.start[env_id]), row + 1)
             self.columns["active"][whole, env_id] = self.columns["elapsed"][whole, env_id] > 0
             self.start[env_id] = row + 1
@@ -204,7 +210,10 @@ class RolloutBuffer:
 def _resized(columns: Any, first: int, rows: int) -> Any:
     """New arrays of so many rows, which begin with those of the old ones from row ``first`` on."""
     if isinstance(columns, dict):
-        return {name: _resized(column, first, rows) for name, column in columns.items()}
+        resized = {}
+        for name, column in columns.items():
+            resized[name] = _resized(column, first, rows)
+        return resized
     if isinstance(columns, list):
         return [_resized(column, first, rows) for column in columns]
     kept = columns[first : first + rows]

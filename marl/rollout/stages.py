@@ -22,12 +22,12 @@ def needs_new_envs(before: StageEnv, now: StageEnv) -> bool:
     return before.task is not None and now.task is None
 
 
-def set_same_tasks(env: BatchedEnv, told: Sequence[TaskMemory]) -> None:
-    """Tell copy ``i`` what it was not told before of ``told[i]``; fewer entries than copies go round."""
-    if not told:
+def set_same_tasks(env: BatchedEnv, tasks: Sequence[TaskMemory]) -> None:
+    """Tell copy ``i`` what it was not told before of ``tasks[i]``; fewer entries than copies go round."""
+    if not tasks:
         return
     for env_id in range(env.num_envs):
-        tell(env.sub_env(env_id), told[env_id % len(told)], env.told[env_id])
+        tell(env.sub_env(env_id), tasks[env_id % len(tasks)], env.told[env_id])
 
 
 @dataclass(frozen=True)

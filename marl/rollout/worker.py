@@ -57,7 +57,7 @@ class RolloutWorker(WorkerPolicies):
         self._rewrites = self.hooks.watches_episodes or "on_sample_end" in self.hooks
         self.rng = np.random.default_rng([spec.seed, index, 1])
         self._seeds = np.random.default_rng([spec.seed, index, 2])
-        self._player: EnvRunner | None = None
+        self._runner: EnvRunner | None = None
         self._evaluator: EnvRunner | None = None
         self._notes: list[str] = []
         self.version = 0
@@ -69,11 +69,11 @@ class RolloutWorker(WorkerPolicies):
         self.policy_map = policies or build_policies(spec.policies, spec.task.kinds)
         # Workers of one process act with the same objects, one after the other.
         self._shares_policies = policies is not None and spec.config.num_workers > 1
-        self._take_place()
+        self._place_policies()
         self._kinds = {name: recipe.kind for name, recipe in spec.policies.items()}
         names = list(self.policy_map)
         sizes = carry_sizes(list(self.policy_map.values()), [self._kinds[n] for n in names], len(spec.task.kinds))
-        self.grid = RolloutBuffer(spec.task, names, spec.config.num_envs_per_worker, spec.complete_episodes, sizes)
+        self.buffer = RolloutBuffer(spec.task, names, spec.config.num_envs_per_worker, spec.complete_episodes, sizes)
         self._infos = InfoLog() if spec.config.keep_infos else None
 
     def _register(self) -> None:
@@ -92,81 +92,81 @@ class RolloutWorker(WorkerPolicies):
 
     def collect(self, steps: int, with_state: bool = False) -> Rollout:
         """Play ``steps`` steps in every copy."""
-        player = self._player or self._first_player()
+        runner = self._runner or self._first_runner()
         if self._shares_policies:
-            self._take_place()
-        player.clock.pop()  # what was before is not a part of this round
-        for row in self.grid.extend(steps):
-            choices = player.decide(self.rng, explore=self.spec.config.explore)
-            self.grid.record(row, player, choices)
-            frame = player.advance(choices)
+            self._place_policies()
+        runner.clock.pop()  # what was before is not a part of this round
+        for row in self.buffer.extend(steps):
+            choices = runner.decide(self.rng, explore=self.spec.config.explore)
+            self.buffer.record(row, runner, choices)
+            output = runner.advance(choices)
             if self._infos is not None:
-                self._infos.note(player)
-            over = player.settle(frame)
-            self.grid.settle(row, player, frame)
+                self._infos.note(runner)
+            over = runner.settle(output)
+            self.buffer.settle(row, runner, output)
             if over.size:
-                player.begin(over, self._draw_seeds(over.size))
-        player.clock.lap("raw_obs_processing")
-        batch = self.grid.batch()
+                runner.begin(over, self._draw_seeds(over.size))
+        runner.clock.lap("raw_obs_processing")
+        batch = self.buffer.batch()
         if self._infos is not None:
             self._infos.put_into(batch)
-        player.check.look_at_rollout(batch, self.spec.config.check_bounds)
+        runner.check.look_at_rollout(batch, self.spec.config.check_bounds)
         if self._rewrites:
             rewrite(batch, self)
-        self.grid.keep_tail()
+        self.buffer.keep_tail()
         if self._infos is not None:
-            self._infos.keep(self.grid.columns["eps_id"], self.grid.columns["t"])
-        rollout = Rollout(batch, player.ledger.pop(), self.grid.lost_decisions, self._notes, version=self.version)
-        self.grid.lost_decisions, self._notes = 0, []
+            self._infos.keep(self.buffer.columns["eps_id"], self.buffer.columns["t"])
+        rollout = Rollout(batch, runner.stats.pop(), self.buffer.lost_decisions, self._notes, version=self.version)
+        self.buffer.lost_decisions, self._notes = 0, []
         if with_state:
             rollout.state = self.state_dict()
-        log.debug("worker %d: %d steps in each of %d copies", self.index, steps, player.env.num_envs)
-        rollout.seconds = {**player.clock.pop(), "steps": float(steps)}
+        log.debug("worker %d: %d steps in each of %d copies", self.index, steps, runner.env.num_envs)
+        rollout.seconds = {**runner.clock.pop(), "steps": float(steps)}
         return rollout
 
-    def _take_place(self) -> None:
+    def _place_policies(self) -> None:
         """Tell the policies for which worker they act now: in one process several workers share them."""
         for policy in self.policy_map.values():
             if policy.differs_by_worker:
                 policy.place(max(0, self.index - 1), max(1, self.spec.config.num_workers))
 
     @property
-    def player(self) -> EnvRunner:
+    def runner(self) -> EnvRunner:
         """The running episodes; started when first needed."""
-        return self._player or self._first_player()
+        return self._runner or self._first_runner()
 
-    def _first_player(self) -> EnvRunner:
-        self._player = self._new_player()
-        env_ids = np.arange(self._player.env.num_envs)
-        self._player.begin(env_ids, self._draw_seeds(env_ids.size))
-        return self._player
+    def _first_runner(self) -> EnvRunner:
+        self._runner = self._new_runner()
+        env_ids = np.arange(self._runner.env.num_envs)
+        self._runner.begin(env_ids, self._draw_seeds(env_ids.size))
+        return self._runner
 
     def begin(self) -> None:
         """Build the env and start its first episodes, unless that has been done."""
-        if self._player is None:
-            self._first_player()
+        if self._runner is None:
+            self._first_runner()
 
-    def _new_player(self) -> EnvRunner:
+    def _new_runner(self) -> EnvRunner:
         recipe, config = self.spec.stage(self.stage).env_recipe, self.spec.config
         env = self._make_env(recipe, config.num_envs_per_worker, self.spec.task.state_size > 0)
         self._tell_stage(env)
-        return self._player_in(env)
+        return self._runner_in(env)
 
-    def _player_in(self, env: BatchedEnv) -> EnvRunner:
-        player = EnvRunner(
+    def _runner_in(self, env: BatchedEnv) -> EnvRunner:
+        runner = EnvRunner(
             env, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
         )
         log.info("worker %d: %d copies of %s", self.index, env.num_envs, env.name)
-        player.soft_horizon = (
+        runner.soft_horizon = (
             self.spec.config.soft_horizon
         )  # here alone: episodes of evaluations begin with their seeds
-        player.check.every_step = env.lifted  # the numbers of a native env are looked at rollout by rollout
-        return self._watched(player)
+        runner.check.every_step = env.lifted  # the numbers of a native env are looked at rollout by rollout
+        return self._with_callbacks(runner)
 
-    def _watched(self, player: EnvRunner, evaluating: bool = False) -> EnvRunner:
+    def _with_callbacks(self, runner: EnvRunner, evaluating: bool = False) -> EnvRunner:
         if self.hooks.watches_episodes:
-            player.watch = EpisodeCallbacks(player, self.hooks, self, evaluating)
-        return player
+            runner.callbacks = EpisodeCallbacks(runner, self.hooks, self, evaluating)
+        return runner
 
     @as_built(lambda worker: worker.spec.trust)
     def _make_env(self, recipe: EnvRecipe, copies: int, with_state: bool, render_mode: str | None = None) -> BatchedEnv:
@@ -196,12 +196,12 @@ class RolloutWorker(WorkerPolicies):
         """More copies of the env of training, for matches beside the learning; without a state, which is for learners."""
         return self._make_env(self.spec.env_recipe, copies, with_state=False)
 
-    def make_drawing_player(self) -> EnvRunner:
-        """A player of its own on one more copy of the env, as it is in training now, that can be drawn."""
+    def make_drawing_runner(self) -> EnvRunner:
+        """An env runner of its own on one more copy of the env, as it is in training now, that can be drawn."""
         env = self._make_env(self.spec.stage(self.stage).env_recipe, 1, with_state=False, render_mode="rgb_array")
         self._tell_stage(env)
-        set_same_tasks(env, self._told())
-        self._take_place()
+        set_same_tasks(env, self._tasks())
+        self._place_policies()
         return EnvRunner(
             env, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
         )
@@ -217,9 +217,9 @@ class RolloutWorker(WorkerPolicies):
             return EpisodeStats.empty()
         if self._evaluator is None:
             self._evaluator = self._new_evaluator(len(seeds))
-        if self._player is not None and self.spec.evaluation_takes_tasks:
-            set_same_tasks(self._evaluator.env, self._player.env.told)
-        self._take_place()
+        if self._runner is not None and self.spec.evaluation_takes_tasks:
+            set_same_tasks(self._evaluator.env, self._runner.env.told)
+        self._place_policies()
         return play_episodes(self._evaluator, seeds, explore)
 
     def drop_evaluator(self) -> None:
@@ -235,8 +235,8 @@ class RolloutWorker(WorkerPolicies):
         recipe = stage.evaluation_recipe or stage.env_recipe
         env = self._make_env(recipe, copies, with_state=False)  # a state is for learners, and nobody learns here
         mapper = self.spec.evaluation_mapper or self.spec.mapper
-        player = EnvRunner(env, self.policy_map, self._kinds, mapper, config, self.index, self.spec.teams)
-        return self._watched(player, evaluating=True)
+        runner = EnvRunner(env, self.policy_map, self._kinds, mapper, config, self.index, self.spec.teams)
+        return self._with_callbacks(runner, evaluating=True)
 
     # -- the user's hands ------------------------------------------------------------------------------------------
 
@@ -246,8 +246,18 @@ class RolloutWorker(WorkerPolicies):
         return self.env
 
     @property
+    def player(self) -> EnvRunner:
+        """The old name of ``runner``, for one release."""
+        return self.runner
+
+    @property
+    def grid(self) -> RolloutBuffer:
+        """The old name of ``buffer``, for one release."""
+        return self.buffer
+
+    @property
     def env(self) -> BatchedEnv:
-        return self.player.env
+        return self.runner.env
 
     @property
     def has_env(self) -> bool:
@@ -270,10 +280,10 @@ class RolloutWorker(WorkerPolicies):
         return fn(self)
 
     def run_noting_tasks(self, fn: Callable[[RolloutWorker], T]) -> tuple[T, list[TaskMemory] | None]:
-        """Call ``fn`` with this worker; also returns what its copies of the env have been told, if ``fn`` changed that."""
-        before = self._told()
+        """Call ``fn`` with this worker; also returns which tasks its copies of the env were given, if ``fn`` changed that."""
+        before = self._tasks()
         answer = fn(self)
-        after = self._told()
+        after = self._tasks()
         return answer, None if same_tasks(before, after) else after
 
     # -- other policies --------------------------------------------------------------------------------------------
@@ -287,14 +297,14 @@ class RolloutWorker(WorkerPolicies):
         with under(spec.trust):
             self._register()
             self._take_policies(policies)
-        self._drop_evaluator()
-        old = self._player
+        self.drop_evaluator()
+        old = self._runner
         if old is None:
             return 0
-        self._player = self._player_in(old.env)
-        self._player.episodes_begun = old.episodes_begun
+        self._runner = self._runner_in(old.env)
+        self._runner.episodes_begun = old.episodes_begun
         env_ids = np.arange(old.env.num_envs)
-        self._player.begin(env_ids, self._draw_seeds(env_ids.size))
+        self._runner.begin(env_ids, self._draw_seeds(env_ids.size))
         return int((old.t > 0).sum())
 
     # -- stages and tasks ------------------------------------------------------------------------------------------
@@ -305,40 +315,35 @@ class RolloutWorker(WorkerPolicies):
             return 0
         before, now = self.spec.stage(self.stage), self.spec.stage(stage)
         self.stage = stage
-        self._drop_evaluator()
-        old = self._player
+        self.drop_evaluator()
+        old = self._runner
         if old is None:
             return 0
         cut = int((old.t > 0).sum())
         if needs_new_envs(before, now):
             self._close(old)
-            self._player = self._new_player()
-            self._player.episodes_begun = old.episodes_begun
+            self._runner = self._new_runner()
+            self._runner.episodes_begun = old.episodes_begun
         else:
             self._tell_stage(old.env)
-        self.grid.clear()
+        self.buffer.clear()
         env_ids = np.arange(old.env.num_envs)
-        self.player.begin(env_ids, self._draw_seeds(env_ids.size))
+        self.runner.begin(env_ids, self._draw_seeds(env_ids.size))
         return cut
 
-    def tell(self, told: Sequence[TaskMemory]) -> None:
+    def tell(self, tasks: Sequence[TaskMemory]) -> None:
         """Tell every copy what it was not told before."""
-        set_same_tasks(self.player.env, told)
+        set_same_tasks(self.runner.env, tasks)
 
     def _tell_stage(self, env: BatchedEnv) -> None:
         task = self.spec.stage(self.stage).task
         if task is not None:
             set_same_tasks(env, [{"set_task": task}])
 
-    def _told(self) -> list[TaskMemory]:
-        if self._player is None:
+    def _tasks(self) -> list[TaskMemory]:
+        if self._runner is None:
             return []
-        return [dict(tasks) for tasks in self._player.env.told]
-
-    def _drop_evaluator(self) -> None:
-        if self._evaluator is not None:
-            self._close(self._evaluator)
-        self._evaluator = None
+        return [dict(tasks) for tasks in self._runner.env.told]
 
     def set_weights(self, weights: Weights, version: int = 0) -> None:
         self.version = version
@@ -352,29 +357,29 @@ class RolloutWorker(WorkerPolicies):
 
     def state_dict(self) -> State:
         """Everything but the weights: generators, episodes in flight, open decisions."""
-        player = self.player.state_dict()  # first: the first episodes may only begin now, and draw seeds
+        runner = self.runner.state_dict()  # first: the first episodes may only begin now, and draw seeds
         return {
             "rng": self.rng.bit_generator.state,
             "seeds": self._seeds.bit_generator.state,
-            "player": player,
-            "grid": self.grid.state_dict(),
+            "player": runner,
+            "grid": self.buffer.state_dict(),
             **({"callbacks": self.hooks.state_dict()} if self.hooks.owner is not None else {}),
             "stage": self.stage,
             **({"infos": self._infos.state_dict()} if self._infos is not None else {}),
         }
 
     def load_state_dict(self, state: State) -> None:
-        if self._player is not None and (self.stage != state.get("stage", 0) or any(self._told())):
-            self._close(self._player)  # a copy cannot be made to forget what it was told
-            self._player = None
-            self._drop_evaluator()
+        if self._runner is not None and (self.stage != state.get("stage", 0) or any(self._tasks())):
+            self._close(self._runner)  # a copy cannot be made to forget what it was told
+            self._runner = None
+            self.drop_evaluator()
         self.stage = state.get("stage", 0)
-        if self._player is None:
-            self._player = self._new_player()
-        self.grid.load_state_dict(state["grid"])
+        if self._runner is None:
+            self._runner = self._new_runner()
+        self.buffer.load_state_dict(state["grid"])
         if self._infos is not None:
             self._infos.load_state_dict(state.get("infos", []))
-        lost = self._player.load_state_dict(state["player"])
+        lost = self._runner.load_state_dict(state["player"])
         self.rng.bit_generator.state = state["rng"]
         self._seeds.bit_generator.state = state["seeds"]
         self.hooks.load_state_dict(state.get("callbacks"))
@@ -383,14 +388,14 @@ class RolloutWorker(WorkerPolicies):
                 f"worker {self.index}: {lost.size} episode(s) were too long to be replayed and were started anew; "
                 "give the env get_state() and set_state() for an exact resume."
             )
-            self.grid.forget(lost)
-            self._player.begin(lost, self._draw_seeds(lost.size))
+            self.buffer.forget(lost)
+            self._runner.begin(lost, self._draw_seeds(lost.size))
 
     def close(self) -> None:
-        for player in (self._player, self._evaluator):
-            if player is not None:
-                self._close(player)
+        for runner in (self._runner, self._evaluator):
+            if runner is not None:
+                self._close(runner)
 
-    def _close(self, player: EnvRunner) -> None:
-        with player.time_limit("close"):
-            close_all([player.env], player.env.name)
+    def _close(self, runner: EnvRunner) -> None:
+        with runner.time_limit("close"):
+            close_all([runner.env], runner.env.name)

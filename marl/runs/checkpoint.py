@@ -4,6 +4,9 @@ A checkpoint is a folder of *parts*. A part is any nested state that ``marl.data
 plain values stand in ``NAME.json`` (Python's dialect: ``NaN`` and ``Infinity`` are numbers), its arrays
 in ``NAME.safetensors``. A part counts only if ``manifest.json`` lists it. The folder is written under a
 hidden name and renamed when it is complete, so a crash leaves nothing that looks like a checkpoint.
+
+Nothing is loaded that was not verified: ``find_checkpoint`` passes over checkpoints of a run that are damaged, ``read_part``
+compares each file with its hash before it parses it, and then looks at the outline of what it holds (``restoring.py``).
 """
 
 from __future__ import annotations
@@ -106,7 +109,7 @@ def _put(folder: Path, fill: Callable[[Path], None]) -> Path:
 
 
 def read_part(folder: Path, part: str) -> Any:
-    """The part as it was written; ``CheckpointError`` if a file is missing or is not what the hash says."""
+    """The part as it was written, verified; ``CheckpointError`` if a file is missing or is not what the hash says."""
     manifest = read_manifest(folder)
     plain_file, array_file = folder / f"{part}.json", folder / f"{part}.safetensors"
     if plain_file.name not in manifest.files:
@@ -210,7 +213,7 @@ def choose_checkpoint(path: Path, fault_of: Callable[[Path], str]) -> Path:
 
 
 def damage_of(folder: Path, parts: Collection[str] | None = None) -> str:
-    """What is wrong with the checkpoint's files, or with those of the parts; empty if nothing is."""
+    """Verify the checkpoint's files, or those of the parts, by their hashes: what is wrong with them; empty if nothing is."""
     try:
         manifest = read_manifest(folder)
         for file in manifest.files:
@@ -227,7 +230,7 @@ def damage_of(folder: Path, parts: Collection[str] | None = None) -> str:
 def meant_by(path: Path) -> Path:
     """The path itself; one that does not exist here is looked for among the results.
 
-    There it is ``EXPERIMENT/NAME``, or the name of a run (see ``runs.named_run``), alone or with a path inside of the run
+    There it is ``EXPERIMENT/NAME``, or the name of a run (``directories.named_run``), alone or with a path inside of the run
     behind it: ``NAME/checkpoints/best``.
     """
     path = path.expanduser()
@@ -292,7 +295,10 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _no_such_part(folder: Path, part: str, manifest: Manifest) -> CheckpointError:
-    parts = sorted(file.removesuffix(".json") for file in manifest.files if file.endswith(".json"))
+    parts: list[str] = []
+    for file in sorted(manifest.files):
+        if file.endswith(".json"):  # every part has one; its arrays may have a file beside it
+            parts.append(file.removesuffix(".json"))
     listed = ", ".join(parts) or "none"
     reason = "is not in it"
     if f"{part}.json" in manifest.removed:

@@ -34,15 +34,15 @@ class Noted:
 
     def as_json(self) -> dict[str, Any]:
         """``{"damaged_checkpoints": [...]}``; empty where nothing was passed over."""
-        told = []
+        entries = []
         for one in self.found:
             used = None
             if one.used is not None:
                 used = str(one.used)
-            told.append({"checkpoint": str(one.checkpoint), "damage": one.damage, "used": used})
-        if not told:
+            entries.append({"checkpoint": str(one.checkpoint), "damage": one.damage, "used": used})
+        if not entries:
             return {}
-        return {"damaged_checkpoints": told}
+        return {"damaged_checkpoints": entries}
 
     def lines(self) -> list[str]:
         """The same for people."""
@@ -50,7 +50,7 @@ class Noted:
 
 
 _notes: ContextVar[Noted | None] = ContextVar("notes", default=None)
-_told: set[PassedOver] = set()  # a report looks up the same run several times
+_reported: set[PassedOver] = set()  # a report looks up the same run several times
 
 
 @contextmanager
@@ -71,8 +71,8 @@ def tell(damaged: Sequence[tuple[Path, str]], used: Path | None) -> None:
         one = PassedOver(checkpoint, damage, used)
         if notes is not None and one not in notes.found:
             notes.found.append(one)
-        if one not in _told:
-            _told.add(one)
+        if one not in _reported:
+            _reported.add(one)
             log.warning("%s", _line(one))  # a path may hold a percent sign
 
 

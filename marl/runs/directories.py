@@ -56,7 +56,7 @@ def told_state(directory: Path) -> Iterator[list[State]]:
 
 def _write(directory: Path, state: State, error: str = "") -> None:
     process = psutil.Process()
-    told = {
+    content = {
         "state": state,
         "error": error,
         "pid": process.pid,
@@ -64,7 +64,7 @@ def _write(directory: Path, state: State, error: str = "") -> None:
         # Numbers of processes are used again; together with its start a process is known for sure.
         "process_began": process.create_time(),
     }
-    write_atomically(directory / _FILE, json.dumps(told) + "\n")
+    write_atomically(directory / _FILE, json.dumps(content) + "\n")
 
 
 def state_of(directory: Path, last: dict[str, Any]) -> tuple[State, str]:
@@ -72,24 +72,24 @@ def state_of(directory: Path, last: dict[str, Any]) -> tuple[State, str]:
     if _is_locked(directory):
         return "running", ""
     try:
-        told = read_json(directory / _FILE)
-        state: State = told["state"]
+        content = read_json(directory / _FILE)
+        state: State = content["state"]
     except (OSError, ValueError, KeyError, TypeError):
         # From a table, `done` comes as text.
         if str(last.get("done")) == "True":
             return "finished", ""
         return "stopped", ""
-    if state == "running" and _is_gone(told):
+    if state == "running" and _is_gone(content):
         return "failed", "its process is gone: it was killed, or the machine was restarted"
-    return state, str(told.get("error") or "")
+    return state, str(content.get("error") or "")
 
 
-def _is_gone(told: dict[str, Any]) -> bool:
+def _is_gone(content: dict[str, Any]) -> bool:
     """Whether the process has ended; of one on another machine nobody can tell here, so what it wrote last is believed."""
-    if told.get("hostname") != platform.node():
+    if content.get("hostname") != platform.node():
         return False
     try:
-        return not is_running(int(told["pid"]), float(told["process_began"]))
+        return not is_running(int(content["pid"]), float(content["process_began"]))
     except (KeyError, TypeError, ValueError, OverflowError):
         return True
 
@@ -134,7 +134,8 @@ def named_run(name: str, root: Path | None = None) -> Path:
     if not meant:
         raise _no_such_run(name, root)
     if len(meant) > 1:
-        newest = ", ".join(run.name for run in meant[-8:])
+        names = [run.name for run in meant]
+        newest = ", ".join(names[-8:])  # a search has hundreds of trials
         raise CheckpointError(f"{name!r} means {len(meant)} runs in {root}. Name one of them: {newest}.")
     return meant[0]
 

@@ -90,26 +90,30 @@ def explain(wanted: str | None = None) -> str:
     The last word of a field's name is enough where only one field ends so. TensorBoard's spelling with ``/`` is fine.
     """
     if wanted is None:
-        return _told(table())
+        return _in_words(table())
     name = wanted.strip().replace("/", ".").strip(".")
     found = meaning_of(name)
     if found is not None:
-        return _told([found._replace(name=name)])
+        return _in_words([found._replace(name=name)])
     rows = _rows_around(name)
     if not rows:
         raise ConfigError(
             f"no result has a field {wanted!r}.{did_you_mean(name, _words())} `marl explain` alone lists all fields."
         )
-    return _told(rows)
+    return _in_words(rows)
 
 
 def _rows_around(name: str) -> list[Meaning]:
     """All fields of a block, else those that end with the name."""
     block = f"{name.removeprefix('evaluation.')}."
-    inside = [row for row in table() if row.name.startswith(block)]
-    if inside:
-        return inside
-    return [row for row in table() if row.name.endswith(f".{name}")]
+    inside: list[Meaning] = []
+    ending: list[Meaning] = []
+    for row in table():
+        if row.name.startswith(block):
+            inside.append(row)
+        if row.name.endswith(f".{name}"):
+            ending.append(row)
+    return inside or ending
 
 
 def _words() -> list[str]:
@@ -121,7 +125,7 @@ def _words() -> list[str]:
     return list(dict.fromkeys([*names, *last_words]))
 
 
-def _told(rows: Iterable[Meaning]) -> str:
+def _in_words(rows: Iterable[Meaning]) -> str:
     lines = []
     for row in sorted(rows):
         unit = ""

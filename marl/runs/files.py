@@ -23,6 +23,7 @@ import yaml
 from marl.errors import ConfigError, UserError
 from marl.inputs import parse_json, read_text
 from marl.runs.media import encoded, pixels
+from marl.runs.pictures import draw_or_warn
 from marl.storage import append_to, make_folder, write_atomically
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class RunFiles:
     def append(self, result: Result) -> Result:
         """Add one iteration's result to ``result.json``, ``progress.csv`` and the TensorBoard events.
 
-        Pictures in ``episode_media`` go to files of their own; ``result.json`` names these. Gives what stands there.
+        Pictures in ``episode_media`` go to files of their own; ``result.json`` names these. Returns what stands there.
         """
         plain: dict[str, Any] = to_plain(self._with_media_as_files(result), finite=True)
         if not self._columns:
@@ -142,11 +143,12 @@ class RunFiles:
             found.append(result)
         return found
 
-    def draw_curve(self, path: str | Path = "learning_curve.png") -> Path:
-        """Draw the rewards over env steps; a relative path is one inside the run directory."""
+    def draw_curve(self, path: str | Path = "learning_curve.png") -> Path | None:
+        """Draw the rewards over env steps, into the run directory by default. None, and a warning, where that fails."""
         from marl.runs.curve import draw_rewards
 
-        return draw_rewards(self.results(), title=self.directory.name, path=self.directory / path)
+        results, place = self.results(), self.directory / path
+        return draw_or_warn(place, lambda: draw_rewards(results, title=self.directory.name, path=place))
 
     def close(self) -> None:
         """Finish the TensorBoard file; a later ``append`` starts a new one."""
@@ -225,7 +227,10 @@ def to_plain(value: Any, *, finite: bool = False) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): to_plain(item, finite=finite) for key, item in value.items()}
+        plain: dict[str, Any] = {}
+        for key, item in value.items():
+            plain[str(key)] = to_plain(item, finite=finite)
+        return plain
     if isinstance(value, list | tuple | set | frozenset):
         items = [to_plain(item, finite=finite) for item in value]
         if isinstance(value, set | frozenset):
@@ -307,7 +312,10 @@ def run_name(algo: str, env: str, trial_id: str, index: int, params: Mapping[str
     env_name = re.split(r"[/:]", env.rstrip("/:"))[-1]
     words = [safe_name(algo).upper(), safe_name(env_name), safe_name(trial_id, empty="run"), f"{index:05d}"]
     if params:
-        settings = [f"{key.rpartition('.')[2]}={value}" for key, value in params.items()]
+        settings = []
+        for key, value in params.items():
+            _, _, last_word = key.rpartition(".")
+            settings.append(f"{last_word}={value}")
         words.append(safe_name(",".join(settings)))
     words.append(now.strftime("%Y-%m-%d_%H-%M-%S"))
     return "_".join(words)

@@ -141,11 +141,11 @@ def holder_of(directory: Path) -> Holder | None:
         if not stat.S_ISREG(file.lstat().st_mode):  # reading a pipe would wait for ever
             raise _unreadable(file, "it is no ordinary file")
         with file.open("rb") as stream:
-            told = json.loads(stream.read(LARGEST))
-        began, since = float(told["process_began"]), float(told["since"])
+            content = json.loads(stream.read(LARGEST))
+        began, since = float(content["process_began"]), float(content["since"])
         if not math.isfinite(began) or not math.isfinite(since):
             raise ValueError("a time is not finite")
-        return Holder(int(told["pid"]), str(told["hostname"]), began, since, str(told["token"]))
+        return Holder(int(content["pid"]), str(content["hostname"]), began, since, str(content["token"]))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:

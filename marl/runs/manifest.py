@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: which files belong to it, and their hashes.
+"""The manifest of a checkpoint: which files belong to it, and their hashes, by which they are verified.
 
 A file counts only if ``manifest.json`` lists it, and only as long as it is what its hash says. The manifest carries a seal,
 a hash of itself. All of this tells damage, not forgery: a stranger can write hashes as well, so names are checked too.
@@ -110,7 +110,7 @@ def read_json_file(file: Path) -> Any:
 
 
 def check_hash(file: Path, manifest: Manifest) -> None:
-    """Refuse a file that is missing or is not the one that was written."""
+    """Verify one file: refuse it if it is missing or its SHA-256 is not that of the file that was written."""
     if not file.is_file():
         raise damaged_file(file, f"it is missing, but {MANIFEST} lists it")
     found, expected = sha256_of(file), manifest.files[file.name]

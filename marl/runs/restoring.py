@@ -1,4 +1,4 @@
-"""A state from a file is put to use: a hash vouches for its bytes, not for their meaning.
+"""Restoring: a state from a file is put to use. A hash vouches for its bytes, not for their meaning.
 
 Another version of marl or of the env may have written the file, or somebody who wishes no good. So what many read is looked
 at as soon as it is read, and whatever fails later is said to come from that file.
@@ -40,7 +40,9 @@ def put_to_use(folder: Path, part: str | None = None) -> Iterator[None]:
         if machine_failure(error) is not None:  # a full disk is not the file's fault
             raise
         log.debug("%s, part %s, does not fit", folder, part, exc_info=True)
-        what = f"part {part!r}" if part else "what it holds"
+        what = "what it holds"
+        if part:
+            what = f"part {part!r}"
         raise CheckpointError(
             f"{folder}: {what} does not fit this run ({type(error).__name__}: {error}). Another version of marl or of "
             "the env wrote it, or it was changed since. Use another checkpoint, or start a new run with `load: "

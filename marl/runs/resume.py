@@ -72,9 +72,9 @@ def strip_older(checkpoints: Path, keep: int, spare: Path | None = None) -> None
     """Leave everything in ``spare`` and the newest ``keep`` checkpoints, and what is needed to play in the others."""
     whole = [folder for folder in numbered(checkpoints) if _holds_everything(folder)]
     for folder in whole[:-keep]:
-        if spare is not None and real_path(folder) == real_path(spare):
-            continue
-        strip(folder, TO_PLAY)
+        is_spared = spare is not None and real_path(folder) == real_path(spare)
+        if not is_spared:
+            strip(folder, TO_PLAY)
 
 
 def _holds_everything(folder: Path) -> bool:
@@ -83,7 +83,7 @@ def _holds_everything(folder: Path) -> bool:
 
 
 def leave_future(directory: Path, iteration: int, restored: Path | None) -> Path | None:
-    """Set aside what a run directory holds of later iterations than the one at which the run goes on; gives the place."""
+    """Set aside what a run directory holds of later iterations than the one at which the run goes on; returns the place."""
     newer = _abandoned_by(directory / "checkpoints", iteration, restored)
     if not newer:
         return None

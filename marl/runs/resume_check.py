@@ -1,4 +1,7 @@
-"""Whether a run may go on from a checkpoint: what must not change in between."""
+"""Whether a run may go on from a checkpoint: keys of the scenario that must not change in between.
+
+Whether the files themselves are intact is verified in ``checkpoint.py`` (``read_part``).
+"""
 
 from __future__ import annotations
 

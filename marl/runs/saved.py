@@ -64,7 +64,9 @@ class SavedRun:
         need: Collection[str] = TO_PLAY,
         remedy: str | None = None,
     ) -> SavedRun:
-        """The newest checkpoint of a run, or the one that is named, whose parts in ``need`` are undamaged.
+        """The newest checkpoint of a run whose parts in ``need`` are undamaged, or the one that is named.
+
+        One that is named is taken as it is; ``read_part`` verifies each of its parts before it is loaded.
 
         ``TO_PLAY`` is enough for everything but training; ``TO_RESUME`` asks for all that training needs.
         """
@@ -112,8 +114,8 @@ class SavedRun:
     def compose(self, raw: Mapping[str, Any]) -> Scenario:
         """A scenario that was made of this run's; refused where Python objects are left in it that no name finds."""
         if self._remedy is not None and not can_be_replayed(raw):
-            told = f"{self.folder} comes from a run that was given Python objects which cannot be found by name."
-            raise CheckpointError(f"{told} {self._remedy}".rstrip())
+            problem = f"{self.folder} comes from a run that was given Python objects which cannot be found by name."
+            raise CheckpointError(f"{problem} {self._remedy}".rstrip())
         with self.trusted():
             return compose(raw, str(self.folder))
 
@@ -149,8 +151,8 @@ class SavedRun:
             names = list(policies)
         for name in names:
             if name not in self.weights:
-                told = f"{self.folder} has no policy {name!r}; it has {', '.join(self.weights)}."
-                raise CheckpointError(f"{told} {remedy.format(name=name)}".rstrip())
+                problem = f"{self.folder} has no policy {name!r}; it has {', '.join(self.weights)}."
+                raise CheckpointError(f"{problem} {remedy.format(name=name)}".rstrip())
             set_weights(policies[name], self.weights[name], f"{self.folder}, policy {name!r}")
         return policies
 

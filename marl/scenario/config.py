@@ -76,9 +76,12 @@ class MultiAgentConfig(Config):
         """A bare list of ids, or an id without overrides, is fine."""
         if isinstance(value, list):
             return {name: {} for name in value}
-        if isinstance(value, dict):
-            return {name: overrides or {} for name, overrides in value.items()}
-        return value
+        if not isinstance(value, dict):
+            return value
+        entries: dict[Any, Any] = {}
+        for name, overrides in value.items():
+            entries[name] = overrides or {}  # `wolves:` alone is null in YAML
+        return entries
 
     @field_validator("groups", mode="before")
     @classmethod
@@ -239,7 +242,9 @@ class Scenario(RolloutConfig):
     @classmethod
     def _short_form(cls, value: Any) -> Any:
         """``algo: qmix`` is short for ``algo: {name: qmix}``."""
-        return {"name": value} if isinstance(value, str) else value
+        if isinstance(value, str):
+            return {"name": value}
+        return value
 
     @model_validator(mode="after")
     def _resumable_ones_are_kept(self) -> Scenario:
@@ -262,7 +267,9 @@ class Scenario(RolloutConfig):
 
 def _given(keys: object, key: str) -> Any:
     """A key of what the user gave, which nobody has checked yet."""
-    return keys.get(key) if isinstance(keys, dict) else None
+    if not isinstance(keys, dict):
+        return None
+    return keys.get(key)
 
 
 ALGO_KEYS: dict[str, set[str]] = {

@@ -45,7 +45,10 @@ def to_plain(value: Any) -> Any:
         # Not model_dump: it would hand Python objects through, and leave tuples as they are.
         value = {key: getattr(value, key) for key in type(value).model_fields}
     if isinstance(value, Mapping):
-        return {str(key): to_plain(item) for key, item in value.items()}
+        plain: dict[str, Any] = {}
+        for key, item in value.items():
+            plain[str(key)] = to_plain(item)
+        return plain
     if isinstance(value, list | tuple):
         return [to_plain(item) for item in value]
     return _plain_leaf(value)

@@ -77,10 +77,11 @@ def _wrappers(scenario: Scenario, joint: Mapping[GroupID, Sequence[AgentID]]) ->
 
 def _grouped_env(env: BatchedEnv) -> GroupedEnv | None:
     """The env that plays groups as one agent, if it was the user who wrapped it so."""
-    if not isinstance(env, DictVector):
-        return None
-    inner = env.envs[0]
-    return inner if isinstance(inner, GroupedEnv) else None
+    if isinstance(env, DictVector):
+        inner = env.envs[0]
+        if isinstance(inner, GroupedEnv):
+            return inner
+    return None
 
 
 def is_native(env: Any) -> bool:

@@ -95,7 +95,9 @@ def _lines(config: type[BaseModel], values: Mapping[str, Any]) -> list[str]:
     """Each key below its sentence."""
     found = []
     for key, value in values.items():
-        plain = value.model_dump() if isinstance(value, BaseModel) else value
+        plain = value
+        if isinstance(value, BaseModel):
+            plain = value.model_dump()
         # YAML ends a text that is nothing but a number or a word with a line of dots.
         text = yaml.safe_dump(plain, default_flow_style=True, width=10_000).removesuffix("...\n").strip()
         found += _comment(config.model_fields[key].description or "")

@@ -14,6 +14,8 @@ from marl.errors import ConfigError, did_you_mean
 from marl.inputs import read_text
 from marl.registry import import_module
 from marl.scenario.config import ALGO_KEYS, ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGENT_KEYS, TOP_KEYS, Scenario
+from marl.scenario.joyrl import Translation, is_joyrl, translate
+from marl.scenario.key_places import misplaced, takes_list
 from marl.scenario.rllib_keys import OLD_KEYS
 from marl.scenario.search_marks import refuse_marks
 from marl.scenario.yaml_text import parse_yaml
@@ -45,7 +47,27 @@ def load_scenario(path: Path | str, sets: Iterable[str] = (), changes: Mapping[s
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML mapping from a file, or the name of a shipped scenario; what is broken or hostile is a ``ConfigError``."""
+    """The scenario in a file, or of a shipped name; JoyRL's YAML is read as one of ours."""
+    raw, translation = read_any(path)
+    if translation is not None and translation.playing is not None:
+        raise ConfigError(
+            f"{path} says mode: test, so there is nothing to train. Play it: marl run {path}, which is "
+            f"{translation.playing.command}"
+        )
+    return raw
+
+
+def read_any(path: Path) -> tuple[dict[str, Any], Translation | None]:
+    """The scenario in a file, and how it was read if it is in JoyRL's words."""
+    loaded = _read_mapping(path)
+    if not is_joyrl(loaded):
+        return loaded, None
+    translation = translate(loaded, str(path))
+    return dict(translation.scenario), translation
+
+
+def _read_mapping(path: Path) -> dict[str, Any]:
+    """A YAML mapping; what is broken or hostile is a ``ConfigError``."""
     path = _file_or_shipped(path)
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; expected a scenario file, such as scenarios/two_step_game.yaml.")
@@ -99,11 +121,25 @@ def shipped_scenarios() -> dict[str, Path]:
 
 
 def parse_set(text: str) -> tuple[str, Any]:
-    """``algo.lr=0.001`` to its key and value; the value is read as YAML."""
+    """``algo.lr=0.001`` to its key and value; the value is read as YAML, and ``64,64`` as a list where one is expected."""
     key, equals, value = text.partition("=")  # the first: values may have more of them
     if not equals or not key.strip():
         raise ConfigError(f"--set {text!r}: expected key=value, for instance --set algo.lr=0.001.")
-    return key.strip(), parse_yaml(value, f"--set {text!r}: the value")
+    what = f"--set {text!r}: the value"
+    found = parse_yaml(value, what)
+    if _is_bare_list(key.strip(), found):
+        found = parse_yaml(f"[{value}]", what)
+    return key.strip(), found
+
+
+def _is_bare_list(key: str, value: Any) -> bool:
+    """Whether a value without brackets stands for a list; a shell would want quotes around brackets."""
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        return False
+    parents, last = _place_of(key)
+    a_list, a_text = takes_list(".".join(parents), last)
+    # A single word may be what it says where a key takes texts, too.
+    return a_list and (not a_text or "," in str(value))
 
 
 def apply(raw: dict[str, Any], key: str, value: Any) -> None:
@@ -197,7 +233,7 @@ def compose(raw: Mapping[str, Any], where: str = "config") -> Scenario:
     try:
         scenario = Scenario(**keys)
     except ValidationError as error:
-        raise explain(error, where, _known_at(error, known), OLD_KEYS) from None
+        raise explain(error, where, _known_at(error, known), {**misplaced(error), **OLD_KEYS}) from None
     except TypeError as error:
         raise ConfigError(f"{where}: {error}") from error
     check_algo_keys(scenario, where)
@@ -221,7 +257,8 @@ def check_algo_keys(scenario: Scenario, where: str) -> None:
     except ValidationError as error:
         _check_owner(error, preset, where)
         known = preset.family.config.model_fields
-        raise explain(error, f"{where}: algo {preset.name}", known, OLD_KEYS) from None
+        hints = {**misplaced(error, "algo"), **OLD_KEYS}
+        raise explain(error, f"{where}: algo {preset.name}", known, hints) from None
 
 
 def _check_owner(error: ValidationError, preset: Preset, where: str) -> None:

@@ -182,7 +182,9 @@ def keys_of(model: type[Config], defaults: Mapping[str, Any] | None = None) -> l
 
 
 def _key(name: str, field: FieldInfo, default: Any, declared: Declared) -> Key:
-    shown = "required" if default is PydanticUndefined else _value(default)
+    shown = "required"
+    if default is not PydanticUndefined:
+        shown = _value(default)
     kind, meaning = type_name(field.annotation), str(field.description)
     if isinstance(field.json_schema_extra, Named):
         # Names that users may add to by registering: the list and its sentence are those of the moment.

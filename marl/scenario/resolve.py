@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from marl.algos.plan import LearnerPlan, Role, plan_learners
@@ -141,7 +141,9 @@ def _who_learns(draft: _Draft) -> None:
     """Each policy's algorithm and model, the task as learners see it, and the recipes of all policies."""
     entries: dict[PolicyID, PolicyEntry] = {}
     actors: dict[PolicyID, Role] = {}
-    mixtures = {} if draft.stage is None else draft.stage.mixtures
+    mixtures: Collection[PolicyID] = ()
+    if draft.stage is not None:
+        mixtures = draft.stage.mixtures
     for name in draft.policies:
         if name in mixtures:  # whose members are like the learners of their population
             continue
@@ -196,8 +198,15 @@ def _rollout_spec(draft: _Draft) -> RolloutSpec:
     evaluated_on = evaluation_recipe(scenario, look)
     # What was registered in this process is unknown to the processes of Ray, so it travels with the recipe.
     env_names = (scenario.env, scenario.evaluation.env)
-    envs = {name: ENVS[name] for name in map(str, env_names) if name in ENVS}
-    wrappers = {used.name: WRAPPERS[used.name] for used in look.wrappers if used.name in WRAPPERS}
+    # Workers in other processes have not run the user's script, so what it registered goes along.
+    envs = {}
+    for name in map(str, env_names):
+        if name in ENVS:
+            envs[name] = ENVS[name]
+    wrappers = {}
+    for used in look.wrappers:
+        if used.name in WRAPPERS:
+            wrappers[used.name] = WRAPPERS[used.name]
     rollout_keys = {key: getattr(scenario, key) for key in RolloutConfig.model_fields}
     return RolloutSpec(
         env=scenario.env,
@@ -293,14 +302,20 @@ def _evaluation_mapper(
     mapping = scenario.evaluation.policy_mapping_fn
     if mapping is not None:
         return build_mapper(mapping, policies, teams)
-    return None if stage is None else stage.answers()
+    if stage is None:
+        return None
+    return stage.answers()
 
 
 def _check_evaluation(
     evaluated: Mapping[PolicyID, frozenset[int]], specs: Mapping[PolicyID, PolicySpec], task: Task
 ) -> None:
     """Every policy must be sent the kind of agents that it plays in training, or else one kind alone."""
-    for seat, policy in sorted((seat, policy) for policy, seats in evaluated.items() for seat in seats):
+    sent: list[tuple[int, PolicyID]] = []
+    for policy, seats in evaluated.items():
+        for seat in seats:
+            sent.append((seat, policy))
+    for seat, policy in sorted(sent):  # the first agent is named, whatever the order of the policies
         if task.kind_of(seat) != specs[policy].kind:
             raise SpaceMismatchError(
                 f"evaluation.policy_mapping_fn sends {task.seat_names[seat]!r} to policy {policy!r}, which plays "

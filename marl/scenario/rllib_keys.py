@@ -36,9 +36,10 @@ OLD_KEYS: dict[str, str] = {
     # who, where and how long
     "run": "the algorithm is `algo: NAME`, or --run NAME of marl train",
     "algorithm": "the algorithm is `algo: NAME`",
+    "config": "its keys stand in the scenario itself, one level further out",
     "local_dir": "say --local-dir DIR on the command line, or MARL_RESULTS_DIR",
     "max_episode": "say stop: {episodes_total: N}",
-    "max_step": "say stop: {timesteps_total: N}",
+    "max_step": "say horizon: N, the longest episode",
     "max_episodes": "say stop: {episodes_total: N}",
     "max_steps": "say stop: {timesteps_total: N}; the longest episode is horizon",
     "checkpoint_at_end": ALWAYS,

@@ -48,7 +48,8 @@ def scenario_schema(sections: Mapping[str, type[BaseModel]] | None = None) -> Sc
     _allow_searches(top)
     _allow_searches(defs["ModelConfig"]["properties"])
     # A key of the scenario itself comes first where an algorithm has one of the same name.
-    schema["properties"] = top | {key: value for key, value in flat.items() if key not in top}
+    for key, value in flat.items():
+        top.setdefault(key, value)
     schema["allOf"] = [_only_its_own_keys(name) for name in ALGOS]
     return {"$schema": DIALECT, **schema, "title": "marl scenario"}
 
@@ -63,7 +64,8 @@ def _allow_searches(properties: Schema) -> None:
 def _search() -> Schema:
     pair = {"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "number"}}
     some = {"type": "array", "minItems": 1}
-    kinds = {kind: some if kind in ("grid_search", "choice") else pair for kind in KINDS}
+    kinds = dict.fromkeys(KINDS, pair)
+    kinds["grid_search"] = kinds["choice"] = some
     return {
         "description": "Values to try, for `marl tune`.",
         "type": "object",
@@ -92,7 +94,13 @@ def _is_section(value: Schema) -> bool:
 
 def _named(name: str) -> Schema:
     """The name in any case; the plain one is what an editor offers."""
-    pattern = "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in name)
+    # JSON Schema has no flag for "any case".
+    pattern = ""
+    for sign in name:
+        if sign.isalpha():
+            pattern += f"[{sign}{sign.upper()}]"
+        else:
+            pattern += sign
     return {"anyOf": [{"const": name}, {"type": "string", "pattern": f"^{pattern}$"}]}
 
 
@@ -104,12 +112,15 @@ def _algorithm(preset: Preset, defs: Schema) -> Schema:
     for key in preset.fixed:
         keys[key] = {**keys[key], "const": preset.defaults[key]}
     keys = {key: _searchable(value) for key, value in keys.items()}
+    required = ["name"]
+    if preset.name == DEFAULT:  # keys without a name are its keys
+        required = []
     return {
         "title": preset.name,
         "description": preset.summary,
         "type": "object",
         "properties": {"name": _named(preset.name), **keys},
-        "required": [] if preset.name == DEFAULT else ["name"],
+        "required": required,
         "additionalProperties": False,
     }
 
@@ -142,7 +153,9 @@ def _flat_algo_keys(defs: Schema) -> Schema:
     found: dict[str, list[Schema]] = {}
     for name in ALGOS:
         for key, value in _properties(ALGOS[name].family.config, defs).items():
-            found.setdefault(key, []).append({part: v for part, v in value.items() if part != "default"})
+            form = dict(value)
+            form.pop("default", None)  # presets differ in it
+            found.setdefault(key, []).append(form)
     return {key: _either(forms) for key, forms in found.items()}
 
 
@@ -193,7 +206,9 @@ def _properties(config: type[BaseModel], defs: Schema) -> Schema:
 def _inlined(schema: Schema, defs: Schema) -> Schema:
     """A schema whose definitions stand with all the others."""
     _take_defs(defs, schema)
-    return {key: value for key, value in schema.items() if key != "$defs"}
+    inlined = dict(schema)
+    inlined.pop("$defs", None)
+    return inlined
 
 
 def _take_defs(defs: Schema, schema: Schema) -> None:

@@ -9,7 +9,7 @@ from marl.algos.plan import Role
 from marl.config import Config
 from marl.data.task import AgentType, PolicyID
 from marl.errors import ConfigError
-from marl.needs import AlgoNeed, Declared, PolicyNeed, above, asks, given, missing, needs, shown
+from marl.needs import AlgoNeed, Declared, PolicyNeed, above, asks, because, given, missing, needs, shown
 from marl.policies.config import PolicySpec
 from marl.scenario.config import Scenario
 
@@ -25,8 +25,10 @@ FIELD_NEEDS = {
 
 def check_measured(scenario: Scenario, field: str, where: str) -> None:
     """Refuse a result field of a block that results of this scenario will not have."""
-    block = field.partition(".")[0]
-    wanting = missing(FIELD_NEEDS[block], scenario) if block in FIELD_NEEDS else ""
+    block, _, _ = field.partition(".")
+    if block not in FIELD_NEEDS:  # every result has it
+        return
+    wanting = missing(FIELD_NEEDS[block], scenario)
     if wanting:
         raise ConfigError(f"{where}: {field} {wanting}.")
 
@@ -74,10 +76,11 @@ def _reason(declared: Declared, value: Any, default: Any, role: Role, kind: Agen
 
 
 def _missing_of_algo(need: AlgoNeed, role: Role) -> str:
-    known = [condition for condition in need.any_of if condition.key in type(role.config).model_fields]
-    if not known:
-        return ""
-    return missing(need, role.config)
+    keys = type(role.config).model_fields
+    for condition in need.any_of:
+        if condition.key in keys:
+            return missing(need, role.config)
+    return ""
 
 
 def _not_such_a_policy(need: PolicyNeed, role: Role, kind: AgentType) -> str:
@@ -92,5 +95,4 @@ def _not_such_a_policy(need: PolicyNeed, role: Role, kind: AgentType) -> str:
     got, remedy = f"learns by {role.preset.name}", "Use another algorithm"
     if need.test == "plays":
         got, remedy = f"plays agents with {kind.action_space}", "Give it to policies of such agents"
-    because = f" ({need.why})" if need.why else ""
-    return f"is {need}, but it {got}{because}. {remedy}"
+    return f"is {need}, but it {got}{because(need)}. {remedy}"

@@ -3,6 +3,7 @@ than a scenario can be."""
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 from typing import Any
 
@@ -12,6 +13,7 @@ from marl.errors import ConfigError
 
 MOST_VALUES = 100_000  # after aliases are followed: a small file can unfold to billions
 DEEPEST = 50  # levels
+LARGEST_WHOLE = 2**53  # beyond, a double does not hold every whole number
 LONGEST_NUMBER = 300  # characters: the largest double has 309 digits, and no key takes more
 # What yaml's constructors let out instead of an error of their own: a date that does not exist, an int without digits, ...
 BROKEN_VALUES = (ValueError, TypeError, AttributeError, LookupError, OverflowError)
@@ -81,7 +83,19 @@ class _StrictLoader(yaml.SafeLoader):
             )
         return super().construct_yaml_int(node)
 
+    def construct_exponent(self, node: Any) -> int | float:
+        """``1e3`` is 1000 and ``5e-4`` is 0.0005, as in JSON and YAML 1.2; PyYAML takes both for texts."""
+        value = float(node.value.replace("_", ""))
+        # A whole number stays one: an env that counts to it would stumble over 1000.0.
+        is_whole = _WHOLE.fullmatch(node.value) and abs(value) < LARGEST_WHOLE
+        return int(value) if is_whole else value
 
+
+# Digits without a point and an exponent without a minus.
+_WHOLE = re.compile(r"[-+]?[0-9][0-9_]*[eE]\+?[0-9]+")
+_EXPONENT = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+|[-+]?\.[0-9][0-9_]*[eE][-+]?[0-9]+")
+_StrictLoader.add_implicit_resolver("!exponent", re.compile(f"^(?:{_EXPONENT.pattern})$"), list("-+.0123456789"))
+_StrictLoader.add_constructor("!exponent", _StrictLoader.construct_exponent)
 _StrictLoader.add_constructor("tag:yaml.org,2002:int", _StrictLoader.construct_yaml_int)
 
 
@@ -102,7 +116,9 @@ def _measure(loaded: object, what: str) -> None:
             )
         if len(above) >= DEEPEST:
             raise _too_deep(what)
-        items = [*value.keys(), *value.values()] if isinstance(value, dict) else list(value)
+        items = list(value)
+        if isinstance(value, dict):
+            items += value.values()
         waiting += [(item, (*above, id(value))) for item in items]
 
 

@@ -32,7 +32,7 @@ Results: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | Path | st
 def check_learning_achieved(
     results: Results, reward: float, policy: str | None = None, *, evaluation: bool = False
 ) -> float:
-    """Raise ``GoalMissedError`` unless the last result reached ``reward``; gives what it reached.
+    """Raise ``GoalMissedError`` unless the last result reached ``reward``; returns what it reached.
 
     Looked at is ``episode_reward_mean``, or with a ``policy`` that policy's ``policy_reward_mean``; with ``evaluation`` those
     of the last result that has an evaluation.

@@ -53,9 +53,9 @@ class Play:
         mine = range(self.indices.index(worker.index), len(self.trials), len(self.indices))
         outcomes = {number: attempt(worker, self.trials[number]) for number in mine}
         if outcomes:  # nobody waits in the middle of an episode, so there is nothing to replay after a restart
-            env_ids = np.arange(worker.player.env.num_envs)
+            env_ids = np.arange(worker.runner.env.num_envs)
             seeds = self.trials[mine[0]].episode_seeds
-            worker.player.begin(env_ids, np.resize(np.asarray(seeds, np.int64), env_ids.size))
+            worker.runner.begin(env_ids, np.resize(np.asarray(seeds, np.int64), env_ids.size))
         return outcomes
 
 
@@ -64,41 +64,41 @@ def attempt(worker: RolloutWorker, trial: Trial) -> Outcome:
     with ExitStack() as moved:
         for name, (seed, scale) in trial.moves.items():
             moved.enter_context(perturbed(worker.policy_map[name], seed, scale))
-        return play(worker.player, trial)
+        return play(worker.runner, trial)
 
 
-def play(player: EnvRunner, trial: Trial) -> Outcome:
+def play(runner: EnvRunner, trial: Trial) -> Outcome:
     """One episode per seed, in the order in which they end. A copy that has none left goes on, but no longer counts."""
     rng = np.random.default_rng(trial.episode_seeds)  # of actions: the same for both of a pair
     seeds = chain(trial.episode_seeds, repeat(trial.episode_seeds[0]))
-    decisions, sight = 0, Sight(player, trial.watched)
+    decisions, sight = 0, Sight(runner, trial.watched)
 
     def look(counts: Bools) -> None:
         nonlocal decisions
-        decisions += int(player.view.present[counts].sum())
+        decisions += int(runner.view.present[counts].sum())
         sight.look(counts)
 
-    player.check.every_step = True  # no grid will be looked at later
+    runner.check.every_step = True  # no grid will be looked at later
     count = len(trial.episode_seeds)
-    ended = [stats for _, stats in ended_episodes(player, count, seeds, rng, explore=trial.explore, before_step=look)]
+    ended = [stats for _, stats in ended_episodes(runner, count, seeds, rng, explore=trial.explore, before_step=look)]
     return Outcome(EpisodeStats.concat(ended), decisions, sight.seen())
 
 
 class Sight:
     """Gathers what the watched policies were shown."""
 
-    def __init__(self, player: EnvRunner, watched: Sequence[PolicyID]) -> None:
-        self.player = player
+    def __init__(self, runner: EnvRunner, watched: Sequence[PolicyID]) -> None:
+        self.runner = runner
         self.rows: dict[PolicyID, list[tuple[Array, Ints]]] = {name: [] for name in watched}
 
     def look(self, counts: Bools) -> None:
         """Before a step: rows of agents that are asked, in copies that count."""
-        view = self.player.view
+        view = self.runner.view
         for name, rows in self.rows.items():
-            index = self.player.policy_ids.index(name)
-            k = self.player.kind_of_policy[index]
-            seats = self.player.env.kinds[k].seats
-            asked = view.present[:, seats] & (self.player.policy_of[:, seats] == index) & counts[:, None]
+            index = self.runner.policy_ids.index(name)
+            k = self.runner.kind_of_policy[index]
+            seats = self.runner.env.kinds[k].seats
+            asked = view.present[:, seats] & (self.runner.policy_of[:, seats] == index) & counts[:, None]
             env_id, seat = np.nonzero(asked)
             rows.append((view.obs[k][env_id, seat], seat))
 

@@ -64,18 +64,18 @@ class EvolutionSource:
         decisions = sum(outcome.decisions for outcome in outcomes)
         env_steps = int(episodes.lengths.sum())
         for learner in self.learners:
-            told = {}
+            reported = {}
             for name in learner.policies:
                 if name in seeds:  # frozen policies propose nothing
-                    told[name] = Scores(
+                    reported[name] = Scores(
                         seeds=seeds[name],
                         scores=self._scores(name, outcomes),
                         env_steps=env_steps,
                         agent_steps=decisions,
                         seen=outcomes[0].seen.get(name),
                     )
-            learner.tell(told)
-        return Population(self.workers.local_worker().grid.batch(), episodes, decisions=decisions)
+            learner.tell(reported)
+        return Population(self.workers.local_worker().buffer.batch(), episodes, decisions=decisions)
 
     def _trials(self, seeds: Mapping[PolicyID, Sequence[int]]) -> list[Trial]:
         """``+`` and ``-`` of every pair, one after the other, on the same episodes."""

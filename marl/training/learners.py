@@ -81,7 +81,7 @@ def build_learners(
 
 
 def learn(learners: Collection[Learner], batch: MultiAgentBatch) -> Metrics:
-    """One after the other, in the same order everywhere: members of a crew meet at every gradient."""
+    """One after the other, in the same order everywhere: members of a learner group meet at every gradient."""
     metrics: Metrics = {}
     for learner in learners:
         metrics |= learner.learn(batch)

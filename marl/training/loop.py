@@ -36,7 +36,7 @@ def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outco
     store = trainer.store
     assert store.directory is not None
     assert store.files is not None
-    display.start([*trainer.setup.header, f"results: {store.directory}"])
+    display.start([*trainer.setup.header, *_endless(trainer.scenario.stop), f"results: {store.directory}"])
     result: Result = trainer.last_result
     if trainer.finished:
         display.note("this run has met its stop condition already, so nothing is trained. Raise it: --stop-timesteps N")
@@ -66,6 +66,16 @@ def _stop_soon(trainer: Trainer, display: Display) -> None:
     display.note("stopping after this iteration; press Ctrl-C again to stop at once")
 
 
+def _endless(stop: Mapping[str, float | bool]) -> list[str]:
+    """A run without a limit says so before it begins: nobody should wait for its end."""
+    if stop:
+        return []
+    return [
+        "no stop condition: it trains until Ctrl-C, which saves a checkpoint. Another time: --stop-timesteps N, "
+        "--stop-iters N or --stop-reward X"
+    ]
+
+
 @contextmanager
 def interruptible(on_first: Callable[[], None]) -> Iterator[Callable[[], bool]]:
     """The first SIGINT or SIGTERM sets a flag; the second one raises ``KeyboardInterrupt``."""
@@ -88,15 +98,24 @@ def interruptible(on_first: Callable[[], None]) -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
+# Of a reward that goes up and down nobody can say how far it is.
+GROWING = ("timesteps_total", "training_iteration", "time_total_s", "episodes_total")
+
+
 def progress_of(stop: Mapping[str, float | bool], result: Mapping[str, Any]) -> Progress:
     """How far the run is towards the nearest stop condition that only grows."""
-    nearest = Progress(0.0, "no limit: stop it with Ctrl-C" if not stop else "until the goal is met")
+    nearest = Progress(0.0, "until the goal is met")
+    if not stop:
+        nearest = Progress(0.0, "no limit: stop it with Ctrl-C")
     for field, limit in stop.items():
-        value = look_up(result, field)
-        if field == "goal" or value is None or limit is True or limit is False:
+        if field not in GROWING or isinstance(limit, bool):
             continue
-        if field in ("timesteps_total", "training_iteration", "time_total_s", "episodes_total"):
-            fraction = min(1.0, value / limit) if limit else 1.0
-            if fraction >= nearest.fraction:
-                nearest = Progress(fraction, f"{field} {value:.0f}/{limit:.0f}")
+        value = look_up(result, field)
+        if value is None:
+            continue
+        fraction = 1.0
+        if limit:  # `stop: {timesteps_total: 0}` is met at once
+            fraction = min(1.0, value / limit)
+        if fraction >= nearest.fraction:
+            nearest = Progress(fraction, f"{field} {value:.0f}/{limit:.0f}")
     return nearest

@@ -107,7 +107,7 @@ class PolicyAccess:
         return export_policies(Path(path), self.setup, self.get_weights(), policies)
 
     def import_model(self, path: Path | str, policies: Sequence[PolicyID] | None = None) -> list[PolicyID]:
-        """Take weights from ``export_model`` (all that are there and here, or these); gives the policies that changed."""
+        """Take weights from ``export_model`` (all that are there and here, or these); returns the policies that changed."""
         weights = read_weights_for(self.policies, Path(path), policies)
         self.set_weights(weights)
         self.learning.align()  # learners on other processes have the weights as they were

@@ -15,7 +15,7 @@ import torch
 
 from marl.algos.custom_loss import LOSSES, Loss, register_loss
 from marl.algos.learner import Learner, Metrics
-from marl.algos.learner_group import CrewError, GlooLearnerGroup, join_store, open_store
+from marl.algos.learner_group import GlooLearnerGroup, LearnerGroupError, join_store, open_store
 from marl.algos.plan import LearnerPlan, Role
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import PolicyID
@@ -37,7 +37,7 @@ Digest = dict[PolicyID, tuple[float, float]]
 
 
 class RayLearners(Learners):
-    """Member 0 of the crew, and the one who tells the others what to do."""
+    """Member 0 of the learner group, and the one who tells the others what to do."""
 
     def __init__(self, setup: Setup, policies: Mapping[PolicyID, Policy]) -> None:
         super().__init__(setup, policies)
@@ -63,10 +63,10 @@ class RayLearners(Learners):
         address = LOOPBACK if len(nodes) == 1 else _address(_node())
         store = open_store(address)
         joined = [actor.join.remote(address, store.port) for actor in self.actors]
-        crew = GlooLearnerGroup(store, 0, self.size, address)
+        group = GlooLearnerGroup(store, 0, self.size, address)
         self._answers(joined)
         for learner in self.members:
-            learner.crew = crew
+            learner.learner_group = group
 
     def learn(self, batch: MultiAgentBatch) -> Metrics:
 
@@ -79,7 +79,7 @@ class RayLearners(Learners):
         try:
             metrics = super().learn(batch)
             digests = self._answers(answers)
-        except CrewError as error:
+        except LearnerGroupError as error:
             self._leave()
             self._answers(answers, LAST_WORDS_S)  # raises what went wrong there
             raise error
@@ -115,7 +115,7 @@ class RayLearners(Learners):
 
     def _leave(self) -> None:
         for learner in self.members:
-            learner.crew.close()
+            learner.learner_group.close()
 
     def _push_if_changed(self) -> None:
         """Whoever changed the policies since the last round (a user, ``load``, annealing anew): the others follow."""
@@ -138,7 +138,7 @@ class RayLearners(Learners):
                 errors.append(_dead(rank, error))
             except ray.exceptions.GetTimeoutError:
                 continue  # it waits for somebody else
-        for found in sorted(errors, key=lambda e: isinstance(e, CrewError)):
+        for found in sorted(errors, key=lambda e: isinstance(e, LearnerGroupError)):
             raise found
         return answers
 
@@ -186,7 +186,7 @@ def syllabus(setup: Setup, policies: Mapping[PolicyID, Policy]) -> Syllabus:
 
 
 class Helper:
-    """Member ``rank`` of the crew: the same learners on a Ray actor. It does what member 0 does, when it is told."""
+    """Member ``rank`` of the learner group: the same learners on a Ray actor. It does what member 0 does, when it is told."""
 
     def __init__(self, syllabus: Syllabus, rank: int, size: int) -> None:
         spec = syllabus.rollout
@@ -207,16 +207,16 @@ class Helper:
 
     def join(self, address: str, port: int) -> None:
         mine = LOOPBACK if address == LOOPBACK else _address(_node())
-        crew = GlooLearnerGroup(join_store(address, port), self.rank, self.size, mine)
+        group = GlooLearnerGroup(join_store(address, port), self.rank, self.size, mine)
         for learner in self.learners:
-            learner.crew = crew
+            learner.learner_group = group
 
     def learn(self, batch: MultiAgentBatch) -> Digest:
         try:
             learn(self.learners, batch)
         except BaseException:
             for learner in self.learners:
-                learner.crew.close()  # so that the others do not wait for this one
+                learner.learner_group.close()  # so that the others do not wait for this one
             raise
         return digest(self.policies)
 

@@ -234,13 +234,13 @@ class Store:
         return parts
 
     def restore(self, path: Path) -> None:
-        """Load everything; the trainer must have been built from the same scenario."""
+        """Load everything, after it was verified; the trainer must have been built from the same scenario."""
         folder, trainer = find_resumable(path), self.trainer
         run = read_part(folder, "run")
         if run.get("policies_changed"):
             self._follow_changes(folder)
         check_same(folder, run["scenario"], describe(trainer.scenario))
-        # All is read before anything changes.
+        # All is read, and verified by `read_part`, before anything changes.
         saved = {name: read_part(folder, name) for name in MORE_PARTS if has_part(folder, name)}
         with put_to_use(folder, "policies"):
             for name, weights in saved["policies"].items():

@@ -122,10 +122,10 @@ class Trainer(PolicyAccess):
         self.last_metrics = {name: row for name, row in metrics.items() if name in self.policies_to_train}
         for extension in self.extensions:
             extension.after_learning(self)
-        fresh = EpisodeStats.concat(episodes)
-        self.episodes_total += len(fresh)
-        self.recent = EpisodeStats.concat([self.recent, fresh]).last(max(RECENT, len(fresh)))
-        result = begin_result(self, steps, agent_steps, len(fresh))
+        ended = EpisodeStats.concat(episodes)
+        self.episodes_total += len(ended)
+        self.recent = EpisodeStats.concat([self.recent, ended]).last(max(RECENT, len(ended)))
+        result = begin_result(self, steps, agent_steps, len(ended))
         result["time_total_s"] = self.time_total_s + time.perf_counter() - started  # a stop condition may ask for it
         self.recent = without_pictures(self.recent.last(RECENT))
         for extension in self.extensions:
@@ -153,7 +153,7 @@ class Trainer(PolicyAccess):
         if self.choose_trained is not None:
             choose = self.choose_trained
             self.set_policies_to_train([n for n in self.setup.roles if choose(n, collected.batch)])
-            self.timers.start()  # what the user's function took is nobody's
+            self.timers.start()  # the time of the user's function counts neither as sampling nor as learning
         metrics = self.learning.learn(collected.batch)
         self.timers.lap("learn")
         trained = False

@@ -82,28 +82,28 @@ class Choosy(CentralCriticLearner):
     """Refuses agents with different spaces before the start."""
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> CentralCriticLearner:
-        if len(brief.task.kinds) > 1:
+    def build(cls, spec: LearnerSpec) -> CentralCriticLearner:
+        if len(spec.task.kinds) > 1:
             raise ConfigError("all agents must have equal spaces.")
-        return super().build(brief)
+        return super().build(spec)
 
 
 class Unhurried(CentralCriticLearner):
     """Takes a schedule of the step size and does not look at it."""
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> CentralCriticLearner:
-        configs = {name: config.model_copy(update={"lr_schedule": None}) for name, config in brief.configs.items()}
-        return super().build(replace(brief, configs=configs))
+    def build(cls, spec: LearnerSpec) -> CentralCriticLearner:
+        configs = {name: config.model_copy(update={"lr_schedule": None}) for name, config in spec.configs.items()}
+        return super().build(replace(spec, configs=configs))
 
 
 class Unbounded(CentralCriticLearner):
     """Takes a largest norm of the gradient and does not cut anything."""
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> CentralCriticLearner:
-        configs = {name: config.model_copy(update={"grad_clip": None}) for name, config in brief.configs.items()}
-        return super().build(replace(brief, configs=configs))
+    def build(cls, spec: LearnerSpec) -> CentralCriticLearner:
+        configs = {name: config.model_copy(update={"grad_clip": None}) for name, config in spec.configs.items()}
+        return super().build(replace(spec, configs=configs))
 
 
 class Nostalgic(QmixLearner):

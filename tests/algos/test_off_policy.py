@@ -67,8 +67,8 @@ class Guess(ActorCriticLearner[DeterministicActorCritic]):
     like = "ddpg"
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> Guess:
-        return cls(brief, {name: DeterministicActorCritic(name, brief) for name in brief.policies})
+    def build(cls, spec: LearnerSpec) -> Guess:
+        return cls(spec, {name: DeterministicActorCritic(name, spec) for name in spec.policies})
 
     def _train(self, ac: DeterministicActorCritic) -> Report:
         rows = ac.sample(self.rng)

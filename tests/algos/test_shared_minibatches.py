@@ -14,7 +14,7 @@ from marl.policies.build import build_policies, weights_of
 from marl.scenario.resolve import Setup
 from marl.training.learners import build_learners, learn
 from marl.training.trainer import Trainer
-from tests.algos.crews import together
+from tests.algos.learner_groups import together
 from tests.training.trees import differences
 
 CARTPOLE, TWO_STEP = {"env": "CartPole-v1"}, {"env": "two_step_game"}
@@ -81,13 +81,13 @@ def outcome(policies: Any, learners: Any, metrics: list[Metrics]) -> Outcome:
     return Outcome(weights_of(policies), states, [learner.replay_state() for learner in learners], metrics)
 
 
-def taught(setup: Setup, batches: list[MultiAgentBatch], crew: LearnerGroup) -> Outcome:
-    """Where a member of a crew ends that sees the same batches."""
+def taught(setup: Setup, batches: list[MultiAgentBatch], group: LearnerGroup) -> Outcome:
+    """Where a member of a learner group ends that sees the same batches."""
     policies = build_policies(setup.policies, setup.task.kinds)
     learners = build_learners(setup.plans, setup.roles, policies, setup.task, setup.scenario.seed)
     for learner in learners:
         assert learner.shares_minibatches
-        learner.crew = crew
+        learner.learner_group = group
     metrics = [learn(learners, batch) for batch in batches]
     return outcome(policies, learners, metrics)
 
@@ -111,7 +111,7 @@ def distance(a: Any, b: Any) -> float:
 @pytest.mark.slow
 def test_two_members_learn_what_one_learner_learns(run: str) -> None:
     setup, batches, alone = collected(run)
-    first, second = together(2, lambda crew: taught(setup, batches, crew))
+    first, second = together(2, lambda group: taught(setup, batches, group))
     assert isinstance(first, Outcome), first
     assert isinstance(second, Outcome), second
     assert any(alone.metrics)
@@ -123,5 +123,5 @@ def test_two_members_learn_what_one_learner_learns(run: str) -> None:
 
 def test_five_members_learn_what_one_learner_learns() -> None:
     setup, batches, alone = collected("ppo")
-    members = together(5, lambda crew: taught(setup, batches, crew))
+    members = together(5, lambda group: taught(setup, batches, group))
     assert [distance(member.tree, alone.tree) < 1e-5 for member in members if isinstance(member, Outcome)] == [True] * 5

@@ -13,7 +13,7 @@ from marl.analysis.crossplay import Effort, cross_play, decided
 from marl.analysis.participants import short_labels
 from marl.envs.games.matrix import classic
 from marl.errors import CheckpointError, ConfigError, DataError, SpaceMismatchError
-from marl.play.playback import load_player
+from marl.play.playback import load_env_runner
 from tests.analysis.runs import DILEMMA, RPS, checkpoint, with_fixed
 
 
@@ -69,21 +69,21 @@ def test_a_trained_policys_payoffs_are_those_of_its_chances(rps: list[Path]) -> 
 
 
 def chances_of(path: Path) -> Any:
-    player = load_player(path, frozenset())
-    player.begin(np.array([0]), np.array([0]))
-    (policy,) = player.policies
+    runner = load_env_runner(path, frozenset())
+    runner.begin(np.array([0]), np.array([0]))
+    (policy,) = runner.policies
     from marl.policies.stochastic import StochasticPolicy
 
     assert isinstance(policy, StochasticPolicy)
-    obs, index, legal = policy.tensors(_inputs(player), policy.device)
+    obs, index, legal = policy.tensors(_inputs(runner), policy.device)
     logits = policy(obs, index, legal)[0].detach().numpy()[0].astype(np.float64)
     return np.exp(logits) / np.exp(logits).sum()
 
 
-def _inputs(player: Any) -> Any:
+def _inputs(runner: Any) -> Any:
     from marl.policies.policy import Inputs
 
-    return Inputs(player.view.obs[0][0], player.view.legal[0][0], np.arange(2))
+    return Inputs(runner.view.obs[0][0], runner.view.legal[0][0], np.arange(2))
 
 
 def test_a_policy_per_player_gives_each_player_strategies_of_its_own(tmp_path: Path, rps: list[Path]) -> None:

@@ -68,6 +68,16 @@ def test_a_seat_that_always_earns_one_more_is_not_symmetric_and_the_sum_of_share
     assert "Not symmetric: in random play" in found.text
 
 
+def test_a_game_with_whole_sets_of_equilibria_is_called_degenerate() -> None:
+    """The second row pays the same against the first column as the first row does: a tie that makes a segment of equilibria."""
+    tied = np.array([[[1.0, 0.0], [1.0, -1.0]], [[1.0, 0.0], [0.0, 0.0]]])
+    found = build_report("matrix_game", env_config={"payoffs": tied.tolist()}, wishes=ReportOptions(episodes=20))
+    assert found.numbers["game"]["tree"]["degenerate"]
+    assert "The game is degenerate" in found.text
+    assert not game("matching_pennies")["tree"]["degenerate"]
+    assert "degenerate" not in build_report("matrix_game", env_config={"game": "matching_pennies"}).text
+
+
 def test_an_env_that_pays_nothing_is_not_called_zero_sum() -> None:
     text = build_report("matrix_game", env_config={"payoffs": np.zeros((2, 2, 2)).tolist()}).text
     assert "nothing can be told about the payoffs" in text
@@ -109,6 +119,13 @@ def test_rock_paper_scissors_gives_the_cycle_spelled_out_and_elos_warning(rps: R
     assert cycle["in_sink"]
     assert f"Cycle: {cycle['text']}" in " ".join(rps.text.split())
     assert "Do not trust Elo here: play is cyclic" in rps.text
+
+
+def test_in_rock_paper_scissors_nobody_is_called_best(rps: Report) -> None:
+    opening = " ".join(rps.text.split("The game")[0].split())
+    assert "Nobody is best: fixed_" in opening
+    assert "is a cycle, for sure, as the payoffs are exact." in opening
+    assert rps.numbers["best"]["cycles"]
 
 
 def test_rock_paper_scissors_is_ranked_alike_mixed_evenly_and_exploited_fully(rps: Report) -> None:
@@ -204,7 +221,7 @@ def test_the_page_is_one_file_with_contents_alt_texts_and_an_explanation_in_ever
     assert "@import" not in page
     assert "url(" not in page
     keys = [section.key for section in rps.sections]
-    assert keys == ["game", "payoffs", "ranking", "exploitability", "equilibria", "curves"]
+    assert keys == ["best", "game", "payoffs", "ranking", "exploitability", "equilibria", "curves"]
     for key in keys:
         part = page.split(f'<section id="{key}"')[1].split("</section>")[0]
         assert "What this means." in part

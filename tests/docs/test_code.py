@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from marl.scenario.joyrl import is_joyrl, translate
 from marl.scenario.load import compose
 from marl.scenario.resolve import resolve
 from marl.scenario.search_marks import find_marks
@@ -89,6 +90,8 @@ def test_the_python_of_a_page_that_trains_runs(page: str, desk: Path) -> None:
 def test_a_scenario_in_a_page_is_valid(block: Block, desk: Path) -> None:
     """Whole scenarios are resolved against their env; of parts, all keys and values have to be right."""
     keys = yaml.safe_load(block.text)
+    if is_joyrl(keys):  # in JoyRL's words
+        keys = translate(keys, block.place).scenario
     if any(find_marks(keys)) or "tune" in keys:  # values to search over: every trial has to be valid
         options = tune_config(keys.pop("tune", {}), block.place)
         plan_scenarios({"env": "CartPole-v1", "stop": {"training_iteration": 1}, **keys}, options, block.place)

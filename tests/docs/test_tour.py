@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -15,6 +16,15 @@ def shape(text: str) -> list[str]:
     lines = [line for line in text.splitlines() if not line.startswith("iter ")]
     plain = [re.sub(r"game_[0-9a-f]{5}_|^[0-9a-f]{5} |\d[\d.,]*", "#", line) for line in lines]
     return [" ".join(line.split()) for line in plain]
+
+
+def evaluated(folder: Path) -> list[int]:
+    """How often each run below a folder was evaluated."""
+    counts = []
+    for file in sorted(folder.rglob("result.json")):
+        results = [json.loads(line) for line in file.read_text().splitlines()]
+        counts.append(sum("evaluation" in result for result in results))
+    return counts
 
 
 @pytest.mark.slow
@@ -31,8 +41,12 @@ def test_every_command_of_the_tour_prints_what_the_page_shows(tmp_path: Path) ->
     assert [found["output"] for found in STEP.finditer(walked) if found["note"] == "tour"] == [
         seen.output for seen in tour.seen
     ]
-    for picture in PICTURES:
+    for picture, kept in PICTURES.items():
         assert (tmp_path / picture).stat().st_size > 1_000
+        assert f"](pictures/{kept})" in page, "the page shows it"
+    evaluations = evaluated(tmp_path / "results" / "compare")
+    assert len(evaluations) == 8, "four seeds of two scenarios"
+    assert min(evaluations) > 3, "curves, not a single point"
 
 
 def test_a_step_is_run_where_it_stands_and_its_output_replaces_the_old_one(tmp_path: Path) -> None:

@@ -94,11 +94,11 @@ def test_wrappers_are_kept_in_checkpoints(tmp_path):
     trainer.train()
     path = trainer.save(str(tmp_path / "checkpoint"))
     trainer.stop()
-    from marl.play.playback import load_player
+    from marl.play.playback import load_env_runner
 
-    player = load_player(path, frozenset())
-    player.begin(np.array([0]), np.array([1]))
-    assert isinstance(player.env.sub_env(0), Doubled)
+    runner = load_env_runner(path, frozenset())
+    runner.begin(np.array([0]), np.array([1]))
+    assert isinstance(runner.env.sub_env(0), Doubled)
 
 
 @pytest.mark.ray

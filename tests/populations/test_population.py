@@ -69,16 +69,16 @@ def test_self_share_lets_the_learners_meet_each_other() -> None:
 def test_payoffs_of_known_strategies_are_the_games_own() -> None:
     with run("psro") as trainer:
         assert trainer.population is not None
-        stage = trainer.population.stage
+        layout = trainer.population.layout
         fixed = [
             Member(f"m{a}", PolicySpec("scripted", 0, scripted=ScriptedConfig(name="fixed", action=a)))
             for a in range(3)
         ]
-        table = PayoffTable(stage, 4, 0)
-        members = {side.name: fixed for side in stage.sides}
+        table = PayoffTable(layout, 4, 0)
+        members = {side.name: fixed for side in layout.sides}
         assert table.grow(trainer.workers, members) == 9 * 4
         assert table.grow(trainer.workers, members) == 0  # nobody meets twice
-        tensor = table.tensor({side.name: ["r", "p", "s"] for side in stage.sides})
+        tensor = table.tensor({side.name: ["r", "p", "s"] for side in layout.sides})
     assert tensor.mean[0].tolist() == RPS
     assert (tensor.mean[0] == -tensor.mean[1]).all()
     assert not tensor.stderr.any()

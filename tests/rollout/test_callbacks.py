@@ -91,10 +91,10 @@ def test_every_copy_has_its_own_episodes_and_a_sample_is_as_large_as_the_fragmen
 def test_a_player_without_hooks_of_episodes_has_nobody_to_call() -> None:
     plain, sampled = worker_for(duet), worker_for(duet, callbacks={"on_sample_end": lambda samples: None})
     for worker in (plain, sampled):
-        episodes = list(worker.player.episodes)
+        episodes = list(worker.runner.episodes)
         worker.collect(7)
-        assert worker.player.watch is None
-        assert worker.player.episodes[0] is episodes[0]  # not even an object per episode
+        assert worker.runner.callbacks is None
+        assert worker.runner.episodes[0] is episodes[0]  # not even an object per episode
 
 
 def test_hooks_see_what_agents_saw_and_did_last() -> None:
@@ -128,7 +128,7 @@ def test_the_last_action_stays_while_an_agent_is_not_asked() -> None:
         slow, callbacks={"on_episode_step": lambda episode: actions.append(episode.last_action_for("a_0"))}
     )
     worker.collect(5)
-    env = worker.player.env.sub_env(0)
+    env = worker.runner.env.sub_env(0)
     first, fourth = env.seen[0]["a_0"], env.seen[3]["a_0"]  # type: ignore[attr-defined]
     assert actions == [first, first, first, fourth, fourth]
 

@@ -17,13 +17,13 @@ KEYS = {"env": "CartPole-v1", "fcnet_hiddens": [8], "num_envs_per_worker": 3, "e
 
 def test_episodes_come_as_they_end_and_no_copy_counts_beyond_the_last_of_them() -> None:
     with Trainer("ppo", config=KEYS) as trainer:
-        player = trainer.workers.local_worker().player
+        runner = trainer.workers.local_worker().runner
         steps: list[Bools] = []
         seeds = chain(SEEDS, repeat(SEEDS[0]))
         found = list(
-            ended_episodes(player, 4, seeds, np.random.default_rng(0), explore=False, before_step=lambda c: steps.append(c))
+            ended_episodes(runner, 4, seeds, np.random.default_rng(0), explore=False, before_step=lambda c: steps.append(c))
         )  # fmt: skip
-        one_by_one = play_episodes(player, SEEDS, explore=False)
+        one_by_one = play_episodes(runner, SEEDS, explore=False)
     numbers = np.concatenate([each for each, _ in found])
     lengths = np.concatenate([stats.lengths for _, stats in found])
     assert sorted(numbers.tolist()) == [0, 1, 2, 3]
@@ -34,9 +34,9 @@ def test_episodes_come_as_they_end_and_no_copy_counts_beyond_the_last_of_them() 
 
 def test_a_trial_and_an_evaluation_play_the_same_episodes() -> None:
     with Trainer("ppo", config=KEYS) as trainer:
-        player = trainer.workers.local_worker().player
-        outcome = play(player, Trial({}, SEEDS))
-        stats = play_episodes(player, SEEDS, explore=False)
+        runner = trainer.workers.local_worker().runner
+        outcome = play(runner, Trial({}, SEEDS))
+        stats = play_episodes(runner, SEEDS, explore=False)
     assert sorted(outcome.episodes.lengths.tolist()) == sorted(stats.lengths.tolist())
     assert outcome.decisions == stats.lengths.sum()
     assert stats.episode.tolist() == [0, 1, 2, 3]

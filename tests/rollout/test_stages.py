@@ -74,11 +74,11 @@ def test_copies_are_built_anew_only_if_they_cannot_be_told() -> None:
 def test_a_stage_is_played_from_its_first_step_and_breaks_running_episodes_off(number: int, pays: float) -> None:
     player = worker(copies=3)
     assert paid(player, 2) == [0.0, 0.0]
-    old, begun = player.player.env, player.player.episodes_begun
+    old, begun = player.runner.env, player.runner.episodes_begun
     assert player.enter(number) == 3
     assert player.enter(number) == 0  # it is there already
-    assert (player.player.env is old) == (number in (1, 2))
-    assert player.player.episodes_begun == begun + 3
+    assert (player.runner.env is old) == (number in (1, 2))
+    assert player.runner.episodes_begun == begun + 3
     batch = player.collect(4).batch
     assert batch.context == 0  # nothing of the stage before
     assert batch.t[:, 0].tolist() == [0, 1, 2, 3]
@@ -111,7 +111,7 @@ def test_a_player_for_pictures_plays_what_training_plays_now() -> None:
     for number, pays in ((0, 0.0), (2, 20.0), (3, 23.0)):
         player.enter(number)
         paid(player)
-        drawn = player.make_drawing_player()
+        drawn = player.make_drawing_runner()
         assert drawn.env.num_envs == 1
         drawn.begin(np.arange(1), np.arange(1))
         frame = drawn.advance(drawn.decide(np.random.default_rng(0), explore=False))

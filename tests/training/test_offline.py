@@ -79,7 +79,7 @@ def test_a_full_directory_is_refused_before_anything_is_played(tmp_path: Path) -
     with Trainer("ppo", env="CartPole-v1", config={**PPO, "output": str(tmp_path)}) as trainer:
         with pytest.raises(DataError, match="already holds recorded episodes"):
             trainer.train()
-        assert trainer.workers.local_worker()._player is None
+        assert trainer.workers.local_worker()._runner is None
 
 
 # -- learning ----------------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_nothing_is_played_but_evaluations(tmp_path: Path) -> None:
     record(tmp_path)
     with offline("marwil", tmp_path, evaluation={"interval": 1, "episodes": 2}) as trainer:
         result = trainer.train()
-        assert trainer.workers.local_worker()._player is None
+        assert trainer.workers.local_worker()._runner is None
     assert result["timesteps_total"] >= 90
     assert result["evaluation"]["episodes"] == 2
 

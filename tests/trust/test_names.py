@@ -13,10 +13,12 @@ import pytest
 
 import marl as package
 from marl import Trainer
+from marl.envs.registry import ENV, resolve_env
 from marl.errors import ConfigError
 from marl.registry import load_object, only_modules
 from marl.training.extensions.curriculum import TASKS
 from marl.trust import Sort
+from tests.envs.stand_ins import robots_v1
 from tests.forgeries import forge, forge_export, real_run, trap
 from tests.trust.conftest import Command
 
@@ -241,3 +243,20 @@ def test_a_name_that_the_user_types_in_the_same_command_is_his_own() -> None:
         assert callable(load_object(name, ENV_SOURCE))
         with pytest.raises(ConfigError, match="--allow tests"):
             load_object("tests.trust.allowed:Game", ENV_SOURCE)
+
+
+def test_an_alias_of_a_module_opens_no_way_around_what_was_allowed() -> None:
+    """``tests.processes`` imports subprocess; only the former was allowed."""
+    with only_modules(frozenset({"tests"})):
+        assert load_object("tests.envs.stand_ins.robots_v1:parallel_env", ENV) is robots_v1.parallel_env
+        with pytest.raises(ConfigError, match=r"would use the module 'subprocess', which was not allowed"):
+            load_object("tests.processes.subprocess:Popen", ENV)
+    with only_modules(frozenset()), pytest.raises(ConfigError, match="--allow tests"):
+        load_object("tests.envs.stand_ins.robots_v1:parallel_env", ENV)
+
+
+def test_a_package_before_an_id_is_imported_only_where_it_is_allowed() -> None:
+    with only_modules(frozenset()), pytest.raises(ConfigError, match="--allow tests"):
+        resolve_env("tests.envs.stand_ins.warehouse:stand-in-warehouse-2ag-v1")
+    with only_modules(frozenset({"tests"})):
+        resolve_env("tests.envs.stand_ins.warehouse:stand-in-warehouse-2ag-v1")

@@ -132,7 +132,7 @@ class Critic(nn.Module):
         return shown.numpy()
 
     @torch.inference_mode()
-    def appraise(
+    def estimate_values(
         self, actor: StochasticPolicy, batch: MultiAgentBatch, rows: SampleBatch, seen: Array
     ) -> tuple[Floats, Floats]:
         """Values before and after every decision, in slices: a batch of images never stands there as floats at once."""

@@ -1,7 +1,7 @@
 """Stochastic actors with value critics: PG, A2C, PPO, MAPPO and IMPALA differ in the objective and in what the critic sees.
 
     A      = GAE(r, V(view), gamma, lambda)                          (vtrace: corrected for older weights)
-    actor  = -log pi(a|o) A             (pg, a2c, vtrace)     or the clipped ratio (ppo)
+    actor  = -log pi(a|o) A             (pg, a2c, vtrace)     or the clipped ratio (ppo: clipped_loss in losses.py)
     critic = (V(view) - (A + V_old))^2
 
 Details that matter for results: each fragment is bootstrapped with the critic's value of its last view; advantages are
@@ -103,9 +103,9 @@ class CentralCriticLearner(Learner):
         return reading(cls, config)
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> CentralCriticLearner:
-        configs = {name: c for name, c in brief.configs.items() if isinstance(c, CentralCriticConfig)}
-        return cls(brief.policies, brief.task, configs, brief.models, brief.seed)
+    def build(cls, spec: LearnerSpec) -> CentralCriticLearner:
+        configs = {name: c for name, c in spec.configs.items() if isinstance(c, CentralCriticConfig)}
+        return cls(spec.policies, spec.task, configs, spec.models, spec.seed)
 
     def set_trained(self, policies: Collection[PolicyID]) -> None:
         super().set_trained(policies)
@@ -150,7 +150,7 @@ class CentralCriticLearner(Learner):
         # The value of what a decision led to is asked for apart, never taken from the next row: lives end, agents pause.
         values, next_values = np.zeros_like(batch.rewards), np.zeros_like(batch.rewards)
         if config.objective != "pg" and len(rows):
-            values[at], next_values[at] = critic.appraise(actor, batch, rows, seen)
+            values[at], next_values[at] = critic.estimate_values(actor, batch, rows, seen)
         rewards = team_rewards(batch) if config.share_reward else batch.rewards
         if config.objective == "pg":
             advantages = targets = returns_to_go(batch, rewards, config.gamma)[at]
@@ -230,8 +230,8 @@ class CentralCriticLearner(Learner):
             minibatches = train_batch.minibatches(self.rng, config.num_sgd_iter, config.sgd_minibatch_size)
         else:
             minibatches = iter([train_batch.whole()])
-        if self.crew.size > 1:
-            return (minibatch.share(self.crew) for minibatch in minibatches)
+        if self.learner_group.size > 1:
+            return (minibatch.share(self.learner_group) for minibatch in minibatches)
         return minibatches
 
     def _update(
@@ -249,14 +249,14 @@ class CentralCriticLearner(Learner):
             loss, numbers[name] = self._loss(name, minibatch)
             (loss * minibatch.weight).backward()  # type: ignore[no-untyped-call]
         for name, minibatch in minibatches.items():
-            clip = self.configs[name].grad_clip
-            numbers[name]["grad_norm"] = self.optimisers[name].step(clip, self.lr[name], self.crew)
-            told = {}
+            grad_clip = self.configs[name].grad_clip
+            numbers[name]["grad_norm"] = self.optimisers[name].step(grad_clip, self.lr[name], self.learner_group)
+            weighted = {}
             for key, number in numbers[name].items():
-                told[key] = float(number.detach() * minibatch.weight)
-            stats[name].append(told)
+                weighted[key] = float(number.detach() * minibatch.weight)
+            stats[name].append(weighted)
         for layers in self.policies[first].shared:
-            self.shared[layers].step(self.configs[first].grad_clip, self.lr[first], self.crew)
+            self.shared[layers].step(self.configs[first].grad_clip, self.lr[first], self.learner_group)
         self.counters["num_updates"] += 1
 
     def _loss(self, name: PolicyID, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -305,8 +305,8 @@ class CentralCriticLearner(Learner):
         if name in self.magnets:
             self.magnets[name].follow()
         summed: Sequence[Mapping[str, Tensor | float]] = stats
-        if self.crew.size > 1:
-            summed = self.crew.sum_metrics(stats)
+        if self.learner_group.size > 1:
+            summed = self.learner_group.sum_metrics(stats)
         metrics: dict[str, float] = {}
         for key in summed[0]:
             metrics[key] = float(np.mean([float(numbers[key]) for numbers in summed]))

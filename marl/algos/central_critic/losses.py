@@ -12,13 +12,16 @@ def policy_gradient_loss(logp: Tensor, advantages: Tensor) -> Tensor:
 
 
 def clipped_loss(logp: Tensor, old_logp: Tensor, advantages: Tensor, clip: float) -> Tensor:
-    """PPO (Schulman et al., 2017): ``-mean(min(r A, clip(r, 1 - c, 1 + c) A))`` with ``r = pi(a) / pi_old(a)``."""
+    """PPO's clipped surrogate objective (Schulman et al., 2017), ``r = pi(a) / pi_old(a)``, ``clip`` is ``clip_param``::
+
+    -mean(min(r A, clip(r, 1 - clip, 1 + clip) A))
+    """
     ratio = (logp - old_logp).exp()
     return -torch.min(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages).mean()
 
 
 def value_loss(values: Tensor, targets: Tensor, old_values: Tensor, clip: float | None) -> Tensor:
-    """Mean squared error; with ``clip`` a value that moved further than that from its old one gains nothing."""
+    """Mean squared error; with ``clip`` (``vf_clip_param``) a value that moved further from its old one gains nothing."""
     error = (values - targets).square()
     if clip is None:
         return error.mean()

@@ -44,9 +44,9 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
         left_out[fold_rewards] = "a column that is not learned from"
         shown += [returns_to_go, discounted_until]
     elif config.objective == "vtrace":
-        shown += [Critic.appraise, current_logp, fold_rewards, vtrace, temporal_differences]
+        shown += [Critic.estimate_values, current_logp, fold_rewards, vtrace, temporal_differences]
     else:
-        shown += [Critic.appraise, fold_rewards, gae, temporal_differences]
+        shown += [Critic.estimate_values, fold_rewards, gae, temporal_differences]
     shown += [learner._train, learner._train_batch, normalized, learner._minibatches]
     if config.objective == "ppo":
         shown += [TrainBatch.minibatches, learner._update, learner._loss, clipped_loss]

@@ -69,17 +69,17 @@ class Minibatch:
     sequences: Sequences | None
     weight: float = 1.0
 
-    def share(self, crew: LearnerGroup) -> Minibatch:
-        """A crew member's rows; whole sequences for a recurrent policy."""
+    def share(self, learner_group: LearnerGroup) -> Minibatch:
+        """A member's rows; whole sequences for a recurrent policy."""
         count = len(self.data["advantages"])
         if self.sequences is None:
-            rows, sequences, weight = crew.share(count), None, crew.weight(count)
+            rows, sequences, weight = learner_group.share(count), None, learner_group.weight(count)
         else:
             lengths = self.sequences.lengths
-            mine = crew.share(len(lengths))
+            mine = learner_group.share(len(lengths))
             rows = slice(int(lengths[: mine.start].sum()), int(lengths[: mine.stop].sum()))
             # Shares are cut between sequences, so they count by their rows, not by how many sequences they are.
-            weight = (rows.stop - rows.start) / count if crew.weight(len(lengths)) else 0.0
+            weight = (rows.stop - rows.start) / count if learner_group.weight(len(lengths)) else 0.0
             actions, rewards = self.sequences.actions[rows], self.sequences.rewards[rows]
             sequences = Sequences(lengths[mine], self.sequences.carry[mine], actions, rewards)
         return Minibatch({name: column[rows] for name, column in self.data.items()}, sequences, weight)

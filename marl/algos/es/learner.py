@@ -64,7 +64,7 @@ class EsLearner(Learner):
                 moved_parameters(policy), config.optimizer, config.lr, f"policy {name!r}"
             )
         self.rounds = 0  # populations that have been played; decides the seeds of their episodes
-        self.told: dict[PolicyID, Scores] = {}
+        self.reported: dict[PolicyID, Scores] = {}
 
     @classmethod
     def reading(cls, config: LearnerConfig) -> Reading:
@@ -74,13 +74,13 @@ class EsLearner(Learner):
         return reading(cls, config)
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> EsLearner:
-        configs = {name: c for name, c in brief.configs.items() if isinstance(c, EsConfig)}
+    def build(cls, spec: LearnerSpec) -> EsLearner:
+        configs = {name: c for name, c in spec.configs.items() if isinstance(c, EsConfig)}
         filtered: list[PolicyID] = []
-        for name, model in brief.models.items():
+        for name, model in spec.models.items():
             if model.observation_filter != "NoFilter":
                 filtered.append(name)
-        return cls(brief.policies, configs, brief.seed, filtered)
+        return cls(spec.policies, configs, spec.seed, filtered)
 
     def propose(self) -> dict[PolicyID, list[int]]:
         """Fresh seeds of noise for each policy that is trained."""
@@ -91,36 +91,36 @@ class EsLearner(Learner):
 
     def tell(self, scores: Mapping[PolicyID, Scores]) -> None:
         """What came of the proposals; ``learn`` acts on it."""
-        self.told = dict(scores)
+        self.reported = dict(scores)
 
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         """Move the policies that were perturbed and are trained."""
         del batch  # empty: what was played has come by ``tell``
-        told, self.told = self.told, {}
+        reported, self.reported = self.reported, {}
         self.rounds += 1
         metrics: Metrics = {}
-        for name in sorted(self.trained & told.keys()):
-            self.timesteps[name] += told[name].env_steps
+        for name in sorted(self.trained & reported.keys()):
+            self.timesteps[name] += reported[name].env_steps
             # A pair counts only if both were seen: half a pair would be luck that nothing cancels.
-            played = np.asarray(~np.isnan(told[name].scores).any(axis=1))
+            played = np.asarray(~np.isnan(reported[name].scores).any(axis=1))
             if played.any():
-                metrics[name] = self._train(name, told[name], played)
-            seen = told[name].seen
+                metrics[name] = self._train(name, reported[name], played)
+            seen = reported[name].seen
             if seen is not None:
                 self.policies[name].observe(*seen)
             self.policies[name].anneal(self.timesteps[name])
         return metrics
 
-    def _train(self, name: PolicyID, told: Scores, played: Bools) -> dict[str, float]:
+    def _train(self, name: PolicyID, reported: Scores, played: Bools) -> dict[str, float]:
         """One step of a policy along the estimated gradient; ``played`` are the pairs that have two scores."""
         config, optimiser = self.configs[name], self.optimisers[name]
-        seeds, scores = np.asarray(told.seeds)[played].tolist(), told.scores[played]
+        seeds, scores = np.asarray(reported.seeds)[played].tolist(), reported.scores[played]
         gradient = search_gradient(seeds, centred_ranks(scores), config.noise_stdev, optimiser.flat.numel())
         optimiser.grad.copy_(torch.from_numpy(-gradient))  # the optimiser goes down, scores shall go up
         lr = scheduled(config.lr_schedule, config.lr, self.timesteps[name])
         norm = optimiser.step(config.grad_clip, lr)
-        self.counters["num_steps_trained"] += told.env_steps
-        self.counters["num_agent_steps_trained"] += told.agent_steps
+        self.counters["num_steps_trained"] += reported.env_steps
+        self.counters["num_agent_steps_trained"] += reported.agent_steps
         self.counters["num_updates"] += 1
         return {
             "score_mean": float(scores.mean()),

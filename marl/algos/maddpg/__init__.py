@@ -1,1 +1,1 @@
-"""Deterministic actors with critics of actions."""
+"""Deterministic actors with critics of actions: DDPG, TD3, MADDPG."""

@@ -48,16 +48,16 @@ class DeterministicActorCritic(ActorCritic):
     actor: DeterministicPolicy
     config: MaddpgConfig
 
-    def __init__(self, name: PolicyID, brief: LearnerSpec) -> None:
-        config, actor = brief.configs[name], brief.policies[name]
+    def __init__(self, name: PolicyID, spec: LearnerSpec) -> None:
+        config, actor = spec.configs[name], spec.policies[name]
         assert isinstance(config, MaddpgConfig)
         assert isinstance(actor, DeterministicPolicy)
         shown = bool(actor.model.features.seats)
-        super().__init__(name, brief, sees=config.critic_sees, share_reward=config.share_reward, agent_id=shown)
-        self._check(brief.algo)
-        place = list(brief.policies).index(name)
+        super().__init__(name, spec, sees=config.critic_sees, share_reward=config.share_reward, agent_id=shown)
+        self._check(spec.algo)
+        place = list(spec.policies).index(name)
         self.critics = Critics(
-            1 + int(config.twin_q), self.view.size, brief.models[name], seeded(brief.seed, 7, place)
+            1 + int(config.twin_q), self.view.size, spec.models[name], seeded(spec.seed, 7, place)
         ).to(actor.device)
         self.target_actor, self.target_critics = deepcopy(actor), deepcopy(self.critics)
         self.targets = TargetNetwork(self.target_actor, actor), TargetNetwork(self.target_critics, self.critics)

@@ -42,12 +42,12 @@ from marl.policies.policy import Inputs
 class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
     """Each policy has critics, targets, replay and counters of its own; they meet in joint views."""
 
-    def __init__(self, brief: LearnerSpec) -> None:
-        super().__init__(brief, {name: DeterministicActorCritic(name, brief) for name in brief.policies})
+    def __init__(self, spec: LearnerSpec) -> None:
+        super().__init__(spec, {name: DeterministicActorCritic(name, spec) for name in spec.policies})
         # For policies that are read only: an opponent that draws must not change which rows are drawn from the replays.
-        self.others_rng = np.random.default_rng([brief.seed, 9])
+        self.others_rng = np.random.default_rng([spec.seed, 9])
         self.action_fns: dict[int, ActionFn] = {}
-        for index, (name, policy) in enumerate(brief.everybody.items()):
+        for index, (name, policy) in enumerate(spec.everybody.items()):
             if name in self.actor_critics:
                 self.action_fns[index] = _target_action_fn(self.actor_critics[name].target_actor)
             else:
@@ -62,8 +62,8 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
         return reading(cls, config)
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> MaddpgLearner:
-        return cls(brief)
+    def build(cls, spec: LearnerSpec) -> MaddpgLearner:
+        return cls(spec)
 
     # -- learning --------------------------------------------------------------------------------------------------
 
@@ -74,8 +74,8 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
         whole = ac.transitions(rows)
         next_actions = self._next_actions(ac, whole)
         lr, clip = ac.step_sizes(self.timesteps[ac.name]), ac.config.grad_clip
-        # Of a crew each learns from its share of the rows; a mean over the share counts ``weight`` in the mean over all.
-        share, weight = self.crew.share(len(rows)), self.crew.weight(len(rows))
+        # Each of a learner group learns from its share of the rows, whose mean counts ``weight`` in the mean over all.
+        share, weight = self.learner_group.share(len(rows)), self.learner_group.weight(len(rows))
         mine = whole.part(share)
 
         target = self._target(ac, mine, {k: actions[share] for k, actions in next_actions.items()})
@@ -88,7 +88,7 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
         self.count_update(len(rows))
         critic = {
             "critic_loss": loss.detach(), "mean_q": q.detach().mean() * weight,
-            "mean_td_error": error.mean() * weight, "critic_grad_norm": norm / self.crew.size,
+            "mean_td_error": error.mean() * weight, "critic_grad_norm": norm / self.learner_group.size,
         }  # fmt: skip
         if ac.updates % ac.config.policy_delay:
             return {"critic": critic}
@@ -101,7 +101,7 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
 
     @torch.no_grad()
     def _next_actions(self, ac: DeterministicActorCritic, whole: Transitions) -> Actions:
-        """What everybody does at the outcomes. Asked for all rows, whoever of a crew needs them: some opponents draw."""
+        """What everybody does at the outcomes. Asked for all rows by all of a learner group: some opponents draw."""
         actions = ac.view.decided(whole.next, self.action_fns)
         if not ac.config.target_noise:
             return actions
@@ -125,7 +125,7 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
         # The critic is climbed, not changed: its own gradient is not even computed.
         optimiser, clip = ac.optimisers["actor"], ac.config.grad_clip
         norm = self.descend(loss * weight, optimiser, lr, clip, inputs=ac.actor_parameters)
-        return {"actor_loss": own_loss.detach() * weight, "grad_norm": norm / self.crew.size}
+        return {"actor_loss": own_loss.detach() * weight, "grad_norm": norm / self.learner_group.size}
 
     def _actor_loss(self, ac: DeterministicActorCritic, t: Transitions) -> Tensor:
         view, actor = ac.view, ac.actor

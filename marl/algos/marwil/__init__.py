@@ -1,1 +1,1 @@
-"""Imitation, weighted by advantages."""
+"""Imitation, weighted by advantages: MARWIL, behaviour cloning."""

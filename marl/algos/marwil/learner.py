@@ -81,10 +81,10 @@ class MarwilLearner(Learner):
         return reading(cls, config)
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> MarwilLearner:
-        config = next(iter(brief.configs.values()))  # those who learn together share layers and agree on all keys
+    def build(cls, spec: LearnerSpec) -> MarwilLearner:
+        config = next(iter(spec.configs.values()))  # those who learn together share layers and agree on all keys
         assert isinstance(config, MarwilConfig)
-        return cls(brief.policies, brief.task, config, brief.models, brief.seed)
+        return cls(spec.policies, spec.task, config, spec.models, spec.seed)
 
     def set_trained(self, policies: Collection[PolicyID]) -> None:
         super().set_trained(policies)
@@ -184,30 +184,30 @@ class MarwilLearner(Learner):
 
     def _step(self, parts: Mapping[PolicyID, Rows], lr: float) -> dict[PolicyID, Numbers]:
         """One gradient step: each policy on its own loss, shared layers on the sum of them."""
-        blocks = [*(self.optimisers[name] for name in parts), *self.shared.values()]
-        for block in blocks:
-            block.zero()
+        optimisers = [*(self.optimisers[name] for name in parts), *self.shared.values()]
+        for optimiser in optimisers:
+            optimiser.zero()
         stats: dict[PolicyID, Numbers] = {}
         for name, part in parts.items():
             loss, stats[name] = self._loss(name, part)
-            (loss * self.crew.weight(len(part["obs"]))).backward()  # type: ignore[no-untyped-call]
-        norms = [block.step(self.config.grad_clip, lr, self.crew) for block in blocks]
-        for name, norm in zip(parts, norms, strict=False):  # the blocks of the policies come first
-            weight = self.crew.weight(len(parts[name]["obs"]))
+            (loss * self.learner_group.weight(len(part["obs"]))).backward()  # type: ignore[no-untyped-call]
+        norms = [optimiser.step(self.config.grad_clip, lr, self.learner_group) for optimiser in optimisers]
+        for name, norm in zip(parts, norms, strict=False):  # those of the policies come first
+            weight = self.learner_group.weight(len(parts[name]["obs"]))
             stats[name] = {n: value * weight for n, value in {**stats[name], "grad_norm": norm}.items()}
         self.counters["num_updates"] += 1
         return stats
 
     def _loss(self, name: PolicyID, whole: Rows) -> tuple[Tensor, Numbers]:
         """Of this member's share; weights are those of the whole minibatch."""
-        actor, share = self.actors[name], self.crew.share(len(whole["obs"]))
+        actor, share = self.actors[name], self.learner_group.share(len(whole["obs"]))
         part = {column: tensor[share] for column, tensor in whole.items()}
         params, shared_values = actor(part["obs"], part["agent_index"], part["legal"])
         logp = actor.distribution.logp(params, part["actions"])
         stats = {"entropy": actor.distribution.entropy(params).mean().detach()}
         if self.config.vf_coeff:
             values = self._values(name, part, shared_values)
-            advantages = self.crew.gather((part["returns"] - values).detach(), len(whole["obs"]))
+            advantages = self.learner_group.gather((part["returns"] - values).detach(), len(whole["obs"]))
             weights = self._weights(name, advantages)
             policy_loss, vf_loss = imitation_loss(logp, weights[share]), value_loss(values, part["returns"])
             loss = policy_loss + self.config.vf_coeff * vf_loss
@@ -232,7 +232,7 @@ class MarwilLearner(Learner):
         )
 
     def _summary(self, name: PolicyID, stats: list[Numbers], lr: float) -> dict[str, float]:
-        summary = {**mean_metrics(self.crew.sum_metrics(stats)), "cur_lr": lr}
+        summary = {**mean_metrics(self.learner_group.sum_metrics(stats)), "cur_lr": lr}
         if name in self.custom:
             summary |= self.custom[name].stats()
         return summary

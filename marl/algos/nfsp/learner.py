@@ -59,13 +59,13 @@ class NfspLearner(Learner):
         return reading(cls, config)
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> NfspLearner:
-        ((name, policy),) = brief.policies.items()
-        config = brief.configs[name]
+    def build(cls, spec: LearnerSpec) -> NfspLearner:
+        ((name, policy),) = spec.policies.items()
+        config = spec.configs[name]
         assert isinstance(policy, NfspPolicy)
         assert isinstance(config, NfspConfig)
-        response = replace(brief, policies={name: policy.best}, configs={name: config.best_response()})
-        return cls(name, policy, config, QmixLearner.build(response), brief.seed)
+        response = replace(spec, policies={name: policy.best}, configs={name: config.best_response()})
+        return cls(name, policy, config, QmixLearner.build(response), spec.seed)
 
     def set_trained(self, policies: Collection[PolicyID]) -> None:
         super().set_trained(policies)
@@ -76,8 +76,8 @@ class NfspLearner(Learner):
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         if not self.trained:
             return {}
-        # Set anew each time: a restored run, a crew and callbacks exchange them on this learner alone.
-        self.best.rng, self.best.crew, self.best.on_batch = self.rng, self.crew, self.on_batch
+        # Set anew each time: a restored run, a learner group and callbacks exchange them on this learner alone.
+        self.best.rng, self.best.learner_group, self.best.on_batch = self.rng, self.learner_group, self.on_batch
         self.clock.start()
         rows = batch.for_policy(self.name, kind=self.kind)
         self.reservoir.add(_responses(rows), self.rng)
@@ -89,20 +89,20 @@ class NfspLearner(Learner):
         if self.policy.keeps_statistics:  # after the updates: all of them saw the same statistics
             self.policy.average.observe(rows["obs"], rows["agent_index"])
         if updates:
-            metrics[self.name] |= mean_metrics(self.crew.sum_metrics(updates))
+            metrics[self.name] |= mean_metrics(self.learner_group.sum_metrics(updates))
             metrics[self.name]["reservoir_rows"] = float(len(self.reservoir))
         return metrics
 
     def _train(self) -> dict[str, Tensor]:
         """One gradient step of the average policy towards the best responses of the past."""
         drawn = self.reservoir.sample(self.config.train_batch_size, self.rng)
-        share, weight = self.crew.share(len(drawn)), self.crew.weight(len(drawn))
+        share, weight = self.learner_group.share(len(drawn)), self.learner_group.weight(len(drawn))
         rows = {n: self.policy.tensor(np.ascontiguousarray(c)) for n, c in drawn.rows(share).items()}
         loss, entropy = self._loss(rows)
         loss = loss * weight
         self.optimiser.zero()
         loss.backward()  # type: ignore[no-untyped-call]
-        norm = self.optimiser.step(self.config.grad_clip, self.config.average_lr, self.crew)
+        norm = self.optimiser.step(self.config.grad_clip, self.config.average_lr, self.learner_group)
         return {"average_loss": loss.detach(), "average_entropy": entropy * weight, "average_grad_norm": norm * weight}
 
     def _loss(self, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

@@ -1,1 +1,1 @@
-"""Action values, mixed or apart."""
+"""Action values, mixed or apart: DQN, VDN, QMIX."""

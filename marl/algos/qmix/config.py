@@ -83,10 +83,10 @@ class QmixConfig(ReplayConfig):
 
     @property
     def acting(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"dueling": self.dueling}
+        options: dict[str, Any] = {"dueling": self.dueling}
         if self.num_atoms > 1:
-            told |= {"num_atoms": self.num_atoms, "v_min": self.v_min, "v_max": self.v_max}
-        return told
+            options |= {"num_atoms": self.num_atoms, "v_min": self.v_min, "v_max": self.v_max}
+        return options
 
     @property
     def joined_keys(self) -> tuple[str, ...]:

@@ -43,27 +43,27 @@ from marl.policies.value import ValuePolicy
 class QmixLearner(OffPolicyLearner):
     """Teams are mixed; policies outside of any team learn each agent's values by itself."""
 
-    def __init__(self, brief: LearnerSpec) -> None:
-        super().__init__(brief.policies, brief.seed)
-        config = next(iter(brief.configs.values()))  # those who learn together agree on all keys
+    def __init__(self, spec: LearnerSpec) -> None:
+        super().__init__(spec.policies, spec.seed)
+        config = next(iter(spec.configs.values()))  # those who learn together agree on all keys
         assert isinstance(config, QmixConfig)
-        self.task, self.config = brief.task, config
-        self.device = next(iter(brief.policies.values())).device
-        order = list(brief.everybody)
-        self.members = MemberValues(self.task, {name: order.index(name) for name in brief.policies}, self.device)
+        self.task, self.config = spec.task, config
+        self.device = next(iter(spec.policies.values())).device
+        order = list(spec.everybody)
+        self.members = MemberValues(self.task, {name: order.index(name) for name in spec.policies}, self.device)
         self.values: dict[PolicyID, ValuePolicy] = {}
         self.targets: dict[PolicyID, ValuePolicy] = {}
         self.optimisers: dict[PolicyID, FlatOptimiser] = {}
-        for name, policy in brief.policies.items():
+        for name, policy in spec.policies.items():
             assert isinstance(policy, ValuePolicy)
             self.values[name] = policy
             self.targets[name] = deepcopy(policy)
             self.optimisers[name] = FlatOptimiser(
                 policy.own_parameters(), config.optimizer, config.lr, f"policy {name!r}"
             )
-        self.shared = shared_optimisers(brief.policies, brief.configs)
-        self.custom = build_losses(brief.policies, brief.configs)
-        self.teams = build_teams(brief, config, self.device)
+        self.shared = shared_optimisers(spec.policies, spec.configs)
+        self.custom = build_losses(spec.policies, spec.configs)
+        self.teams = build_teams(spec, config, self.device)
         self.update_ratio = UpdateRatio(config)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
@@ -75,8 +75,8 @@ class QmixLearner(OffPolicyLearner):
         return reading(cls, config)
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> QmixLearner:
-        return cls(brief)
+    def build(cls, spec: LearnerSpec) -> QmixLearner:
+        return cls(spec)
 
     # -- learning --------------------------------------------------------------------------------------------------
 
@@ -100,35 +100,35 @@ class QmixLearner(OffPolicyLearner):
     def _train(self) -> Metrics:
         """One gradient step on a batch of every team that has rows."""
         trained = sorted(self.trained)
-        blocks = self._blocks(trained)
-        for block in blocks:
-            block.zero()
+        optimisers = self._optimisers_to_step(trained)
+        for optimiser in optimisers:
+            optimiser.zero()
         loss, stats = self._loss()
         loss.backward()  # type: ignore[no-untyped-call]
         lr = scheduled(self.config.lr_schedule, self.config.lr, max(self.timesteps.values()))
-        norms = [block.step(self.config.grad_clip, lr, self.crew) for block in blocks]
+        norms = [optimiser.step(self.config.grad_clip, lr, self.learner_group) for optimiser in optimisers]
         self.counters["num_updates"] += 1
         # Whole copies from time to time (Mnih et al., 2015): in between, what the values are drawn to stands still.
         if self.counters["num_updates"] % self.config.target_update_every == 0:
             self.copy_to_targets()
         metrics: Metrics = {}
-        for name, norm in zip(trained, norms, strict=False):  # the blocks of the policies come first
+        for name, norm in zip(trained, norms, strict=False):  # those of the policies come first
             metrics[name] = {**stats, "cur_lr": lr, "grad_norm": float(norm)}
         return metrics
 
-    def _blocks(self, trained: list[PolicyID]) -> list[FlatOptimiser]:
+    def _optimisers_to_step(self, trained: list[PolicyID]) -> list[FlatOptimiser]:
         """Optimisers of the policies, of the layers that they share, and of the mixers."""
-        blocks = [self.optimisers[name] for name in trained]
+        optimisers = [self.optimisers[name] for name in trained]
         for layers, users in self.sharing.items():
             if users[0] in self.trained:
-                blocks.append(self.shared[layers])
+                optimisers.append(self.shared[layers])
         for team in self.teams:
             if team.optimiser is not None:
-                blocks.append(team.optimiser)
-        return blocks
+                optimisers.append(team.optimiser)
+        return optimisers
 
     def _loss(self) -> tuple[Tensor, dict[str, float]]:
-        """The sum over the teams, and what is told of it."""
+        """The sum over the teams, and its metrics."""
         self.td_errors.clear()
         losses, judged = [], []
         for team in self.teams:
@@ -137,7 +137,7 @@ class QmixLearner(OffPolicyLearner):
                 losses.append(team_loss)
                 judged.append(values)
         loss = torch.stack(losses).sum()
-        whole_loss = float(self.crew.sum_(loss.detach().clone()))
+        whole_loss = float(self.learner_group.sum_(loss.detach().clone()))
         if not np.isfinite(whole_loss):
             raise TrainingError(
                 f"the loss of {', '.join(self.policies)} became {whole_loss} after "
@@ -158,7 +158,7 @@ class QmixLearner(OffPolicyLearner):
         rows = mine if team.chunks is None else unpadded(mine)
         chosen, target, loss = self._compare(team, Transitions.of(rows, self.device), mine)
         loss = self._with_custom(team, loss, rows) * ((place.stop - place.start) / count)
-        values = self.crew.gather(torch.stack([chosen.detach(), target]).T.cpu(), count, place)
+        values = self.learner_group.gather(torch.stack([chosen.detach(), target]).T.cpu(), count, place)
         error = (values[:, 0] - values[:, 1]).numpy()
         team.replay.update_priorities(drawn["place"], _per_draw(error, drawn))
         if self.config.full_td_error:
@@ -270,11 +270,11 @@ class QmixLearner(OffPolicyLearner):
             self.td_errors[name] = np.concatenate([before, errors])
 
     def _share(self, drawn: SampleBatch) -> tuple[SampleBatch, slice, int]:
-        """A crew member's part of what was drawn, the place of its rows among all rows, and how many these are."""
+        """A member's part of what was drawn, the place of its rows among all rows, and how many these are."""
         lengths = drawn["mask"].sum(axis=1) if "mask" in drawn else np.ones(len(drawn), np.int64)
-        first, end = self.crew.bounds(len(drawn))
+        first, end = self.learner_group.bounds(len(drawn))
         place = slice(int(lengths[:first].sum()), int(lengths[:end].sum()))
-        return drawn.rows(self.crew.share(len(drawn))), place, int(lengths.sum())
+        return drawn.rows(self.learner_group.share(len(drawn))), place, int(lengths.sum())
 
     # -- state -----------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ LEFT_OUT: dict[Function, str] = {
     QmixLearner._share: "several learners",
     QmixLearner._with_custom: "custom losses",
     QmixLearner._taught: "looks up policies",
-    QmixLearner._blocks: "gathers optimisers",
+    QmixLearner._optimisers_to_step: "gathers optimisers",
     _per_draw: "priorities of recurrent members",
     Team._mixed_rows: "teams whose seats others play",
     _as_learned: "reward_shift and reward_scale",

@@ -97,13 +97,13 @@ def _as_learned(rows: SampleBatch, config: QmixConfig) -> Floats:
     return learned
 
 
-def build_teams(brief: LearnerSpec, config: QmixConfig, device: torch.device) -> list[Team]:
+def build_teams(spec: LearnerSpec, config: QmixConfig, device: torch.device) -> list[Team]:
     """Teams to mix, and those of one for policies that learn by themselves."""
-    groups, alone = _who_mixes(brief, config)
-    longest = _longest(brief, config)
-    teams = [_mixed(name, seats, brief, config, device, longest) for name, seats in groups.items()]
+    groups, alone = _who_mixes(spec, config)
+    longest = _longest(spec, config)
+    teams = [_mixed(name, seats, spec, config, device, longest) for name, seats in groups.items()]
     for name in alone:
-        seats = brief.policies[name].kind.seats
+        seats = spec.policies[name].kind.seats
         apart = MIXERS["none"](1, 0, 0, seeded(0))
         replay, chunks = _replay(config, longest)
         teams.append(Team(name, tuple(range(seats.start, seats.stop)), replay, name, apart, apart, chunks=chunks))
@@ -111,14 +111,14 @@ def build_teams(brief: LearnerSpec, config: QmixConfig, device: torch.device) ->
 
 
 def _mixed(
-    name: str, seats: tuple[int, ...], brief: LearnerSpec, config: QmixConfig, device: torch.device, longest: int
+    name: str, seats: tuple[int, ...], spec: LearnerSpec, config: QmixConfig, device: torch.device, longest: int
 ) -> Team:
-    task = brief.task
+    task = spec.task
     # Where the env has no state, what the members see stands in for it.
     joint = None if task.state_size else JointFeatures(task, seats).to(device)
     state_size = task.state_size if joint is None else joint.size
     mixer = MIXERS[config.mixer](
-        len(seats), state_size, config.mixing_embed_dim, seeded(brief.seed, 5), config.hypernet_embed
+        len(seats), state_size, config.mixing_embed_dim, seeded(spec.seed, 5), config.hypernet_embed
     ).to(device)
     replay, chunks = _replay(config, longest)
     team = Team(name, seats, replay, None, mixer, deepcopy(mixer), joint, chunks=chunks)
@@ -135,9 +135,9 @@ def _replay(config: QmixConfig, longest: int) -> tuple[Replay, Chunks | None]:
     return Replay(max(1, config.buffer_size // longest), alpha, linked=False), Chunks(longest)
 
 
-def _longest(brief: LearnerSpec, config: QmixConfig) -> int:
+def _longest(spec: LearnerSpec, config: QmixConfig) -> int:
     """Rows per sequence where a member is recurrent; 0 where none is."""
-    recurrent = [name for name, policy in brief.policies.items() if policy.carry_size]
+    recurrent = [name for name, policy in spec.policies.items() if policy.carry_size]
     if not recurrent:
         return 0
     if config.n_step > 1:
@@ -145,7 +145,7 @@ def _longest(brief: LearnerSpec, config: QmixConfig) -> int:
             f"policy {recurrent[0]!r} is recurrent and learns from whole sequences, which have n_step 1, but n_step is "
             f"{config.n_step}. Set n_step: 1."
         )
-    lengths = {brief.models[name].max_seq_len for name in recurrent}
+    lengths = {spec.models[name].max_seq_len for name in recurrent}
     if len(lengths) > 1:
         raise ConfigError(f"policies {', '.join(recurrent)} learn together but differ in max_seq_len. Make it equal.")
     return lengths.pop()
@@ -156,27 +156,27 @@ def _names_outside(task: Task, grouped: set[int], seats: frozenset[int]) -> list
     return [task.seat_names[seat] for seat in grouped if seat not in seats]
 
 
-def _who_mixes(brief: LearnerSpec, config: QmixConfig) -> tuple[dict[str, tuple[int, ...]], list[PolicyID]]:
+def _who_mixes(spec: LearnerSpec, config: QmixConfig) -> tuple[dict[str, tuple[int, ...]], list[PolicyID]]:
     """Groups to mix, and policies with agents outside of any group, which learn by themselves."""
     if config.mixer == "none":
-        return {}, list(brief.policies)
-    seats = frozenset().union(*brief.seats.values())
+        return {}, list(spec.policies)
+    seats = frozenset().union(*spec.seats.values())
     teams: dict[str, tuple[int, ...]] = {}
     grouped: set[int] = set()
-    for group, members in brief.task.groups.items():
+    for group, members in spec.task.groups.items():
         if seats & set(members):
             teams[group] = members
             grouped.update(members)
-    alone = [name for name in brief.policies if brief.seats[name] - grouped]
+    alone = [name for name in spec.policies if spec.seats[name] - grouped]
     if alone and teams:
         raise ConfigError(
             f"policy {alone[0]!r} plays agents inside and outside of the mixed groups ({', '.join(teams)}). Give the "
             "agents outside a policy of their own, or put them into a group."
         )
-    outside = _names_outside(brief.task, grouped, seats)
+    outside = _names_outside(spec.task, grouped, seats)
     if outside:
         raise ConfigError(
-            f"group {next(iter(teams))!r} is mixed by {brief.algo}, but {', '.join(outside)} is played by another algorithm "
+            f"group {next(iter(teams))!r} is mixed by {spec.algo}, but {', '.join(outside)} is played by another algorithm "
             "or a scripted policy. Take it out of the group, or give it a policy of the same algo."
         )
     return teams, alone

@@ -1,1 +1,1 @@
-"""Maximum-entropy actors with twin critics."""
+"""Maximum-entropy actors with twin critics: SAC."""

@@ -25,15 +25,15 @@ class SoftActorCritic(ActorCritic):
     actor: SquashedPolicy
     config: SacConfig
 
-    def __init__(self, name: PolicyID, brief: LearnerSpec) -> None:
-        config, actor = brief.configs[name], brief.policies[name]
+    def __init__(self, name: PolicyID, spec: LearnerSpec) -> None:
+        config, actor = spec.configs[name], spec.policies[name]
         assert isinstance(config, SacConfig)
         assert isinstance(actor, SquashedPolicy)
         shown = bool(actor.features.seats)
-        super().__init__(name, brief, sees=config.critic_sees, share_reward=config.share_reward, agent_id=shown)
+        super().__init__(name, spec, sees=config.critic_sees, share_reward=config.share_reward, agent_id=shown)
         self.soft = soft_values(actor, self.view)
-        number = list(brief.everybody).index(name)  # a seed for each policy, whoever else learns here
-        self.critics = Twins(self.view.size, self.soft.outputs, brief.models[name], brief.seed, 7, number)
+        number = list(spec.everybody).index(name)  # a seed for each policy, whoever else learns here
+        self.critics = Twins(self.view.size, self.soft.outputs, spec.models[name], spec.seed, 7, number)
         self.critics.to(actor.device)
         self.target_critics = deepcopy(self.critics).requires_grad_(False)
         self.targets = (TargetNetwork(self.target_critics, self.critics),)

@@ -41,10 +41,10 @@ from marl.errors import TrainingError
 class SacLearner(ActorCriticLearner[SoftActorCritic]):
     """Each policy has critics, a temperature and a replay of its own; policies learn together by seeing each other."""
 
-    def __init__(self, brief: LearnerSpec) -> None:
-        super().__init__(brief, {name: SoftActorCritic(name, brief) for name in brief.policies})
+    def __init__(self, spec: LearnerSpec) -> None:
+        super().__init__(spec, {name: SoftActorCritic(name, spec) for name in spec.policies})
         self.action_fns: dict[int, ActionFn] = {}
-        for index, policy in enumerate(brief.everybody.values()):
+        for index, policy in enumerate(spec.everybody.values()):
             # Drawn as they play, not their best guess: the expectation is over what others may do (Iqbal and Sha, 2019).
             self.action_fns[index] = action_fn_of(policy, self.rng, explore=True)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
@@ -57,8 +57,8 @@ class SacLearner(ActorCriticLearner[SoftActorCritic]):
         return reading(cls, config)
 
     @classmethod
-    def build(cls, brief: LearnerSpec) -> SacLearner:
-        return cls(brief)
+    def build(cls, spec: LearnerSpec) -> SacLearner:
+        return cls(spec)
 
     # -- learning --------------------------------------------------------------------------------------------------
 
@@ -67,9 +67,9 @@ class SacLearner(ActorCriticLearner[SoftActorCritic]):
         rows = ac.sample(self.rng)
         self._show(ac.name, lambda: ac.view.shown(rows))
         whole = ac.transitions(rows)
-        # All that is random is drawn here and for all rows, so that the members of a crew draw the same.
+        # All that is random is drawn here and for all rows, so that the members of a learner group draw the same.
         before, after = self._moment(ac, whole.now), self._moment(ac, whole.next)
-        share, weight = self.crew.share(len(rows)), self.crew.weight(len(rows))
+        share, weight = self.learner_group.share(len(rows)), self.learner_group.weight(len(rows))
         mine, before, after = whole.part(share), before.part(share), after.part(share)
         lr, clip = ac.step_sizes(self.timesteps[ac.name]), ac.config.grad_clip
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 from marl.analysis.crossplay import Effort, Field, Progress, cross_play
 from marl.analysis.participants import Env, check_members, read_entrants
 from marl.analysis.payoff_table import caption
+from marl.analysis.report.best import best_section, find_best
 from marl.analysis.report.bounds import Bound, exact_bounds, exploitability_section, table_bounds, trained_bounds
 from marl.analysis.report.content import Section, plural
 from marl.analysis.report.curves import curves_section, run_curves
@@ -224,17 +225,20 @@ def _compose(
 ) -> Report:
     equilibria, ranked = empirical_equilibria(payoffs, seed=seed), rankings(payoffs, who, seed)
     curves, without = run_curves(who)
+    best, names = find_best(ranked), [one.name for one in who]
     sections = [
+        best_section(best, names),
         game_section(facts),
         payoffs_section(payoffs, who),
         ranking_section(ranked),
-        exploitability_section(bounds, notes, [one.name for one in who]),
+        exploitability_section(bounds, notes, names),
         equilibria_section(equilibria),
         curves_section(curves, without),
     ]
     about = f"{plural(len(who), 'entrant')}; {caption(payoffs)}."
     numbers = {
         "about": about,
+        "best": best.as_json(),
         "game": facts.as_json(),
         "entrants": [one.as_json() for one in who],
         "payoffs": payoffs.as_json(),

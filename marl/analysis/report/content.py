@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from marl.runs.pictures import draw_or_warn
 
 Shades: TypeAlias = Sequence[Sequence[float | None]]
 """Per cell -1 (low) to 1 (high), None for none."""
@@ -47,6 +49,14 @@ class Section:
     key: str
     title: str
     blocks: Sequence[Block] = field(default_factory=list)
+
+
+def picture(draw: Callable[[], str], alt: str, caption: str) -> Block:
+    """The drawing, or a sentence that says that it is missing: its numbers stand beside it anyway."""
+    svg = draw_or_warn(repr(caption), draw)
+    if svg is None:
+        return warning(f"The picture {caption!r} could not be drawn. It would show: {alt}")
+    return Picture(svg, alt, caption)
 
 
 def meaning(text: str) -> Words:

@@ -6,10 +6,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from marl.analysis.report.content import Block, Picture, Section, Words, meaning, number
+from marl.analysis.report.content import Block, Section, Words, meaning, number, picture
 from marl.analysis.report.figures import Line, draw_curves
 from marl.analysis.report.names import ReportParticipant
 from marl.inputs import parse_json, read_text
@@ -139,7 +140,9 @@ def curves_section(found: Sequence[RunCurves], notes: Sequence[str]) -> Section:
         last = ", ".join(f"{name} {number(line[-1][1])}" for name, line in run.rewards.items())
         if run.nash_conv:
             last += f", NashConv {number(run.nash_conv[-1][1])} ({run.bound or 'as measured'})"
-        blocks.append(Picture(draw_curves(run.rewards, run.nash_conv, run.checkpoints), f"{run.run}: {last}", run.run))
+        blocks.append(
+            picture(partial(draw_curves, run.rewards, run.nash_conv, run.checkpoints), f"{run.run}: {last}", run.run)
+        )
         blocks.append(Words(f"{run.run}, at the end: {last.strip(', ')}."))
     blocks += [Words(note) for note in notes]
     blocks.append(

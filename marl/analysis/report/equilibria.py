@@ -184,7 +184,8 @@ def _told(found: EmpiricalEquilibria) -> str:
         return "One equilibrium; there may be others."
     more = f", of which {SHOWN} are shown" if count > SHOWN else ""
     if found.degenerate:
-        return f"The table has ties, so equilibria come in whole sets; with {plural(count, 'corner')}{more}."
+        corners = f"with {plural(count, 'corner')}{more}"
+        return f"The game is degenerate: its table has ties, so equilibria come in whole sets; {corners}."
     if count > 1:
         return f"{count} equilibria{more}: all there are."
     return "One equilibrium, and there is no other."

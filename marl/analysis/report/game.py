@@ -49,6 +49,7 @@ class TreeFacts:
     values: dict[str, float] | None  # of the players in equilibrium, by linear program; two players, constant-sum
     value_stderrs: dict[str, float] | None
     equilibria: list[str]  # in words; of two players who both decide once, up to 8 actions each
+    degenerate: bool  # these are corners of whole sets of equilibria
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,7 @@ def tree_facts(tree: Tree) -> TreeFacts:
         values = dict(zip(tree.players, solved.values.tolist(), strict=True))
         errors = dict(zip(tree.players, value_errors(tree, solved.strategy).tolist(), strict=True))
     uniform = gains_with_errors(tree, tree.uniform())
+    equilibria, degenerate = _equilibria(tree)
     return TreeFacts(
         nodes=len(tree),
         information_sets=len(tree.sets),
@@ -191,26 +193,28 @@ def tree_facts(tree: Tree) -> TreeFacts:
         uniform_nash_conv_stderr=uniform.total_error,
         values=values,
         value_stderrs=errors,
-        equilibria=_equilibria(tree),
+        equilibria=equilibria,
+        degenerate=degenerate,
     )
 
 
-def _equilibria(tree: Tree) -> list[str]:
-    """All equilibria of a table of two players, where its payoffs are exact: others may have none in common with a sample."""
+def _equilibria(tree: Tree) -> tuple[list[str], bool]:
+    """All equilibria of a table of two players, and whether it is degenerate, where its payoffs are exact: others may have
+    none in common with a sample."""
     if tree.num_players != 2 or tree.sample is not None:
-        return []
+        return [], False
     game = one_shot(tree)
     if game is None or max(game.shape) > ALL_UP_TO:
-        return []
-    told = []
-    for found in all_equilibria(game):
+        return [], False
+    told, listed = [], all_equilibria(game)
+    for found in listed:
         plays = []
         for player, actions, mix in zip(game.players, game.actions, found.profile, strict=True):
             chances = dict(zip(actions, mix.tolist(), strict=True))
             plays.append(f"{player}: {mix_in_words(chances)}")
         values = ", ".join(map(number, found.values))
         told.append(f"{'; '.join(plays)} (payoffs {values})")
-    return told
+    return told, listed.degenerate
 
 
 # -- the section ---------------------------------------------------------------------------------------------------
@@ -288,6 +292,13 @@ def _tree_blocks(facts: GameFacts) -> list[Block]:
     more = len(tree.equilibria) - SHOWN
     if more > 0:
         blocks.append(Words(f"{more} more equilibria are in the JSON file."))
+    if tree.degenerate:
+        blocks.append(
+            Words(
+                "The game is degenerate: some strategy has more best replies than it has actions in use. Its equilibria come "
+                "in whole sets, of which the corners are listed; mixtures of corners may be equilibria as well."
+            )
+        )
     if facts.tree_note:
         blocks.append(Words(f"Note: {facts.tree_note}"))
     value = ""

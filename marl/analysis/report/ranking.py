@@ -10,11 +10,11 @@ from typing import Any
 from marl.analysis.report.content import (
     Block,
     Grid,
-    Picture,
     Section,
     Words,
     meaning,
     number,
+    picture,
     plural,
     warning,
     with_error,
@@ -167,7 +167,7 @@ def _method_blocks(method: str, table: Bootstrap, found: Rankings) -> list[Block
     alt = f"{title}: {', '.join(scores)}"
     blocks: list[Block] = [
         Grid(title, ["entrant", "score", interval, "chance to be first"], rows),
-        Picture(draw_intervals(ordered, title), alt, f"{title} with {interval}s"),
+        picture(lambda: draw_intervals(ordered, title), alt, f"{title} with {interval}s"),
     ]
     if method == "elo" and found.warning:
         blocks.append(warning(f"Do not trust Elo here: {found.warning}"))
@@ -213,4 +213,4 @@ def _graph_blocks(found: Responses, shares: ResponseShares) -> list[Block]:
     if count > MOST_DRAWN:
         return [Words(f"{told} The response graph has {count} nodes, too many to draw."), note]
     alt = f"Response graph. {told}"
-    return [Picture(draw_responses(found), alt, "Response graph: who would switch to whom"), Words(told), note]
+    return [picture(lambda: draw_responses(found), alt, "Response graph: who would switch to whom"), Words(told), note]

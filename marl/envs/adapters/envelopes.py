@@ -112,13 +112,19 @@ def unpacked(given: Mapping[str, Obs], space: AnySpace) -> tuple[Obs, Obs | None
 
 def _found_in(rest: Mapping[str, Obs], inside: Mapping[str, AnySpace]) -> Obs:
     """What is observed, of the parts beside the mask; ``inside``: the parts of a Dict space."""
-    if inside and rest.keys() >= set(inside):
-        return {key: rest[key] for key in inside}
+    has_all = rest.keys() >= set(inside)
+    if inside and has_all:
+        named: dict[str, Obs] = {}
+        for key in inside:
+            named[key] = rest[key]
+        return named
+    # Beside a mask alone the state is what the agent sees.
+    parts = [key for key in rest if key != ENV_STATE] or [ENV_STATE]
+    # The usual names go first: a caller may hand in more than the policy was trained on.
     for key in (OBSERVATION, "obs"):
-        if key in rest:
+        if key in parts:
             return rest[key]
-    parts = [key for key in rest if key != ENV_STATE]
-    return _proper(rest, parts or [ENV_STATE])
+    return _proper(rest, parts)
 
 
 def _mask_key(space: spaces.Dict, options: int) -> str | None:

@@ -39,8 +39,9 @@ def command_graph(levels: Sequence[str], agents: Sequence[AgentID], command: Com
     graph: nx.DiGraph[str] = nx.DiGraph()
     posts = {name: _post(name, levels[-1], agents) for name in given}
     for name in sorted(given, key=lambda n: depth[n]):  # from the top: posts are built in the order of the nodes
-        holds = {"agent": name} if name in agents else {}
-        graph.add_node(posts[name], level=depth[name], **holds)
+        graph.add_node(posts[name], level=depth[name])
+        if name in agents:
+            graph.nodes[posts[name]]["agent"] = name
     for boss, name in given.edges:
         graph.add_edge(posts[boss], posts[name])
     return graph
@@ -127,7 +128,9 @@ def _check_agents_level(name: AgentID, depth: int, levels: Sequence[str]) -> Non
     last = len(levels) - 1
     if depth == last:
         return
-    wrong = "skips a level" if depth < last else "has too many levels above it"
+    wrong = "has too many levels above it"
+    if depth < last:
+        wrong = "skips a level"
     raise ConfigError(
         f"command: base agent {name!r} {wrong}: {depth} commanders stand above it, expected {last} "
         f"({', '.join(levels[:-1])})."
@@ -165,7 +168,9 @@ def draw_graph(graph: nx.DiGraph[str], levels: Sequence[str], path: str | Path) 
         axes.annotate("", xy=place[name], xytext=place[boss], arrowprops=arrow)
     for name, (x, y) in place.items():
         agent = graph.nodes[name].get("agent")
-        text = name if agent is None else f"{name}\n({agent})"
+        text = name
+        if agent is not None:
+            text = f"{name}\n({agent})"
         box = {"boxstyle": "round", "facecolor": "white", "edgecolor": "0.3"}
         axes.text(x, y, text, ha="center", va="center", fontsize=8, bbox=box)
     axes.set_xlim(-0.6, width - 0.4)

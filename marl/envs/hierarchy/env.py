@@ -23,12 +23,11 @@ from marl.config import Config, explain
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import ALL, ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
 from marl.envs.batched import State
-from marl.envs.chance import hand_on_chance
 from marl.envs.hierarchy.command_graph import command_graph, draw_graph
 from marl.envs.hierarchy.positions import Flattener, Post, build_posts
-from marl.envs.tasks import hand_on_tasks
 from marl.envs.vector.env_errors import reset_pair, step_result
 from marl.envs.vector.layout import MASK, state_width
+from marl.envs.wrapper import EnvWrapper
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -75,7 +74,7 @@ class HierarchyConfig(Config):
         return self
 
 
-class HierarchicalEnv(MultiAgentEnv):
+class HierarchicalEnv(EnvWrapper):
     """A base env under command. Base agents have to be known in advance.
 
     Rewards, in the step in which the base env pays: the first level gets what the base agents below it get; lower
@@ -83,7 +82,7 @@ class HierarchicalEnv(MultiAgentEnv):
     """
 
     def __init__(self, base: MultiAgentEnv, **config: Any) -> None:
-        self.base = base
+        super().__init__(base)
         try:
             self.config = HierarchyConfig(**config)
         except ValidationError as error:
@@ -101,6 +100,7 @@ class HierarchicalEnv(MultiAgentEnv):
                 self._worker[post.members[0]] = post
         # Longest first: an id belongs to the most special pattern that fits it.
         special_first = sorted(self.posts, key=lambda post: -len(post.name))
+        self.possible_agents = ()
         self.max_agents = {post.pattern: post.seats for post in special_first}
         seen = [base.observation_space(agent) for agent in self.agents]
         self._flatten = dict(zip(self.agents, map(Flattener, seen), strict=True))
@@ -108,17 +108,7 @@ class HierarchicalEnv(MultiAgentEnv):
         width = state_width(seen)
         if width:  # the global state comes in observations
             self._state = np.zeros(width, np.float32)
-        self._offer_what_the_base_can()
         self._clear()
-
-    def _offer_what_the_base_can(self) -> None:
-        """Others ask whether these methods are there, so they are only where the base env has them."""
-        can_store = callable(getattr(self.base, "get_state", None))
-        can_restore = callable(getattr(self.base, "set_state", None))
-        if can_store and can_restore:
-            self.get_state, self.set_state = self._get_state, self._set_state
-        hand_on_tasks(self, "base")
-        hand_on_chance(self, "base")
 
     def _clear(self) -> None:
         self._views = {agent: np.zeros(self._flatten[agent].size, np.float32) for agent in self.agents}
@@ -129,6 +119,11 @@ class HierarchicalEnv(MultiAgentEnv):
         self._orders: dict[Post, Post] = {}  # commanders that decide next, and for whom
         for post in self.posts:
             post.clear()
+
+    @property
+    def base(self) -> MultiAgentEnv:
+        """The env under command."""
+        return self.env
 
     # -- what the env is -----------------------------------------------------------------------------------------
 
@@ -147,16 +142,10 @@ class HierarchicalEnv(MultiAgentEnv):
         return draw_graph(self._graph, self._level_names, path)
 
     def state(self) -> Array | None:
-        given = self.base.state()
+        given = self.env.state()
         if given is None:
             return self._state
         return given
-
-    def render(self) -> Array | str | None:
-        return self.base.render()
-
-    def close(self) -> None:
-        self.base.close()
 
     # -- an episode ------------------------------------------------------------------------------------------------
 
@@ -164,7 +153,7 @@ class HierarchicalEnv(MultiAgentEnv):
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
         self._clear()
-        obs, infos = reset_pair(self.base.reset(seed=seed, options=options), _where)
+        obs, infos = reset_pair(self.env.reset(seed=seed, options=options), _where)
         self._look(obs, infos)
         self._asked = list(obs)
         return self._ask()
@@ -240,7 +229,7 @@ class HierarchicalEnv(MultiAgentEnv):
             worker.count_action()
         lived = set(self._alive)
         before = dict(self._views)
-        result = step_result(self.base.step(chosen), _where)
+        result = step_result(self.env.step(chosen), _where)
         self._look(result.obs, result.infos)
         ended = _ends(result, self._alive)
         self._alive -= ended.keys()
@@ -288,8 +277,10 @@ class HierarchicalEnv(MultiAgentEnv):
     def _pay(self, paid: Rewards, intrinsic: Mapping[Post, float]) -> Rewards:
         rewards: Rewards = {}
         for post in self.posts:
-            shares = [float(paid[agent]) for agent in post.members if agent in paid]
-            extrinsic = sum(shares)
+            extrinsic = 0.0
+            for agent in post.members:
+                if agent in paid:
+                    extrinsic += float(paid[agent])
             if post in intrinsic:
                 rewards[post.agent] = intrinsic[post] + post.extrinsic * extrinsic
                 continue
@@ -350,11 +341,11 @@ class HierarchicalEnv(MultiAgentEnv):
                 waiting.append(post)
         return waiting
 
-    # -- resuming, where the base env can ------------------------------------------------------------------------
+    # -- resuming -----------------------------------------------------------------------------------------------
 
-    def _get_state(self) -> State:
+    def pack_state(self, inside: State) -> State:
         return {
-            "base": self.base.get_state(),  # type: ignore[attr-defined]
+            "base": inside,
             "views": dict(self._views),
             "masks": dict(self._masks),
             "alive": sorted(self._alive),
@@ -363,9 +354,8 @@ class HierarchicalEnv(MultiAgentEnv):
             "posts": {post.name: post.get_state() for post in self.posts},
         }
 
-    def _set_state(self, state: State) -> None:
+    def unpack_state(self, state: State) -> State:
         self._clear()
-        self.base.set_state(state["base"])  # type: ignore[attr-defined]
         self._views = dict(state["views"])
         self._masks = dict(state["masks"])
         self._alive = set(state["alive"])
@@ -374,6 +364,7 @@ class HierarchicalEnv(MultiAgentEnv):
         for post in self.posts:
             post.set_state(state["posts"][post.name])
         self._ask()
+        return state["base"]
 
 
 def _where() -> str:

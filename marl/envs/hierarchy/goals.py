@@ -126,7 +126,9 @@ class Changes(Goals):
 
     def reward(self, choice: Action, start: Views, before: Views, after: Views, reached: bool) -> float:
         gained = self._distance(choice, start, before) - self._distance(choice, start, after)
-        bonus = self.config.bonus if reached else 0.0
+        bonus = 0.0
+        if reached:
+            bonus = self.config.bonus
         return self.config.progress * gained / self.lengths[choice] + bonus - self.config.step_cost
 
     def _remaining(self, choice: Action, start: Array, now: Array) -> list[float]:

@@ -39,7 +39,10 @@ class Flattener:
     def __init__(self, space: AnySpace) -> None:
         self.key = obs_key(space)
         self.space, masked = inner_space(space)
-        self.mask_space: AnySpace | None = space[MASK] if masked and isinstance(space, spaces.Dict) else None
+        self.mask_space: AnySpace | None = None
+        if masked:
+            assert isinstance(space, spaces.Dict)  # a mask stands beside the observation
+            self.mask_space = space[MASK]
         self.size = int(spaces.flatdim(self.space))
         self.is_box = isinstance(self.space, spaces.Box)
 
@@ -94,8 +97,9 @@ class Post:
     def seats(self) -> int:
         """Between an end and the next goal lies the commander's step: one seat will do. Only a first level over several
         base agents can end with the last of them and be needed by a new one in the same step."""
-        is_shared_top = self.commander is None and len(self.members) > 1
-        return 2 if is_shared_top else 1
+        if self.commander is None and len(self.members) > 1:
+            return 2
+        return 1
 
     @property
     def top(self) -> Post:
@@ -183,7 +187,7 @@ class Post:
         spent = self._now.used
         if not self.is_worker:
             spent = [spent[self.subordinates.index(post)] for post in needy]
-        return any(count >= self.horizon for count in spent)
+        return max(spent, default=0) >= self.horizon
 
     # -- what it sees ----------------------------------------------------------------------------------------------
 

@@ -38,15 +38,17 @@ class Seating:
 
     def check_known(self, agent: AgentID, where: str) -> str:
         """The pattern of an agent; an agent that the env never named is an error."""
-        pattern = None if self.fixed else pattern_of(agent, list(self.max_agents))
-        if pattern is None:
-            known = list(self.seat_of) if self.fixed else list(self.max_agents)
-            listed = "possible_agents" if self.fixed else "the patterns of max_agents"
-            raise EnvError(
-                f"{where}: agent {agent!r} is not in {listed} ({', '.join(map(str, known))}).{did_you_mean(agent, known)} Add "
-                "it there."
-            )
-        return pattern
+        if self.fixed:
+            known, listed = list(self.seat_of), "possible_agents"
+        else:
+            known, listed = list(self.max_agents), "the patterns of max_agents"
+            pattern = pattern_of(agent, known)
+            if pattern is not None:
+                return pattern
+        raise EnvError(
+            f"{where}: agent {agent!r} is not in {listed} ({', '.join(map(str, known))}).{did_you_mean(agent, known)} Add "
+            "it there."
+        )
 
     def take(self, agent: AgentID, where: str) -> int:
         """A seat for an agent that has none."""

@@ -39,7 +39,9 @@ class EnvCheck:
         for kind in env.kinds:
             top = largest_choices(kind)
             # The same for all agents: comparing arrays of one shape is several times faster than broadcasting a short one.
-            self._tops.append(None if top is None else np.tile(top, env.num_envs * kind.size))
+            if top is not None:
+                top = np.tile(top, env.num_envs * kind.size)
+            self._tops.append(top)
             self._floats.append(bool(np.issubdtype(np.dtype(kind.obs_dtype), np.floating)))
             self._bounds.append(_bounds_to_ask_for(kind))
 
@@ -148,13 +150,18 @@ class EnvCheck:
 
     def _unusable(self, k: int, shown: Array) -> Bools | None:
         """Where observations ``[T, E, A_k, obs_width]`` hold what no network can take; None: nowhere."""
-        top = self._tops[k]
         if self._floats[k]:
-            return None if finite(shown) else ~np.isfinite(shown)
+            # Almost always all is well, and `finite` is several times faster than a look at each number.
+            if finite(shown):
+                return None
+            return ~np.isfinite(shown)
+        top = self._tops[k]
         if top is None:
             return None
         outside = shown.reshape(len(shown), -1).view(np.uint64) > top  # a negative number is a huge one there
-        return outside.reshape(shown.shape) if np.count_nonzero(outside) else None
+        if not np.count_nonzero(outside):
+            return None
+        return outside.reshape(shown.shape)
 
     def _bad_number(self, k: int, agent: AgentID, value: str, place: int) -> str:
         if self._floats[k]:
@@ -171,7 +178,9 @@ class EnvCheck:
 
     def _agent(self, env_id: int, seat: int) -> AgentID:
         """Who sits there; where seats change hands, who sat there in that row is not known any more."""
-        return self.env.agent_at(env_id, seat) if self.env.fixed_seats else self.env.seat_names[seat]
+        if self.env.fixed_seats:
+            return self.env.agent_at(env_id, seat)
+        return self.env.seat_names[seat]
 
 
 def finite(numbers: Array) -> bool:
@@ -202,7 +211,9 @@ def misshapen(env: BatchedEnv, frame: object) -> Iterator[str]:
 
 def _misshapen_column(name: str, k: int, kind: AgentType, column: Array, copies: int) -> Iterator[str]:
     """What is wrong with the observations or the masks of one kind of agent."""
-    width = kind.obs_width if name == "obs" else kind.legal_width
+    width = kind.legal_width
+    if name == "obs":
+        width = kind.obs_width
     expected = (copies, kind.size, width)
     if np.shape(column) != expected:
         yield f"frame.{name}[{k}] has shape {np.shape(column)}, expected {expected} for kind {kind.name!r}."
@@ -230,7 +241,9 @@ def stored_bounds(kind: AgentType) -> tuple[Array, Array]:
         return np.zeros(1), np.full(1, space.n - 1.0)
     if isinstance(space, spaces.MultiDiscrete):
         return np.zeros(kind.obs_width), space.nvec.reshape(-1) - 1.0
-    flat = space if isinstance(space, spaces.Box) else spaces.flatten_space(space)
+    flat = space
+    if not isinstance(space, spaces.Box):
+        flat = spaces.flatten_space(space)
     if not isinstance(flat, spaces.Box):
         return np.full(kind.obs_width, -np.inf), np.full(kind.obs_width, np.inf)
     low, high = flat.low.reshape(-1).astype(np.float64), flat.high.reshape(-1).astype(np.float64)

@@ -25,7 +25,9 @@ class Reader:
         self.key = obs_key(given)
         # A fraction does not fit into a column of whole numbers. The letters are numpy's kinds of types.
         self.dtype = np.dtype(kind.obs_dtype)
-        self.takes = "biuf" if self.dtype.kind == "f" else "biu"
+        self.takes = "biu"
+        if self.dtype.kind == "f":  # a fraction would be cut off where whole numbers are stored
+            self.takes = "biuf"
 
     def opened(self, agent: AgentID, value: Obs, info: Mapping[str, Any], where: Where) -> tuple[Obs, Any]:
         """Observation proper and legal-action mask (None: everything is legal)."""
@@ -34,9 +36,11 @@ class Reader:
             return value, mask
         if isinstance(value, Mapping) and self.key in value:
             return value[self.key], value.get(MASK, mask)
-        keys = f"the keys {', '.join(map(repr, value))}" if isinstance(value, Mapping) else ""
+        got = f"the type {type(value).__name__}"
+        if isinstance(value, Mapping):
+            got = f"the keys {', '.join(map(repr, value))}"
         raise EnvError(
-            f"{where()}: the observation of agent {agent!r} has {keys or 'the type ' + type(value).__name__}; its space is a "
+            f"{where()}: the observation of agent {agent!r} has {got}; its space is a "
             f"Dict with {self.key!r}. Give what the space announces."
         )
 

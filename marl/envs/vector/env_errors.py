@@ -70,7 +70,9 @@ def close_all(envs: Iterable[Any], name: str) -> None:
             failed.append(error)
     if failed:
         first = failed[0]
-        copies = f" (and {len(failed) - 1} more copies)" if len(failed) > 1 else ""
+        copies = ""
+        if len(failed) > 1:  # one line is enough: copies of an env fail for the same reason
+            copies = f" (and {len(failed) - 1} more copies)"
         log.warning("env %r: close() raised %s: %s%s%s", name, type(first).__name__, first, line_of_code(first), copies)
 
 
@@ -109,7 +111,9 @@ def wrong_step(answer: object) -> str:
     """What is wrong with an answer of ``step`` that is not five dicts."""
     expected = "expected five dicts: observations, rewards, terminated, truncated, infos."
     if not isinstance(answer, tuple) or len(answer) != 5:
-        size = f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
+        size = f"a {type(answer).__name__}"
+        if isinstance(answer, tuple):
+            size = f"{len(answer)} values"
         return (
             f"step returned {size}; {expected} An env with one `done` dict: return it as terminated, and {{}} as "
             "truncated."

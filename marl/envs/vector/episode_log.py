@@ -29,7 +29,9 @@ class EpisodeLog:
 
     def __init__(self, env: MultiAgentEnv) -> None:
         self.env = env
-        self.has_state = callable(getattr(env, "get_state", None)) and callable(getattr(env, "set_state", None))
+        can_store = callable(getattr(env, "get_state", None))
+        can_restore = callable(getattr(env, "set_state", None))
+        self.has_state = can_store and can_restore
         self.seed: int | None = None
         self.options: Mapping[str, Any] = {}  # of the reset; kept in memory only, training resets without any
         self.steps = 0
@@ -38,8 +40,12 @@ class EpisodeLog:
         self.told_later: list[tuple[int, str, Any]] = []  # after so many steps, by which method, what
 
     def start(self, seed: int, told: TaskMemory | None = None, options: Mapping[str, Any] | None = None) -> None:
-        self.seed, self.steps, self.actions, self.options = seed, 0, [], options or {}
-        self.told_first, self.told_later = dict(told or {}), []
+        self.seed = seed
+        self.options = options or {}
+        self.steps = 0
+        self.actions = []
+        self.told_first = dict(told or {})
+        self.told_later = []
 
     def note_task(self, verb: str, task: Any) -> None:
         """The env was told something in the middle of its episode."""
@@ -72,7 +78,10 @@ class EpisodeLog:
     def replayed(self, saved: State) -> Iterator[dict[AgentID, Action]]:
         """The logged actions, as the env took them."""
         for step in saved["actions"]:
-            yield {agent: self._native(agent, action) for agent, action in step}
+            actions: dict[AgentID, Action] = {}
+            for agent, action in step:
+                actions[agent] = self._native(agent, action)
+            yield actions
 
     def _native(self, agent: AgentID, action: Any) -> Action:
         if not isinstance(action, list):
@@ -111,7 +120,8 @@ def _tell_again(vector: DictVector, env_id: int, saved: State, steps: int) -> No
     """What the env was told after so many steps of the episode."""
     for when, verb, task in saved.get("told_later", ()):
         if when == steps:
-            getattr(vector.sub_env(env_id), verb)(task)
+            method = getattr(vector.sub_env(env_id), verb)
+            method(task)
 
 
 def fingerprint(arrays: Sequence[Array]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from os.path import commonprefix
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -84,21 +85,12 @@ def kind_names(teams: Sequence[Sequence[AgentID]]) -> list[str]:
     names: list[str] = []
     for agents in teams:
         beginnings = [str(agent).split("*")[0] for agent in agents]
-        name = _common_prefix(beginnings).rstrip("_-0123456789") or str(agents[0])
+        prefix = commonprefix(beginnings)  # noqa: RUF071 - of ids, letter by letter
+        name = prefix.rstrip("_-0123456789") or str(agents[0])
         if name in names:
             name = f"{name}_{len(names)}"
         names.append(name)
     return names
-
-
-def _common_prefix(names: Sequence[str]) -> str:
-    low, high = min(names), max(names)  # in the order of the alphabet all others lie between them
-    size = 0
-    for a, b in zip(low, high, strict=False):
-        if a != b:
-            break
-        size += 1
-    return low[:size]
 
 
 def pattern_of(agent: AgentID, patterns: Sequence[str]) -> str | None:
@@ -138,9 +130,12 @@ def obs_key(space: AnySpace) -> str | None:
     """Key of the observation proper inside an envelope, or None."""
     if not isinstance(space, spaces.Dict):
         return None
-    enveloped = MASK in space.spaces or ENV_STATE in space.spaces
+    parts = space.spaces
+    is_envelope = MASK in parts or ENV_STATE in parts
+    if not is_envelope:
+        return None
     for key in ("observation", "obs"):
-        if enveloped and key in space.spaces:
+        if key in parts:
             return key
     return None
 
@@ -193,16 +188,20 @@ def _tuple_flattener(space: spaces.Tuple[Any]) -> Encoder:
     parts = [_flattener(part) for part in space.spaces]
 
     def flatten_all(obs: Obs) -> Array:
-        return np.concatenate([flatten(value) for flatten, value in zip(parts, obs, strict=True)])
+        rows = [flatten(value) for flatten, value in zip(parts, obs, strict=True)]
+        return np.concatenate(rows)
 
     return flatten_all
 
 
 def _dict_flattener(space: spaces.Dict) -> Encoder:
-    named = [(key, _flattener(part)) for key, part in space.spaces.items()]
+    named: dict[str, Encoder] = {}
+    for key, part in space.spaces.items():
+        named[key] = _flattener(part)
 
     def flatten_all(obs: Obs) -> Array:
-        return np.concatenate([flatten(obs[key]) for key, flatten in named])
+        rows = [flatten(obs[key]) for key, flatten in named.items()]
+        return np.concatenate(rows)
 
     return flatten_all
 
@@ -213,7 +212,8 @@ def _one_hot(sizes: Array, starts: Array) -> Encoder:
 
     def pick(choices: Obs) -> Array:
         index = np.asarray(choices).reshape(-1) - starts
-        if index.shape != sizes.shape or (index < 0).any() or (index >= sizes).any():
+        fits = index.shape == sizes.shape and bool(((index >= 0) & (index < sizes)).all())
+        if not fits:
             raise IndexError(f"{choices!r} is not among the options")
         row = np.zeros(width, np.float32)
         row[firsts + index] = 1.0  # fractions are no index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -28,12 +29,13 @@ class SingleLane(MultiAgentEnv):
         self._seat_of: dict[AgentID, int] = {}
         self._place: list[tuple[int, int]] = []  # seat -> kind, column
         for k, kind in enumerate(self.env.kinds):
-            self._place.extend((k, i) for i in range(kind.size))
+            for i in range(kind.size):
+                self._place.append((k, i))
         if self.env.fixed_seats:
             self.possible_agents = self.env.seat_names
         else:
-            names = [name.split("[")[0] for name in self.env.seat_names]
-            self.max_agents = {pattern: names.count(pattern) for pattern in dict.fromkeys(names)}
+            patterns = [name.split("[")[0] for name in self.env.seat_names]
+            self.max_agents = dict(Counter(patterns))
         self._encode = [action_encoder(kind.action_space) for kind in self.env.kinds]
         self._state: Array = np.zeros(self.env.state_size, np.float32)
         self._obs_spaces = [self._observation_space(k) for k in range(len(self.env.kinds))]
@@ -55,15 +57,20 @@ class SingleLane(MultiAgentEnv):
             parts[MASK] = spaces.MultiBinary(kind.legal_width)
         if self.with_state:
             parts[ENV_STATE] = spaces.Box(-np.inf, np.inf, (self.env.state_size,), np.float32)
-        return spaces.Dict({"obs": kind.observation_space, **parts}) if parts else kind.observation_space
+        if not parts:
+            return kind.observation_space
+        return spaces.Dict({"obs": kind.observation_space, **parts})
 
     def _kind_of(self, agent: AgentID) -> int:
         names = self.env.seat_names
         if self.env.fixed_seats:
-            return self._place[names.index(agent)][0]
-        pattern = pattern_of(agent, list(self.max_agents)) or agent
-        seats = [seat for seat, name in enumerate(names) if name.startswith(f"{pattern}[")]
-        return self._place[seats[0]][0]
+            seat = names.index(agent)
+        else:
+            pattern = pattern_of(agent, list(self.max_agents)) or agent
+            seats = [place for place, name in enumerate(names) if name.startswith(f"{pattern}[")]
+            seat = seats[0]  # the spaces of all seats of a pattern are alike
+        kind, _ = self._place[seat]
+        return kind
 
     def observation_space(self, agent: AgentID) -> AnySpace:
         return self._obs_spaces[self._kind_of(agent)]
@@ -74,20 +81,27 @@ class SingleLane(MultiAgentEnv):
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
-        self._seat_of, self._gone = {}, []
-        obs = self._observations(self._begin(seed, options or {}), asked_only=True)
+        self._seat_of = {}
+        self._gone = []
+        frame = self._begin(seed, options or {})
+        obs = self._observations(frame, asked_only=True)
         return obs, {agent: {} for agent in obs}
 
     def _begin(self, seed: int | None, options: Mapping[str, Any]) -> StepOutput:
         if CHANCE in options and isinstance(self.env, DealtEnv):
             return self.env.reset_to(np.array([0]), np.array([options[CHANCE]]))
-        seeds = np.array([np.random.default_rng().integers(2**31) if seed is None else seed])
-        return self.env.reset(np.array([0]), seeds)
+        if seed is None:  # as in Gymnasium: then every episode is another one
+            seed = int(np.random.default_rng().integers(2**31))
+        return self.env.reset(np.array([0]), np.array([seed]))
 
     def _deals(self) -> list[tuple[Outcome, float]]:
         """The env's deals by number; offered only where the env itself lists them."""
         assert isinstance(self.env, DealtEnv)
-        return [(deal, float(p)) for deal, p in enumerate(self.env.deal_probabilities) if p > 0]
+        deals: list[tuple[Outcome, float]] = []
+        for deal, probability in enumerate(self.env.deal_probabilities):
+            if probability > 0:
+                deals.append((deal, float(probability)))
+        return deals
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
         frame = self.env.step(self._columns(actions))
@@ -114,7 +128,9 @@ class SingleLane(MultiAgentEnv):
         return StepResult(obs, rewards, terminated, truncated, {agent: {} for agent in obs})
 
     def _columns(self, actions: Mapping[AgentID, Action]) -> list[Array]:
-        columns = [np.zeros((1, k.size, *k.action_shape), k.action_dtype) for k in self.env.kinds]
+        columns: list[Array] = []
+        for kind in self.env.kinds:
+            columns.append(np.zeros((1, kind.size, *kind.action_shape), kind.action_dtype))
         for agent, action in actions.items():
             k, i = self._place[self._seat_of[agent]]
             columns[k][0, i] = self._encode[k](action)
@@ -126,9 +142,14 @@ class SingleLane(MultiAgentEnv):
         shown = frame.present[0]
         if not asked_only:
             shown = shown | frame.terminated[0] | frame.truncated[0]
-        seats = {self.env.agent_at(0, s): s for s in np.flatnonzero(shown).tolist()}
+        seats: dict[AgentID, int] = {}
+        obs: dict[AgentID, Obs] = {}
+        for seat in np.flatnonzero(shown).tolist():
+            agent = self.env.agent_at(0, seat)
+            seats[agent] = seat
+            obs[agent] = self._observe(frame, seat)
         self._seat_of = {**self._alive(), **seats}
-        return {agent: self._observe(frame, seat) for agent, seat in seats.items()}
+        return obs
 
     def _alive(self) -> dict[AgentID, int]:
         """Agents between two decisions keep their seat."""
@@ -153,13 +174,19 @@ class SingleLane(MultiAgentEnv):
             obs = spaces.unflatten(space, flat)
         else:
             obs = np.array(flat, space.dtype).reshape(space.shape or ())
-        parts: dict[str, Obs] = {MASK: frame.legal[k][0, i].astype(np.int8)} if kind.masked else {}
+        parts: dict[str, Obs] = {}
+        if kind.masked:
+            parts[MASK] = frame.legal[k][0, i].astype(np.int8)
         if self.with_state:
             parts[ENV_STATE] = self._state
-        return {"obs": obs, **parts} if parts else obs
+        if not parts:
+            return obs
+        return {"obs": obs, **parts}
 
     def state(self) -> Array | None:
-        return self._state if self.env.state_size else None
+        if not self.env.state_size:
+            return None
+        return self._state
 
     def render(self) -> Array | str | None:
         return self.env.render(0)
@@ -179,4 +206,5 @@ class SingleLane(MultiAgentEnv):
 
     def set_state(self, state: State) -> None:
         self._state = np.array(self.env.set_state(state["world"]).state[0])
-        self._seat_of, self._gone = dict(map(tuple, state["seats"])), list(state["gone"])
+        self._seat_of = dict(map(tuple, state["seats"]))
+        self._gone = list(state["gone"])

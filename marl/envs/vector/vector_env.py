@@ -133,7 +133,9 @@ class DictVector(BatchedEnv):
     def sub_env(self, index: int) -> object:
         """The user's env object; behind a view that notes tasks where it takes any."""
         env = self.envs[index]
-        return TaskLane(env, partial(self._note_task, index)) if verbs_of(env) else users_env(env)
+        if verbs_of(env):
+            return TaskLane(env, partial(self._note_task, index))
+        return users_env(env)
 
     def _note_task(self, env_id: int, verb: str, task: object) -> None:
         self.told[env_id].pop(verb, None)  # the newest one comes last
@@ -169,7 +171,9 @@ class DictVector(BatchedEnv):
             self.seating[env_id].clear()
         self.logs[env_id].start(seed, self.told[env_id], options)
         where = partial(self.where, env_id)
-        chance: dict[str, Any] = {"options": dict(options)} if options else {}  # an env may take no options at all
+        chance: dict[str, Any] = {}
+        if options:  # only then: an env may take no options at all
+            chance["options"] = dict(options)
         answer = guarded(self.envs[env_id].reset, "reset", where, seed=seed, **chance)
         obs, self.infos[env_id] = reset_pair(answer, where)
         self.last_obs[env_id] = obs
@@ -235,8 +239,8 @@ class DictVector(BatchedEnv):
 
     def _see_all(self, env_id: int, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Any]) -> bool:
         """Whether everybody was seen at once, so that nobody can be missing."""
-        everybody_shown = len(obs) == self.kinds[0].size
-        if self._plain and everybody_shown and self._see_at_once(env_id, obs):
+        may_be_read_at_once = self._plain and len(obs) == self.kinds[0].size
+        if may_be_read_at_once and self._see_at_once(env_id, obs):
             return True
         for agent, value in obs.items():
             self._see(env_id, agent, value, infos.get(agent) or {})
@@ -329,7 +333,10 @@ class DictVector(BatchedEnv):
 
     def _count_empty_step(self, env_id: int, goes_on: bool) -> None:
         """An episode in which nobody lives and that does not end would be played for ever."""
-        self._empty_steps[env_id] = 0 if goes_on else self._empty_steps[env_id] + 1
+        if goes_on:
+            self._empty_steps[env_id] = 0
+            return
+        self._empty_steps[env_id] += 1
         if self._empty_steps[env_id] >= LONGEST_EMPTY:
             raise EnvError(
                 f"{self.where(env_id)}: nobody has been alive for {LONGEST_EMPTY} steps, and '__all__' is not true. End the "
@@ -378,7 +385,9 @@ class DictVector(BatchedEnv):
         """Copies whose episode is too long to be replayed come back as ``over``: they have to be started anew."""
         lost = []
         for env_id, saved in enumerate(state["lanes"]):
-            last_told = self._recalled[env_id] if self._recalled else {}
+            last_told = {}
+            if self._recalled:
+                last_told = self._recalled[env_id]
             lost.append(not bring_back(self, env_id, saved, last_told))
         self._clear()
         for seating, saved in zip(self.seating, state["seating"], strict=True):

@@ -60,7 +60,10 @@ def wrap(env: object, wrappers: Sequence[Wrapping], name: str) -> MultiAgentEnv:
     """Apply the wrappers from first to last, so that the last one is outermost."""
     for place, (wrapper, keys) in enumerate(wrappers, start=1):
         apply, foreign = _resolve(wrapper)
-        inner = as_foreign(env) if foreign else as_env(env, name)
+        if foreign:
+            inner = as_foreign(env)
+        else:
+            inner = as_env(env, name)
         next_is_foreign = False
         if place < len(wrappers):
             _, next_is_foreign = _resolve(wrappers[place].name)

@@ -15,15 +15,15 @@ from marl.data.agent_ids import text_id
 from marl.data.task import AgentID, AnySpace, Array, GroupID
 from marl.envs.adapters.plain import plain
 from marl.envs.base import ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
-from marl.envs.chance import hand_on_chance
-from marl.envs.tasks import hand_on_tasks
+from marl.envs.batched import State
 from marl.envs.vector.layout import MASK, inner_space, obs_key
+from marl.envs.wrapper import EnvWrapper
 from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
 
 Value = TypeVar("Value")
 
 
-class GroupedEnv(MultiAgentEnv):
+class GroupedEnv(EnvWrapper):
     """An env in which each group is one agent of the group's name; agents outside of groups stay as they are.
 
     Its spaces are Tuples of the members' spaces, in their order. The group is asked when any member is asked; the part of
@@ -37,8 +37,10 @@ class GroupedEnv(MultiAgentEnv):
         obs_space: AnySpace | None = None, act_space: AnySpace | None = None,
     ) -> None:  # fmt: skip
         env = plain(env)
-        self.env = env
-        self.groups = {group: _expanded(env, members) for group, members in groups.items()}
+        super().__init__(env)
+        self.groups: dict[GroupID, tuple[AgentID, ...]] = {}
+        for group, members in groups.items():
+            self.groups[group] = _expanded(env, members)
         self.group_of = _who_is_where(env, self.groups)
         names = [self.group_of.get(agent, agent) for agent in env.possible_agents]
         self.possible_agents = tuple(dict.fromkeys(names))
@@ -55,12 +57,6 @@ class GroupedEnv(MultiAgentEnv):
             self._check_given("obs_space", obs_space, self.observation_space)
         if act_space is not None:
             self._check_given("act_space", act_space, self.action_space)
-        if hasattr(env, "get_state"):  # offered only where the env itself does
-            self.get_state = self._get_state
-        if hasattr(env, "set_state"):
-            self.set_state = self._set_state
-        hand_on_tasks(self, "env")
-        hand_on_chance(self, "env")
 
     def _seats_of_patterns(self) -> dict[AgentID, int]:
         """How many there may be at once: of a group one, of the others as many as the env has."""
@@ -136,7 +132,10 @@ class GroupedEnv(MultiAgentEnv):
         self._alive -= ended
         self._asked = self._alive.intersection(obs)
         group_ended, group_cut = self._join_flags(ended, cut)
-        gone = {group for group in self.groups if group_ended[group] or group_cut[group]}
+        gone: set[GroupID] = set()
+        for group in self.groups:
+            if group_ended[group] or group_cut[group]:
+                gone.add(group)
         # Bootstrapping needs what all see after a truncation; with a part missing it would be a wrong value.
         blind = {self.group_of[agent] for agent in cut.difference(obs)}
         # A group is shown when it is asked, and a last time when it ends (unless the env itself shows no last observation).
@@ -253,26 +252,15 @@ class GroupedEnv(MultiAgentEnv):
                 joined[agent] = info
         return joined
 
-    # -- the env below -------------------------------------------------------------------------------------------
+    # -- resuming ----------------------------------------------------------------------------------------------------
 
-    def state(self) -> Array | None:
-        return self.env.state()
+    def pack_state(self, inside: State) -> State:
+        return {"env": inside, "alive": sorted(self._alive), "asked": sorted(self._asked)}
 
-    def render(self) -> Array | str | None:
-        return self.env.render()
-
-    def close(self) -> None:
-        self.env.close()
-
-    def _get_state(self) -> Any:
-        inner: Any = self.env
-        return {"env": inner.get_state(), "alive": sorted(self._alive), "asked": sorted(self._asked)}
-
-    def _set_state(self, state: Any) -> None:
-        inner: Any = self.env
-        inner.set_state(state["env"])
+    def unpack_state(self, state: State) -> State:
         self._alive = set(state["alive"])
         self._asked = set(state["asked"])
+        return state["env"]
 
 
 def _known(env: MultiAgentEnv) -> list[AgentID]:

@@ -8,30 +8,22 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from marl.data.task import AgentID, AnySpace, Array
+from marl.data.task import AgentID, AnySpace
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
-from marl.envs.chance import hand_on_chance
-from marl.envs.tasks import hand_on_tasks
+from marl.envs.wrapper import EnvWrapper
 from marl.errors import ConfigError
 
 
-class KeepEntries(MultiAgentEnv):
+class KeepEntries(EnvWrapper):
     """Of every Box observation with one axis only these ``entries`` are shown, in this order: a test of memory."""
 
     def __init__(self, env: MultiAgentEnv, entries: Sequence[int]) -> None:
-        self.env = env
+        super().__init__(env)
         self.entries = list(entries)
-        self.possible_agents = env.possible_agents
-        self.max_agents = env.max_agents
         self._spaces: dict[AgentID, AnySpace] = {}
         for name in (*env.possible_agents, *env.max_agents):
             example = name.replace("*", "0")
             self.observation_space(example)  # what does not fit shows at once
-        for method in ("get_state", "set_state"):  # offered only where the env itself does
-            if hasattr(env, method):
-                setattr(self, method, getattr(env, method))
-        hand_on_tasks(self, "env")
-        hand_on_chance(self, "env")
 
     def observation_space(self, agent: AgentID) -> AnySpace:
         if agent not in self._spaces:
@@ -42,9 +34,12 @@ class KeepEntries(MultiAgentEnv):
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
             raise ConfigError(f"keep_entries needs Box observations with one axis, but agent {agent!r} has {space}.")
         (width,) = space.shape
-        places = range(width)
-        fitting = [entry for entry in self.entries if isinstance(entry, int) and entry in places]
-        if not fitting or fitting != self.entries:
+        fits = len(self.entries) > 0
+        for entry in self.entries:
+            # A negative place would count from the end, which in YAML is rather a slip than a wish.
+            if not isinstance(entry, int) or not 0 <= entry < width:
+                fits = False
+        if not fits:
             raise ConfigError(
                 f"keep_entries: entries {self.entries} do not fit observations of {width} numbers (agent "
                 f"{agent!r}). Expected places from 0 to {width - 1}."
@@ -52,9 +47,6 @@ class KeepEntries(MultiAgentEnv):
         low = space.low[self.entries]
         high = space.high[self.entries]
         return spaces.Box(low, high, dtype=space.dtype.type)
-
-    def action_space(self, agent: AgentID) -> AnySpace:
-        return self.env.action_space(agent)
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -67,13 +59,7 @@ class KeepEntries(MultiAgentEnv):
         return StepResult(self._shown(obs), rewards, terminated, truncated, infos)
 
     def _shown(self, obs: Mapping[AgentID, Obs]) -> dict[AgentID, Obs]:
-        return {agent: np.asarray(seen)[self.entries] for agent, seen in obs.items()}
-
-    def state(self) -> Array | None:
-        return self.env.state()
-
-    def render(self) -> Array | str | None:
-        return self.env.render()
-
-    def close(self) -> None:
-        self.env.close()
+        shown: dict[AgentID, Obs] = {}
+        for agent, seen in obs.items():
+            shown[agent] = np.asarray(seen)[self.entries]
+        return shown

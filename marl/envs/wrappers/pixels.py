@@ -20,40 +20,31 @@ from numpy.typing import NDArray
 
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
-from marl.envs.chance import hand_on_chance
-from marl.envs.tasks import hand_on_tasks
+from marl.envs.batched import State
+from marl.envs.wrapper import EnvWrapper
 from marl.errors import ConfigError
 
 Bytes = NDArray[np.uint8]
 
 
-class GreyFrames(MultiAgentEnv):
+class GreyFrames(EnvWrapper):
     """An env of images, seen in ``frames`` grey pictures of ``size`` x ``size`` pixels."""
 
     def __init__(self, env: MultiAgentEnv, size: int = 84, frames: int = 4) -> None:
         if size < 1 or frames < 1:
             raise ConfigError(f"grey_frames: size {size} and frames {frames} have to be 1 or more.")
-        self.env = env
+        super().__init__(env)
         self.size = size
         self.frames = frames
-        self.possible_agents = env.possible_agents
-        self.max_agents = env.max_agents
         self._space = spaces.Box(0, 255, (size, size, frames), np.uint8)
         self._seen: dict[AgentID, Bytes] = {}  # [size, size, frames]
         self._weights: dict[int, NDArray[np.float64]] = {}  # by the length of a side: images of one env are alike
         for name in (*env.possible_agents, *env.max_agents):
             example = name.replace("*", "0")
             _check_image(example, env.observation_space(example))
-        hand_on_tasks(self, "env")
-        hand_on_chance(self, "env")
-        if hasattr(env, "get_state"):
-            self.get_state, self.set_state = self._get_state, self._set_state
 
     def observation_space(self, agent: AgentID) -> AnySpace:  # noqa: ARG002
         return self._space
-
-    def action_space(self, agent: AgentID) -> AnySpace:
-        return self.env.action_space(agent)
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -100,21 +91,14 @@ class GreyFrames(MultiAgentEnv):
             self._weights[length] = np.clip(covered, 0, None) / (last - first)
         return self._weights[length]
 
-    def state(self) -> Array | None:
-        return self.env.state()
+    def pack_state(self, inside: State) -> State:
+        return {"env": inside, "seen": dict(self._seen)}
 
-    def render(self) -> Array | str | None:
-        return self.env.render()
-
-    def close(self) -> None:
-        self.env.close()
-
-    def _get_state(self) -> dict[str, Any]:
-        return {"env": self.env.get_state(), "seen": dict(self._seen)}  # type: ignore[attr-defined]
-
-    def _set_state(self, state: Mapping[str, Any]) -> None:
-        self.env.set_state(state["env"])  # type: ignore[attr-defined]
-        self._seen = {agent: np.array(seen, np.uint8) for agent, seen in state["seen"].items()}
+    def unpack_state(self, state: State) -> State:
+        self._seen = {}
+        for agent, seen in state["seen"].items():
+            self._seen[agent] = np.array(seen, np.uint8)
+        return state["env"]
 
 
 def _check_image(agent: AgentID, space: AnySpace) -> None:

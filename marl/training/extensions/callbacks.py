@@ -55,7 +55,7 @@ class BatchListener:
 
 
 def _read_only(rows: SampleBatch) -> SampleBatch:
-    """To look at: members of a crew must learn from the same rows."""
+    """To look at: members of a learner group must learn from the same rows."""
     columns = {name: column.view() for name, column in rows.items()}
     for column in columns.values():
         column.flags.writeable = False

@@ -28,6 +28,7 @@ from marl.play.return_summary import returns_by_agent
 from marl.play.video import Screen, Video, can_write_mp4, check_screen, picture_by, picture_of
 from marl.rollout.env_runner import EnvRunner
 from marl.rollout.worker import RolloutWorker
+from marl.runs.pictures import draw_or_warn, reason_of, warn_of_missing
 from marl.runs.result import Result
 from marl.scenario.resolve import Setup
 from marl.storage import make_folder, storing, write_atomically
@@ -49,6 +50,7 @@ class Film:
     files: dict[str, bytes]
     meta: dict[str, Any]
     drawing_s: float = 0.0  # seconds that the env took to draw
+    missing: str = ""  # why there are no files; empty: there are
 
 
 def make_camera(setup: Setup) -> Camera:
@@ -87,13 +89,13 @@ class Camera(Extension):
     def __init__(self, film: int, show: int) -> None:
         self.film, self.show = film, show
         self.screen = Screen(lambda text: print(text, file=sys.stderr, flush=True))
-        self._told = False
+        self._noted = False
 
     def after_done(self, trainer: Trainer, result: Result) -> None:
         if self._due(self.film, trainer, result):
             self._film(trainer)
         if self._due(self.show, trainer, result):
-            self._show(trainer)
+            draw_or_warn(f"of iteration {trainer.iteration} (render_env)", lambda: self._show(trainer))
 
     @staticmethod
     def _due(every: int, trainer: Trainer, result: Result) -> bool:
@@ -102,42 +104,48 @@ class Camera(Extension):
     def _film(self, trainer: Trainer) -> None:
         directory = trainer.store.directory
         if directory is None:
-            self._tell_once(trainer)
+            self._note_once(trainer)
             return
         films = trainer.workers.foreach_worker(Cameraman(trainer.scenario.seed, trainer.iteration))
         folder = directory / "videos"
         make_folder(folder)
         about = {"iteration": trainer.iteration, "timesteps_total": trainer.timesteps_total}
         for film in films:
-            if film is not None:
+            if film is not None and film.missing:
+                warn_of_missing(folder / f"{_name(film, about)}.gif", film.missing)
+            elif film is not None:
                 _keep(folder, film, about)
                 trainer.timers.add_sampler({"env_render": film.drawing_s, "pictures": film.meta["frames"]})
 
-    def _tell_once(self, trainer: Trainer) -> None:
-        if not self._told:
+    def _note_once(self, trainer: Trainer) -> None:
+        if not self._noted:
             trainer.notes.append(
                 "record_env: this run has no directory, so nothing is filmed. Use run() or directory=..."
             )
-        self._told = True
+        self._noted = True
 
     def _show(self, trainer: Trainer) -> None:
         worker = trainer.workers.local_worker()
-        player = worker.make_drawing_player()
+        runner = worker.make_drawing_runner()
         try:
             seed = episode_seed(trainer.scenario.seed, trainer.iteration, 0, SHOW)
             self.screen.say(f"iteration {trainer.iteration}:")
-            for drawn in drawn_episode(player, seed, worker.spec.config.explore):
-                self.screen.add(drawn, player.env.name)
-                trainer.timers.add_sampler({"env_render": player.clock.pop()["env_render"], "pictures": 1})
+            for drawn in drawn_episode(runner, seed, worker.spec.config.explore):
+                self.screen.add(drawn, runner.env.name)
+                trainer.timers.add_sampler({"env_render": runner.clock.pop()["env_render"], "pictures": 1})
         finally:
-            close_all([player.env], player.env.name)
+            close_all([runner.env], runner.env.name)
 
     def close(self) -> None:
         self.screen.close()
 
 
+def _name(film: Film, about: dict[str, Any]) -> str:
+    return f"iteration_{about['iteration']:06d}_worker-{film.worker}"
+
+
 def _keep(folder: Path, film: Film, about: dict[str, Any]) -> None:
-    name = f"iteration_{about['iteration']:06d}_worker-{film.worker}"
+    name = _name(film, about)
     for ending, content in film.files.items():
         write_atomically(folder / f"{name}{ending}", content)
     files = [f"{name}{ending}" for ending in film.files]
@@ -156,50 +164,57 @@ class Cameraman:
         spec = worker.spec
         if worker.index == 0 and spec.config.num_workers > 0:  # the driver's, which does not collect
             return None
-        player = worker.make_drawing_player()
+        try:
+            return self._filmed(worker)
+        except Exception as error:  # what is broken in the env itself, training will meet as well
+            return Film(worker.index, {}, {}, missing=reason_of(error))
+
+    def _filmed(self, worker: RolloutWorker) -> Film:
+        runner = worker.make_drawing_runner()
         seed = episode_seed(self.seed, self.iteration, worker.index, FILM)
+        explore = worker.spec.config.explore
         endings = (".gif", ".mp4") if can_write_mp4() else (".gif",)
         with storing(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory() as folder, ExitStack() as ending:
-            ending.callback(close_all, [player.env], player.env.name)
+            ending.callback(close_all, [runner.env], runner.env.name)
             videos = [Video(Path(folder) / f"film{e}") for e in endings]
-            for drawn in drawn_episode(player, seed, spec.config.explore):
+            for drawn in drawn_episode(runner, seed, explore):
                 for video in videos:
-                    video.add(drawn, player.env.name)
+                    video.add(drawn, runner.env.name)
             for video in videos:
                 video.close()
             files = {video.path.suffix: video.path.read_bytes() for video in videos}
-        meta = {**_meta(player, seed), "frames": videos[0].frames, "explore": spec.config.explore}
-        return Film(worker.index, files, meta, player.clock.pop()["env_render"])
+        meta = {**_meta(runner, seed), "frames": videos[0].frames, "explore": explore}
+        return Film(worker.index, files, meta, runner.clock.pop()["env_render"])
 
 
-def drawn_episode(player: EnvRunner, seed: int, explore: bool) -> Iterator[Array | str | None]:
+def drawn_episode(runner: EnvRunner, seed: int, explore: bool) -> Iterator[Array | str | None]:
     """What the env draws at the beginning of an episode and after each of its steps, ``MOST_STEPS`` at most."""
     rng = np.random.default_rng([seed, 1])
-    player.begin(np.array([0]), np.array([seed]))
-    yield _drawn(player)
+    runner.begin(np.array([0]), np.array([seed]))
+    yield _drawn(runner)
     for _ in range(MOST_STEPS):
-        over = player.settle(player.advance(player.decide(rng, explore=explore)))
-        yield _drawn(player)
+        over = runner.settle(runner.advance(runner.decide(rng, explore=explore)))
+        yield _drawn(runner)
         if over.size:
             return
 
 
-def _drawn(player: EnvRunner) -> Array | str | None:
-    player.clock.start()
-    drawn = picture_by(player.env)
-    player.clock.lap("env_render")
+def _drawn(runner: EnvRunner) -> Array | str | None:
+    runner.clock.start()
+    drawn = picture_by(runner.env)
+    runner.clock.lap("env_render")
     return drawn
 
 
-def _meta(player: EnvRunner, seed: int) -> dict[str, Any]:
+def _meta(runner: EnvRunner, seed: int) -> dict[str, Any]:
     """What is known of the episode that was just played."""
-    ended: EpisodeStats = player.ledger.pop()
+    ended: EpisodeStats = runner.stats.pop()
     complete = len(ended) > 0
-    meta = {"env": player.env.name, "seed": seed, "env_steps": int(player.t[0]), "complete": complete}
+    meta = {"env": runner.env.name, "seed": seed, "env_steps": int(runner.t[0]), "complete": complete}
     if not complete:
         return {**meta, "episode_reward": None, "policies": {}, "agents": {}}
     policies = {}
-    for index, name in enumerate(player.policy_ids):
+    for index, name in enumerate(runner.policy_ids):
         returns = ended.policy_returns(index)
         if len(returns):
             policies[name] = float(returns[0])

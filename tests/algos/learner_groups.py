@@ -1,4 +1,4 @@
-"""Real crews whose members are threads of this process."""
+"""Real learner groups whose members are threads of this process."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ HOME = "127.0.0.1"
 
 
 def together(size: int, work: Callable[[GlooLearnerGroup], T]) -> list[T | BaseException]:
-    """What ``work`` gives (or raises) for each member of a real crew, each in a thread of its own."""
+    """What ``work`` gives (or raises) for each member of a real learner group, each in a thread of its own."""
     store = open_store(HOME)
     found: list[T | BaseException] = [RuntimeError("never finished")] * size
 
     def run(rank: int) -> None:
         try:
-            crew = GlooLearnerGroup(store if rank == 0 else join_store(HOME, store.port), rank, size, HOME)
-            found[rank] = work(crew)
-            crew.close()
+            group = GlooLearnerGroup(store if rank == 0 else join_store(HOME, store.port), rank, size, HOME)
+            found[rank] = work(group)
+            group.close()
         except BaseException as error:
             found[rank] = error
 

@@ -23,26 +23,32 @@ def two_copies() -> RolloutWorker:
 def test_a_lane_that_is_forgotten_loses_its_open_decisions_and_no_others() -> None:
     worker = two_copies()
     worker.collect(2)  # steps in each copy: both managers wait
-    grid = worker.grid
-    assert (grid.open >= 0).tolist() == [[True, False], [True, False]]
-    grid.forget(np.array([1]))
-    assert grid.lost_decisions == 1
-    assert (grid.open >= 0).tolist() == [[True, False], [False, False]]
-    assert grid.start[1] == grid.context == 2
+    buffer = worker.buffer
+    assert (buffer.open >= 0).tolist() == [[True, False], [True, False]]
+    buffer.forget(np.array([1]))
+    assert buffer.lost_decisions == 1
+    assert (buffer.open >= 0).tolist() == [[True, False], [False, False]]
+    assert buffer.start[1] == buffer.context == 2
+
+
+def test_old_names_of_a_worker_lead_to_the_same_objects() -> None:
+    worker = two_copies()
+    assert worker.player is worker.runner
+    assert worker.grid is worker.buffer
 
 
 def test_a_cleared_grid_keeps_nothing() -> None:
     worker = two_copies()
     worker.collect(6)
-    grid = worker.grid
-    assert (grid.open >= 0).sum() == grid.context == 2
-    grid.clear()
-    assert grid.lost_decisions == 2
-    assert (grid.open == -1).all()
-    assert not grid.alive.any()
-    assert not grid.start.any()
-    assert grid.context == 0
-    assert len(grid.columns["t"]) == 0
+    buffer = worker.buffer
+    assert (buffer.open >= 0).sum() == buffer.context == 2
+    buffer.clear()
+    assert buffer.lost_decisions == 2
+    assert (buffer.open == -1).all()
+    assert not buffer.alive.any()
+    assert not buffer.start.any()
+    assert buffer.context == 0
+    assert len(buffer.columns["t"]) == 0
 
 
 class Masked(Scripted):
@@ -80,7 +86,7 @@ def test_every_decision_of_whole_episodes_is_in_the_batches() -> None:
     worker = two_copies()
     batches = [worker.collect(4).batch for _ in range(3)]  # steps in each copy: one episode each
     assert len(decisions(batches)) == 3 * 2 * (2 + 4)
-    assert worker.grid.lost_decisions == 0
+    assert worker.buffer.lost_decisions == 0
 
 
 def test_a_copy_is_told_where_it_lives() -> None:
@@ -102,4 +108,4 @@ def test_to_stay_in_a_stage_breaks_nothing_off() -> None:
     worker = two_copies()
     worker.collect(2)
     assert worker.enter(0) == 0
-    assert (worker.grid.open >= 0).sum() == 2
+    assert (worker.buffer.open >= 0).sum() == 2

@@ -1,4 +1,4 @@
-"""Members of a crew share rows without gap or overlap, and what they sum is what one learner would have computed."""
+"""Members of a learner group share rows without gap or overlap, and what they sum is what one learner would have computed."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import torch
 from torch import Tensor
 
 from marl.algos.config import OptimizerConfig
-from marl.algos.learner_group import CrewError, LearnerGroup
+from marl.algos.learner_group import LearnerGroup, LearnerGroupError
 from marl.algos.optimiser import FlatOptimiser
-from tests.algos.crews import together
+from tests.algos.learner_groups import together
 from tests.algos.updates import small_run
 
 
 def members(size: int) -> list[LearnerGroup]:
     """Members that know their place but nobody else."""
-    crews = [LearnerGroup() for _ in range(size)]
-    for rank, crew in enumerate(crews):
-        crew.rank, crew.size = rank, size
-    return crews
+    groups = [LearnerGroup() for _ in range(size)]
+    for rank, group in enumerate(groups):
+        group.rank, group.size = rank, size
+    return groups
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 @pytest.mark.parametrize("rows", [1, 2, 4, 7, 4096])
 def test_every_row_has_one_owner_and_weights_sum_to_one(size: int, rows: int) -> None:
-    crews = members(size)
-    owned = [i for crew in crews if crew.weight(rows) > 0 for i in range(rows)[crew.share(rows)]]
+    groups = members(size)
+    owned = [i for group in groups if group.weight(rows) > 0 for i in range(rows)[group.share(rows)]]
     assert owned == list(range(rows))
-    assert sum(crew.weight(rows) for crew in crews) == pytest.approx(1.0)
+    assert sum(group.weight(rows) for group in groups) == pytest.approx(1.0)
 
 
 def test_a_member_without_rows_repeats_the_first_one_with_weight_zero() -> None:
@@ -57,15 +57,23 @@ class Untouchable(LearnerGroup):
 @pytest.mark.parametrize("algo", ["ppo", "a2c"])
 def test_an_update_of_one_learner_has_nothing_to_do_with_the_others(algo: str) -> None:
     with small_run(algo) as trainer:
-        trainer.learners[0].crew = Untouchable()
+        trainer.learners[0].learner_group = Untouchable()
         trainer.train()
         assert trainer.learners[0].counters["num_updates"] > 0
+
+
+def test_a_learner_of_a_user_still_finds_its_group_under_the_old_name() -> None:
+    with small_run("ppo") as trainer:
+        learner, group = trainer.learners[0], LearnerGroup()
+        assert learner.crew is learner.learner_group
+        learner.crew = group
+        assert learner.learner_group is group
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7])
 def test_gathering_gives_everybody_all_rows_in_order(rows: int) -> None:
     errors = torch.arange(2.0 * rows).view(rows, 2)
-    for found in together(3, lambda crew: crew.gather(errors[crew.share(rows)], rows)):
+    for found in together(3, lambda group: group.gather(errors[group.share(rows)], rows)):
         assert isinstance(found, Tensor)
         assert torch.equal(found, errors)
 
@@ -73,8 +81,8 @@ def test_gathering_gives_everybody_all_rows_in_order(rows: int) -> None:
 def test_metrics_of_members_become_the_metrics_of_the_whole_minibatch() -> None:
     losses = torch.tensor([1.0, 2.0, 6.0])  # mean 3
 
-    def mine(crew: LearnerGroup) -> list[dict[str, Tensor]]:
-        return crew.sum_metrics([{"loss": losses[crew.share(3)].mean() * crew.weight(3)}])
+    def mine(group: LearnerGroup) -> list[dict[str, Tensor]]:
+        return group.sum_metrics([{"loss": losses[group.share(3)].mean() * group.weight(3)}])
 
     assert [float(found[0]["loss"]) for found in together(2, mine)] == pytest.approx([3.0, 3.0])  # type: ignore[index]
 
@@ -91,14 +99,14 @@ def test_three_members_step_as_one_learner_with_the_joined_minibatch(rows: int) 
     batches = [torch.randn(rows, 5, generator=generator) for _ in range(4)]
     nets = [linear() for _ in range(4)]  # one learner alone, and three members
 
-    def learn(crew: LearnerGroup) -> Tensor:
-        net, optimiser = nets[crew.rank if crew.size > 1 else 3]
+    def learn(group: LearnerGroup) -> Tensor:
+        net, optimiser = nets[group.rank if group.size > 1 else 3]
         for batch in batches:
-            mine = batch[crew.share(rows)]
+            mine = batch[group.share(rows)]
             optimiser.zero()
-            loss = (net(mine[:, :4]).squeeze(1) - mine[:, 4]).square().mean() * crew.weight(rows)
+            loss = (net(mine[:, :4]).squeeze(1) - mine[:, 4]).square().mean() * group.weight(rows)
             loss.backward()  # type: ignore[no-untyped-call]
-            norm = optimiser.step(0.5, 0.01, crew)
+            norm = optimiser.step(0.5, 0.01, group)
         return torch.cat([optimiser.flat, norm[None]])
 
     expected = learn(LearnerGroup())
@@ -108,32 +116,32 @@ def test_three_members_step_as_one_learner_with_the_joined_minibatch(rows: int) 
 
 
 def test_a_gradient_that_is_no_number_anywhere_stops_everybody() -> None:
-    def learn(crew: LearnerGroup) -> None:
+    def learn(group: LearnerGroup) -> None:
         _, optimiser = linear()
-        optimiser.grad.fill_(float("nan") if crew.rank == 1 else 1.0)
-        optimiser.step(None, 0.01, crew)
+        optimiser.grad.fill_(float("nan") if group.rank == 1 else 1.0)
+        optimiser.step(None, 0.01, group)
 
     assert ["gradient of net became nan" in str(error) for error in together(2, learn)] == [True, True]
 
 
 def test_a_member_that_leaves_ends_the_wait_of_the_others() -> None:
-    def leave(crew: LearnerGroup) -> Tensor | None:
-        if crew.rank == 1:
-            crew.close()
+    def leave(group: LearnerGroup) -> Tensor | None:
+        if group.rank == 1:
+            group.close()
             return None
-        return crew.sum_(torch.ones(1))
+        return group.sum_(torch.ones(1))
 
     waiting, left = together(2, leave)
-    assert isinstance(waiting, CrewError)
+    assert isinstance(waiting, LearnerGroupError)
     assert "lost the others" in str(waiting)
     assert left is None
 
 
 def test_nobody_can_sum_after_leaving() -> None:
-    def leave(crew: LearnerGroup) -> None:
-        crew.sum_(torch.ones(1))  # everybody has arrived
-        crew.close()
-        with pytest.raises(CrewError, match="has left its crew"):
-            crew.sum_(torch.ones(1))
+    def leave(group: LearnerGroup) -> None:
+        group.sum_(torch.ones(1))  # everybody has arrived
+        group.close()
+        with pytest.raises(LearnerGroupError, match="has left its crew"):
+            group.sum_(torch.ones(1))
 
     assert together(2, leave) == [None, None]

@@ -1,0 +1,325 @@
+"""JoyRL's YAML (``general_cfg``, ``algo_cfg``, ``env_cfg``) as a scenario of ours, and what was done with each of its keys.
+
+A key that says the same here is renamed. One that changes nothing is named in the notes. All others are refused with what to
+write instead: a key that is read and ignored would be a run that is not what its file says.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from marl.errors import ConfigError, did_you_mean
+from marl.scenario.joyrl_keys import (
+    ALGORITHMS,
+    BUFFERS,
+    EPSILON,
+    IDLE,
+    RENAMED_ALGO,
+    RENAMED_GENERAL,
+    REPLAYED,
+    SECTIONS,
+    WATCHING,
+    Keys,
+)
+from marl.scenario.rllib_keys import OLD_KEYS
+
+
+@dataclass(frozen=True)
+class Playing:
+    """``mode: test``: what to play, as `marl rollout` is told."""
+
+    path: Path
+    episodes: int
+    sets: tuple[str, ...]
+    seed: int
+    render: bool
+    video: Path | None
+
+    @property
+    def command(self) -> str:
+        words = [f"marl rollout {self.path} --episodes {self.episodes} --seed {self.seed}"]
+        words += [f"--set {text}" for text in self.sets]
+        if self.render:
+            words.append("--render")
+        if self.video is not None:
+            words.append(f"--video {self.video}")
+        return " ".join(words)
+
+
+@dataclass
+class Translation:
+    """What a file became: a scenario, or something to play, and a note for each key that has no place in it."""
+
+    scenario: Keys = field(default_factory=dict)
+    playing: Playing | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """As it is told to the user."""
+        became = yaml.safe_dump(self.scenario, sort_keys=False, default_flow_style=None, width=120)
+        if self.playing is not None:
+            became = self.playing.command + "\n"
+        notes = "".join(f"# {note}\n" for note in self.notes)
+        return f"# JoyRL's YAML, read as:\n{became}{notes}".rstrip()
+
+
+def is_joyrl(loaded: Mapping[str, Any]) -> bool:
+    return any(section in loaded for section in SECTIONS)
+
+
+def translate(loaded: Mapping[str, Any], where: str) -> Translation:
+    """JoyRL's sections as ours; ``where`` names the file in errors."""
+    unknown = [str(key) for key in loaded if key not in SECTIONS]
+    if unknown:
+        raise ConfigError(
+            f"{where} has JoyRL's sections, and {unknown[0]!r} beside them. Its sections are {', '.join(SECTIONS)}; for the "
+            "keys of a scenario of ours write a file without them."
+        )
+    reader = _Reader(where, *(_section(loaded, name, where) for name in SECTIONS))
+    return reader.read()
+
+
+def _section(loaded: Mapping[str, Any], name: str, where: str) -> Keys:
+    section = loaded.get(name) or {}
+    if not isinstance(section, dict):
+        raise ConfigError(f"{where}: {name} is a {type(section).__name__}; expected keys and values.")
+    return dict(section)
+
+
+class _Reader:
+    """Takes key by key out of the sections; what is left at the end nobody could read."""
+
+    def __init__(self, where: str, general: Keys, algo: Keys, env: Keys) -> None:
+        self.where, self.general, self.algo, self.env = where, general, algo, env
+        self.made = Translation()
+
+    def read(self) -> Translation:
+        mode = self.general.pop("mode", None) or "train"
+        if mode not in ("train", "test"):
+            raise self._refused("general_cfg.mode", mode, "train or test")
+        if mode == "test":
+            self.made.playing = self._playing()
+            return self.made
+        for read in (self._env, self._algo, self._model, self._exploration, self._length, self._workers, self._saving):
+            read()
+        for read in (self._start, self._seed, self._trajectories):
+            read()
+        self._idle()
+        self._refuse_the_rest()
+        return self.made
+
+    # -- what is played ------------------------------------------------------------------------------------------------
+
+    def _env(self) -> None:
+        family = self.general.pop("env_name", None) or "gym"
+        if family not in ("gym", "gymnasium"):
+            raise self._refused(
+                "general_cfg.env_name", family, "gym; an env of your own is `env: package.module:Class`"
+            )
+        name = self.env.pop("id", None)
+        if not isinstance(name, str):
+            raise self._refused("env_cfg.id", name, "a Gymnasium id such as CartPole-v1")
+        if self.env.pop("wrapper", None) is not None:
+            raise ConfigError(
+                f"{self.where}: env_cfg.wrapper: here, say wrappers: [package.module:Class] in a scenario."
+            )
+        self.made.scenario |= {"env": name, **WATCHING[self._render_mode()]}
+        own = {key: value for key, value in self.env.items() if key not in IDLE}
+        if own:  # handed to the env, as JoyRL hands them to gym.make
+            self.made.scenario["env_config"] = own
+        self.env = {key: value for key, value in self.env.items() if key in IDLE}
+
+    def _render_mode(self) -> str:
+        shown = str(self.env.pop("render_mode", None))  # null, or the word None
+        if shown not in WATCHING:
+            raise self._refused("env_cfg.render_mode", shown, "null, human or rgb_array")
+        return shown
+
+    def _algo(self) -> None:
+        given = self.general.pop("algo_name", None)
+        plain = str(given).lower().removesuffix("_new").removesuffix("_cnn")
+        name, keys = ALGORITHMS.get(plain.replace("_", "").replace("-", ""), ("", {}))
+        if not name:
+            guess = did_you_mean(given, ALGORITHMS)
+            raise self._refused("general_cfg.algo_name", given, f"one of {', '.join(ALGORITHMS)}", guess)
+        self.made.notes.append(
+            f"algo_name {given} is our {name}; keys that the file leaves out have the defaults of marl"
+        )
+        algo = {"name": name, **keys}
+        for key in [key for key in self.algo if key in RENAMED_ALGO]:
+            algo[RENAMED_ALGO[key]] = self.algo.pop(key)
+        if name in REPLAYED:
+            algo["updates_per_step"] = 1.0
+            if "train_batch_size" in algo:
+                algo["learning_starts"] = algo["train_batch_size"]
+        self.made.scenario["algo"] = algo | self._buffer()
+
+    def _buffer(self) -> Keys:
+        kind = self.algo.pop("buffer_type", None)
+        if kind is None:
+            return {}
+        if kind not in BUFFERS:
+            raise self._refused("algo_cfg.buffer_type", kind, ", ".join(BUFFERS))
+        if not BUFFERS[kind]:
+            self.made.notes.append(f"buffer_type {kind} is what the algorithm uses anyway")
+        return BUFFERS[kind]
+
+    def _model(self) -> None:
+        found = {}
+        for key in ("value_layers", "actor_layers", "critic_layers"):
+            if key in self.algo:
+                found[key] = self._layers(key, self.algo.pop(key))
+        if not found:
+            return
+        model, *others = found.values()
+        if any(other != model for other in others):
+            raise ConfigError(
+                f"{self.where}: algo_cfg: {' and '.join(found)} differ, but actor and critic have equal hidden layers here. "
+                "Make them equal, or write a scenario with a custom_model."
+            )
+        self.made.scenario["model"] = model
+
+    def _layers(self, key: str, layers: Any) -> Keys:
+        sizes, activations = [], set()
+        for layer in layers if isinstance(layers, list) else [layers]:
+            if not isinstance(layer, dict) or layer.get("layer_type", "linear") != "linear":
+                expected = "linear layers; for images write a scenario with model: {conv_filters: [[16, 4, 2], ...]}"
+                raise self._refused(f"algo_cfg.{key}", layer, expected)
+            size = layer.get("layer_dim", layer.get("layer_size"))
+            sizes.append(size[-1] if isinstance(size, list) and size else size)
+            activations.add(str(layer.get("activation", "relu")).lower())
+        if len(activations) != 1:
+            raise self._refused(f"algo_cfg.{key}", sorted(activations), "one activation for all layers, relu or tanh")
+        return {"fcnet_hiddens": sizes, "fcnet_activation": activations.pop()}
+
+    def _exploration(self) -> None:
+        given = {key: self.algo.pop(key) for key in EPSILON if key in self.algo}
+        if not given:
+            return
+        epsilon = {**EPSILON, **given}
+        self.made.scenario["exploration_config"] = {
+            "type": "EpsilonGreedy",
+            "initial_epsilon": epsilon["epsilon_start"],
+            "final_epsilon": epsilon["epsilon_end"],
+            "epsilon_decay": epsilon["epsilon_decay"],
+        }
+
+    # -- how long, where and from what -----------------------------------------------------------------------------------
+
+    def _length(self) -> None:
+        for key in [key for key in self.general if key in RENAMED_GENERAL]:
+            self.made.scenario[RENAMED_GENERAL[key]] = self.general.pop(key)
+        episodes = self.general.pop("max_episode", None)
+        if episodes == -1:
+            self.made.notes.append("max_episode -1: it trains until Ctrl-C")
+        elif episodes is not None:
+            self.made.scenario["stop"] = {"episodes_total": episodes}
+            self.made.notes.append(f"max_episode: it ends after the iteration in which episode {episodes} ends")
+
+    def _workers(self) -> None:
+        backend, workers = self.general.pop("mp_backend", None), self.general.pop("n_workers", 1)
+        if backend not in (None, "single", "ray"):
+            raise self._refused("general_cfg.mp_backend", backend, "single or ray")
+        if backend == "ray":
+            self.made.scenario["num_workers"] = workers
+        elif workers not in (0, 1, None):
+            self.made.notes.append(f"n_workers {workers} counts with mp_backend: ray alone; this is one process")
+
+    def _saving(self) -> None:
+        """Every ``model_save_fre`` updates JoyRL saves a model and, with ``online_eval``, evaluates it."""
+        updates = self.general.pop("model_save_fre", None)
+        looks = self._flag("online_eval")
+        episodes = self.general.pop("online_eval_episode", None)
+        every = 1
+        if updates is not None and self.made.scenario["algo"]["name"] in REPLAYED:
+            # One update per env step, so that an iteration is as long as JoyRL waits.
+            self.made.scenario |= {"timesteps_per_iteration": updates, "checkpoint_freq": 1}
+        elif updates is not None:
+            every = updates
+            self.made.scenario["checkpoint_freq"] = updates
+        if updates is not None:
+            self.made.notes.append(
+                "model_save_fre: checkpoints are numbered by iteration, and keep_checkpoints says how many stay"
+            )
+        if looks is False:
+            self.made.scenario["evaluation"] = {"interval": 0}
+        elif looks or episodes is not None:
+            self.made.scenario["evaluation"] = {"interval": every, "episodes": episodes or 10}
+
+    def _start(self) -> None:
+        wanted, path = self._flag("load_checkpoint"), self.general.pop("load_path", None)
+        if wanted:
+            self.made.scenario["load"] = {"default_policy": str(self._trained(path))}
+        elif path is not None:
+            self.made.notes.append(f"load_path {path} is not used, as load_checkpoint is not true")
+
+    def _seed(self) -> None:
+        seed = self.general.pop("seed", None)
+        if seed == 0:
+            seed = random.SystemRandom().randrange(1, 2**31)
+            self.made.notes.append(f"seed 0 means none in JoyRL, and every run of ours has one: {seed} was drawn")
+        if seed is not None:
+            self.made.scenario["seed"] = seed
+
+    def _trajectories(self) -> None:
+        if self._flag("collect_traj"):
+            folder = f"{Path(self.where).stem}_trajs"
+            self.made.scenario["output"] = folder
+            self.made.notes.append(f"collect_traj: episodes go to {folder}/trajs_0.npz, ..., 1000 in a file")
+
+    def _playing(self) -> Playing:
+        """``mode: test``: the keys of training say nothing about it."""
+        path = self._trained(self.general.pop("load_path", None))
+        episodes, seed = self.general.pop("max_episode", 10), self.general.pop("seed", 0)
+        if episodes == -1:
+            episodes = 10
+            self.made.notes.append("max_episode -1: 10 episodes are played")
+        steps, shown = self.general.pop("max_step", None), self._render_mode()
+        for name, value in {"max_episode": episodes, "max_step": steps, "seed": seed}.items():
+            if value is not None and (not isinstance(value, int) or value < 0):
+                raise self._refused(f"general_cfg.{name}", value, "a whole number")
+        self.made.notes.append("mode: test plays what load_path has learned, in its env; keys of training are not used")
+        sets = () if steps is None else (f"horizon={steps}",)
+        video = Path("videos/video.gif") if shown == "rgb_array" else None
+        return Playing(path, episodes or 10, sets, seed or 0, shown == "human", video)
+
+    def _trained(self, path: Any) -> Path:
+        if not isinstance(path, str):
+            raise self._refused("general_cfg.load_path", path, "the run directory or checkpoint of a run of marl")
+        below = Path("tasks") / path  # where JoyRL keeps its own
+        if not Path(path).exists() and below.exists():
+            return below
+        return Path(path)
+
+    # -- the rest ------------------------------------------------------------------------------------------------------
+
+    def _idle(self) -> None:
+        for section in (self.general, self.algo, self.env):
+            for key in [key for key in section if key in IDLE]:
+                self.made.notes.append(f"{key} {section.pop(key)!r} changes nothing: {IDLE[key]}")
+
+    def _refuse_the_rest(self) -> None:
+        for name, section in zip(SECTIONS, (self.general, self.algo, self.env), strict=True):
+            for key in section:
+                known = [*RENAMED_GENERAL, *RENAMED_ALGO, *EPSILON, *IDLE]
+                advice = f" Here, {OLD_KEYS[key]}." if key in OLD_KEYS else did_you_mean(key, known)
+                raise ConfigError(
+                    f"{self.where}: {name}.{key} has no equivalent that is known.{advice} Drop it, or write a scenario of "
+                    "ours: `marl config` lists its keys."
+                )
+
+    def _flag(self, key: str) -> bool | None:
+        value = self.general.pop(key, None)
+        if value is not None and not isinstance(value, bool):
+            raise self._refused(f"general_cfg.{key}", value, "true or false")
+        return value
+
+    def _refused(self, key: str, got: Any, expected: str, hint: str = "") -> ConfigError:
+        return ConfigError(f"{self.where}: {key} = {got!r}; expected {expected}.{hint}")
