@@ -124,7 +124,7 @@ def test_rock_paper_scissors_gives_the_cycle_spelled_out_and_elos_warning(rps: R
 def test_in_rock_paper_scissors_nobody_is_called_best(rps: Report) -> None:
     opening = " ".join(rps.text.split("The game")[0].split())
     assert "Nobody is best: fixed_" in opening
-    assert "is a cycle, for sure, as the payoffs are exact." in opening
+    assert "is a cycle, in 100% of redrawn tables." in opening
     assert rps.numbers["best"]["cycles"]
 
 

@@ -12,7 +12,7 @@ from marl.gametheory.payoffs import PayoffTensor
 
 def alone(mean: list[float], stderr: float) -> PayoffTensor:
     table, names = np.array([mean]), tuple(f"n{i}" for i in range(len(mean)))
-    return PayoffTensor(table, np.full(table.shape, stderr), np.full(len(mean), 50), (names,), ("team",))
+    return PayoffTensor(table, np.full(table.shape, stderr), np.full(len(mean), 50 if stderr else 0), (names,), ("team",))
 
 
 def opening(payoffs: PayoffTensor) -> str:
@@ -45,6 +45,13 @@ def test_exact_payoffs_are_sure_and_equal_ones_are_equal() -> None:
     assert opening(alone([2.0, 2.0, 1.0], 0.0)).startswith("n0 and n1 are the best, and equal, by Payoff: 2")
     assert opening(alone([2.0, 2.0], 0.0)) == "n0 and n1 are equal by Payoff: 2."
     assert "nobody to compare it with" in opening(alone([2.0], 0.1))
+
+
+def test_matches_that_happened_to_end_alike_are_not_called_exact() -> None:
+    table = np.array([[1.0, 2.0]])
+    played = PayoffTensor(table, np.zeros_like(table), np.full(2, 4), (("n0", "n1"),), ("team",))
+    assert not played.is_exact
+    assert "for sure" not in opening(played)
 
 
 def test_where_two_meet_the_stronger_one_is_best_and_a_cycle_has_no_best() -> None:
