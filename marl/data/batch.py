@@ -247,11 +247,19 @@ class MultiAgentBatch:
         for name in (*SEAT_COLUMNS, *ROW_COLUMNS):
             arrays = [getattr(batch, name) for batch in batches]
             columns[name] = _side_by_side(arrays, missing)
-        infos: Infos | None = None
-        for batch in batches:
-            if batch.infos is not None:
-                infos = {**(infos or {}), **batch.infos}  # numbers of episodes are unique in a run
+        infos = _joined_infos(batches)
         return MultiAgentBatch(first.task, first.policy_ids, **columns, context=context, infos=infos)  # type: ignore[arg-type]
+
+
+def _joined_infos(batches: Sequence[MultiAgentBatch]) -> Infos | None:
+    """The infos of all batches that keep any; None if none does."""
+    joined: Infos = {}
+    kept = False
+    for batch in batches:
+        if batch.infos is not None:
+            joined |= batch.infos  # numbers of episodes are unique in a run
+            kept = True
+    return joined if kept else None
 
 
 def _side_by_side(arrays: Sequence[Array], missing: Sequence[int]) -> Array:

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from marl.data.task import AgentType, Floats
+from marl.data.task import AgentType, Floats, Ints
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import ILLEGAL, race
@@ -63,22 +63,35 @@ class DeterministicPolicy(NetworkPolicy):
             else:
                 out = self._outputs(inputs)
         uniform = explore and bool(noise.uniform)
-        draw = explore and (uniform or not isinstance(noise, ParameterNoise))
         actions = np.empty((len(out), len(self.columns)), self.columns.dtype)
         for column, logits in self.columns.options_of(out):
-            weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-            if uniform:
-                weights = (logits > ILLEGAL).astype(np.float32)
-            actions[:, column] = race(weights, rng) if draw else weights.argmax(axis=1)
+            actions[:, column] = self._option(logits, rng, explore, uniform)
         if self.columns.numbers:
             numbers = out[:, self.columns.options :]
             if uniform:
                 numbers = self._uniform(numbers.shape, rng)
             elif explore:
-                noisy, carry = noise.noisy(numbers, carry, rng)
-                numbers = np.where(self.bounded, np.clip(noisy, -1, 1), noisy).astype(np.float32)
+                numbers, carry = self._with_noise(numbers, carry, rng)
             actions[:, list(self.columns.numbers)] = numbers
         return Decision(actions.reshape(len(out), *self.kind.action_shape), np.zeros(len(out), np.float32), carry)
+
+    def _option(self, logits: Floats, rng: np.random.Generator, explore: bool, uniform: bool) -> Ints:
+        """An option of one choice per row of logits ``[N, size]``."""
+        if uniform:
+            legal = logits > ILLEGAL
+            return race(legal.astype(np.float32), rng)
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        # Noisy weights explore by themselves: the best option of theirs is not drawn on top of that.
+        if explore and not isinstance(self.exploration, ParameterNoise):
+            return race(weights, rng)
+        best: Ints = weights.argmax(axis=1)
+        return best
+
+    def _with_noise(self, numbers: Floats, carry: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """The coordinates ``[N, numbers]`` with noise, inside of their bounds, and what the noise remembers."""
+        noisy, carry = self.exploration.noisy(numbers, carry, rng)
+        inside = np.where(self.bounded, np.clip(noisy, -1, 1), noisy)
+        return inside.astype(np.float32), carry
 
     def _outputs(self, inputs: Inputs) -> Floats:
         """Logits of legal options and coordinates ``[N, action_width]``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -20,10 +20,8 @@ from marl.envs.tasks import TaskMemory, same_tasks
 from marl.envs.vector.env_errors import close_all
 from marl.envs.wrappers import register_wrapper
 from marl.log import set_log_level
-from marl.policies.build import build_policies, find_policy, weights_of
+from marl.policies.build import build_policies, weights_of
 from marl.policies.custom import register_classes
-from marl.policies.filters import MeanStdFilter
-from marl.policies.networks import Body
 from marl.policies.policy import Policy
 from marl.registry import import_module
 from marl.rollout.config import EnvRecipe, RolloutSpec
@@ -34,6 +32,7 @@ from marl.rollout.info_log import InfoLog
 from marl.rollout.postprocess import rewrite
 from marl.rollout.rollout_buffer import Rollout, RolloutBuffer
 from marl.rollout.stages import needs_new_envs, set_same_tasks
+from marl.rollout.worker_access import WorkerAccess
 from marl.trust import as_built, under
 
 T = TypeVar("T")
@@ -41,7 +40,7 @@ log = logging.getLogger(__name__)
 Weights = Mapping[PolicyID, dict[str, Array]]
 
 
-class RolloutWorker:
+class RolloutWorker(WorkerAccess):
     """``num_envs_per_worker`` copies of the env and the policies that play in them.
 
     ``policies`` lets the trainer's own policies act in this process; without it the worker builds its own.
@@ -158,9 +157,8 @@ class RolloutWorker:
             env, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
         )
         log.info("worker %d: %d copies of %s", self.index, env.num_envs, env.name)
-        runner.soft_horizon = (
-            self.spec.config.soft_horizon
-        )  # here alone: episodes of evaluations begin with their seeds
+        # Here alone: episodes of evaluations begin with their seeds.
+        runner.soft_horizon = self.spec.config.soft_horizon
         runner.check.every_step = env.lifted  # the numbers of a native env are looked at rollout by rollout
         return self._with_callbacks(runner)
 
@@ -239,62 +237,7 @@ class RolloutWorker:
         runner = EnvRunner(env, self.policy_map, self._kinds, mapper, config, self.index, self.spec.teams)
         return self._with_callbacks(runner, evaluating=True)
 
-    # -- the user's hands ------------------------------------------------------------------------------------------
-
-    @property
-    def world(self) -> BatchedEnv:
-        """The old name of ``env``, for one release."""
-        return self.env
-
-    @property
-    def player(self) -> EnvRunner:
-        """The old name of ``runner``, for one release."""
-        return self.runner
-
-    @property
-    def grid(self) -> RolloutBuffer:
-        """The old name of ``buffer``, for one release."""
-        return self.buffer
-
-    @property
-    def env(self) -> BatchedEnv:
-        return self.runner.env
-
-    @property
-    def has_env(self) -> bool:
-        """The driver's worker beside Ray actors only holds policies, unless it was asked to have an env as well."""
-        if self.index > 0:
-            return True
-        config = self.spec.config
-        return config.num_workers == 0 or config.create_env_on_driver
-
-    def get_policy(self, policy_id: PolicyID = "default_policy") -> Policy:
-        """A policy of this worker by its id; where there is only one, the default id finds it."""
-        return find_policy(self.policy_map, policy_id)
-
-    @property
-    def preprocessors(self) -> dict[PolicyID, torch.nn.Module]:
-        """From stored observations to numbers, by policy; scripted policies take them as they are and have none."""
-        return {name: body.features for name, body in self._bodies().items()}
-
-    @property
-    def filters(self) -> dict[PolicyID, MeanStdFilter | None]:
-        """The running statistics of observations, by policy; None: its observations are not filtered."""
-        return {name: body.filter for name, body in self._bodies().items()}
-
-    def _bodies(self) -> dict[PolicyID, Body]:
-        """The network of every policy that has one; the first of several."""
-        found: dict[PolicyID, Body] = {}
-        for name, policy in self.policy_map.items():
-            for module in policy.modules():
-                if isinstance(module, Body):
-                    found[name] = module
-                    break
-        return found
-
-    def foreach_env(self, fn: Callable[[Any], T]) -> list[T]:
-        """Call ``fn`` with each copy of the env."""
-        return [fn(self.env.sub_env(env_id)) for env_id in range(self.env.num_envs)]
+    # -- functions of the user -------------------------------------------------------------------------------------
 
     def ping(self) -> int:
         """I am here."""
