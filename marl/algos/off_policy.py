@@ -147,12 +147,17 @@ class ActorCritic(ABC):
         self.view = JointActionView(visible, agent_id=agent_id).to(actor.device)
         self.actor_parameters = list(actor.parameters())  # walked once: every update asks for them
         self.custom_loss = build_losses({name: actor}, {name: config}).get(name)
-        self.replay = Replay(config.buffer_size, config.prioritized_replay_alpha if config.prioritized_replay else 0.0)
+        alpha = 0.0  # all rows are drawn equally often
+        if config.prioritized_replay:
+            alpha = config.prioritized_replay_alpha
+        self.replay = Replay(config.buffer_size, alpha)
         self.update_ratio = UpdateRatio(config)
 
     def rows(self, batch: MultiAgentBatch) -> SampleBatch:
         """The policy's decisions with the joint view around each."""
-        rewards = team_rewards(batch) if self.share_reward else None
+        rewards = None  # each agent's own
+        if self.share_reward:
+            rewards = team_rewards(batch)
         return joint_rows(batch, self.name, self.view.visible, self.config.gamma, rewards)
 
     def remember(self, batch: MultiAgentBatch) -> None:
@@ -177,7 +182,12 @@ class ActorCritic(ABC):
     def step_sizes(self, timesteps: int) -> dict[str, float]:
         """Of each network after so many env steps."""
         common = scheduled(self.config.lr_schedule, self.config.lr, timesteps)
-        return {network: common if lr is None else lr for network, lr in self.lrs.items()}
+        sizes: dict[str, float] = {}
+        for network, lr in self.lrs.items():
+            if lr is None:
+                lr = common
+            sizes[network] = lr
+        return sizes
 
     def move_targets(self, tau: float) -> None:
         """The slow copies go the share ``tau`` of their way."""

@@ -27,7 +27,9 @@ def space_to_json(space: AnySpace) -> dict[str, Any]:
     if isinstance(space, spaces.MultiDiscrete):
         return {"type": "MultiDiscrete", "nvec": space.nvec.tolist(), "start": space.start.tolist()}
     if isinstance(space, spaces.MultiBinary):
-        return {"type": "MultiBinary", "n": space.n if isinstance(space.n, int) else list(space.shape)}
+        if isinstance(space.n, int):
+            return {"type": "MultiBinary", "n": space.n}
+        return {"type": "MultiBinary", "n": list(space.shape)}
     if isinstance(space, spaces.Tuple):
         return {"type": "Tuple", "spaces": [space_to_json(part) for part in space.spaces]}
     if isinstance(space, spaces.Dict):
@@ -68,8 +70,9 @@ def _box(plain: Mapping[str, Any]) -> spaces.Box:
 
 def _checked(shape: Sequence[int]) -> tuple[int, ...]:
     """A shape whose bounds fit into memory, whatever a file says."""
-    if not all(isinstance(length, int) and length >= 0 for length in shape):
-        raise DataError(f"a space has the shape {list(shape)}; expected whole numbers.")
+    for length in shape:
+        if not isinstance(length, int) or length < 0:
+            raise DataError(f"a space has the shape {list(shape)}; expected whole numbers.")
     needed, free = BYTES_PER_NUMBER * math.prod(shape), free_memory()
     if needed > free:
         raise DataError(
@@ -89,14 +92,14 @@ def _bound(bound: Array) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    return value if np.isfinite(value) else str(value)
+    if not np.isfinite(value):
+        return str(value)
+    return value
 
 
 def _read(value: Any) -> Any:
-    return (
-        [_read(item) for item in value]
-        if isinstance(value, list)
-        else float(value)
-        if isinstance(value, str)
-        else value
-    )
+    if isinstance(value, list):
+        return [_read(item) for item in value]
+    if isinstance(value, str):  # an infinity
+        return float(value)
+    return value

@@ -98,14 +98,23 @@ class Task:
 
     @cached_property
     def seat_names(self) -> tuple[AgentID, ...]:
-        return tuple(agent for kind in self.kinds for agent in kind.agents)
+        names: list[AgentID] = []
+        for kind in self.kinds:
+            names.extend(kind.agents)
+        return tuple(names)
 
     def kind_of(self, seat: int) -> int:
         """Index of the kind that the seat belongs to."""
-        return next(k for k, kind in enumerate(self.kinds) if kind.seats.start <= seat < kind.seats.stop)
+        for k, kind in enumerate(self.kinds):
+            if kind.seats.start <= seat < kind.seats.stop:
+                return k
+        raise LookupError(f"seat {seat} of a game with {self.num_seats}")
 
     def group_of(self, seat: int) -> GroupID | None:
-        return next((group for group, seats in self.groups.items() if seat in seats), None)
+        for group, seats in self.groups.items():
+            if seat in seats:
+                return group
+        return None
 
 
 def number_seats(kinds: Sequence[AgentType]) -> tuple[AgentType, ...]:
@@ -126,6 +135,8 @@ def obs_storage(space: AnySpace) -> tuple[int, DTypeLike]:
     if isinstance(space, spaces.MultiDiscrete):
         return int(np.prod(space.shape)), np.int64
     if isinstance(space, spaces.Box | spaces.MultiBinary):
-        dtype = np.dtype(np.float32) if space.dtype == np.float64 else np.dtype(space.dtype)
+        dtype = np.dtype(space.dtype)
+        if dtype == np.float64:
+            dtype = np.dtype(np.float32)
         return int(np.prod(space.shape)), dtype
     return int(spaces.flatdim(space)), np.float32

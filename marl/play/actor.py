@@ -119,10 +119,14 @@ def _is_envelope(kind: AgentType, given: Obs) -> bool:
     """Whether the observation proper lies inside of ``given``, beside a mask or the state of the env."""
     # An observation that is a dict itself looks like an envelope; what only an envelope has tells them apart.
     space = kind.observation_space
-    if not isinstance(given, Mapping) or not isinstance(space, spaces.Dict):
-        return isinstance(given, Mapping)
-    has_mask = any(key in given and key not in space.spaces for key in MASKS)
-    return (kind.masked and has_mask) or (ENV_STATE in given and ENV_STATE not in space.spaces)
+    if not isinstance(given, Mapping):
+        return False
+    if not isinstance(space, spaces.Dict):
+        return True
+    beside = given.keys() - space.spaces.keys()
+    if ENV_STATE in beside:
+        return True
+    return kind.masked and not beside.isdisjoint(MASKS)
 
 
 def _seat(policy: Policy, agent: AgentID | None) -> int:

@@ -27,6 +27,7 @@ from marl.policies.config import ModelConfig
 from marl.policies.custom import Model, custom_model, custom_preprocessor
 from marl.policies.filters import MeanStdFilter
 from marl.policies.memory import Gru, Lstm
+from marl.policies.size import parameter_table
 from marl.policies.vision import ConvEncoder, image_encoder
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh_, "relu": torch.relu_}  # in place
@@ -360,17 +361,7 @@ class Body(nn.Module):
 
     def summary(self) -> str:
         """One line per tensor: name, shape, numbers; and their sum."""
-        names, shapes, counts = [], [], []
-        for name, parameter in self.named_parameters():
-            names.append(name)
-            shapes.append("x".join(map(str, parameter.shape)) or "1")
-            counts.append(parameter.numel())
-        names, shapes, counts = [*names, "total"], [*shapes, ""], [*counts, sum(counts)]
-        wide, narrow = max(map(len, names)), max(map(len, shapes))
-        lines = [self._stages()]
-        for name, shape, count in zip(names, shapes, counts, strict=True):
-            lines.append(f"{name:<{wide}}  {shape:>{narrow}}  {count:>10,}")
-        return "\n".join(lines)
+        return "\n".join([self._stages(), *parameter_table(self)])
 
 
 def _layers(sizes: list[int], activation: str) -> list[str]:

@@ -1,10 +1,11 @@
-"""How large a policy's networks will be, known before they are built."""
+"""How large a policy's networks will be, known before they are built; and how large the built ones are."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 from gymnasium import spaces
+from torch import nn
 
 from marl.data.task import AgentType
 from marl.errors import ResourceError
@@ -58,3 +59,18 @@ def check_size(spec: PolicySpec, kind: AgentType) -> None:
             f"{f', its memory has {spec.model.lstm_cell_size} cells' if spec.model.recurrent else ''}, for observations "
             f"{kind.observation_space}. Lower fcnet_hiddens, or show the policy less."
         )
+
+
+def parameter_table(network: nn.Module) -> list[str]:
+    """One line per tensor of a built network: name, shape, numbers; and their sum."""
+    names, shapes, counts = [], [], []
+    for name, parameter in network.named_parameters():
+        names.append(name)
+        shapes.append("x".join(map(str, parameter.shape)) or "1")
+        counts.append(parameter.numel())
+    names, shapes, counts = [*names, "total"], [*shapes, ""], [*counts, sum(counts)]
+    wide, narrow = max(map(len, names)), max(map(len, shapes))
+    lines = []
+    for name, shape, count in zip(names, shapes, counts, strict=True):
+        lines.append(f"{name:<{wide}}  {shape:>{narrow}}  {count:>10,}")
+    return lines

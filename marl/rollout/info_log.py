@@ -62,7 +62,11 @@ class InfoLog:
 def _plain(value: Any) -> Any:
     """The value without what no file can hold."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items() if _is_plain(item)}
+        parts: dict[str, Any] = {}
+        for key, item in value.items():
+            if _is_plain(item):
+                parts[str(key)] = _plain(item)
+        return parts
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value if _is_plain(item)]
     return value

@@ -28,7 +28,9 @@ class WorkerPool(ABC):
         set_log_level(spec.config.log_level)
         self.spec = spec
         self.policies = policies
-        self.indices = range(1, spec.config.num_workers + 1) if spec.config.num_workers else range(1)
+        self.indices = range(1, spec.config.num_workers + 1)
+        if not self.indices:
+            self.indices = range(1)  # no workers beside the trainer: its own one collects
         self.stage = 0  # of the curriculum
 
     @property
@@ -78,13 +80,25 @@ class WorkerPool(ABC):
 
     def foreach_env(self, fn: Callable[[Any], T]) -> list[list[T]]:
         """Call ``fn`` with every copy of the env; one list per worker that has any."""
-        by_worker = self.foreach_worker(lambda worker: worker.foreach_env(fn) if worker.has_env else None)
+
+        def in_worker(worker: RolloutWorker) -> list[T] | None:
+            if not worker.has_env:
+                return None
+            return worker.foreach_env(fn)
+
+        by_worker = self.foreach_worker(in_worker)
         return [results for results in by_worker if results is not None]
 
     def enter_stage(self, stage: int) -> int:
         """All copies play this stage of the curriculum from now on; returns how many running episodes are broken off."""
+
+        def enter(worker: RolloutWorker) -> int:
+            if not worker.has_env:
+                return 0
+            return worker.enter(stage)
+
         self.stage = stage
-        return sum(self.foreach_worker(lambda worker: worker.enter(stage) if worker.has_env else 0))
+        return sum(self.foreach_worker(enter))
 
     def stop(self) -> None:
         """Free everything. The pool cannot be used afterwards."""

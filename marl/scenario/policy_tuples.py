@@ -37,19 +37,28 @@ def unpack(policies: Mapping[PolicyID, Any]) -> tuple[dict[PolicyID, Any], dict[
 
 
 def _unpacked(name: PolicyID, entry: tuple[Any, ...]) -> tuple[dict[str, Any], GivenSpaces]:
-    if len(entry) != 4 or not isinstance(entry[3] or {}, Mapping):
+    if not _has_form(entry):
         raise ValueError(f"{name} is {entry!r}; expected {FORM}, or the dict alone: {{'{name}': {{'gamma': 0.99}}}}")
     policy_class, observation, action, keys = entry
     own = dict(keys or {})
     if policy_class is not None:
+        class_name = getattr(policy_class, "__name__", policy_class)
         raise ValueError(
-            f"{name} names the class {getattr(policy_class, '__name__', policy_class)!r}; a policy is chosen by its "
-            f"algorithm: {{'{name}': {own | {'algo': 'ppo'}}}}, or 'custom_model' for a network of your own"
+            f"{name} names the class {class_name!r}; a policy is chosen by its algorithm: "
+            f"{{'{name}': {own | {'algo': 'ppo'}}}}, or 'custom_model' for a network of your own"
         )
     for space in (observation, action):
-        if space is not None and not isinstance(space, spaces.Space):
+        if not isinstance(space, spaces.Space | None):
             raise ValueError(f"{name} has {space!r} where a space of gymnasium or None is expected: {FORM}")
     return own, GivenSpaces(observation, action)
+
+
+def _has_form(entry: tuple[Any, ...]) -> bool:
+    """Whether there are four parts, the last of them keys; None or anything empty stands for no keys."""
+    if len(entry) != 4:
+        return False
+    keys = entry[3]
+    return not keys or isinstance(keys, Mapping)
 
 
 def check_spaces(name: PolicyID, given: GivenSpaces | None, kind: AgentType) -> None:

@@ -6,12 +6,14 @@ in them was decided by the mapping before.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from marl.algos.learner import Learner
+from marl.callbacks.callbacks import Hooks
+from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.errors import ConfigError, did_you_mean
 from marl.policies.policy import Policy
@@ -19,10 +21,16 @@ from marl.scenario.config import MultiAgentConfig, Scenario
 from marl.scenario.resolve import Setup
 from marl.training.build import build_run_policies, policy_chooser, prepare
 from marl.training.extensions.callbacks import BatchListener
-from marl.training.learners import make_learners
+from marl.training.learners import Learners, make_learners
+from marl.training.policy_access import PolicyAccess
+from marl.trust import as_built
 
 if TYPE_CHECKING:
-    from marl.training.trainer import Trainer
+    from marl.populations.loop import PopulationTrainer
+    from marl.training.extensions.chosen import Extensions
+    from marl.training.store import Store
+
+_as_built = as_built(lambda trainer: trainer.setup.rollout.trust)
 
 
 @dataclass(frozen=True)
@@ -35,39 +43,113 @@ class PolicyChange:
     weights_from: Mapping[PolicyID, PolicyID] | None = None  # new policies that begin as copies of others
 
 
+class ChangingPolicies(PolicyAccess):
+    """The part of ``Trainer`` by which policies come and go."""
+
+    scenario: Scenario
+    learners: Sequence[Learner]
+    choose_trained: Callable[..., bool] | None
+    extensions: Extensions
+    hooks: Hooks
+    population: PopulationTrainer | None
+    recent: EpisodeStats
+    policies_changed: bool
+    store: Store
+
+    @_as_built
+    def add_policy(
+        self,
+        policy_id: PolicyID,
+        keys: Mapping[str, Any] | None = None,
+        *,
+        like: PolicyID | None = None,
+        policy_mapping_fn: Any = None,
+        policies_to_train: Collection[PolicyID] | None = None,
+    ) -> Policy:
+        """One more policy from now on, also from ``on_train_result``; ``like`` another: a copy of its keys and weights.
+
+        The mapping has to send it somebody; running episodes are broken off. Policies are new objects afterwards.
+        """
+        change = added(self, policy_id, keys, like, policy_mapping_fn, policies_to_train)
+        change_policies(self, change)
+        return self.get_policy(policy_id)
+
+    @_as_built
+    def remove_policy(
+        self,
+        policy_id: PolicyID,
+        *,
+        policy_mapping_fn: Any = None,
+        policies_to_train: Collection[PolicyID] | None = None,
+    ) -> None:
+        """Go on without a policy; the mapping must not send anybody to it any more."""
+        change_policies(self, without(self, policy_id, policy_mapping_fn, policies_to_train))
+
+    @_as_built
+    def set_policy_mapping(self, policy_mapping_fn: Any) -> None:
+        """Send agents to policies in another way from now on: anything that ``policy_mapping_fn`` takes."""
+        change_policies(self, remapped(self, policy_mapping_fn))
+
+    def adopt(
+        self,
+        setup: Setup,
+        policies: dict[PolicyID, Policy],
+        learning: Learners,
+        choose_trained: Callable[..., bool] | None,
+        places: Sequence[int],
+    ) -> None:
+        """Go on with these; ``places`` says which number each old policy has now."""
+        self.setup, self.scenario, self.policies = setup, setup.scenario, policies
+        self.learning, self.learners = learning, learning.members
+        self.choose_trained = choose_trained
+        self.recent = self.recent.renumbered(places)
+        self.policies_changed = True
+        self.extensions.policies_changed(setup)
+        self.store.policies_changed()
+
+
 def added(
-    trainer: Trainer, name: PolicyID, keys: Mapping[str, Any] | None, like: PolicyID | None, mapping: Any, trained: Any
+    trainer: ChangingPolicies,
+    name: PolicyID,
+    keys: Mapping[str, Any] | None,
+    like: PolicyID | None,
+    mapping: Any,
+    trained: Any,
 ) -> PolicyChange:
     """One more policy; ``like`` another one: with its keys, unless others are given, and its weights."""
     there = _keys_of(trainer)
     if name in there:
         raise ConfigError(f"there is a policy {name!r} already. Choose another name, or remove_policy({name!r}) first.")
-    if like is not None and like not in there:
-        raise ConfigError(f"no policy {like!r} to be like.{did_you_mean(like, there)} Policies: {', '.join(there)}.")
     own = dict(keys or {})
+    weights_from = {}
     if like is not None:
+        if like not in there:
+            raise ConfigError(
+                f"no policy {like!r} to be like.{did_you_mean(like, there)} Policies: {', '.join(there)}."
+            )
         own = {**there[like], **own}
-    weights_from = {} if like is None else {name: like}
+        weights_from[name] = like
     return PolicyChange({**there, name: own}, mapping, trained, weights_from)
 
 
-def without(trainer: Trainer, name: PolicyID, mapping: Any, trained: Any) -> PolicyChange:
+def without(trainer: ChangingPolicies, name: PolicyID, mapping: Any, trained: Any) -> PolicyChange:
     """One policy less."""
     there = _keys_of(trainer)
     if name not in there:
         raise ConfigError(f"no policy {name!r} to remove.{did_you_mean(name, there)} Policies: {', '.join(there)}.")
-    left = {other: keys for other, keys in there.items() if other != name}
+    left = dict(there)
+    del left[name]
     if not left:
         raise ConfigError(f"{name!r} is the only policy. Add another one before it is removed.")
     return PolicyChange(left, mapping, trained)
 
 
-def remapped(trainer: Trainer, mapping: Any) -> PolicyChange:
+def remapped(trainer: ChangingPolicies, mapping: Any) -> PolicyChange:
     """The same policies, sent to other agents."""
     return PolicyChange(_keys_of(trainer), mapping)
 
 
-def change_policies(trainer: Trainer, change: PolicyChange) -> int:
+def change_policies(trainer: ChangingPolicies, change: PolicyChange) -> int:
     """Make the change; returns how many running episodes are broken off. What is refused is refused before anything moves."""
     _refuse(trainer)
     scenario = _scenario_of(trainer, change)
@@ -79,13 +161,13 @@ def change_policies(trainer: Trainer, change: PolicyChange) -> int:
     return _put_to_use(trainer, setup, policies, kept, trained)
 
 
-def _keys_of(trainer: Trainer) -> dict[PolicyID, dict[str, Any]]:
+def _keys_of(trainer: ChangingPolicies) -> dict[PolicyID, dict[str, Any]]:
     """All policies with their keys, also those that the scenario did not have to name."""
     given = trainer.scenario.multiagent.policies
     return {name: dict(given.get(name, {})) for name in trainer.policies}
 
 
-def _refuse(trainer: Trainer) -> None:
+def _refuse(trainer: ChangingPolicies) -> None:
     scenario, setup = trainer.scenario, trainer.setup
     reasons = {
         "a population has its own members, which come and go by themselves": trainer.population is not None,
@@ -99,9 +181,11 @@ def _refuse(trainer: Trainer) -> None:
             raise ConfigError(f"policies of this run cannot be changed while it trains: {reason}.")
 
 
-def _scenario_of(trainer: Trainer, change: PolicyChange) -> Scenario:
+def _scenario_of(trainer: ChangingPolicies, change: PolicyChange) -> Scenario:
     before = trainer.scenario.multiagent
-    updates: dict[str, Any] = {"policies": {name: dict(keys) for name, keys in change.policies.items()}}
+    updates: dict[str, Any] = {"policies": {}}
+    for name, keys in change.policies.items():
+        updates["policies"][name] = dict(keys)
     if change.mapping is not None:
         updates["policy_mapping_fn"] = change.mapping
     if change.trained is not None:
@@ -121,23 +205,31 @@ def _check_same_task(before: Setup, after: Setup) -> None:
         )
 
 
-def _learners_kept(trainer: Trainer, setup: Setup) -> dict[frozenset[PolicyID], Learner]:
+def _learners_kept(trainer: ChangingPolicies, setup: Setup) -> dict[frozenset[PolicyID], Learner]:
     """Old learners by the policies that they train; refused where a policy would have to move to another one."""
-    old = {frozenset(learner.policies): learner for learner in trainer.learners}
-    at_home = {name: names for names in old for name in names}
+    kept: dict[frozenset[PolicyID], Learner] = {}
+    before: dict[PolicyID, frozenset[PolicyID]] = {}  # with whom each policy shares its learner, itself included
+    for learner in trainer.learners:
+        names = frozenset(learner.policies)
+        kept[names] = learner
+        before |= dict.fromkeys(names, names)
     for plan in setup.plans:
-        names = frozenset(plan.policies)
-        moved = [name for name in names if at_home.get(name, names) != names]
-        if moved:
-            raise ConfigError(
-                f"policy {moved[0]!r} would share a learner with {', '.join(sorted(names - {moved[0]})) or 'nobody'} then ("
-                f"{plan.why or plan.algo}), and what it has learned cannot be taken apart or joined. Give the other policies "
-                "another group, or critic_sees: own."
-            )
-    return old
+        together = frozenset(plan.policies)
+        for name in together:
+            if before.get(name, together) != together:
+                raise _would_move(name, together, plan.why or plan.algo)
+    return kept
 
 
-def _trained(trainer: Trainer, setup: Setup, change: PolicyChange) -> list[PolicyID]:
+def _would_move(name: PolicyID, together: frozenset[PolicyID], why: str) -> ConfigError:
+    others = ", ".join(sorted(together - {name})) or "nobody"
+    return ConfigError(
+        f"policy {name!r} would share a learner with {others} then ({why}), and what it has learned cannot be taken apart or "
+        "joined. Give the other policies another group, or critic_sees: own."
+    )
+
+
+def _trained(trainer: ChangingPolicies, setup: Setup, change: PolicyChange) -> list[PolicyID]:
     """Who learns from now on: as asked, else who did, and new policies unless the scenario lists who learns."""
     if change.trained is not None:
         return list(change.trained)
@@ -150,7 +242,9 @@ def _trained(trainer: Trainer, setup: Setup, change: PolicyChange) -> list[Polic
     return found
 
 
-def _policies_of(trainer: Trainer, setup: Setup, weights_from: Mapping[PolicyID, PolicyID]) -> dict[PolicyID, Policy]:
+def _policies_of(
+    trainer: ChangingPolicies, setup: Setup, weights_from: Mapping[PolicyID, PolicyID]
+) -> dict[PolicyID, Policy]:
     """New objects with the weights of the old ones: layers that are shared have to be joined anew."""
     policies = build_run_policies(setup, fresh=False)
     for name, policy in policies.items():
@@ -161,7 +255,7 @@ def _policies_of(trainer: Trainer, setup: Setup, weights_from: Mapping[PolicyID,
 
 
 def _put_to_use(
-    trainer: Trainer,
+    trainer: ChangingPolicies,
     setup: Setup,
     policies: dict[PolicyID, Policy],
     kept: Mapping[frozenset[PolicyID], Learner],
@@ -177,7 +271,8 @@ def _put_to_use(
     learning.train_only(trained, setup.roles)
     if "on_learn_on_batch" in trainer.hooks:
         learning.listen(BatchListener(trainer.hooks, policies))
-    places = [list(policies).index(name) if name in policies else -1 for name in trainer.policies]
+    numbers = {name: number for number, name in enumerate(policies)}
+    places = [numbers.get(name, -1) for name in trainer.policies]
     cut = trainer.workers.change_policies(setup.rollout, policies)
     trainer.adopt(setup, policies, learning, policy_chooser(setup.scenario), places)
     return cut

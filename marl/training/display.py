@@ -218,9 +218,15 @@ class LiveDisplay:
         header = [Text(line, overflow="ellipsis", no_wrap=True) for line in self._header]
         rows = self._rows  # looked at once: the run may go on while this thread draws
         doing = self._doing
-        table = results_table(rows, self._console.width) if rows else Text(f"{doing or 'collecting'} ...")
+        way_to_go = self._progress.label
+        table: Table | Text
+        if not rows:
+            table = Text(f"{doing or 'collecting'} ...")
+        else:
+            table = results_table(rows, self._console.width)
+            if doing:
+                way_to_go = f"{doing} ..."
         fraction = min(max(self._progress.fraction, 0.0), 1.0)
-        way_to_go = f"{doing} ..." if doing and rows else self._progress.label
         way = Table.grid(padding=(0, 1))
         way.add_row(
             ProgressBar(total=1.0, completed=fraction, width=min(40, self._console.width // 3)),
@@ -256,8 +262,9 @@ def results_table(rows: Sequence[Mapping[str, str]], width: int) -> Table:
             break
         titles.remove(title)
         hidden += 1
-    caption = Text(f"+{hidden} hidden") if hidden else None
-    table = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
+    table = Table(box=None, pad_edge=False, caption_justify="left")
+    if hidden:
+        table.caption = Text(f"+{hidden} hidden")
     for title in titles:
         table.add_column(Text("\n".join(_header(title))), justify="right", vertical="bottom", no_wrap=True)
     for row in rows:

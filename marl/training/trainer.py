@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from marl.data.clock import Timers
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.errors import ConfigError
-from marl.policies.policy import Policy
 from marl.rollout.rollout_buffer import Collected
 from marl.runs.custom_metrics import without_pictures
 from marl.runs.lock import check_unlocked
@@ -22,11 +21,9 @@ from marl.runs.system_info import Usage, experiment_id
 from marl.scenario.config import Scenario
 from marl.scenario.resolve import Setup
 from marl.training.build import build_parts, prepare, scenario_of
-from marl.training.change_policies import added, change_policies, remapped, without
+from marl.training.change_policies import ChangingPolicies
 from marl.training.extensions.chosen import Extensions
 from marl.training.iteration_result import add_times, begin_result, to_keep
-from marl.training.learners import Learners
-from marl.training.policy_access import PolicyAccess
 from marl.training.sources import close_source
 from marl.training.store import Store
 from marl.trust import as_built
@@ -39,7 +36,7 @@ COUNTERS = (
 _as_built = as_built(lambda trainer: trainer.setup.rollout.trust)
 
 
-class Trainer(PolicyAccess):
+class Trainer(ChangingPolicies):
     """Trains the policies of one scenario.
 
     ``Trainer("qmix", env="two_step_game", config={"lr": 1e-3})`` or ``Trainer(scenario=...)``. Nothing is written to
@@ -201,59 +198,6 @@ class Trainer(PolicyAccess):
         """A new stage of a curriculum begins: numbers of episodes and evaluations belong to the stage before."""
         self.recent = EpisodeStats.empty()
         self.evaluation.forget()
-
-    # -- policies that come and go ---------------------------------------------------------------------------------
-
-    @_as_built
-    def add_policy(
-        self,
-        policy_id: PolicyID,
-        keys: Mapping[str, Any] | None = None,
-        *,
-        like: PolicyID | None = None,
-        policy_mapping_fn: Any = None,
-        policies_to_train: Collection[PolicyID] | None = None,
-    ) -> Policy:
-        """One more policy from now on, also from ``on_train_result``; ``like`` another: a copy of its keys and weights.
-
-        The mapping has to send it somebody; running episodes are broken off. Policies are new objects afterwards.
-        """
-        change = added(self, policy_id, keys, like, policy_mapping_fn, policies_to_train)
-        change_policies(self, change)
-        return self.get_policy(policy_id)
-
-    @_as_built
-    def remove_policy(
-        self,
-        policy_id: PolicyID,
-        *,
-        policy_mapping_fn: Any = None,
-        policies_to_train: Collection[PolicyID] | None = None,
-    ) -> None:
-        """Go on without a policy; the mapping must not send anybody to it any more."""
-        change_policies(self, without(self, policy_id, policy_mapping_fn, policies_to_train))
-
-    @_as_built
-    def set_policy_mapping(self, policy_mapping_fn: Any) -> None:
-        """Send agents to policies in another way from now on: anything that ``policy_mapping_fn`` takes."""
-        change_policies(self, remapped(self, policy_mapping_fn))
-
-    def adopt(
-        self,
-        setup: Setup,
-        policies: dict[PolicyID, Policy],
-        learning: Learners,
-        choose_trained: Callable[..., bool] | None,
-        places: Sequence[int],
-    ) -> None:
-        """Go on with these; ``places`` says which number each old policy has now."""
-        self.setup, self.scenario, self.policies = setup, setup.scenario, policies
-        self.learning, self.learners = learning, learning.members
-        self.choose_trained = choose_trained
-        self.recent = self.recent.renumbered(places)
-        self.policies_changed = True
-        self.extensions.policies_changed(setup)
-        self.store.policies_changed()
 
     def run(self) -> Result:
         """Train until a stop condition is met, into a run directory; returns the last result."""

@@ -12,7 +12,9 @@ from marl.gametheory.payoffs import PayoffTensor
 
 def alone(mean: list[float], stderr: float) -> PayoffTensor:
     table, names = np.array([mean]), tuple(f"n{i}" for i in range(len(mean)))
-    return PayoffTensor(table, np.full(table.shape, stderr), np.full(len(mean), 50 if stderr else 0), (names,), ("team",))
+    return PayoffTensor(
+        table, np.full(table.shape, stderr), np.full(len(mean), 50 if stderr else 0), (names,), ("team",)
+    )
 
 
 def opening(payoffs: PayoffTensor) -> str:
