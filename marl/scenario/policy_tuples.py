@@ -37,19 +37,24 @@ def unpack(policies: Mapping[PolicyID, Any]) -> tuple[dict[PolicyID, Any], dict[
 
 
 def _unpacked(name: PolicyID, entry: tuple[Any, ...]) -> tuple[dict[str, Any], GivenSpaces]:
-    if len(entry) != 4 or not isinstance(entry[3] or {}, Mapping):
+    own: Any = None
+    if len(entry) == 4:
+        own = entry[3] or {}  # RLlib's guides also write None there
+    if not isinstance(own, Mapping):
         raise ValueError(f"{name} is {entry!r}; expected {FORM}, or the dict alone: {{'{name}': {{'gamma': 0.99}}}}")
-    policy_class, observation, action, keys = entry
-    own = dict(keys or {})
+    keys = dict(own)
+    policy_class, observation, action, _ = entry
     if policy_class is not None:
+        called = getattr(policy_class, "__name__", policy_class)
+        with_algo = {**keys, "algo": "ppo"}
         raise ValueError(
-            f"{name} names the class {getattr(policy_class, '__name__', policy_class)!r}; a policy is chosen by its "
-            f"algorithm: {{'{name}': {own | {'algo': 'ppo'}}}}, or 'custom_model' for a network of your own"
+            f"{name} names the class {called!r}; a policy is chosen by its algorithm: "
+            f"{{'{name}': {with_algo}}}, or 'custom_model' for a network of your own"
         )
     for space in (observation, action):
         if space is not None and not isinstance(space, spaces.Space):
             raise ValueError(f"{name} has {space!r} where a space of gymnasium or None is expected: {FORM}")
-    return own, GivenSpaces(observation, action)
+    return keys, GivenSpaces(observation, action)
 
 
 def check_spaces(name: PolicyID, given: GivenSpaces | None, kind: AgentType) -> None:
