@@ -46,6 +46,11 @@ class Env:
     env: str | EnvCreator | None = None
     env_config: Mapping[str, Any] | None = None
 
+    @property
+    def config(self) -> dict[str, Any]:
+        """The keys as a dict of their own; empty where none were given."""
+        return dict(self.env_config or {})
+
 
 @dataclass(frozen=True)
 class Participant:
@@ -82,7 +87,8 @@ class Participant:
     def _one_member(self, setup: Setup, mixture: PolicyID, number: int, agents: Sequence[AgentID]) -> Strategy | None:
         """A member of a population for all agents of a player; None where the player is not of its side."""
         assert setup.stage is not None
-        side, answers = setup.stage.mixtures[mixture], setup.stage.answers()
+        side = setup.stage.mixtures[mixture]
+        answers = setup.stage.answers()
         for agent in agents:
             if side.answer not in answers.candidates(example_agent(agent)):
                 return None
@@ -137,8 +143,11 @@ def read_entrants(names: Sequence[str | Path], env: Env, allow: frozenset[str]) 
     _check_once(given, runs, policies)
     _check_same_env(runs, env)
     setups = {name: _set_up(run, env) for name, run in runs.items()}
-    # By now all are known to play the same env, so any of them stands for it.
-    base = next(iter(setups.values())) if setups else _bare(env, allow)
+    if setups:
+        # By now all are known to play the same env, so any of them stands for it.
+        base = next(iter(setups.values()))
+    else:
+        base = _bare(env, allow)
     labels = short_labels([str(run.folder) for run in runs.values()])
     participants: dict[str, Participant] = {}
     for (name, run), label in zip(runs.items(), labels, strict=True):
@@ -157,12 +166,14 @@ def _participant(run: SavedRun, setup: Setup, label: str, policy: PolicyID | Non
 
 def _open(path: str, env: Env, allow: frozenset[str]) -> SavedRun:
     """A run whose own env is played, unless the user gives another."""
-    remedy = "Give the env again: cross_play(..., env=...)." if env.env is None else None
+    remedy = None
+    if env.env is None:
+        remedy = "Give the env again: cross_play(..., env=...)."
     return SavedRun.open(path, allow, _words_of(env), remedy=remedy)
 
 
 def _words_of(env: Env) -> list[str]:
-    return list(words_of([env.env, dict(env.env_config or {})]))
+    return list(words_of([env.env, env.config]))
 
 
 def source_of(name: str) -> tuple[str, PolicyID | None]:
@@ -181,7 +192,7 @@ def _set_up(run: SavedRun, env: Env) -> Setup:
     """The run of a checkpoint on the env of the cross-play."""
     if env.env is None:
         return run.setup
-    setup = run.resolve({"env": env.env, "env_config": dict(env.env_config or {}), "wrappers": []})
+    setup = run.resolve({"env": env.env, "env_config": env.config, "wrappers": []})
     _check_trained_spaces(run, setup)
     return setup
 
@@ -192,7 +203,7 @@ def _bare(env: Env, allow: frozenset[str]) -> Setup:
             f"only {', '.join(BUILT_IN)} takes part, so there is no env. Add a checkpoint, or give --env."
         )
     # No algorithm plays: it is there because a scenario has one.
-    raw = {"env": env.env, "env_config": dict(env.env_config or {}), "algo": "ppo"}
+    raw = {"env": env.env, "env_config": env.config, "algo": "ppo"}
     with only_modules(allow, _words_of(env)):
         return resolve(compose(raw, "cross-play"))
 
@@ -206,8 +217,9 @@ def _check_once(given: Sequence[str], runs: Mapping[str, SavedRun], policies: Ma
     for name in given:
         meant = name
         if name in runs:
-            after = f"#{policies[name]}" if policies[name] else ""
-            meant = f"{real_path(runs[name].folder)}{after}"
+            meant = str(real_path(runs[name].folder))
+            if policies[name]:
+                meant = f"{meant}#{policies[name]}"
         if meant in seen:
             raise ConfigError(f"{meant} was given twice. Give every entrant once; each also meets itself.")
         seen.add(meant)
@@ -224,7 +236,8 @@ def _check_same_env(runs: Mapping[str, SavedRun], env: Env) -> None:
         keys = [*ENV_KEYS, *PLAY_KEYS]
     first, *others = runs or [""]
     for name, key in product(others, keys):
-        mine, theirs = runs[name].scenario.get(key), runs[first].scenario.get(key)
+        mine = runs[name].scenario.get(key)
+        theirs = runs[first].scenario.get(key)
         if mine == theirs:
             continue
         remedy = "Such policies cannot meet: train them with the same key."
@@ -263,7 +276,9 @@ def _check_trained_spaces(run: SavedRun, setup: Setup) -> None:
     except UserError:
         return  # its env is gone; the shapes of the weights are checked anyway
     for name, spec in trained.policies.items():
-        mine, theirs = trained.task.kinds[spec.kind], setup.task.kinds[setup.policies[name].kind]
+        mine = trained.task.kinds[spec.kind]
+        kind_here = setup.policies[name].kind
+        theirs = setup.task.kinds[kind_here]
         if (mine.observation_space, mine.action_space) != (theirs.observation_space, theirs.action_space):
             raise SpaceMismatchError(
                 f"{run.folder}: policy {name!r} was trained on {mine.observation_space}, {mine.action_space}, but "
@@ -281,7 +296,9 @@ def _member_of(run: SavedRun, policy: PolicyID) -> tuple[PolicyID, int | None]:
     run.check_policy(mixture)
     count = len(run.weights[mixture].get("chances", ()))
     if not number.isdecimal() or int(number) >= count:
-        has = f"It has the members 0 to {count - 1}." if count else "It is one policy, not a mixture."
+        has = "It is one policy, not a mixture."
+        if count:
+            has = f"It has the members 0 to {count - 1}."
         raise CheckpointError(f"{run.folder}: policy {mixture!r} has no member {number!r}. {has}")
     return mixture, int(number)
 

@@ -32,7 +32,11 @@ def config_file() -> Path:
 
 def _of_variable() -> list[str]:
     words = re.split(r"[,\s]+", os.environ.get(VARIABLE, "").strip())
-    return [_checked(word, VARIABLE) for word in words if word]
+    modules: list[str] = []
+    for word in words:
+        if word:  # nothing stands before the first comma, or in a variable that is empty
+            modules.append(_checked(word, VARIABLE))
+    return modules
 
 
 def _of_file(path: Path) -> list[str]:
@@ -45,10 +49,12 @@ def _of_file(path: Path) -> list[str]:
         text = read_text(path, largest=LARGEST_FILE)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}.") from error
-    keys = parse_yaml(text, str(path)) or {}
-    unknown = set(keys) - {"allow"} if isinstance(keys, dict) else {"?"}
-    modules = keys.get("allow") or [] if isinstance(keys, dict) else None
-    if unknown or not isinstance(modules, list):
+    keys = parse_yaml(text, str(path)) or {}  # an empty file, and `allow:` with nothing behind it, are null
+    modules = None
+    if isinstance(keys, dict) and keys.keys() <= {"allow"}:
+        modules = keys.get("allow") or []
+    # A misspelt key would leave the user to wonder why nothing is allowed.
+    if not isinstance(modules, list):
         raise ConfigError(f"{path} holds {keys!r}; expected one key, such as allow: [my_package].")
     return [_checked(module, str(path)) for module in modules]
 

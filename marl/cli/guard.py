@@ -33,7 +33,9 @@ def guarded(app: Callable[[], Any]) -> None:
             raise
         if debug:
             traceback.print_exception(error)
-        print(f"error: {printable(told)}{_how_to_see_more(error, debug)}", file=sys.stderr)
+        message = printable(told)
+        more = _how_to_see_more(error, debug)
+        print(f"error: {message}{more}", file=sys.stderr)
         sys.exit(told.exit_code)
     except KeyboardInterrupt:  # before a command has begun, or after it has ended
         print("stopped", file=sys.stderr)
@@ -95,7 +97,9 @@ def _how_to_see_more(error: BaseException, debug: bool) -> str:
 
 def keep_traceback(error: Exception, directory: Path | None) -> list[str]:
     """The whole traceback beside the results of a run that failed by the user's code; a line that says where."""
-    if directory is None or not directory.is_dir() or _failure_of_own_code(error) is None:
+    if directory is None or not directory.is_dir():  # it failed before there was a place for results
+        return []
+    if _failure_of_own_code(error) is None:
         return []
     place = directory / TRACEBACK
     write_atomically(place, "".join(traceback.format_exception(error)))

@@ -27,8 +27,10 @@ class GroupedCommands(TyperGroup):
         by_panel: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
         for name in self.list_commands(ctx):
             command = self.get_command(ctx, name)
-            if command is not None and not command.hidden:
-                by_panel[_panel(command)].append((name, first_paragraph(command)))
+            if command is None or command.hidden:
+                continue
+            panel = _panel(command)
+            by_panel[panel].append((name, first_paragraph(command)))
         for panel, rows in by_panel.items():
             if rows:
                 with formatter.section(panel):
@@ -38,7 +40,9 @@ class GroupedCommands(TyperGroup):
 def _panel(command: Any) -> str:
     """Commands that say nothing, or something else, come last."""
     panel = getattr(command, "rich_help_panel", None)
-    return panel if panel in PANELS else PANELS[-1]
+    if panel in PANELS:
+        return str(panel)
+    return PANELS[-1]
 
 
 def first_paragraph(command: Any) -> str:

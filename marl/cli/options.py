@@ -160,7 +160,8 @@ def parse_seeds(text: str) -> list[int]:
 def _numbers_in(text: str) -> list[int]:
     if ".." in text:
         first, last = text.split("..")
-        return list(range(int(first), int(last) + 1))
+        end = int(last) + 1  # 0..4 has 4 in it
+        return list(range(int(first), end))
     return [int(part) for part in text.split(",")]
 
 
@@ -168,6 +169,7 @@ def count_or_seeds(text: str) -> list[int]:
     """``5``: so many seeds, from 0 on; else as ``parse_seeds``."""
     if not text.isdecimal():
         return parse_seeds(text)
-    if not int(text):
+    count = int(text)
+    if count == 0:
         raise ConfigError("--seeds 0: expected at least 1 seed. For seed 0 alone say --seeds 1, or 0..0.")
-    return list(range(int(text)))
+    return list(range(count))

@@ -69,7 +69,8 @@ def _own_class(creator: Callable[..., Any], env: str) -> Callable[..., Any]:
 def _of_source(source: KeySource, given: Mapping[str, Any] | None = None) -> EnvKeys:
     """``given`` are defaults that somebody else has set."""
     if isinstance(source, Mapping):
-        return EnvKeys(parameters=[Parameter(name, "", default) for name, default in source.items()])
+        parameters = [Parameter(name, "", default) for name, default in source.items()]
+        return EnvKeys(parameters=parameters)
     config: type[Config] | None = getattr(source, "config_class", None)
     if isinstance(source, type) and issubclass(source, Config):
         config = source

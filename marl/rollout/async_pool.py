@@ -26,7 +26,7 @@ from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
 from marl.rollout.ray_pool import RayPool, answered, finished
 from marl.rollout.rollout_buffer import Collected, Rollout
-from marl.rollout.worker import Weights
+from marl.rollout.worker_policies import Weights
 
 RECENT = 100  # fragments that the reported lag covers
 

@@ -27,7 +27,8 @@ from marl.rollout.ray_instance import (
     wait_for_one,
 )
 from marl.rollout.rollout_buffer import Collected
-from marl.rollout.worker import RolloutWorker, Weights
+from marl.rollout.worker import RolloutWorker
+from marl.rollout.worker_policies import Weights
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

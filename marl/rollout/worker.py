@@ -11,7 +11,7 @@ import torch
 
 from marl.callbacks.callbacks import make_hooks
 from marl.data.episode import EpisodeStats
-from marl.data.task import Array, Ints, PolicyID
+from marl.data.task import Ints, PolicyID
 from marl.envs.base import EnvContext
 from marl.envs.batched import BatchedEnv, State
 from marl.envs.families import register_env_family
@@ -20,7 +20,7 @@ from marl.envs.tasks import TaskMemory, same_tasks
 from marl.envs.vector.env_errors import close_all
 from marl.envs.wrappers import register_wrapper
 from marl.log import set_log_level
-from marl.policies.build import build_policies, weights_of
+from marl.policies.build import build_policies
 from marl.policies.custom import register_classes
 from marl.policies.policy import Policy
 from marl.registry import import_module
@@ -37,7 +37,6 @@ from marl.trust import as_built, under
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-Weights = Mapping[PolicyID, dict[str, Array]]
 
 
 class RolloutWorker(WorkerPolicies):
@@ -344,14 +343,6 @@ class RolloutWorker(WorkerPolicies):
         if self._runner is None:
             return []
         return [dict(tasks) for tasks in self._runner.env.told]
-
-    def set_weights(self, weights: Weights, version: int = 0) -> None:
-        self.version = version
-        for name, arrays in weights.items():
-            self.policy_map[name].set_weights(arrays)
-
-    def get_weights(self) -> dict[PolicyID, dict[str, Array]]:
-        return weights_of(self.policy_map)
 
     # -- state -----------------------------------------------------------------------------------------------------
 

@@ -6,17 +6,20 @@ from collections.abc import Mapping
 
 import torch
 
-from marl.data.task import PolicyID
-from marl.policies.build import find_policy
+from marl.data.task import Array, PolicyID
+from marl.policies.build import find_policy, weights_of
 from marl.policies.filters import MeanStdFilter
 from marl.policies.networks import Body
 from marl.policies.policy import Policy
+
+Weights = Mapping[PolicyID, dict[str, Array]]
 
 
 class WorkerPolicies:
     """The half of ``RolloutWorker`` that is about its policies."""
 
     policy_map: Mapping[PolicyID, Policy]
+    version: int  # of the weights
 
     def get_policy(self, policy_id: PolicyID = "default_policy") -> Policy:
         """A policy of this worker by its id; where there is only one, the default id finds it."""
@@ -41,3 +44,11 @@ class WorkerPolicies:
                     found[name] = module
                     break
         return found
+
+    def set_weights(self, weights: Weights, version: int = 0) -> None:
+        self.version = version
+        for name, arrays in weights.items():
+            self.policy_map[name].set_weights(arrays)
+
+    def get_weights(self) -> dict[PolicyID, dict[str, Array]]:
+        return weights_of(self.policy_map)

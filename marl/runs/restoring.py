@@ -63,13 +63,13 @@ def _strange_policies(policies: Any) -> str | None:
     if not _has_names(policies):
         return "it does not hold policies by their names"
     for name, weights in policies.items():
-        if not isinstance(weights, dict) or not _are_arrays(weights.values()):
-            return f"the weights of policy {name!r} are not arrays by their names"
+        strange = f"the weights of policy {name!r} are not arrays by their names"
+        if not isinstance(weights, dict):
+            return strange
+        for array in weights.values():
+            if not isinstance(array, np.ndarray):
+                return strange
     return None
-
-
-def _are_arrays(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, np.ndarray) for value in values)
 
 
 def _strange_run(run: Any) -> str | None:
@@ -79,7 +79,10 @@ def _strange_run(run: Any) -> str | None:
     for key in ("scenario", "counters"):
         if not isinstance(run.get(key), dict):
             return f"it has no {key}"
-    return _strange_entry(run["counters"], COUNTERS) or _strange_entry(run, SEEN)
+    strange = _strange_entry(run["counters"], COUNTERS)
+    if strange is not None:
+        return strange
+    return _strange_entry(run, SEEN)
 
 
 def _strange_entry(entries: dict[str, Any], expected: dict[str, Expected]) -> str | None:
@@ -111,20 +114,24 @@ class Expected(NamedTuple):
 
 def _is_count(value: Any) -> bool:
     # `type` and not `isinstance`: True would pass for 1.
-    return type(value) is int and 0 <= value <= LARGEST
+    if type(value) is not int:
+        return False
+    return 0 <= value <= LARGEST
 
 
 def _is_number(value: Any) -> bool:
     if type(value) is float:
         return True
     # Beyond 64 bits a whole number cannot be turned into a float or an array's entry.
-    return isinstance(value, int) and abs(value) <= LARGEST
+    if not isinstance(value, int):
+        return False
+    return abs(value) <= LARGEST
 
 
 def _is_time(value: Any) -> bool:
     if not _is_number(value):
         return False
-    return math.isfinite(value) and value >= 0
+    return bool(0 <= value < math.inf)  # nan is in no order with anything
 
 
 def _are_metrics(value: Any) -> bool:
@@ -146,11 +153,15 @@ def _is_metric(value: Any) -> bool:
 
 
 def _is_result(value: Any) -> bool:
-    return _has_names(value) and _only_moderate(value)
+    if not _has_names(value):
+        return False
+    return _only_moderate(value)
 
 
 def _has_names(value: Any) -> bool:
-    return isinstance(value, dict) and _are_texts(value)
+    if not isinstance(value, dict):
+        return False
+    return _are_texts(value)
 
 
 def _are_texts(values: Iterable[Any]) -> bool:
@@ -178,7 +189,9 @@ def _are_episodes(value: Any) -> bool:
     if not needed <= value.keys() <= {*needed, "remarks"}:
         return False
     agents = value["agents"]
-    if not isinstance(agents, list | tuple) or not _are_texts(agents):
+    if not isinstance(agents, list | tuple):
+        return False
+    if not _are_texts(agents):
         return False
     episodes = _length(value, {"rewards": "f", "lengths": "iu"})
     entries = _length(value, {"agent": "iu", "episode": "iu", "policy": "iu", "returns": "f"})
@@ -203,7 +216,9 @@ def _are_indices(column: Array, end: int) -> bool:
     # A negative one would count from the end, a large one would be out of bounds; of nothing there is no smallest.
     if not len(column):
         return True
-    return bool(column.min() >= 0 and column.max() < end)
+    if column.min() < 0:
+        return False
+    return bool(column.max() < end)
 
 
 def _length(columns: dict[str, Any], kinds: dict[str, str]) -> int | None:

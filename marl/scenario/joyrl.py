@@ -44,7 +44,8 @@ class Playing:
     @property
     def command(self) -> str:
         words = [f"marl rollout {self.path} --episodes {self.episodes} --seed {self.seed}"]
-        words += [f"--set {text}" for text in self.sets]
+        for text in self.sets:
+            words.append(f"--set {text}")
         if self.render:
             words.append("--render")
         if self.video is not None:
@@ -71,7 +72,8 @@ class Translation:
 
 
 def is_joyrl(loaded: Mapping[str, Any]) -> bool:
-    return any(section in loaded for section in SECTIONS)
+    """Whether it has one of JoyRL's sections; ours have other names."""
+    return not loaded.keys().isdisjoint(SECTIONS)
 
 
 def translate(loaded: Mapping[str, Any], where: str) -> Translation:
@@ -82,15 +84,13 @@ def translate(loaded: Mapping[str, Any], where: str) -> Translation:
             f"{where} has JoyRL's sections, and {unknown[0]!r} beside them. Its sections are {', '.join(SECTIONS)}; for the "
             "keys of a scenario of ours write a file without them."
         )
-    reader = _Reader(where, *(_section(loaded, name, where) for name in SECTIONS))
-    return reader.read()
-
-
-def _section(loaded: Mapping[str, Any], name: str, where: str) -> Keys:
-    section = loaded.get(name) or {}
-    if not isinstance(section, dict):
-        raise ConfigError(f"{where}: {name} is a {type(section).__name__}; expected keys and values.")
-    return dict(section)
+    sections: list[Keys] = []
+    for name in SECTIONS:
+        section = loaded.get(name) or {}  # `env_cfg:` with nothing below it is null
+        if not isinstance(section, dict):
+            raise ConfigError(f"{where}: {name} is a {type(section).__name__}; expected keys and values.")
+        sections.append(dict(section))  # a copy: the reader takes the keys out
+    return _Reader(where, *sections).read()
 
 
 class _Reader:
@@ -107,10 +107,16 @@ class _Reader:
         if mode == "test":
             self.made.playing = self._playing()
             return self.made
-        for read in (self._env, self._algo, self._model, self._exploration, self._length, self._workers, self._saving):
-            read()
-        for read in (self._start, self._seed, self._trajectories):
-            read()
+        self._env()
+        self._algo()
+        self._model()
+        self._exploration()
+        self._length()
+        self._workers()
+        self._saving()
+        self._start()
+        self._seed()
+        self._trajectories()
         self._idle()
         self._refuse_the_rest()
         return self.made
@@ -130,11 +136,19 @@ class _Reader:
             raise ConfigError(
                 f"{self.where}: env_cfg.wrapper: here, say wrappers: [package.module:Class] in a scenario."
             )
-        self.made.scenario |= {"env": name, **WATCHING[self._render_mode()]}
-        own = {key: value for key, value in self.env.items() if key not in IDLE}
+        shown = self._render_mode()
+        self.made.scenario["env"] = name
+        self.made.scenario |= WATCHING[shown]
+        own: Keys = {}
+        idle: Keys = {}
+        for key, value in self.env.items():
+            if key in IDLE:
+                idle[key] = value
+            else:
+                own[key] = value
         if own:  # handed to the env, as JoyRL hands them to gym.make
             self.made.scenario["env_config"] = own
-        self.env = {key: value for key, value in self.env.items() if key in IDLE}
+        self.env = idle
 
     def _render_mode(self) -> str:
         shown = str(self.env.pop("render_mode", None))  # null, or the word None
@@ -144,18 +158,22 @@ class _Reader:
 
     def _algo(self) -> None:
         given = self.general.pop("algo_name", None)
+        # DQN_new is another edition of the same algorithm, and PER_DQN is as good a spelling as PERDQN.
         plain = str(given).lower().removesuffix("_new").removesuffix("_cnn")
-        name, keys = ALGORITHMS.get(plain.replace("_", "").replace("-", ""), ("", {}))
-        if not name:
+        plain = plain.replace("_", "").replace("-", "")
+        if plain not in ALGORITHMS:
             guess = did_you_mean(given, ALGORITHMS)
             raise self._refused("general_cfg.algo_name", given, f"one of {', '.join(ALGORITHMS)}", guess)
+        name, keys = ALGORITHMS[plain]
         self.made.notes.append(
             f"algo_name {given} is our {name}; keys that the file leaves out have the defaults of marl"
         )
         algo = {"name": name, **keys}
-        for key in [key for key in self.algo if key in RENAMED_ALGO]:
-            algo[RENAMED_ALGO[key]] = self.algo.pop(key)
+        for key in list(self.algo):
+            if key in RENAMED_ALGO:
+                algo[RENAMED_ALGO[key]] = self.algo.pop(key)
         if name in REPLAYED:
+            # JoyRL's loop: an update after every env step, as soon as there is one batch to draw.
             algo["updates_per_step"] = 1.0
             if "train_batch_size" in algo:
                 algo["learning_starts"] = algo["train_batch_size"]
@@ -187,20 +205,38 @@ class _Reader:
         self.made.scenario["model"] = model
 
     def _layers(self, key: str, layers: Any) -> Keys:
-        sizes, activations = [], set()
-        for layer in layers if isinstance(layers, list) else [layers]:
-            if not isinstance(layer, dict) or layer.get("layer_type", "linear") != "linear":
-                expected = "linear layers; for images write a scenario with model: {conv_filters: [[16, 4, 2], ...]}"
-                raise self._refused(f"algo_cfg.{key}", layer, expected)
+        if not isinstance(layers, list):
+            layers = [layers]
+        sizes: list[Any] = []
+        activations: set[str] = set()
+        for layer in layers:
+            self._check_linear(key, layer)
             size = layer.get("layer_dim", layer.get("layer_size"))
-            sizes.append(size[-1] if isinstance(size, list) and size else size)
-            activations.add(str(layer.get("activation", "relu")).lower())
+            if isinstance(size, list) and size:
+                size = size[-1]  # JoyRL writes a size as a list: layer_dim: [256]
+            sizes.append(size)
+            activation = str(layer.get("activation", "relu"))
+            activations.add(activation.lower())
         if len(activations) != 1:
             raise self._refused(f"algo_cfg.{key}", sorted(activations), "one activation for all layers, relu or tanh")
         return {"fcnet_hiddens": sizes, "fcnet_activation": activations.pop()}
 
+    def _check_linear(self, key: str, layer: Any) -> None:
+        kind = None
+        if isinstance(layer, dict):
+            kind = layer.get("layer_type", "linear")
+        if kind != "linear":
+            raise self._refused(
+                f"algo_cfg.{key}",
+                layer,
+                "linear layers; for images write a scenario with model: {conv_filters: [[16, 4, 2], ...]}",
+            )
+
     def _exploration(self) -> None:
-        given = {key: self.algo.pop(key) for key in EPSILON if key in self.algo}
+        given: Keys = {}
+        for key in EPSILON:
+            if key in self.algo:
+                given[key] = self.algo.pop(key)
         if not given:
             return
         epsilon = {**EPSILON, **given}
@@ -214,8 +250,10 @@ class _Reader:
     # -- how long, where and from what -----------------------------------------------------------------------------------
 
     def _length(self) -> None:
-        for key in [key for key in self.general if key in RENAMED_GENERAL]:
-            self.made.scenario[RENAMED_GENERAL[key]] = self.general.pop(key)
+        for key in list(self.general):
+            if key in RENAMED_GENERAL:
+                ours = RENAMED_GENERAL[key]
+                self.made.scenario[ours] = self.general.pop(key)
         episodes = self.general.pop("max_episode", None)
         if episodes == -1:
             self.made.notes.append("max_episode -1: it trains until Ctrl-C")
@@ -224,7 +262,8 @@ class _Reader:
             self.made.notes.append(f"max_episode: it ends after the iteration in which episode {episodes} ends")
 
     def _workers(self) -> None:
-        backend, workers = self.general.pop("mp_backend", None), self.general.pop("n_workers", 1)
+        backend = self.general.pop("mp_backend", None)
+        workers = self.general.pop("n_workers", 1)
         if backend not in (None, "single", "ray"):
             raise self._refused("general_cfg.mp_backend", backend, "single or ray")
         if backend == "ray":
@@ -238,13 +277,14 @@ class _Reader:
         looks = self._flag("online_eval")
         episodes = self.general.pop("online_eval_episode", None)
         every = 1
-        if updates is not None and self.made.scenario["algo"]["name"] in REPLAYED:
-            # One update per env step, so that an iteration is as long as JoyRL waits.
-            self.made.scenario |= {"timesteps_per_iteration": updates, "checkpoint_freq": 1}
-        elif updates is not None:
-            every = updates
-            self.made.scenario["checkpoint_freq"] = updates
         if updates is not None:
+            algo = self.made.scenario["algo"]["name"]
+            if algo in REPLAYED:
+                # One update per env step, so that an iteration is as long as JoyRL waits.
+                self.made.scenario["timesteps_per_iteration"] = updates
+            else:
+                every = updates
+            self.made.scenario["checkpoint_freq"] = every
             self.made.notes.append(
                 "model_save_fre: checkpoints are numbered by iteration, and keep_checkpoints says how many stay"
             )
@@ -254,9 +294,11 @@ class _Reader:
             self.made.scenario["evaluation"] = {"interval": every, "episodes": episodes or 10}
 
     def _start(self) -> None:
-        wanted, path = self._flag("load_checkpoint"), self.general.pop("load_path", None)
+        wanted = self._flag("load_checkpoint")
+        path = self.general.pop("load_path", None)
         if wanted:
-            self.made.scenario["load"] = {"default_policy": str(self._trained(path))}
+            trained = self._trained(path)
+            self.made.scenario["load"] = {"default_policy": str(trained)}
         elif path is not None:
             self.made.notes.append(f"load_path {path} is not used, as load_checkpoint is not true")
 
@@ -277,18 +319,38 @@ class _Reader:
     def _playing(self) -> Playing:
         """``mode: test``: the keys of training say nothing about it."""
         path = self._trained(self.general.pop("load_path", None))
-        episodes, seed = self.general.pop("max_episode", 10), self.general.pop("seed", 0)
+        episodes = self.general.pop("max_episode", 10)
+        seed = self.general.pop("seed", 0)
         if episodes == -1:
             episodes = 10
             self.made.notes.append("max_episode -1: 10 episodes are played")
-        steps, shown = self.general.pop("max_step", None), self._render_mode()
-        for name, value in {"max_episode": episodes, "max_step": steps, "seed": seed}.items():
-            if value is not None and (not isinstance(value, int) or value < 0):
-                raise self._refused(f"general_cfg.{name}", value, "a whole number")
+        steps = self.general.pop("max_step", None)
+        shown = self._render_mode()
+        self._check_whole("max_episode", episodes)
+        self._check_whole("max_step", steps)
+        self._check_whole("seed", seed)
         self.made.notes.append("mode: test plays what load_path has learned, in its env; keys of training are not used")
-        sets = () if steps is None else (f"horizon={steps}",)
-        video = Path("videos/video.gif") if shown == "rgb_array" else None
-        return Playing(path, episodes or 10, sets, seed or 0, shown == "human", video)
+        sets: tuple[str, ...] = ()
+        if steps is not None:
+            sets = (f"horizon={steps}",)
+        video = None
+        if shown == "rgb_array":
+            video = Path("videos/video.gif")
+        return Playing(
+            path=path,
+            episodes=episodes or 10,
+            sets=sets,
+            seed=seed or 0,
+            render=shown == "human",
+            video=video,
+        )
+
+    def _check_whole(self, key: str, value: Any) -> None:
+        """Counts go to a command line, where nobody would say in which file a wrong one stands; null is the default."""
+        if value is None:
+            return
+        if not isinstance(value, int) or value < 0:
+            raise self._refused(f"general_cfg.{key}", value, "a whole number")
 
     def _trained(self, path: Any) -> Path:
         if not isinstance(path, str):
@@ -302,14 +364,21 @@ class _Reader:
 
     def _idle(self) -> None:
         for section in (self.general, self.algo, self.env):
-            for key in [key for key in section if key in IDLE]:
-                self.made.notes.append(f"{key} {section.pop(key)!r} changes nothing: {IDLE[key]}")
+            for key in list(section):
+                if key in IDLE:
+                    value = section.pop(key)
+                    self.made.notes.append(f"{key} {value!r} changes nothing: {IDLE[key]}")
 
     def _refuse_the_rest(self) -> None:
-        for name, section in zip(SECTIONS, (self.general, self.algo, self.env), strict=True):
+        known = [*RENAMED_GENERAL, *RENAMED_ALGO, *EPSILON, *IDLE]
+        sections = (self.general, self.algo, self.env)
+        for name, section in zip(SECTIONS, sections, strict=True):
             for key in section:
-                known = [*RENAMED_GENERAL, *RENAMED_ALGO, *EPSILON, *IDLE]
-                advice = f" Here, {OLD_KEYS[key]}." if key in OLD_KEYS else did_you_mean(key, known)
+                # JoyRL and RLlib share many words, so what was said about the older ones holds here as well.
+                if key in OLD_KEYS:
+                    advice = f" Here, {OLD_KEYS[key]}."
+                else:
+                    advice = did_you_mean(key, known)
                 raise ConfigError(
                     f"{self.where}: {name}.{key} has no equivalent that is known.{advice} Drop it, or write a scenario of "
                     "ours: `marl config` lists its keys."

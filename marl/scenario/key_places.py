@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -34,9 +33,13 @@ SECTIONS: dict[str, Any] = {
 
 def homes_of(key: str) -> list[str]:
     """The sections that have a key of this name; ``TOP`` is the scenario itself."""
-    homes = [section for section, keys in SECTIONS.items() if key in keys.model_fields]
-    if any(key in ALGOS[name].family.config.model_fields for name in ALGOS):
-        homes.insert(0, "algo")
+    homes: list[str] = []
+    # Of the keys that a section and an algorithm share, most are meant for the algorithm.
+    if _annotations("algo", key):
+        homes.append("algo")
+    for section in SECTIONS:
+        if _annotations(section, key):
+            homes.append(section)
     if key in RESULT_FIELDS:
         homes.append("stop")
     return homes
@@ -50,7 +53,9 @@ def misplaced(error: ValidationError, section: str = TOP) -> dict[str, str]:
             continue
         *above, key = (str(part) for part in problem["loc"])
         here = ".".join([section, *above]).strip(".")
-        homes = [home for home in homes_of(key) if home != here]
+        homes = homes_of(key)
+        if here in homes:
+            homes.remove(here)
         if homes:
             hints[key] = _advice(key, *homes)
     return hints
@@ -60,30 +65,39 @@ def _advice(key: str, home: str, *others: str) -> str:
     if home == TOP:
         return f"{key} belongs to the scenario itself, in no section: `{key}: ...` without indentation"
     outer, _, inner = home.partition(".")
-    written = f"{inner}: {{{key}: ...}}" if inner else f"{key}: ..."
-    also = "".join(f", or under {other}" for other in others if other != TOP)
-    return f"{key} belongs under {home}: `{outer}: {{{written}}}`{also}"
+    written = f"{key}: ..."
+    if inner:
+        written = f"{inner}: {{{written}}}"
+    advice = f"{key} belongs under {home}: `{outer}: {{{written}}}`"
+    for other in others:
+        if other != TOP:
+            advice += f", or under {other}"
+    return advice
 
 
 def takes_list(section: str, key: str) -> tuple[bool, bool]:
     """Whether a key can hold a list, and whether it can hold a text as well; nobody's key can hold neither."""
-    for annotation in _annotations(section, key):
-        choices = {get_origin(choice) or choice for choice in _choices(annotation)}
-        return list in choices, str in choices
-    return False, False
+    annotations = _annotations(section, key)
+    if not annotations:
+        return False, False
+    annotation = annotations[0]
+    choices: tuple[Any, ...] = (annotation,)
+    if get_origin(annotation) in (Union, UnionType):
+        choices = get_args(annotation)
+    # list[int] has the origin list; a bare str has none.
+    types = {get_origin(choice) or choice for choice in choices}
+    return list in types, str in types
 
 
-def _annotations(section: str, key: str) -> Iterator[Any]:
-    """The types of a key; several algorithms may have it, of one type."""
-    classes = [SECTIONS[section]] if section in SECTIONS else []
+def _annotations(section: str, key: str) -> list[Any]:
+    """The types of a key; several algorithms may have it, of one type. Empty: the section does not have it."""
+    classes: list[Any] = []
     if section == "algo":
         classes = [ALGOS[name].family.config for name in ALGOS]
+    elif section in SECTIONS:
+        classes = [SECTIONS[section]]
+    found: list[Any] = []
     for keys in classes:
         if key in keys.model_fields:
-            yield keys.model_fields[key].annotation
-
-
-def _choices(annotation: Any) -> tuple[Any, ...]:
-    if get_origin(annotation) in (Union, UnionType):
-        return get_args(annotation)
-    return (annotation,)
+            found.append(keys.model_fields[key].annotation)
+    return found

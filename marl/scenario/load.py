@@ -123,23 +123,30 @@ def shipped_scenarios() -> dict[str, Path]:
 def parse_set(text: str) -> tuple[str, Any]:
     """``algo.lr=0.001`` to its key and value; the value is read as YAML, and ``64,64`` as a list where one is expected."""
     key, equals, value = text.partition("=")  # the first: values may have more of them
-    if not equals or not key.strip():
+    key = key.strip()
+    if not equals or not key:
         raise ConfigError(f"--set {text!r}: expected key=value, for instance --set algo.lr=0.001.")
     what = f"--set {text!r}: the value"
     found = parse_yaml(value, what)
-    if _is_bare_list(key.strip(), found):
+    if _is_bare_list(key, found):
         found = parse_yaml(f"[{value}]", what)
-    return key.strip(), found
+    return key, found
 
 
 def _is_bare_list(key: str, value: Any) -> bool:
     """Whether a value without brackets stands for a list; a shell would want quotes around brackets."""
-    if not isinstance(value, str | int | float) or isinstance(value, bool):
+    if isinstance(value, bool):  # an int for Python
+        return False
+    if not isinstance(value, str | int | float):
         return False
     parents, last = _place_of(key)
     a_list, a_text = takes_list(".".join(parents), last)
-    # A single word may be what it says where a key takes texts, too.
-    return a_list and (not a_text or "," in str(value))
+    if not a_list:
+        return False
+    if a_text:
+        # A single word may be what it says where a key takes texts, too.
+        return "," in str(value)
+    return True
 
 
 def apply(raw: dict[str, Any], key: str, value: Any) -> None:
@@ -218,8 +225,10 @@ def sort_keys(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 def _add_section(raw: dict[str, Any], section: str, keys: Mapping[str, Any]) -> None:
     for key, value in keys.items():
+        dotted = key
         # A dotted key says by itself where it belongs, whatever section it stands in.
-        dotted = key if "." in str(key) else f"{section}.{key}"
+        if "." not in str(key):
+            dotted = f"{section}.{key}"
         apply(raw, dotted, value)
     raw.setdefault(section, {})
 
@@ -233,7 +242,9 @@ def compose(raw: Mapping[str, Any], where: str = "config") -> Scenario:
     try:
         scenario = Scenario(**keys)
     except ValidationError as error:
-        raise explain(error, where, _known_at(error, known), {**misplaced(error), **OLD_KEYS}) from None
+        nearest = _known_at(error, known)
+        hints = {**misplaced(error), **OLD_KEYS}
+        raise explain(error, where, nearest, hints) from None
     except TypeError as error:
         raise ConfigError(f"{where}: {error}") from error
     check_algo_keys(scenario, where)
@@ -242,8 +253,10 @@ def compose(raw: Mapping[str, Any], where: str = "config") -> Scenario:
 
 def _import_first(modules: Any) -> None:
     """Modules under ``imports`` may register the names that other keys use; what is no list of names is told later."""
-    is_list_of_names = isinstance(modules, list | tuple) and all(isinstance(module, str) for module in modules)
-    if not is_list_of_names:
+    if not isinstance(modules, list | tuple):
+        return
+    # All are looked at before the first is imported, which runs its code.
+    if not all(isinstance(module, str) for module in modules):
         return
     for module in modules:
         import_module(module, "imports")

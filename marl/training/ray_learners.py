@@ -24,7 +24,8 @@ from marl.policies.build import weights_of
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
 from marl.rollout.ray_instance import first_line, get, put, ray_is_lost, start_ray, stop_ray
-from marl.rollout.worker import RolloutWorker, Weights
+from marl.rollout.worker import RolloutWorker
+from marl.rollout.worker_policies import Weights
 from marl.scenario.resolve import Setup
 from marl.training.learners import Learners, build_learners, learn
 from marl.trust import under

@@ -51,14 +51,28 @@ class Best:
 
 
 def find_best(found: Rankings) -> Best:
-    cycles = tuple((str(cycle), share) for cycle, share in found.shares.cycles if cycle.in_sink)
-    for method in (*PREFERRED, *found.scores):
-        table = found.scores.get(method)
-        if table is None or (method == "elo" and found.warning):
-            continue
-        leaders = tuple(_leader(table, place) for place in np.unique(table.population))
-        return Best(method, leaders, cycles, table.confidence, table.draws)
-    return Best("", (), cycles, 0.0, found.shares.draws)
+    cycles: list[tuple[str, float]] = []
+    for cycle, share in found.shares.cycles:
+        # A cycle that better replies leave again is no reason against a leader.
+        if cycle.in_sink:
+            cycles.append((str(cycle), share))
+    method = _chosen(found)
+    if method is None:
+        return Best("", (), tuple(cycles), 0.0, found.shares.draws)
+    table = found.scores[method]
+    leaders = [_leader(table, population) for population in np.unique(table.population)]
+    return Best(method, tuple(leaders), tuple(cycles), table.confidence, table.draws)
+
+
+def _chosen(found: Rankings) -> str | None:
+    """The ranking that answers; None where none fits the game."""
+    usable = dict(found.scores)
+    if found.warning:
+        usable.pop("elo", None)
+    for method in (*PREFERRED, *usable):
+        if usable.get(method) is not None:
+            return method
+    return None
 
 
 def _leader(table: Bootstrap, population: int) -> Leader:
@@ -69,22 +83,27 @@ def _leader(table: Bootstrap, population: int) -> Leader:
     equal = [i for i in ordered if _ties(table, top, i)]
     others = [i for i in ordered if i not in equal]
     chance = float(table.first[equal].sum())
-    follower = max(others, key=lambda i: float(table.first[i]), default=None)
+    rival, rival_first = "", 0.0
+    if others:
+        follower = max(others, key=lambda i: float(table.first[i]))
+        rival = table.names[follower]
+        rival_first = float(table.first[follower])
     return Leader(
         names=tuple(table.names[i] for i in equal),
         score=float(table.scores[top]),
         low=float(table.low[top]),
         high=float(table.high[top]),
         first=chance,
-        next="" if follower is None else table.names[follower],
-        next_first=0.0 if follower is None else float(table.first[follower]),
+        next=rival,
+        next_first=rival_first,
         sure=chance >= SURE,
     )
 
 
 def _ties(table: Bootstrap, one: int, other: int) -> bool:
     same_score = np.isclose(table.scores[one], table.scores[other], rtol=EQUAL, atol=EQUAL)
-    return bool(same_score) and abs(float(table.first[one] - table.first[other])) < EQUAL
+    difference = float(table.first[one] - table.first[other])
+    return bool(same_score) and abs(difference) < EQUAL
 
 
 # -- the section ---------------------------------------------------------------------------------------------------
@@ -96,7 +115,9 @@ def best_section(best: Best, entrants: Sequence[str]) -> Section:
         blocks.append(Words(f"{entrants[0]} is the only entrant, so there is nobody to compare it with."))
     elif best.cycles:
         cycle, share = best.cycles[0]
-        how_sure = "for sure, as the payoffs are exact" if best.draws == 1 else f"in {share:.0%} of redrawn tables"
+        how_sure = f"in {share:.0%} of redrawn tables"
+        if best.draws == 1:  # nothing to draw anew
+            how_sure = "for sure, as the payoffs are exact"
         blocks.append(warning(f"Nobody is best: {cycle} is a cycle, {how_sure}. Below, any order is arbitrary."))
     elif not best.leaders:
         blocks.append(Words("Nobody can be called best: no ranking fits this game. The reasons stand under Ranking."))

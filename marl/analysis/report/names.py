@@ -30,7 +30,9 @@ class ReportParticipant:
     @property
     def whole(self) -> bool:
         """Whether it is a checkpoint with all its policies, not one of them."""
-        return self.folder is not None and "#" not in self.given
+        if self.folder is None:
+            return False
+        return "#" not in self.given
 
     @property
     def run(self) -> Path | None:
@@ -59,7 +61,10 @@ def spelled_out(given: Sequence[str], all_checkpoints: bool, members: bool, with
         if name in BUILT_IN:
             names.append(name)
             continue
-        names += _all_checkpoints(name) if all_checkpoints else [name]
+        if all_checkpoints:
+            names += _all_checkpoints(name)
+        else:
+            names.append(name)
         if members:
             names += _members(names[-1])  # of the last checkpoint: most members stand in every one of them
     if set(names) <= set(BUILT_IN):
@@ -76,7 +81,9 @@ def spelled_out(given: Sequence[str], all_checkpoints: bool, members: bool, with
 def _all_checkpoints(name: str) -> list[str]:
     path, policy = source_of(name)
     folder = meant_by(Path(path))
-    found = numbered(folder / "checkpoints") or numbered(folder)
+    found = numbered(folder / "checkpoints")
+    if not found:  # the folder of the checkpoints itself may have been named
+        found = numbered(folder)
     if not found:
         raise CheckpointError(
             f"--all-checkpoints: {path} has no numbered checkpoints in it. Expected a run directory; runs keep many "
@@ -84,7 +91,9 @@ def _all_checkpoints(name: str) -> list[str]:
         )
     complete: list[str] = []
     damaged: list[tuple[Path, str]] = []
-    chosen = f"#{policy}" if policy else ""
+    chosen = ""
+    if policy:
+        chosen = f"#{policy}"
     for entry in found:
         fault = damage_of(entry, TO_PLAY)
         if fault:
@@ -165,7 +174,10 @@ def _letters(folders: Sequence[Path]) -> dict[Path, str]:
         return {}
     letters = {}
     for place, run in enumerate(runs):
-        letters[run] = ascii_uppercase[place] if place < len(ascii_uppercase) else f"run {place + 1}"
+        if place < len(ascii_uppercase):
+            letters[run] = ascii_uppercase[place]
+        else:
+            letters[run] = f"run {place + 1}"
     return letters
 
 
@@ -180,11 +192,15 @@ def _short(entrant: Participant, folder: Path, letters: Mapping[Path, str], sing
         if run in letters:
             before = f"{letters[run]}: {before}"
     if entrant.policy is None:
-        population = entrant.setup is not None and entrant.setup.stage is not None
-        # A whole checkpoint of a population plays the mixture that it proposes.
-        return f"{before} (answer)" if population else before
+        is_population = entrant.setup is not None and entrant.setup.stage is not None
+        if is_population:
+            # A whole checkpoint of a population plays the mixture that it proposes.
+            return f"{before} (answer)"
+        return before
     if entrant.member is None:
         after = entrant.policy
     else:
         after = f"{entrant.policy.removesuffix(ANSWER)}_{entrant.member}"  # as the run's lineage calls it
-    return after if single else f"{before} {after}"
+    if single:
+        return after
+    return f"{before} {after}"

@@ -53,7 +53,9 @@ def config_parameter(
         return None
     if first.kind is first.VAR_POSITIONAL:
         # `(*args, **kwargs)` is what a decorator makes of a function; `(*args)` alone can take nothing but the dict.
-        return first if len(parameters) == 1 else None
+        if len(parameters) == 1:
+            return first
+        return None
     if _is_config(first, config):
         return first
     # Gymnasium's classes mean a key by any other name.
@@ -77,7 +79,9 @@ def _is_config(first: inspect.Parameter, config: Mapping[str, Any]) -> bool:
 
 
 def _is_gymnasium(creator: object) -> bool:
-    return isinstance(creator, type) and issubclass(creator, gym.Env)
+    if not isinstance(creator, type):
+        return False
+    return issubclass(creator, gym.Env)
 
 
 def names_without_default(parameters: Sequence[inspect.Parameter]) -> list[str]:

@@ -50,31 +50,43 @@ class Envelope:
         is_dict = isinstance(value, Mapping)
         if is_dict and value.keys() >= set(self.parts):
             return
-        got = f"the keys {', '.join(map(repr, value))}" if is_dict else f"the type {type(value).__name__}"
+        got = f"the type {type(value).__name__}"
+        if is_dict:
+            keys = ", ".join(map(repr, value))
+            got = f"the keys {keys}"
+        expected = ", ".join(map(repr, self.parts))
         raise EnvError(
-            f"the observation of agent {agent!r} has {got}; its space is a Dict with {', '.join(map(repr, self.parts))}. Give "
-            "what the space announces."
+            f"the observation of agent {agent!r} has {got}; its space is a Dict with {expected}. Give what the space "
+            "announces."
         )
 
 
 def envelope_of(space: AnySpace, actions: AnySpace) -> Envelope | None:
     """The way to the known form; None where the space has it already, or holds no mask."""
     options = number_of_options(actions)
-    # Masks are for choices: what is given for other actions is refused where the kinds are told apart.
-    if not isinstance(space, spaces.Dict) or not options:
+    if not isinstance(space, spaces.Dict):
+        return None
+    if options == 0:
+        # Masks are for choices: what is given for other actions is refused where the kinds are told apart.
         return None
     mask = _mask_key(space, options)
     if mask is None:
         return _renamed(space)
-    parts = [key for key in space.spaces if key not in (mask, ENV_STATE)]
+    return _with_mask(space, mask, options)
+
+
+def _with_mask(space: spaces.Dict, mask: str, options: int) -> Envelope | None:
+    parts = list(space.spaces)
+    parts.remove(mask)
+    has_state = ENV_STATE in parts
+    if has_state:
+        parts.remove(ENV_STATE)
     if mask == MASK and parts in ([OBSERVATION], ["obs"]):
-        return None
+        return None  # it has the known form
+    state = has_state
     if not parts:  # beside a mask alone the state is what the agent sees
-        return _with_mask(space, mask, [ENV_STATE], options, state=False)
-    return _with_mask(space, mask, parts, options, state=ENV_STATE in space.spaces)
-
-
-def _with_mask(space: spaces.Dict, mask: str, parts: list[str], options: int, state: bool) -> Envelope:
+        parts = [ENV_STATE]
+        state = False
     proper = _proper(space.spaces, parts)
     if not isinstance(proper, spaces.Space):
         proper = spaces.Dict(proper)
@@ -95,12 +107,18 @@ def number_of_options(actions: AnySpace) -> int:
 def has_mask(space: AnySpace, actions: AnySpace) -> bool:
     """Whether observations of this space come with a mask."""
     options = number_of_options(actions)
-    return isinstance(space, spaces.Dict) and bool(options) and _mask_key(space, options) is not None
+    if not isinstance(space, spaces.Dict):
+        return False
+    if options == 0:
+        return False
+    return _mask_key(space, options) is not None
 
 
 def unpacked(given: Mapping[str, Obs], space: AnySpace) -> tuple[Obs, Obs | None]:
     """The observation proper, of a ``space``, and the mask (None: there is none) of an observation as an env gave it."""
-    inside: Mapping[str, AnySpace] = space.spaces if isinstance(space, spaces.Dict) else {}
+    inside: Mapping[str, AnySpace] = {}
+    if isinstance(space, spaces.Dict):
+        inside = space.spaces
     rest = dict(given)
     mask: Obs | None = None
     for key in MASKS:
@@ -112,18 +130,23 @@ def unpacked(given: Mapping[str, Obs], space: AnySpace) -> tuple[Obs, Obs | None
 
 def _found_in(rest: Mapping[str, Obs], inside: Mapping[str, AnySpace]) -> Obs:
     """What is observed, of the parts beside the mask; ``inside``: the parts of a Dict space."""
-    has_all = rest.keys() >= set(inside)
+    has_all = rest.keys() >= inside.keys()
     if inside and has_all:
         named: dict[str, Obs] = {}
         for key in inside:
             named[key] = rest[key]
         return named
-    # Beside a mask alone the state is what the agent sees.
-    parts = [key for key in rest if key != ENV_STATE] or [ENV_STATE]
     # The usual names go first: a caller may hand in more than the policy was trained on.
-    for key in (OBSERVATION, "obs"):
-        if key in parts:
-            return rest[key]
+    if OBSERVATION in rest:
+        return rest[OBSERVATION]
+    if "obs" in rest:
+        return rest["obs"]
+    parts = list(rest)
+    if ENV_STATE in parts:
+        parts.remove(ENV_STATE)
+    if not parts:
+        # Beside a mask alone the state is what the agent sees.
+        parts = [ENV_STATE]
     return _proper(rest, parts)
 
 
@@ -141,7 +164,8 @@ def _mask_key(space: spaces.Dict, options: int) -> str | None:
 def _is_yes_or_no(part: AnySpace) -> bool:
     """Whether all numbers lie between 0 and 1."""
     if isinstance(part, spaces.Box):
-        return bool((part.low >= 0).all() and (part.high <= 1).all())
+        lowest, highest = part.low.min(), part.high.max()
+        return bool(lowest >= 0 and highest <= 1)
     if isinstance(part, spaces.MultiDiscrete):
         return bool((part.nvec == 2).all())
     return isinstance(part, spaces.MultiBinary)

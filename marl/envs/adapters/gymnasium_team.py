@@ -51,7 +51,9 @@ class GymnasiumTeamEnv(MultiAgentEnv):
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
-        given = dict(options) if options else None
+        given = None
+        if options:
+            given = dict(options)
         obs, info = self.env.reset(seed=seed, options=given)
         return self._by_agent(obs), self._infos(info)
 
@@ -59,7 +61,13 @@ class GymnasiumTeamEnv(MultiAgentEnv):
         joint = tuple(actions[agent] for agent in self.possible_agents)
         obs, rewards, terminated, truncated, info = self.env.step(joint)
         paid = {agent: float(reward) for agent, reward in self._by_agent(rewards).items()}
-        return StepResult(self._by_agent(obs), paid, self._flags(terminated), self._flags(truncated), self._infos(info))
+        return StepResult(
+            self._by_agent(obs),
+            paid,
+            self._flags(terminated),
+            self._flags(truncated),
+            self._infos(info),
+        )
 
     def _by_agent(self, values: Any) -> dict[AgentID, Any]:
         number = _length(values)
@@ -116,7 +124,9 @@ def _first_reward(env: gym.Env[Any, Any]) -> Any:
 
 
 def _parts(space: AnySpace) -> Sequence[AnySpace]:
-    return space.spaces if isinstance(space, spaces.Tuple) else ()
+    if isinstance(space, spaces.Tuple):
+        return space.spaces
+    return ()
 
 
 def _length(values: Any) -> int | None:

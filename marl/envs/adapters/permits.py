@@ -157,7 +157,9 @@ def _again(place: _Place, trust: Trust) -> str:
     """The option with which the owner of a file gives a place again."""
     if trust.options is not None:
         return trust.options
-    whole = place.text if place.inside is None else place.inside
+    whole: object = place.text
+    if place.inside is not None:
+        whole = place.inside
     setting = f"{place.option}={_typed(whole)}"
     top_key, _, _ = place.option.partition(".")
     return f"--set {shlex.quote(setting)} (in Python: give {top_key} again)"

@@ -33,7 +33,9 @@ def plain(env: MultiAgentEnv) -> MultiAgentEnv:
         raise
     except Exception:  # the user's own code: it is asked again where an error is told with its line
         return env
-    return translated if translated.changes else env
+    if translated.changes:
+        return translated
+    return env
 
 
 class PlainEnv(MultiAgentEnv):
@@ -71,7 +73,9 @@ class PlainEnv(MultiAgentEnv):
         acts = _space(self.env, "action_space", agent)
         envelope = envelope_of(seen, acts)
         self._envelopes[name] = envelope
-        self._observation_spaces[name] = seen if envelope is None else envelope.space
+        if envelope is not None:
+            seen = envelope.space
+        self._observation_spaces[name] = seen
         self._action_spaces[name] = acts
 
     @property
@@ -80,7 +84,9 @@ class PlainEnv(MultiAgentEnv):
         env = self.env
         other_ids = tuple(env.possible_agents) != self.possible_agents
         attributes = not callable(env.observation_space) or not callable(env.action_space)
-        return other_ids or attributes or any(self._envelopes.values())
+        if other_ids or attributes:
+            return True
+        return any(self._envelopes.values())
 
     @property
     def users_env(self) -> Any:
@@ -102,7 +108,9 @@ class PlainEnv(MultiAgentEnv):
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
-        given: dict[str, Any] = {"options": options} if options else {}  # an env may take no options at all
+        given: dict[str, Any] = {}
+        if options:  # an env may take no options at all
+            given["options"] = options
         answer = self.env.reset(seed=seed, **given)
         if not _dicts(answer, 2):
             return answer  # whoever asked says what is wrong with it, and where
@@ -115,8 +123,13 @@ class PlainEnv(MultiAgentEnv):
         if not _dicts(answer, 5):
             return answer
         obs, rewards, terminated, truncated, infos = answer
-        flags = self._renamed(terminated), self._renamed(truncated)
-        return StepResult(self._opened(obs), self._renamed(rewards), *flags, self._renamed(infos))
+        return StepResult(
+            self._opened(obs),
+            self._renamed(rewards),
+            self._renamed(terminated),
+            self._renamed(truncated),
+            self._renamed(infos),
+        )
 
     def _renamed(self, values: Mapping[Any, Value]) -> dict[AgentID, Value]:
         return {self._text.get(agent, agent): value for agent, value in values.items()}
@@ -179,5 +192,9 @@ def _by_agent(env: Any, given: object) -> Mapping[Any, AnySpace]:
     """Spaces by agent. A Dict space is one for all, unless its keys are the agents and nothing else."""
     if isinstance(given, spaces.Dict):
         agents = {str(agent) for agent in _ids(env)}
-        return given.spaces if set(given.spaces) == agents else {}
-    return given if isinstance(given, Mapping) else {}
+        if given.spaces.keys() == agents:
+            return given.spaces
+        return {}
+    if isinstance(given, Mapping):
+        return given
+    return {}
