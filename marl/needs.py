@@ -258,12 +258,14 @@ def refusals(section: object, declared: Mapping[str, Declared], defaults: Mappin
         value = getattr(section, key)
         default = defaults[key]
         if told.unused and value != default:
-            yield f"{shown(key, value)} means nothing here: {told.unused}. Drop {key}"
+            with_value = shown(key, value)
+            yield f"{with_value} means nothing here: {told.unused}. Drop {key}"
             continue
         asking = [need for need in told.needs if asks(need, value, default)]
         reason = first_missing(asking, section)
         if reason:
-            yield f"{shown(key, value)} {reason}, or drop {key}"
+            with_value = shown(key, value)
+            yield f"{with_value} {reason}, or drop {key}"
 
 
 def first_missing(wanted: Iterable[Need], section: object) -> str:
@@ -295,7 +297,9 @@ def missing(need: Need, section: object) -> str:
         got.append(f"{condition.key} is {told}")
     remedies = [condition.remedy for condition in need.any_of]
     remedy = listed(remedies)
-    return f"needs {need}, but {listed(got, 'and')}{because(need)}. {remedy[0].upper()}{remedy[1:]}"
+    advice = remedy[0].upper() + remedy[1:]  # not `capitalize`, which would write the keys in small letters
+    found = listed(got, "and")
+    return f"needs {need}, but {found}{because(need)}. {advice}"
 
 
 def because(need: Need | PolicyNeed) -> str:
@@ -373,4 +377,5 @@ def _plain(value: Any) -> Any:
     changed = getattr(value, "changed", None)
     if changed is None:
         return value
-    return {name: getattr(value, name) for name in changed(*type(value).model_fields)}
+    names = changed(*type(value).model_fields)
+    return {name: getattr(value, name) for name in names}

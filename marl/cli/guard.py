@@ -44,9 +44,12 @@ def guarded(app: Callable[[], Any]) -> None:
 
 def _take_debug() -> bool:
     """Whether ``--debug`` was given, to the command or to one of its commands: people type it last."""
-    given = DEBUG in sys.argv[1:]
-    sys.argv[1:] = [word for word in sys.argv[1:] if word != DEBUG]
-    return given or bool(os.environ.get("MARL_DEBUG"))
+    words = sys.argv[1:]
+    if DEBUG in words:
+        # No command has such an option of its own.
+        sys.argv[1:] = [word for word in words if word != DEBUG]
+        return True
+    return bool(os.environ.get("MARL_DEBUG"))
 
 
 def told_to_user(error: Exception) -> UserError | None:

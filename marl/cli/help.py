@@ -32,9 +32,10 @@ class GroupedCommands(TyperGroup):
             panel = _panel(command)
             by_panel[panel].append((name, first_paragraph(command)))
         for panel, rows in by_panel.items():
-            if rows:
-                with formatter.section(panel):
-                    formatter.write_dl(rows, col_max=20)
+            if not rows:
+                continue
+            with formatter.section(panel):
+                formatter.write_dl(rows, col_max=20)
 
 
 def _panel(command: Any) -> str:

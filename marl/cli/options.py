@@ -96,9 +96,15 @@ def output_of(as_json: bool, quiet: bool) -> Output:
 
 def one_of(options: Mapping[str, object]) -> None:
     """Refuse two options of which each makes the other one mean nothing; None and False are not given."""
-    given = [name for name, value in options.items() if value is not None and value is not False]
+    given: list[str] = []
+    for name, value in options.items():
+        # 0 is a value that somebody gave, although it is equal to False.
+        if value is None or value is False:
+            continue
+        given.append(name)
     if len(given) > 1:
-        raise ConfigError(f"{given[0]} and {given[1]} cannot be given together.")
+        first, second, *_ = given
+        raise ConfigError(f"{first} and {second} cannot be given together.")
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -70,10 +70,12 @@ def holds_a_run(directory: Path) -> bool:
 
 def strip_older(checkpoints: Path, keep: int, spare: Path | None = None) -> None:
     """Leave everything in ``spare`` and the newest ``keep`` checkpoints, and what is needed to play in the others."""
+    spared = None
+    if spare is not None:
+        spared = real_path(spare)  # it may have been named by a link
     whole = [folder for folder in numbered(checkpoints) if _holds_everything(folder)]
     for folder in whole[:-keep]:
-        is_spared = spare is not None and real_path(folder) == real_path(spare)
-        if not is_spared:
+        if real_path(folder) != spared:
             strip(folder, TO_PLAY)
 
 

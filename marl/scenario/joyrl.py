@@ -349,7 +349,8 @@ class _Reader:
         """Counts go to a command line, where nobody would say in which file a wrong one stands; null is the default."""
         if value is None:
             return
-        if not isinstance(value, int) or value < 0:
+        is_count = isinstance(value, int) and value >= 0
+        if not is_count:
             raise self._refused(f"general_cfg.{key}", value, "a whole number")
 
     def _trained(self, path: Any) -> Path:

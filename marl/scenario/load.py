@@ -290,12 +290,13 @@ def _check_owner(error: ValidationError, preset: Preset, where: str) -> None:
 def _known_at(error: ValidationError, top: list[str]) -> list[str]:
     """Names of the place where the first unknown key stands."""
     for problem in error.errors():
-        # A number is a place in a list of sections, which are all alike.
-        sections = [part for part in problem["loc"][:-1] if isinstance(part, str)]
         place: Any = Scenario
-        for name in sections:
-            place = _section_below(place, name)
-        if sections and hasattr(place, "model_fields"):
+        for part in problem["loc"][:-1]:
+            # A number is a place in a list of sections, which are all alike.
+            if isinstance(part, str):
+                place = _section_below(place, part)
+        is_section = place is not Scenario and hasattr(place, "model_fields")
+        if is_section:
             return list(place.model_fields)
     return top
 

@@ -136,16 +136,22 @@ def _sentence(leader: Leader, best: Best) -> str:
     ranking = RANKINGS[best.method]
     shown = "{:.1%}".format if ranking.as_share else number
     names = joined(list(leader.names))
+    several = len(leader.names) > 1
     by = f"by {ranking.title}: {shown(leader.score)}"
     if not leader.next:
-        return f"{names} are equal {by}." if len(leader.names) > 1 else f"{names} has no rival, {by}."
+        if several:
+            return f"{names} are equal {by}."
+        return f"{names} has no rival, {by}."
     if best.draws == 1:  # nothing to draw anew
-        verb = "are the best, and equal," if len(leader.names) > 1 else "is the best"
+        verb = "is the best"
+        if several:
+            verb = "are the best, and equal,"
         return f"{names} {verb} {by}, for sure, as the payoffs are exact."
     interval = f"{best.confidence:.0%} interval {shown(leader.low)} to {shown(leader.high)}"
     first = f"first in {leader.first:.0%} of {plural(best.draws, 'redrawn table')}"
     if leader.sure:
-        return f"{names} {'are' if len(leader.names) > 1 else 'is'} the best {by} ({interval}), {first}."
-    verb = "lead" if len(leader.names) > 1 else "leads"
+        verb = "are" if several else "is"
+        return f"{names} {verb} the best {by} ({interval}), {first}."
+    verb = "lead" if several else "leads"
     rival = f"{leader.next} is first in {leader.next_first:.0%}"
     return f"{names} {verb} {by} ({interval}), but that is not sure: {first}; {rival}."

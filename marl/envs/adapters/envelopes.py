@@ -173,12 +173,15 @@ def _is_yes_or_no(part: AnySpace) -> bool:
 
 def _renamed(space: spaces.Dict) -> Envelope | None:
     """A mask of another size under a name that nobody takes for one; None where there is none, or it is not taken for one."""
-    is_taken_for_one = OBSERVATION in space.spaces or "obs" in space.spaces
-    if MASK not in space.spaces or not is_taken_for_one:
+    if MASK not in space.spaces:
         return None
-    parts = tuple(space.spaces)
-    renamed = {_ordinary(key): part for key, part in space.spaces.items()}
-    return Envelope(None, parts, False, spaces.Dict(renamed))
+    is_taken_for_one = OBSERVATION in space.spaces or "obs" in space.spaces
+    if not is_taken_for_one:
+        return None
+    renamed: dict[str, AnySpace] = {}
+    for key, part in space.spaces.items():
+        renamed[_ordinary(key)] = part
+    return Envelope(mask=None, parts=tuple(space.spaces), state=False, space=spaces.Dict(renamed))
 
 
 def _ordinary(key: str) -> str:

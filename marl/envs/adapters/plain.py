@@ -153,7 +153,10 @@ class PlainEnv(MultiAgentEnv):
 
 
 def _dicts(answer: object, number: int) -> bool:
-    if not isinstance(answer, tuple) or len(answer) != number:
+    """Whether an env answered with so many dicts, each from agents to something."""
+    if not isinstance(answer, tuple):
+        return False
+    if len(answer) != number:
         return False
     return all(isinstance(part, Mapping) for part in answer)
 
