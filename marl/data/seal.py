@@ -24,7 +24,9 @@ def check_seal(content: Mapping[str, Any], required: bool) -> None:
     """A ``ValueError`` if the content is not what was sealed. Files of before seals (not ``required``) may have none."""
     if SEAL not in content and not required:
         return
-    found, expected = _hash({key: value for key, value in content.items() if key != SEAL}), content.get(SEAL)
+    rest = dict(content)
+    expected = rest.pop(SEAL, None)
+    found = _hash(rest)
     if found != expected:
         raise ValueError(f"the SHA-256 of its content begins with {found[:12]}, its {SEAL} says {str(expected)[:12]}")
 

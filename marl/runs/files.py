@@ -271,7 +271,10 @@ def _histograms(result: Result) -> Iterator[tuple[str, list[float]]]:
     for path, value in _measured(result):
         if not isinstance(value, list) or not _is_histogram(path):
             continue
-        numbers = [item for item in value if isinstance(item, int | float)]
+        numbers: list[float] = []
+        for item in value:
+            if isinstance(item, int | float):
+                numbers.append(item)
         if numbers:  # TensorBoard refuses an empty one
             yield path, numbers
 

@@ -104,8 +104,12 @@ def _is_bundle(bundle: object) -> bool:
     """Whether it maps names of resources to amounts."""
     if not isinstance(bundle, Mapping):
         return False
-    named = all(isinstance(name, str) for name in bundle)
-    return named and all(isinstance(amount, int | float) and amount >= 0 for amount in bundle.values())
+    for name, amount in bundle.items():
+        if not isinstance(name, str):
+            return False
+        if not isinstance(amount, int | float) or amount < 0:
+            return False
+    return True
 
 
 def tune_config(keys: dict[str, Any], where: str) -> TuneConfig:

@@ -63,9 +63,14 @@ def _bends(game: CongestionGame) -> list[float]:
     """How much each edge is bent, so that edges between the same two nodes do not hide each other."""
     bends = []
     for i, (u, v) in enumerate(game.edges):
-        alike = [j for j, edge in enumerate(game.edges) if edge == (u, v)]
-        spread = 0.5 * (alike.index(i) - (len(alike) - 1) / 2)
-        bends.append(spread or (0.2 if (v, u) in game.edges else 0.0))
+        alike = []
+        for j, edge in enumerate(game.edges):
+            if edge == (u, v):
+                alike.append(j)
+        bend = 0.5 * (alike.index(i) - (len(alike) - 1) / 2)
+        if not bend and (v, u) in game.edges:
+            bend = 0.2  # else it would lie on the edge that goes back
+        bends.append(bend)
     return bends
 
 

@@ -129,9 +129,11 @@ def payoffs_from_results(wins: ArrayLike, draws: ArrayLike, names: Sequence[str]
 
 def _check_counts(won: Payoffs, drawn: Payoffs, strategies: int) -> None:
     size = (strategies, strategies)
-    fits = strategies > 0 and won.shape == size and drawn.shape == size and np.array_equal(drawn, drawn.T)
+    are_tables = strategies > 0 and won.shape == size and drawn.shape == size
     counts = np.concatenate([won.reshape(-1), drawn.reshape(-1)])
-    if not fits or not np.isfinite(counts).all() or counts.min() < 0:
+    are_counts = bool(np.isfinite(counts).all()) and bool((counts >= 0).all())
+    # A draw between two is a draw for both of them.
+    if not (are_tables and are_counts and np.array_equal(drawn, drawn.T)):
         raise ConfigError(
             f"results of {strategies} strategies: wins {won.shape} and draws {drawn.shape}; expected two tables of counts, 0 "
             f"or more, of shape {size}, the draws the same on both sides of the diagonal."

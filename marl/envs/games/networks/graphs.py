@@ -191,8 +191,14 @@ def _generated(keys: dict[str, Any], key: str) -> Any:
 
 def _check_keys(keys: Mapping[str, Any], generator: Generator, where: str) -> None:
     known = (*generator.needs, *generator.takes)
-    missing = [k for k in generator.needs if k not in keys]
-    unknown = [k for k in keys if k not in known]
+    missing = []
+    for key in generator.needs:
+        if key not in keys:
+            missing.append(key)
+    unknown = []
+    for key in keys:
+        if key not in known:
+            unknown.append(key)
     if missing or unknown:
         raise ConfigError(
             f"{where} needs the keys {generator.expected}; missing: {_listed(missing)}, unknown: {_listed(unknown)}."
