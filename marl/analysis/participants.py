@@ -314,7 +314,11 @@ def short_labels(paths: Sequence[str]) -> list[str]:
     """The shortest ends of the paths that tell them apart: ``checkpoint_000010``, or with the run before it."""
     split = []
     for path in paths:
-        split.append([part for part in Path(path).parts if part != "checkpoints"])
+        telling = []
+        for part in Path(path).parts:
+            if part != "checkpoints":  # it stands in all of them
+                telling.append(part)
+        split.append(telling)
     longest = max(map(len, split), default=0)
     for length in range(1, longest + 1):
         labels = ["/".join(parts[-length:]) for parts in split]

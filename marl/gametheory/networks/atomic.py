@@ -115,9 +115,13 @@ def atomic_prices(game: CongestionGame, max_plays: int = 200_000) -> AtomicPrice
 
 def _counts(game: CongestionGame, path_counts: ArrayLike) -> Ints:
     counts = np.asarray(path_counts)
-    whole = counts.shape == (len(game.incidence),) and np.array_equal(counts, np.rint(counts)) and (counts >= 0).all()
     agents = [trip.agents for trip in game.trips]
-    if not whole or [int(counts[where].sum()) for where in game.path_slices] != agents:
+    has_all_paths = counts.shape == (len(game.incidence),)
+    are_counts = np.array_equal(counts, np.rint(counts)) and bool((counts >= 0).all())
+    drivers = []
+    if has_all_paths and are_counts:
+        drivers = [int(counts[where].sum()) for where in game.path_slices]
+    if drivers != agents:
         raise ConfigError(
             f"path_counts {counts.tolist()} do not fit {len(game.incidence)} paths with {agents} drivers per trip. Expected "
             f"the number of drivers on each path, in the order {', '.join(game.path_names)}."
