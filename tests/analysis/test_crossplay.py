@@ -190,7 +190,7 @@ def test_who_else_is_in_the_batch_does_not_matter_to_greedy_play(tmp_path: Path)
         checkpoint(tmp_path / "values", env, "dqn"),
     ]
     together = cross_play(paths, episodes=2, explore=False, symmetric=False)
-    assert together.is_exact
+    assert not together.stderr.any()  # nothing is left to chance
     for row, first in enumerate(paths):
         for column, second in enumerate(paths[:row]):
             pair = cross_play([first, second], episodes=2, explore=False, symmetric=False)
