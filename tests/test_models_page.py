@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "models.md"
 
 def test_the_snippets_run_one_after_the_other() -> None:
     snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(snippets) == 3
+    assert len(snippets) == 4
     names: dict[str, object] = {}
     for snippet in snippets:
         exec(snippet, names)

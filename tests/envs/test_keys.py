@@ -66,7 +66,7 @@ OURS = [*GAMES, "fast:simple_tag", "fast:simple_spread", "fast:simple_speaker_li
 
 def test_every_env_of_ours_is_tried() -> None:
     text = inspect.getsource(catalog)
-    assert set(re.findall(r'register_env\("(\w+)"', text)) == set(GAMES)
+    assert set(re.findall(r'register_built_in\("(\w+)"', text)) == set(GAMES)
     assert {f"fast:{name}" for name in catalog.FAST} == set(OURS) - set(GAMES)
 
 

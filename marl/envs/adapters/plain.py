@@ -17,6 +17,7 @@ from marl.envs.adapters.envelopes import Envelope, envelope_of
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.chance import hand_on_chance
 from marl.envs.tasks import hand_on_tasks, users_env
+from marl.envs.vector.env_errors import env_failure
 from marl.envs.vector.layout import pattern_of
 from marl.errors import EnvError
 
@@ -178,7 +179,12 @@ def _space(env: Any, name: str, agent: Any) -> AnySpace:
     """What the env's method says, or its attribute: one space for all, or a dict from agents to spaces."""
     given = getattr(env, name)
     if callable(given):
-        return given(agent)  # type: ignore[no-any-return]
+        try:
+            return given(agent)  # type: ignore[no-any-return]
+        except Exception:
+            raise  # whoever builds the env says where that was
+        except BaseException as error:  # sys.exit() in an env must not end a run without a word
+            raise env_failure(error, name, lambda: f"env {type(env).__name__!r}") from error
     by_agent = _by_agent(env, given)
     for key in (agent, str(agent), text_id(agent)):
         if key in by_agent:
