@@ -105,6 +105,37 @@ def test_tuple_spaces_with_a_reward_each_are_several_agents(says_how_many: bool)
     assert int(result.obs["agent_0"][0]) == int(obs["agent_0"][0]) + 1
 
 
+class Flagged(Warehouse):
+    """Says for each robot whether it is done."""
+
+    flags: tuple[Any, Any] = (False, False)
+
+    def step(self, action: Any) -> Any:
+        obs, rewards, _, _, info = super().step(action)
+        return obs, rewards, *self.flags, info
+
+
+@pytest.mark.parametrize(
+    ("terminated", "truncated", "ended", "cut"),
+    [
+        ([True, False], [False, False], False, False),
+        ([True, True], [False, False], True, False),
+        ([False, False], [True, True], False, True),
+        ([True, False], [False, True], False, True),  # each is done in its own way, so the episode must not go on
+        (True, [True, False], True, False),
+    ],
+)
+def test_an_episode_is_over_when_every_agent_is_done_in_one_way_or_the_other(
+    terminated: Any, truncated: Any, ended: bool, cut: bool
+) -> None:
+    inner = Flagged(n_agents=2)
+    inner.flags = (terminated, truncated)
+    env = GymnasiumTeamEnv(inner)
+    env.reset(seed=0)
+    result = env.step({"agent_0": 0, "agent_1": 0})
+    assert (result.terminated, result.truncated) == ({"__all__": ended}, {"__all__": cut})
+
+
 def test_one_agent_with_tuple_spaces_stays_one_agent() -> None:
     env = make_env(OnePlayerWithTwoHands)
     assert isinstance(env, GymnasiumEnv)

@@ -17,7 +17,7 @@ from gymnasium.utils import seeding
 from gymnasium.wrappers import PassiveEnvChecker
 
 from marl.data.task import AgentID, AnySpace, Array
-from marl.envs.base import ALL, Action, Flags, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.base import ALL, Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.chance import hand_on_chance
 from marl.envs.tasks import hand_on_tasks, users_env
 from marl.errors import EnvError
@@ -61,13 +61,8 @@ class GymnasiumTeamEnv(MultiAgentEnv):
         joint = tuple(actions[agent] for agent in self.possible_agents)
         obs, rewards, terminated, truncated, info = self.env.step(joint)
         paid = {agent: float(reward) for agent, reward in self._by_agent(rewards).items()}
-        return StepResult(
-            self._by_agent(obs),
-            paid,
-            self._flags(terminated),
-            self._flags(truncated),
-            self._infos(info),
-        )
+        ended, cut = self._over(terminated, truncated)
+        return StepResult(self._by_agent(obs), paid, {ALL: ended}, {ALL: cut}, self._infos(info))
 
     def _by_agent(self, values: Any) -> dict[AgentID, Any]:
         number = _length(values)
@@ -78,13 +73,19 @@ class GymnasiumTeamEnv(MultiAgentEnv):
             )
         return dict(zip(self.possible_agents, values, strict=True))
 
-    def _flags(self, given: Any) -> Flags:
-        """One flag for all, or one per agent: the episode is over with the last of them."""
+    def _over(self, terminated: Any, truncated: Any) -> tuple[bool, bool]:
+        """Whether the episode has ended or was cut. Flags may be one for all or one per agent: then it is over with the last
+        of them, because every part of the action is played in every step, so nobody leaves before the others."""
+        ended, cut = self._flags(terminated), self._flags(truncated)
+        if all(ended):
+            return True, False
+        return False, all(map(any, zip(ended, cut, strict=True)))
+
+    def _flags(self, given: Any) -> list[bool]:
+        """One per agent."""
         if _length(given) is None:
-            return {ALL: bool(given)}
-        flags = {agent: bool(flag) for agent, flag in self._by_agent(given).items()}
-        # Every part of the action is played in every step, so nobody leaves before the others.
-        return {ALL: all(flags.values())}
+            return [bool(given)] * len(self.possible_agents)
+        return [bool(flag) for flag in self._by_agent(given).values()]
 
     def _infos(self, info: Any) -> dict[AgentID, Info]:
         if isinstance(info, Mapping):
