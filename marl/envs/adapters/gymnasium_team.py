@@ -60,7 +60,9 @@ class GymnasiumTeamEnv(MultiAgentEnv):
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
         joint = tuple(actions[agent] for agent in self.possible_agents)
         obs, rewards, terminated, truncated, info = self.env.step(joint)
-        paid = {agent: float(reward) for agent, reward in self._by_agent(rewards).items()}
+        paid = {}
+        for agent, reward in self._by_agent(rewards).items():
+            paid[agent] = float(reward)
         ended, cut = self._over(terminated, truncated)
         return StepResult(self._by_agent(obs), paid, {ALL: ended}, {ALL: cut}, self._infos(info))
 
@@ -79,7 +81,10 @@ class GymnasiumTeamEnv(MultiAgentEnv):
         ended, cut = self._flags(terminated), self._flags(truncated)
         if all(ended):
             return True, False
-        return False, all(map(any, zip(ended, cut, strict=True)))
+        for has_ended, was_cut in zip(ended, cut, strict=True):
+            if not has_ended and not was_cut:
+                return False, False
+        return False, True
 
     def _flags(self, given: Any) -> list[bool]:
         """One per agent."""
