@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 from gymnasium import spaces
 
 from marl.data.agent_ids import text_id
-from marl.data.task import AgentID, AnySpace, Array
+from marl.data.task import AgentID, AnySpace
 from marl.envs.adapters.envelopes import Envelope, envelope_of
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
-from marl.envs.chance import hand_on_chance
-from marl.envs.tasks import hand_on_tasks, users_env
+from marl.envs.tasks import users_env
 from marl.envs.vector.env_errors import env_failure
 from marl.envs.vector.layout import pattern_of
+from marl.envs.wrapper import EnvWrapper
 from marl.errors import EnvError
 
 Value = TypeVar("Value")
@@ -39,14 +39,13 @@ def plain(env: MultiAgentEnv) -> MultiAgentEnv:
     return env
 
 
-class PlainEnv(MultiAgentEnv):
+class PlainEnv(EnvWrapper):
     """The env with ids that are texts, spaces that are methods, and masks beside ``observation``."""
 
     def __init__(self, env: MultiAgentEnv) -> None:
-        self.env = env
+        super().__init__(env)
         own_ids = _ids(env)
         self.possible_agents = tuple(text_id(agent) for agent in own_ids)
-        self.max_agents = env.max_agents
         self._own = dict(zip(self.possible_agents, own_ids, strict=True))
         self._text = dict(zip(own_ids, self.possible_agents, strict=True))
         if len(self._own) < len(own_ids):
@@ -59,11 +58,6 @@ class PlainEnv(MultiAgentEnv):
         self._envelopes: dict[AgentID, Envelope | None] = {}
         for name in self.possible_agents or self.max_agents:
             self._ask_spaces(name)
-        for method in ("get_state", "set_state"):  # offered only where the env itself does
-            if hasattr(env, method):
-                setattr(self, method, getattr(env, method))
-        hand_on_tasks(self, "env")
-        hand_on_chance(self, "env")
 
     def _ask_spaces(self, name: AgentID) -> None:
         """The spaces of an agent, or of all agents of a pattern."""
@@ -142,15 +136,6 @@ class PlainEnv(MultiAgentEnv):
             if envelope is not None:
                 shown[agent] = envelope.opened(agent, value)
         return shown
-
-    def state(self) -> Array | None:
-        return self.env.state()
-
-    def render(self) -> Array | str | None:
-        return self.env.render()
-
-    def close(self) -> None:
-        self.env.close()
 
 
 def _dicts(answer: object, number: int) -> bool:
