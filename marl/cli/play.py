@@ -169,7 +169,7 @@ def export(
     allow: Allow = None,
 ) -> None:
     """Write policies as safetensors and JSON, to be played without the run: marl.load_policy(DIR)."""
-    from marl.play.export import export_checkpoint
+    from marl.play.write_export import export_checkpoint
     from marl.scenario.load import parse_set
 
     # A file of the run is not followed to other files, unless the user names them again.

@@ -13,7 +13,8 @@ from marl.data.task import AgentID, Array, PolicyID
 from marl.envs.base import Action, Obs
 from marl.errors import ConfigError
 from marl.play.actor import Actor, ask_all, policies_of
-from marl.play.export import export_policies, read_weights_for
+from marl.play.export import read_weights_for
+from marl.play.write_export import export_policies
 from marl.policies.build import find_policy, weights_of
 from marl.policies.policy import Policy
 from marl.rollout.pool import WorkerPool

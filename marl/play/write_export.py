@@ -1,0 +1,115 @@
+"""Policies of a run into files, one folder each. ``marl.play.export`` reads them, without the rooms that are needed here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import safetensors.numpy
+
+from marl.data.seal import sealed
+from marl.data.space_json import space_to_json
+from marl.data.task import Array, PolicyID
+from marl.errors import CheckpointError, ConfigError, did_you_mean
+from marl.play.export import ABOUT, FORMAT, WEIGHTS
+from marl.runs.saved import SavedRun, with_env_again
+from marl.scenario.describe import can_be_replayed, to_plain
+from marl.scenario.env import env_name
+from marl.scenario.resolve import Setup
+from marl.storage import write_atomically
+from marl.trust import words_of
+
+
+def export_policies(
+    folder: Path, setup: Setup, weights: Mapping[PolicyID, Mapping[str, Array]], names: Sequence[PolicyID] | None = None
+) -> list[Path]:
+    """Write the named policies (None: all), each into a folder of its name; returns these folders."""
+    chosen = list(weights) if names is None else list(names)
+    for name in chosen:
+        if name not in weights:
+            raise ConfigError(
+                f"there is no policy {name!r}. Policies: {', '.join(weights)}.{did_you_mean(name, weights)}"
+            )
+    # All are described before any is written: one that cannot be exported leaves no half of an export.
+    described = {name: _described(name, setup) for name in chosen}
+    return [_write(folder.expanduser() / _folder_name(name), described[name], weights[name]) for name in chosen]
+
+
+def _folder_name(name: PolicyID) -> str:
+    """The policy's name as that of a folder, never a way out of the folder of the export."""
+    quoted = quote(name, safe="")
+    if not quoted:
+        return "_"
+    if not quoted.strip("."):
+        return quoted.replace(".", "%2E")  # `..` would lead out of it
+    return quoted
+
+
+def _described(name: PolicyID, setup: Setup) -> dict[str, Any]:
+    spec, scenario = setup.policies[name], setup.scenario
+    kind, config = setup.task.kinds[spec.kind], setup.rollout.config
+    recipe = {
+        "acts": spec.acts,
+        "model": to_plain(spec.model),
+        "exploration": to_plain(spec.exploration),
+        "scripted": to_plain(spec.scripted),
+        "agent_id": spec.agent_id,
+        "options": to_plain(spec.options),
+        "population": spec.population,
+    }
+    if not can_be_replayed(recipe):
+        raise ConfigError(
+            f"policy {name!r} is made of Python objects that cannot be found by name, so it cannot be exported. Put them into "
+            "a module, and name them package.module:name."
+        )
+    return {
+        "format": FORMAT,
+        "policy": name,
+        "env": env_name(scenario.env),
+        "algo": setup.roles[name].preset.name if name in setup.roles else None,
+        "recipe": recipe,
+        "agents": list(kind.agents),
+        "observation_space": space_to_json(kind.observation_space),
+        "action_space": space_to_json(kind.action_space),
+        "masked": kind.masked,
+        "normalize_actions": config.normalize_actions,
+        "clip_actions": config.clip_actions,
+    }
+
+
+def _write(folder: Path, about: Mapping[str, Any], weights: Mapping[str, Array]) -> Path:
+    # safetensors stores memory as it lies there, so a view has to be laid out anew; ascontiguousarray would give
+    # single numbers a dimension that they do not have.
+    content = safetensors.numpy.save({name: np.asarray(array, order="C") for name, array in weights.items()})
+    digest = hashlib.sha256(content).hexdigest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # The description last: wherever it stands, its weights stand too.
+        write_atomically(folder / WEIGHTS, content)
+        write_atomically(folder / ABOUT, json.dumps(sealed({**about, "sha256": digest}), indent=1) + "\n")
+    except OSError as error:
+        raise CheckpointError(f"cannot export to {folder}: {error}. Choose a folder that can be written to.") from error
+    return folder
+
+
+def export_checkpoint(
+    path: Path,
+    folder: Path,
+    names: Sequence[PolicyID] | None = None,
+    allow: frozenset[str] = frozenset(),
+    changes: Mapping[str, Any] | None = None,
+) -> list[Path]:
+    """Export policies of a run or checkpoint, which is read and left as it is.
+
+    ``changes`` give keys of its env again, ``{"env_config.filename": PATH}``: places in a file are not followed.
+    """
+    remedy = "Build the trainer as before, restore it, and call trainer.export_model(DIR)."
+    run = SavedRun.open(path, allow, words_of(changes), remedy=remedy)
+    setup = run.resolve(with_env_again(run.to_play(), changes or {}))
+    with run.trusted():
+        return export_policies(folder, setup, run.weights, names)
