@@ -29,6 +29,7 @@ from marl.policies.policy import Policy
 from marl.registry import only_modules
 
 ABOUT, WEIGHTS = "policy.json", "weights.safetensors"
+ONNX, GRAPH = "onnx", "policy.onnx"  # a format for others, which is only written here
 FORMAT = 2
 UNSEALED = 1  # formats up to this one have no seal
 
@@ -93,6 +94,10 @@ def _about(folder: Path) -> dict[str, Any]:
             raise ValueError(f"the policy is called {about['policy']!r}")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read ({error!r}). Export the policy again.") from error
+    if version == ONNX:
+        raise CheckpointError(
+            f"{path} describes {GRAPH}, which onnxruntime plays. marl plays what is exported with --format safetensors."
+        )
     if version not in (UNSEALED, FORMAT):
         raise CheckpointError(
             f"{path} has format {version}; this marl reads formats {UNSEALED} and {FORMAT}. Export the policy again."

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,8 +16,10 @@ import safetensors.numpy
 from marl.data.seal import sealed
 from marl.data.space_json import space_to_json
 from marl.data.task import Array, PolicyID
-from marl.errors import CheckpointError, ConfigError, did_you_mean
-from marl.play.export import ABOUT, FORMAT, WEIGHTS
+from marl.errors import CheckpointError, ConfigError, ResourceError, did_you_mean
+from marl.play.export import ABOUT, FORMAT, GRAPH, ONNX, WEIGHTS
+from marl.policies.build import build_policy
+from marl.policies.loading import set_weights
 from marl.runs.saved import SavedRun, with_env_again
 from marl.scenario.describe import can_be_replayed, to_plain
 from marl.scenario.env import env_name
@@ -24,9 +27,24 @@ from marl.scenario.resolve import Setup
 from marl.storage import write_atomically
 from marl.trust import words_of
 
+SAFETENSORS = "safetensors"
+
+
+@dataclass(frozen=True)
+class Files:
+    """One policy as it is going to lie on the disk: a description, and the file that it vouches for."""
+
+    about: Mapping[str, Any]
+    file: str
+    content: bytes
+
 
 def export_policies(
-    folder: Path, setup: Setup, weights: Mapping[PolicyID, Mapping[str, Array]], names: Sequence[PolicyID] | None = None
+    folder: Path,
+    setup: Setup,
+    weights: Mapping[PolicyID, Mapping[str, Array]],
+    names: Sequence[PolicyID] | None = None,
+    format: str = SAFETENSORS,
 ) -> list[Path]:
     """Write the named policies (None: all), each into a folder of its name; returns these folders."""
     chosen = list(weights) if names is None else list(names)
@@ -35,9 +53,19 @@ def export_policies(
             raise ConfigError(
                 f"there is no policy {name!r}. Policies: {', '.join(weights)}.{did_you_mean(name, weights)}"
             )
-    # All are described before any is written: one that cannot be exported leaves no half of an export.
-    described = {name: _described(name, setup) for name in chosen}
-    return [_write(folder.expanduser() / _folder_name(name), described[name], weights[name]) for name in chosen]
+    # All are made before any is written: one that cannot be exported leaves no half of an export.
+    make = _writer_of(format)
+    made = {name: make(name, setup, weights[name]) for name in chosen}
+    return [_write(folder.expanduser() / _folder_name(name), made[name]) for name in chosen]
+
+
+def _writer_of(format: str) -> Callable[[PolicyID, Setup, Mapping[str, Array]], Files]:
+    writers = {SAFETENSORS: _as_safetensors, ONNX: _as_onnx}
+    if format not in writers:
+        raise ConfigError(f"format {format!r} is not written. Expected {SAFETENSORS} or {ONNX}.")
+    if format == ONNX:
+        _need_onnx()
+    return writers[format]
 
 
 def _folder_name(name: PolicyID) -> str:
@@ -50,9 +78,8 @@ def _folder_name(name: PolicyID) -> str:
     return quoted
 
 
-def _described(name: PolicyID, setup: Setup) -> dict[str, Any]:
-    spec, scenario = setup.policies[name], setup.scenario
-    kind, config = setup.task.kinds[spec.kind], setup.rollout.config
+def _as_safetensors(name: PolicyID, setup: Setup, weights: Mapping[str, Array]) -> Files:
+    spec = setup.policies[name]
     recipe = {
         "acts": spec.acts,
         "model": to_plain(spec.model),
@@ -67,12 +94,40 @@ def _described(name: PolicyID, setup: Setup) -> dict[str, Any]:
             f"policy {name!r} is made of Python objects that cannot be found by name, so it cannot be exported. Put them into "
             "a module, and name them package.module:name."
         )
+    # safetensors stores memory as it lies there, so a view has to be laid out anew; ascontiguousarray would give
+    # single numbers a dimension that they do not have.
+    content = safetensors.numpy.save({name: np.asarray(array, order="C") for name, array in weights.items()})
+    return Files({"format": FORMAT, **_described(name, setup), "recipe": recipe}, WEIGHTS, content)
+
+
+def _as_onnx(name: PolicyID, setup: Setup, weights: Mapping[str, Array]) -> Files:
+    from marl.play.onnx_export.policy import onnx_of
+
+    spec = setup.policies[name]
+    policy = build_policy(spec, setup.task.kinds[spec.kind])
+    set_weights(policy, weights, f"policy {name!r}")
+    made = onnx_of(name, policy, spec, setup.rollout.config)
+    return Files({"format": ONNX, **_described(name, setup), **made.about}, GRAPH, made.content)
+
+
+def _need_onnx() -> None:
+    """ONNX files are written by the package of this name, which only those install who want them."""
+    try:
+        import onnx  # noqa: F401
+    except ImportError as error:
+        raise ResourceError(
+            f'ONNX files need the package onnx, which is not installed ({error}). Install it: pip install "marl[onnx]"'
+        ) from error
+
+
+def _described(name: PolicyID, setup: Setup) -> dict[str, Any]:
+    """What holds in every format: who acts, in which spaces and units."""
+    spec = setup.policies[name]
+    kind, config = setup.task.kinds[spec.kind], setup.rollout.config
     return {
-        "format": FORMAT,
         "policy": name,
-        "env": env_name(scenario.env),
+        "env": env_name(setup.scenario.env),
         "algo": setup.roles[name].preset.name if name in setup.roles else None,
-        "recipe": recipe,
         "agents": list(kind.agents),
         "observation_space": space_to_json(kind.observation_space),
         "action_space": space_to_json(kind.action_space),
@@ -82,16 +137,13 @@ def _described(name: PolicyID, setup: Setup) -> dict[str, Any]:
     }
 
 
-def _write(folder: Path, about: Mapping[str, Any], weights: Mapping[str, Array]) -> Path:
-    # safetensors stores memory as it lies there, so a view has to be laid out anew; ascontiguousarray would give
-    # single numbers a dimension that they do not have.
-    content = safetensors.numpy.save({name: np.asarray(array, order="C") for name, array in weights.items()})
-    digest = hashlib.sha256(content).hexdigest()
+def _write(folder: Path, files: Files) -> Path:
+    digest = hashlib.sha256(files.content).hexdigest()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # The description last: wherever it stands, its weights stand too.
-        write_atomically(folder / WEIGHTS, content)
-        write_atomically(folder / ABOUT, json.dumps(sealed({**about, "sha256": digest}), indent=1) + "\n")
+        write_atomically(folder / files.file, files.content)
+        write_atomically(folder / ABOUT, json.dumps(sealed({**files.about, "sha256": digest}), indent=1) + "\n")
     except OSError as error:
         raise CheckpointError(f"cannot export to {folder}: {error}. Choose a folder that can be written to.") from error
     return folder
@@ -103,6 +155,7 @@ def export_checkpoint(
     names: Sequence[PolicyID] | None = None,
     allow: frozenset[str] = frozenset(),
     changes: Mapping[str, Any] | None = None,
+    format: str = SAFETENSORS,
 ) -> list[Path]:
     """Export policies of a run or checkpoint, which is read and left as it is.
 
@@ -112,4 +165,4 @@ def export_checkpoint(
     run = SavedRun.open(path, allow, words_of(changes), remedy=remedy)
     setup = run.resolve(with_env_again(run.to_play(), changes or {}))
     with run.trusted():
-        return export_policies(folder, setup, run.weights, names)
+        return export_policies(folder, setup, run.weights, names, format)
