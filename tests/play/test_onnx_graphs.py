@@ -152,6 +152,44 @@ def test_actions_are_in_the_units_of_the_run(acts: str, keys: dict[str, Any]) ->
     assert beyond.any() == (not units.clip_actions)
 
 
+def test_whole_numbers_never_leave_their_bounds() -> None:
+    moves = spaces.Box(0, 1, (2,), np.uint8)
+    policy, spec = policy_of(FLAT, moves)
+    units = ActionUnits(normalize_actions=False)
+    outputs = compare(policy, onnx_of("p", policy, spec, units).content, units)
+    assert outputs["mean"].min() < -1 < 2 < outputs["mean"].max()
+    assert set(np.unique(outputs["action"])) == {0, 1}
+
+
+def test_a_double_keeps_to_bounds_that_a_float_misses() -> None:
+    moves = spaces.Box(-0.1, 0.1, (3,), np.float64)  # float32 of 0.1 is larger
+    policy, spec = policy_of(FLAT, moves, "deterministic")
+    policy.set_weights({name: 100 * weights for name, weights in policy.get_weights().items()})
+    outputs = compare(policy, onnx_of("p", policy, spec, ActionUnits()).content)
+    assert (outputs["action"] == 0.1).any()
+    assert (outputs["action"] == -0.1).any()
+
+
+def test_numbers_ten_deviations_from_the_mean_are_cut() -> None:
+    policy, spec = policy_of(FLAT, FOUR, **FILTER)
+    assert isinstance(policy, StochasticPolicy)
+    assert policy.model.filter is not None
+    policy.model.filter.squares *= 1e-4  # as if it had seen nearly the same all the time
+    outputs = compare(policy, onnx_of("p", policy, spec, ActionUnits()).content)
+    far = policy.model.filter(policy.features(*tensors(outputs["inputs"])[:2])).abs()
+    assert (far == 10).any()
+
+
+def test_logits_that_cannot_be_told_apart_are_equal() -> None:
+    policy, spec = policy_of(FLAT, FOUR, fcnet_hiddens=[])
+    weights = policy.get_weights()
+    weights["model.network.weights.0"] *= 0
+    weights["model.network.biases.0"][:] = [0, 1e-9, 2e-9, 0]
+    policy.set_weights(weights)
+    outputs = compare(policy, onnx_of("p", policy, spec, ActionUnits()).content, rows=2)
+    assert outputs["action"].tolist() == [3, 3]  # the first one, as the policy says
+
+
 def test_the_average_strategy_is_given_as_logits_to_draw_from() -> None:
     policy, spec = policy_of(FLAT, FOUR, "nfsp", masked=True)
     assert isinstance(policy, NfspPolicy)
