@@ -1,0 +1,98 @@
+"""Who plays in an external env and what they see and do: the keys of its ``env_config``, or what its first client says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gymnasium import spaces
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
+
+from marl.config import Config
+from marl.data.space_json import space_from_json
+from marl.data.task import AgentID, AnySpace
+from marl.envs.base import EnvContext
+from marl.errors import UserError
+
+
+class ExternalAgent(Config):
+    """One agent, or all agents of a pattern such as ``car_*``."""
+
+    observation_space: dict[str, Any] = Field(
+        description="What it sees, as JSON: {type: Box, low: -1, high: 1, shape: [4], dtype: float32}; docs/wire.md has all."
+    )
+    action_space: dict[str, Any] = Field(description="What it does, as JSON: {type: Discrete, n: 2, start: 0}.")
+    action_mask: bool = Field(
+        False, description="Its messages carry an action_mask: which of its Discrete actions are allowed now."
+    )
+    group: str | None = Field(None, description="Agents of one group are a team (multiagent.groups may say the same).")
+    max: PositiveInt = Field(1, description="How many agents of the pattern can be there at once.")
+
+    @field_validator("observation_space", "action_space")
+    @classmethod
+    def _can_be_built(cls, plain: dict[str, Any]) -> dict[str, Any]:
+        try:
+            space_from_json(plain)
+        except (UserError, KeyError, TypeError, ValueError, AssertionError, OverflowError) as error:
+            raise ValueError(f"{plain} is not a space ({error!r})") from error
+        return plain
+
+
+class ExternalConfig(Config):
+    """Keys of the ``env_config`` of an external env."""
+
+    agents: dict[str, ExternalAgent] | None = Field(
+        None,
+        description="Agents, or patterns of ids such as car_*, and their spaces. Default: what the first client says of them.",
+    )
+    state_size: NonNegativeInt = Field(
+        0, description="Numbers of the global state that clients send with every step; 0: they send none."
+    )
+
+
+class Contract:
+    """Agents and their spaces, built once; the same space object each time it is asked for."""
+
+    def __init__(self, agents: Mapping[str, ExternalAgent], state_size: int = 0) -> None:
+        self.agents = dict(agents)
+        self.state_size = state_size
+        self.possible_agents = tuple(name for name in self.agents if "*" not in name)
+        self.max_agents = {name: agent.max for name, agent in self.agents.items() if "*" in name}
+        self._seen: dict[str, AnySpace] = {}
+        self._done: dict[str, AnySpace] = {}
+        for name, agent in self.agents.items():
+            seen, done = space_from_json(agent.observation_space), space_from_json(agent.action_space)
+            if agent.action_mask and isinstance(done, spaces.Discrete):
+                seen = spaces.Dict({"observation": seen, "action_mask": spaces.MultiBinary(int(done.n))})
+            self._seen[name], self._done[name] = seen, done
+
+    @classmethod
+    def of(cls, env_config: EnvContext | Mapping[str, Any]) -> Contract | None:
+        """The contract that an ``env_config`` states; None where the first client is to say it."""
+        config = ExternalConfig(**env_config)
+        if config.agents is None:
+            return None
+        return cls(config.agents, config.state_size)
+
+    def name_of(self, agent: AgentID) -> str | None:
+        """The entry of an agent: its own name, or the pattern that it fits; None for a stranger."""
+        if agent in self._seen:
+            return agent
+        for pattern in self.max_agents:
+            before, _, after = pattern.partition("*")
+            fits = agent.startswith(before) and agent.endswith(after) and len(agent) > len(before) + len(after)
+            if fits:
+                return pattern
+        return None
+
+    def observation_space(self, agent: AgentID) -> AnySpace:
+        return self._seen[self._known(agent)]
+
+    def action_space(self, agent: AgentID) -> AnySpace:
+        return self._done[self._known(agent)]
+
+    def _known(self, agent: AgentID) -> str:
+        name = self.name_of(agent)
+        if name is None:
+            raise KeyError(agent)
+        return name
