@@ -33,38 +33,55 @@ def rows_of(space: AnySpace, batch: Any, name: str = "obs") -> Array:
 
 def _flat(space: AnySpace, batch: Any, name: str) -> Array:
     """What a Tuple or Dict stores: floats, choices one-hot, one part after the other."""
+    pieces: list[Array] = []
     if isinstance(space, spaces.Tuple | spaces.Dict):
-        pieces = [_flat(part, value, f"{name}[{key!r}]") for key, part, value in _parts(space, batch, name)]
+        _check_parts(space, batch, name)
+        for key, part in named_parts(space):
+            pieces.append(_flat(part, batch[key], f"{name}[{key!r}]"))
         _check_equally_many(pieces, name)
-        return np.concatenate(pieces, axis=1)
-    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+    elif isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         chosen = _choices(space, batch, name)
-        return np.concatenate(
-            [np.eye(size, dtype=np.float32)[chosen[:, c]] for c, size in enumerate(columns_of(space).sizes)], axis=1
-        )
-    numbers = rows_of(space, batch, name)
-    return numbers.astype(np.float32)
+        for column, size in enumerate(columns_of(space).sizes):
+            one_hot = np.eye(size, dtype=np.float32)
+            pieces.append(one_hot[chosen[:, column]])
+    else:
+        pieces.append(rows_of(space, batch, name).astype(np.float32))
+    return np.concatenate(pieces, axis=1)
 
 
-def _parts(space: AnySpace, batch: Any, name: str) -> list[tuple[str | int, AnySpace, Any]]:
-    """Name, space and values of each part of a Tuple or Dict."""
+def named_parts(space: spaces.Dict | spaces.Tuple[Any]) -> list[tuple[Any, AnySpace]]:
+    """Key and space of each part, in the order in which they are stored."""
     if isinstance(space, spaces.Dict):
-        if not isinstance(batch, Mapping) or not batch.keys() >= space.spaces.keys():
-            got = f"the parts {', '.join(map(repr, batch))}" if isinstance(batch, Mapping) else _outline(batch)
-            raise SpaceMismatchError(
-                f"{name} has {got}; expected a dict of arrays with {', '.join(map(repr, space.spaces))}, of {space}."
-            )
-        return [(key, part, batch[key]) for key, part in space.spaces.items()]
-    assert isinstance(space, spaces.Tuple)
-    if not isinstance(batch, tuple) or len(batch) != len(space.spaces):
-        raise SpaceMismatchError(
-            f"{name} has {_outline(batch)}; expected a tuple of {len(space.spaces)} arrays, of {space}."
-        )
-    return [(i, part, value) for i, (part, value) in enumerate(zip(space.spaces, batch, strict=True))]
+        return list(space.spaces.items())
+    return list(enumerate(space.spaces))
+
+
+def shape_of(space: AnySpace) -> tuple[int, ...]:
+    """The shape of one value; a Discrete is a single number."""
+    return tuple(space.shape or ())
+
+
+def dtype_of(space: AnySpace) -> np.dtype[Any]:
+    """The type of its numbers; only Tuples and Dicts have none."""
+    return np.dtype(space.dtype)
+
+
+def _check_parts(space: spaces.Dict | spaces.Tuple[Any], batch: Any, name: str) -> None:
+    """Refuse anything but a dict of arrays for a Dict, and a tuple of arrays for a Tuple."""
+    if isinstance(space, spaces.Dict):
+        keys = ", ".join(map(repr, space.spaces))
+        expected = f"a dict of arrays with {keys}"
+        fits = isinstance(batch, Mapping) and batch.keys() >= space.spaces.keys()
+    else:
+        expected = f"a tuple of {len(space.spaces)} arrays"
+        fits = isinstance(batch, tuple) and len(batch) == len(space.spaces)
+    if not fits:
+        raise SpaceMismatchError(f"{name} has {_outline(batch)}; expected {expected}, of {space}.")
 
 
 def _check_equally_many(pieces: list[Array], name: str) -> None:
-    lengths = [len(piece) for piece in pieces]
+    lengths = list(map(len, pieces))
+    # Parts of one observation lie in the same row of each array.
     if len(set(lengths)) > 1:
         raise SpaceMismatchError(f"the parts of {name} have {lengths} rows. Give equally many of each.")
 
@@ -73,12 +90,12 @@ def _numbers(space: AnySpace, batch: Any, name: str) -> Array:
     found = _shaped(space, batch, name)
     stored = np.dtype(obs_storage(space)[1])
     # A fraction would be cut off where whole numbers are stored, and a large number would wrap around.
-    whole = found.dtype.kind in "biu"
-    if stored.kind != "f" and not (whole and (found.astype(stored) == found).all()):
+    if stored.kind == "f":
+        return found
+    kept = found.astype(stored)
+    if not np.array_equal(kept, found):
         raise SpaceMismatchError(f"{name} has numbers that do not fit {stored} of {space}. Keep to the space.")
-    if not whole and found.dtype.kind != "f":
-        raise SpaceMismatchError(f"{name} has the type {found.dtype}; expected numbers of {space}.")
-    return found
+    return kept
 
 
 def _choices(space: AnySpace, batch: Any, name: str) -> Array:
@@ -99,8 +116,10 @@ def _shaped(space: AnySpace, batch: Any, name: str) -> Array:
         found = np.asarray(batch)
     except ValueError:  # lists of different lengths
         found = np.zeros(())
-    expected = space.shape or ()
-    if found.ndim == 0 or found.shape[1:] != expected or found.dtype.kind not in "biuf":
+    expected = shape_of(space)
+    is_numbers = found.dtype.kind in "biuf"  # numpy's letters of their types
+    has_shape = found.ndim > 0 and found.shape[1:] == expected
+    if not (is_numbers and has_shape):
         shape = ", ".join(map(str, ("N", *expected)))
         raise SpaceMismatchError(
             f"{name} has {_outline(batch)}; expected numbers of shape ({shape}): N observations of {space}."
@@ -109,9 +128,15 @@ def _shaped(space: AnySpace, batch: Any, name: str) -> Array:
 
 
 def _outline(value: Any) -> str:
-    if isinstance(value, tuple | list | Mapping):
+    """What somebody gave, in a few words."""
+    if isinstance(value, Mapping):
+        keys = ", ".join(map(repr, value))
+        return f"the parts {keys}"
+    if isinstance(value, np.ndarray):
+        return f"shape {value.shape}"
+    if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of {len(value)}"
-    return f"shape {np.shape(value)}" if isinstance(value, np.ndarray) else f"the type {type(value).__name__}"
+    return f"the type {type(value).__name__}"
 
 
 # -- actions -----------------------------------------------------------------------------------------------------------
@@ -121,22 +146,24 @@ def actions_of(space: AnySpace, rows: Array) -> Any:
     """Stored actions ``[N, ...]``, in the env's units, as arrays of the space: a tuple or dict of them where it is one."""
     if isinstance(space, spaces.Discrete):
         return rows.reshape(len(rows)).astype(np.int64) + int(space.start)
-    if isinstance(space, spaces.Tuple):
-        return tuple(_pieces(list(space.spaces), rows))
-    if isinstance(space, spaces.Dict):
-        return dict(zip(space.spaces, _pieces(list(space.spaces.values()), rows), strict=True))
-    shape = (len(rows), *(space.shape or ()))
+    if isinstance(space, spaces.Tuple | spaces.Dict):
+        found = _pieces(space, rows)
+        # A Tuple's keys are its places, in their order.
+        return found if isinstance(space, spaces.Dict) else tuple(found.values())
+    shape = (len(rows), *shape_of(space))
     if isinstance(space, spaces.Box):
         return _boxed(space, rows.reshape(shape))
     starts = np.array(columns_of(space).starts, np.int64)
     return (rows.reshape(len(rows), len(starts)).astype(np.int64) + starts).astype(space.dtype).reshape(shape)
 
 
-def _pieces(parts: list[AnySpace], rows: Array) -> list[Any]:
-    found, first = [], 0
-    for part in parts:
+def _pieces(space: spaces.Dict | spaces.Tuple[Any], rows: Array) -> dict[Any, Any]:
+    """The actions of each part, by its key."""
+    found: dict[Any, Any] = {}
+    first = 0
+    for key, part in named_parts(space):
         last = first + len(columns_of(part))
-        found.append(actions_of(part, rows[:, first:last]))
+        found[key] = actions_of(part, rows[:, first:last])
         first = last
     return found
 

@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from marl.data.action_units import Units
 from marl.data.actions import Columns, columns_of
+from marl.data.space_batches import dtype_of, named_parts, shape_of
 from marl.data.task import AnySpace, Array
 from marl.play.onnx_export.features import inner_name, one_hot
 from marl.play.onnx_export.graph import Graph
@@ -21,6 +22,16 @@ class Stored:
 
     choices: str | None
     numbers: str | None
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether there is no greedy action, so that whoever plays draws one."""
+        return self.choices is None and self.numbers is None
+
+
+def choice_sizes(columns: Columns) -> list[int]:
+    """How many options each choice has."""
+    return [columns.sizes[column] for column in columns.choices]
 
 
 def likeliest(graph: Graph, logits: str, sizes: Sequence[int]) -> str:
@@ -39,7 +50,8 @@ def encoded(graph: Graph, columns: Columns, stored: Stored) -> list[str]:
     """An action as the next decision is shown it: choices one-hot, then coordinates."""
     parts = []
     if stored.choices is not None:
-        parts.append(one_hot(graph, stored.choices, [columns.sizes[c] for c in columns.choices]))
+        sizes = choice_sizes(columns)
+        parts.append(one_hot(graph, stored.choices, sizes))
     if stored.numbers is not None:
         parts.append(stored.numbers)
     return parts
@@ -51,15 +63,17 @@ def to_env(graph: Graph, space: AnySpace, stored: Stored, units: Units) -> None:
     numbers = stored.numbers
     if numbers is not None:
         numbers = _in_units(graph, columns, numbers, units)
-    _hand_out(graph, space, "action", Stored(stored.choices, numbers), [0, 0])
+    _hand_out(graph, space, "action", Stored(stored.choices, numbers), Used())
 
 
 def _in_units(graph: Graph, columns: Columns, numbers: str, units: Units) -> str:
     """Coordinates stretched from -1..1 to their bounds, or cut to them, as the run says."""
     places = list(columns.numbers)
-    low, high = (bound[places] for bound in columns.bounds)
+    lowest, highest = columns.bounds
+    low, high = lowest[places], highest[places]
     if units.normalize_actions:
-        return graph.between(_stretched(graph, numbers, columns.bounded[places], low, high), low, high)
+        stretched = _stretched(graph, numbers, columns.bounded[places], low, high)
+        return graph.between(stretched, low, high)  # a coordinate may have one bound alone
     if units.clip_actions:
         return graph.between(numbers, low, high)
     return numbers
@@ -75,35 +89,53 @@ def _stretched(graph: Graph, numbers: str, bounded: Array, low: Array, high: Arr
     return graph.add("Where", graph.constant(bounded, np.bool_), stretched, numbers)
 
 
-def _hand_out(graph: Graph, space: AnySpace, name: str, stored: Stored, used: list[int]) -> None:
-    """``used``: how many choices and coordinates belong to the parts before."""
+def _hand_out(graph: Graph, space: AnySpace, name: str, stored: Stored, used: Used) -> None:
+    """One part after the other, each with its columns."""
     if isinstance(space, spaces.Tuple | spaces.Dict):
-        named = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
-        for key, part in named:
+        for key, part in named_parts(space):
             _hand_out(graph, part, f"{name}.{inner_name(key)}", stored, used)
         return
-    is_box = isinstance(space, spaces.Box)
-    source = stored.numbers if is_box else stored.choices
-    assert source is not None
-    width = len(columns_of(space))
-    mine = graph.pick(source, range(used[is_box], used[is_box] + width))
-    used[is_box] += width
-    shape = space.shape or ()
-    typed = _boxed(graph, space, mine) if isinstance(space, spaces.Box) else _counted(graph, space, mine)
-    graph.output(name, graph.reshape(typed, shape), space.dtype or np.int64, shape, f"the greedy action, of {space}")
+    if isinstance(space, spaces.Box):
+        typed = _boxed(graph, space, used.of_numbers(graph, stored, space))
+    else:
+        typed = _counted(graph, space, used.of_choices(graph, stored, space))
+    shape = shape_of(space)
+    meaning = f"the greedy action, of a {type(space).__name__}"
+    graph.output(name, graph.reshape(typed, shape), dtype_of(space), shape, meaning)
+
+
+@dataclass
+class Used:
+    """How many choices and coordinates belong to the parts before: the next part has those that follow."""
+
+    choices: int = 0
+    numbers: int = 0
+
+    def of_choices(self, graph: Graph, stored: Stored, space: AnySpace) -> str:
+        first, width = self.choices, len(columns_of(space))
+        self.choices += width
+        assert stored.choices is not None
+        return graph.pick(stored.choices, range(first, first + width))
+
+    def of_numbers(self, graph: Graph, stored: Stored, space: AnySpace) -> str:
+        first, width = self.numbers, len(columns_of(space))
+        self.numbers += width
+        assert stored.numbers is not None
+        return graph.pick(stored.numbers, range(first, first + width))
 
 
 def _counted(graph: Graph, space: AnySpace, choices: str) -> str:
     """Choices counted from where the env counts them."""
-    counted = graph.add("Add", choices, graph.constant(columns_of(space).starts, np.int64))
-    return graph.cast(counted, space.dtype or np.int64)
+    starts = columns_of(space).starts
+    counted = graph.add("Add", choices, graph.constant(starts, np.int64))
+    return graph.cast(counted, dtype_of(space))
 
 
 def _boxed(graph: Graph, space: spaces.Box, numbers: str) -> str:
     """Whole numbers are rounded; a double keeps to bounds that float32 rounding would just miss."""
     if space.dtype == np.float32:
         return numbers
-    low, high = (bound.reshape(-1).astype(np.float64) for bound in (space.low, space.high))
+    low, high = space.low.reshape(-1).astype(np.float64), space.high.reshape(-1).astype(np.float64)
     doubles = graph.cast(numbers, np.float64)
     if np.issubdtype(space.dtype, np.integer):
         return graph.cast(graph.between(graph.add("Round", doubles), low, high), space.dtype)

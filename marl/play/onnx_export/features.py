@@ -6,6 +6,7 @@ import numpy as np
 from gymnasium import spaces
 
 from marl.data.actions import columns_of
+from marl.data.space_batches import dtype_of, named_parts, shape_of
 from marl.data.task import AgentType, AnySpace
 from marl.errors import ConfigError
 from marl.play.onnx_export.graph import Graph
@@ -16,9 +17,10 @@ def observation(graph: Graph, kind: AgentType) -> str:
     """Floats ``[N, width]``: choices one-hot, bytes divided by their upper bound, parts one after the other."""
     space = kind.observation_space
     row = graph.join(_floats(graph, space, "obs"))
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        return row  # no choice is a byte
     scale = byte_scale(space)
-    # Choices at the top have fewer stored numbers than floats, and none of them is a byte.
-    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) or (scale == 1.0).all():
+    if (scale == 1.0).all():
         return row
     return graph.add("Mul", row, graph.constant(scale))
 
@@ -44,23 +46,30 @@ def one_hot(graph: Graph, chosen: str, sizes: list[int]) -> str:
 def _floats(graph: Graph, space: AnySpace, name: str) -> list[str]:
     """The parts of an observation ``[N, ...]``, in the order in which they are stored."""
     if isinstance(space, spaces.Tuple | spaces.Dict):
-        named = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
         found: list[str] = []
-        for key, part in named:
+        for key, part in named_parts(space):
             found += _floats(graph, part, f"{name}.{inner_name(key)}")
         return found
-    shape = space.shape or ()
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
-        given = graph.input(name, space.dtype or np.int64, shape, f"a choice of {space}")
-        return [_choices(graph, given, space)]
+        return [_choices(graph, space, name)]
     if isinstance(space, spaces.Box | spaces.MultiBinary):
-        given = graph.input(name, space.dtype or np.float32, shape, f"numbers of {space}")
-        return [graph.reshape(graph.cast(given, np.float32), (int(np.prod(shape)),))]
+        return [_numbers(graph, space, name)]
+    # Texts, graphs and sequences have no fixed number of numbers that an operation could read.
     raise ConfigError(f"observations of {space} have no form in ONNX")
 
 
-def _choices(graph: Graph, given: str, space: AnySpace) -> str:
+def _numbers(graph: Graph, space: AnySpace, name: str) -> str:
+    shape = shape_of(space)
+    given = graph.input(name, dtype_of(space), shape, f"numbers of a {type(space).__name__}")
+    # First to floats of 32 bits, which is how the package stores doubles as well.
+    floats = graph.cast(given, np.float32)
+    return graph.reshape(floats, (int(np.prod(shape)),))
+
+
+def _choices(graph: Graph, space: AnySpace, name: str) -> str:
     columns = columns_of(space)
+    meaning = f"choices of a {type(space).__name__}, as the env counts them"
+    given = graph.input(name, dtype_of(space), shape_of(space), meaning)
     whole = graph.reshape(graph.cast(given, np.int64), (len(columns),))
     counted = graph.add("Sub", whole, graph.constant(columns.starts, np.int64))
     return one_hot(graph, counted, list(columns.sizes))

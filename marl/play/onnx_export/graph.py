@@ -72,7 +72,9 @@ class Graph:
 
     def join(self, values: Sequence[str]) -> str:
         """Columns side by side."""
-        return values[0] if len(values) == 1 else self.add("Concat", *values, axis=1)
+        if len(values) == 1:
+            return values[0]
+        return self.add("Concat", *values, axis=1)
 
     def reshape(self, value: str, shape: Sequence[int]) -> str:
         """``[N, ...]`` as ``[N, *shape]``; 0 keeps the first axis as long as it is, also where it is empty."""
@@ -92,12 +94,12 @@ class Graph:
     # -- the file --------------------------------------------------------------------------------------------------
 
     def to_bytes(self, name: str, about: str) -> bytes:
-        graph = helper.make_graph(
-            self._nodes, name, [_info(p) for p in self.inputs], [_info(p) for p in self.outputs], self._constants
-        )
+        inputs, outputs = list(map(_info, self.inputs)), list(map(_info, self.outputs))
+        graph = helper.make_graph(self._nodes, name, inputs, outputs, self._constants)
         opsets = [helper.make_opsetid("", OPSET)]
         model = helper.make_model(graph, producer_name="marl", doc_string=about, opset_imports=opsets)
         model.ir_version = IR_VERSION
+        # Types and shapes are followed through the whole graph: a mistake here is found now, not by its users.
         onnx.checker.check_model(model, full_check=True)
         return bytes(model.SerializeToString(deterministic=True))
 

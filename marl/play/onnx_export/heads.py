@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from marl.data.task import AgentType
-from marl.play.onnx_export.actions import Stored, likeliest
+from marl.play.onnx_export.actions import Stored, choice_sizes, likeliest
 from marl.play.onnx_export.graph import Graph
 from marl.play.onnx_export.network import array
 from marl.policies.deterministic import DeterministicPolicy
@@ -24,24 +24,25 @@ LOGITS = "of all options of all choices side by side; illegal ones have -1e9"
 MEANS = "of the coordinates, in the units of training, before they are squeezed and stretched to the env's"
 
 
-def value_head(graph: Graph, policy: Any, out: str) -> Stored:
+def value_head(graph: Graph, policy: ValuePolicy, out: str) -> Stored:
     """``q_values``, and the action of the highest one."""
-    assert isinstance(policy, ValuePolicy)
     n = policy.num_actions
-    values = _dueling(graph, out, n) if policy.dueling and policy.num_atoms == 1 else out
-    if policy.num_atoms > 1:
-        values = _mean_of_atoms(graph, policy, out)
+    # A network of plain values has one atom per action, the value itself.
+    atoms = graph.reshape(out, (n + int(policy.dueling), policy.num_atoms))
+    if policy.dueling:
+        atoms = _dueling(graph, atoms, n)
+    if policy.num_atoms == 1:
+        values = graph.reshape(atoms, (n,))
+    else:
+        values = _mean_of_atoms(graph, policy, atoms)
     values = _legal(graph, policy.kind, values)
     graph.output("q_values", values, np.float32, (n,), "of the actions; illegal ones have -1e9")
     return Stored(graph.add("ArgMax", values, axis=1, keepdims=1), None)
 
 
-def _mean_of_atoms(graph: Graph, policy: ValuePolicy, out: str) -> str:
+def _mean_of_atoms(graph: Graph, policy: ValuePolicy, atoms: str) -> str:
     """An action's value is the mean over the returns of the support (C51)."""
-    chances = graph.reshape(out, (policy.num_actions + int(policy.dueling), policy.num_atoms))
-    if policy.dueling:
-        chances = _dueling(graph, chances, policy.num_actions)
-    likely = graph.add("Exp", graph.add("LogSoftmax", chances, axis=2))
+    likely = graph.add("Exp", graph.add("LogSoftmax", atoms, axis=2))
     weighed = graph.add("Mul", likely, graph.constant(array(policy.support)))
     return graph.add("ReduceSum", weighed, graph.constant([2], np.int64), keepdims=0)
 
@@ -53,13 +54,14 @@ def _dueling(graph: Graph, out: str, actions: int) -> str:
     return graph.add("Add", state, centred)
 
 
-def stochastic_head(graph: Graph, policy: Any, out: str) -> Stored:
+def stochastic_head(graph: Graph, policy: StochasticPolicy, out: str) -> Stored:
     """``logits``, ``mean`` and ``std``, ``value`` where the layers give one; the likeliest options, and the means."""
-    assert isinstance(policy, StochasticPolicy)
     columns = policy.kind.columns
     options, numbers = columns.options, len(columns.numbers)
-    choices = _choices(graph, policy.kind, graph.pick(out, range(options))) if options else None
-    mean = None
+    choices, mean = None, None
+    # Outputs stand in this order: logits, means, deviations where the network gives them, the value.
+    if options:
+        choices = _choices(graph, policy.kind, graph.pick(out, range(options)))
     if numbers:
         mean = graph.pick(out, range(options, options + numbers))
         _hand_out_normal(graph, mean, _log_std(graph, policy, out, options + numbers), numbers)
@@ -80,9 +82,8 @@ def _log_std(graph: Graph, policy: StochasticPolicy, out: str, first: int) -> st
     return graph.pick(out, range(first, first + numbers))
 
 
-def squashed_head(graph: Graph, policy: Any, out: str) -> Stored:
+def squashed_head(graph: Graph, policy: SquashedPolicy, out: str) -> Stored:
     """``logits``, or ``mean`` and ``std`` before the squeeze; the likeliest option, or the squeezed mean."""
-    assert isinstance(policy, SquashedPolicy)
     if policy.gaussian is None:
         return Stored(_choices(graph, policy.kind, out), None)
     numbers = policy.gaussian.numbers
@@ -98,21 +99,21 @@ def squashed_head(graph: Graph, policy: Any, out: str) -> Stored:
     return Stored(None, _squeezed(graph, policy.kind, mean))
 
 
-def deterministic_head(graph: Graph, policy: Any, out: str) -> Stored:
+def deterministic_head(graph: Graph, policy: DeterministicPolicy, out: str) -> Stored:
     """``logits`` of choices; the likeliest options, and coordinates squeezed into -1..1 where they have bounds."""
-    assert isinstance(policy, DeterministicPolicy)
     columns = policy.kind.columns
     options, numbers = columns.options, len(columns.numbers)
-    choices = _choices(graph, policy.kind, graph.pick(out, range(options))) if options else None
-    coordinates = None
+    choices, coordinates = None, None
+    if options:
+        choices = _choices(graph, policy.kind, graph.pick(out, range(options)))
     if numbers:
-        coordinates = _squeezed(graph, policy.kind, graph.pick(out, range(options, options + numbers)))
+        raw = graph.pick(out, range(options, options + numbers))
+        coordinates = _squeezed(graph, policy.kind, raw)
     return Stored(choices, coordinates)
 
 
-def average_head(graph: Graph, policy: Any, out: str) -> Stored:
+def average_head(graph: Graph, policy: NfspPolicy, out: str) -> Stored:
     """``logits`` alone: the average strategy is mixed and has no greedy version, so the user draws."""
-    assert isinstance(policy, NfspPolicy)
     _hand_out_logits(graph, _legal(graph, policy.kind, out), policy.kind)
     return Stored(None, None)
 
@@ -121,9 +122,11 @@ def average_head(graph: Graph, policy: Any, out: str) -> Stored:
 
 
 def _choices(graph: Graph, kind: AgentType, logits: str) -> str:
+    """Logits are handed out, and the best legal option of each choice is taken."""
     logits = _legal(graph, kind, logits)
     _hand_out_logits(graph, logits, kind)
-    return likeliest(graph, logits, [kind.columns.sizes[c] for c in kind.columns.choices])
+    sizes = choice_sizes(kind.columns)
+    return likeliest(graph, logits, sizes)
 
 
 def _hand_out_logits(graph: Graph, logits: str, kind: AgentType) -> None:
@@ -139,12 +142,15 @@ def _legal(graph: Graph, kind: AgentType, values: str) -> str:
     """Nothing speaks for an illegal option."""
     if not kind.masked:
         return values
-    mask = graph.input("action_mask", np.bool_, (kind.legal_width,), "which options are legal, at least one per choice")
+    meaning = "which options are legal, at least one per choice"
+    mask = graph.input("action_mask", np.bool_, (kind.legal_width,), meaning)
     return graph.add("Where", mask, values, graph.constant(ILLEGAL))
 
 
 def _squeezed(graph: Graph, kind: AgentType, numbers: str) -> str:
-    bounded = kind.columns.bounded[list(kind.columns.numbers)]
+    """Coordinates with two bounds into -1..1; others stay as they are."""
+    places = list(kind.columns.numbers)
+    bounded = kind.columns.bounded[places]
     squeezed = graph.add("Tanh", numbers)
     return graph.add("Where", graph.constant(bounded, np.bool_), squeezed, numbers)
 

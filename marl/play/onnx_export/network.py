@@ -52,19 +52,26 @@ def _encoded(graph: Graph, network: Body) -> str:
         x = _filtered(graph, network.filter, x)
     if network.vision is not None:
         x = _seen(graph, network.vision, x)
-    return graph.join([x, seat(graph, seats)]) if seats else x
+    # Neither filter nor vision net sees which agent it is.
+    if seats:
+        x = graph.join([x, seat(graph, seats)])
+    return x
 
 
 def _layers(graph: Graph, layers: MLP, x: str) -> str:
-    for i, (weight, bias) in enumerate(zip(layers.weights, layers.biases, strict=True)):
+    """Fully connected layers; the last one may go without an activation."""
+    pairs = list(zip(layers.weights, layers.biases, strict=True))
+    for i, (weight, bias) in enumerate(pairs):
         x = _linear(graph, x, weight, bias)
         if i < len(layers.activations):
-            x = graph.add(ACTIVATIONS[layers.activations[i]], x)
+            name = layers.activations[i]
+            x = graph.add(ACTIVATIONS[name], x)
     return x
 
 
 def _linear(graph: Graph, x: str, weight: Tensor, bias: Tensor) -> str:
-    return graph.add("Gemm", x, graph.constant(array(weight)), graph.constant(array(bias)), transB=1)
+    constants = graph.constant(array(weight)), graph.constant(array(bias))
+    return graph.add("Gemm", x, *constants, transB=1)  # torch keeps weights as [outputs, inputs]
 
 
 def _filtered(graph: Graph, stats: MeanStdFilter, x: str) -> str:
@@ -119,41 +126,58 @@ def _gru(graph: Graph, cell: Gru, x: str, h: str) -> str:
 
 
 def _gates(graph: Graph, value: str, size: int, gates: int) -> list[str]:
-    return [graph.pick(value, range(gate * size, (gate + 1) * size)) for gate in range(gates)]
+    """The columns of each gate, side by side as torch keeps them."""
+    found = []
+    for gate in range(gates):
+        first = gate * size
+        found.append(graph.pick(value, range(first, first + size)))
+    return found
 
 
 # -- images ------------------------------------------------------------------------------------------------------------
 
 
 def _seen(graph: Graph, vision: ConvEncoder, pixels: str) -> str:
-    x, sides = _prepared(graph, vision, pixels), vision.sides
+    """Layers of convolutions, and what they give as one row."""
+    x = _prepared(graph, vision, pixels)
     activation = "Tanh" if vision.activation is torch.tanh else "Relu"
-    for i, (weight, bias, (_, _, stride)) in enumerate(zip(vision.weights, vision.biases, vision.filters, strict=True)):
-        pads = _padding(sides[i], (weight.shape[2], weight.shape[3]), stride) if i < vision.padded else [0, 0, 0, 0]
+    layers = list(zip(vision.weights, vision.biases, vision.filters, strict=True))
+    for i, (weight, bias, (_, _, stride)) in enumerate(layers):
+        pads = [0, 0, 0, 0]
+        if i < vision.padded:
+            kernel = weight.shape[2], weight.shape[3]
+            pads = _padding(vision.sides[i], kernel, stride)
         constants = graph.constant(array(weight)), graph.constant(array(bias))
-        x = graph.add(activation, graph.add("Conv", x, *constants, strides=[stride, stride], pads=pads))
+        x = graph.add("Conv", x, *constants, strides=[stride, stride], pads=pads)
+        x = graph.add(activation, x)
     return graph.reshape(x, (vision.size,))
 
 
 def _prepared(graph: Graph, vision: ConvEncoder, pixels: str) -> str:
     """Images ``[N, channels, height, width]`` as the first layer sees them."""
     height, width, _ = vision.shape
-    x = graph.add("Transpose", graph.reshape(pixels, vision.shape), perm=[0, 3, 1, 2])
+    x = graph.reshape(pixels, vision.shape)
+    x = graph.add("Transpose", x, perm=[0, 3, 1, 2])
     if vision.frames:
+        # Channels are red, green and blue of one frame after the other.
         x = graph.reshape(x, (vision.frames, COLOURS, height, width))
         x = graph.add("ReduceMean", x, axes=[2], keepdims=0)
     if vision.dim is not None and (vision.dim, vision.dim) != (height, width):
         x = _resized(graph, x, (height, width), vision.dim)
     if vision.zero_mean:
-        x = graph.add("Sub", graph.add("Mul", x, graph.constant(2.0)), graph.constant(1.0))
+        doubled = graph.add("Mul", x, graph.constant(2.0))
+        x = graph.add("Sub", doubled, graph.constant(1.0))
     return x
 
 
 def _resized(graph: Graph, x: str, sides: tuple[int, int], dim: int) -> str:
     """Resizing is linear in the rows and in the columns, so it is a product with a matrix on either side."""
+    # Operators of this name differ between runtimes in how they average; matrices cannot.
+    height, width = sides
     mode = "area" if dim <= min(sides) else "bilinear"
-    rows, columns = (_resizing(side, dim, mode) for side in sides)
-    return graph.add("MatMul", graph.constant(rows), graph.add("MatMul", x, graph.constant(columns.T)))
+    rows, columns = _resizing(height, dim, mode), _resizing(width, dim, mode)
+    narrow = graph.add("MatMul", x, graph.constant(columns.T))
+    return graph.add("MatMul", graph.constant(rows), narrow)
 
 
 def _resizing(side: int, dim: int, mode: str) -> Array:
@@ -165,9 +189,10 @@ def _resizing(side: int, dim: int, mode: str) -> Array:
 
 def _padding(sides: tuple[int, int], kernel: tuple[int, int], stride: int) -> list[int]:
     """Zeros above, left, below and right, so that ``ceil(side / stride)`` is left; the odd one below and right."""
-    missing = []
+    before, after = [], []
     for side, length in zip(sides, kernel, strict=True):
-        missing.append(max(0, (math.ceil(side / stride) - 1) * stride + length - side))
-    before = [pad // 2 for pad in missing]
-    after = [pad - pad // 2 for pad in missing]
+        covered = (math.ceil(side / stride) - 1) * stride + length
+        missing = max(0, covered - side)
+        before.append(missing // 2)
+        after.append(missing - missing // 2)
     return before + after

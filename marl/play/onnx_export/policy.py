@@ -13,11 +13,14 @@ from marl.errors import ConfigError
 from marl.play.onnx_export.actions import Stored, encoded, to_env
 from marl.play.onnx_export.graph import OPSET, Graph
 from marl.play.onnx_export.heads import HEADS
-from marl.play.onnx_export.network import Outputs, body
+from marl.play.onnx_export.network import body
 from marl.policies.config import PolicySpec
 from marl.policies.mixture import Mixture
 from marl.policies.networks import Body
 from marl.policies.policy import Policy
+
+GREEDY = "greedily: action"
+DRAWN = "draw the action by softmax(logits)"
 
 
 @dataclass(frozen=True)
@@ -38,39 +41,40 @@ def onnx_of(name: PolicyID, policy: Policy, spec: PolicySpec, units: Units) -> O
     except ConfigError as error:  # a part of the observation
         raise ConfigError(f"{_cannot(name)}: {error}. {REMEDY}") from error
     stored = head(graph, policy, found.out)
-    drawn = stored.choices is None and stored.numbers is None
-    if not drawn:
+    plays = DRAWN
+    if not stored.is_drawn:
+        plays = GREEDY
         to_env(graph, policy.kind.action_space, stored, units)
+    layout: dict[str, list[int]] = {}
     if found.memory is not None:
-        _hand_out_carry(graph, network, found, stored)
-    about: dict[str, Any] = {
+        _hand_out_carry(graph, network, found.memory, stored)
+        layout = _carry_layout(network)
+    content = graph.to_bytes("policy", f"policy {name} of marl; policy.json tells its inputs and outputs")
+    about = {
         "opset": OPSET,
         "inputs": [port.told() for port in graph.inputs],
         "outputs": [port.told() for port in graph.outputs],
-        "plays": "draw the action by softmax(logits)" if drawn else "greedily: action",
+        "plays": plays,
+        "carry": layout,
     }
-    if found.memory is not None:
-        about["carry"] = _carry_layout(network)
-    return OnnxPolicy(
-        graph.to_bytes("policy", f"policy {name} of marl; policy.json tells its inputs and outputs"), about
-    )
+    return OnnxPolicy(content, about)
 
 
-def _hand_out_carry(graph: Graph, network: Body, found: Outputs, stored: Stored) -> None:
+def _hand_out_carry(graph: Graph, network: Body, memory: str, stored: Stored) -> None:
     """Memory, then the action that was chosen, then a reward of 0, which the user adds to: as ``Body.carried``."""
-    assert found.memory is not None
-    parts = [found.memory]
+    parts = [memory]
     if network.prev_action:
         parts += encoded(graph, network.kind.columns, stored)
     if network.prev_reward:
-        parts.append(graph.repeat(np.zeros(1, np.float32), found.memory))
+        # What the action will be paid is not known yet.
+        parts.append(graph.repeat(np.zeros(1, np.float32), memory))
     graph.output("carry_out", graph.join(parts), np.float32, (network.carry_size,), "the carry of the next call")
 
 
-def _carry_layout(network: Body) -> dict[str, Any]:
+def _carry_layout(network: Body) -> dict[str, list[int]]:
     """Which columns of the carry hold what; the user adds to the last reward, and may overwrite the last action."""
     memory, action = network.memory_size, network.memory_size + network.prev_action
-    layout: dict[str, Any] = {"memory": [0, memory]}
+    layout = {"memory": [0, memory]}
     if network.prev_action:
         layout["prev_action"] = [memory, action]
     if network.prev_reward:
