@@ -9,6 +9,8 @@ import pytest
 from gymnasium import spaces
 
 from marl.data.action_units import ActionUnits
+from marl.data.actions import columns_of, decoder
+from marl.data.space_batches import actions_of, named_parts
 from marl.data.task import AgentType
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.play.actor import Actor
@@ -155,6 +157,35 @@ def test_a_script_acts_in_the_units_of_the_env() -> None:
     kind = AgentType("k", AGENTS, FLAT, spaces.Box(0, 8, (1,), np.float32))
     policy = build_policy(PolicySpec("scripted", 0, scripted=ScriptedConfig(name="fixed", action=[7.0])), kind)
     assert Actor(policy).compute_actions_batch(np.zeros((3, 3), np.float32)).tolist() == [[7.0]] * 3
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        MOVES,
+        spaces.Box(-0.1, 0.1, (2, 2), np.float64),  # float32 of 0.1 is larger
+        spaces.Box(0, 3, (2,), np.uint8),
+        spaces.MultiDiscrete([[2, 3], [4, 2]], start=[[1, 0], [0, -5]]),
+        spaces.Tuple([spaces.Discrete(3, start=4), spaces.Box(-1, 1, (), np.float32)]),
+    ],
+)
+def test_stored_actions_are_decoded_as_single_ones_also_beyond_the_bounds(space: Any) -> None:
+    columns, rng = columns_of(space), np.random.default_rng(0)
+    rows = (rng.normal(0, 5, (200, len(columns)))).astype(columns.dtype)
+    rows[:50] = columns.cut(rows[:50]) if columns.numbers else rows[:50]
+    for column in columns.choices:
+        rows[:, column] = rng.integers(0, columns.sizes[column], 200)
+    expected = stacked(space, [decoder(space)(row.tolist()) for row in rows])
+    got = actions_of(space, rows)
+    for mine, theirs in zip(leaves(space, got), leaves(space, expected), strict=True):
+        assert mine.dtype == theirs.dtype
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def leaves(space: Any, values: Any) -> list[Any]:
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
+        return [values]
+    return [leaf for key, part in named_parts(space) for leaf in leaves(part, values[key])]
 
 
 def test_no_observations_give_no_actions() -> None:
