@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,19 @@ def test_an_evaluation_may_be_broken_off_again_and_again(tmp_path: Path) -> None
         assert stopped.result["training_iteration"] == 1  # the last one that is over
     live(tmp_path / "stopped", keys())
     assert differences(come_to(tmp_path / "stopped"), come_to(tmp_path / "untouched")) == []
+
+
+def test_the_result_of_an_open_iteration_is_written_once_although_the_run_is_killed_after_it(tmp_path: Path) -> None:
+    live(tmp_path / "untouched", keys())
+    killed = tmp_path / "killed"
+    live(killed, keys(), stop_at=2)
+    shutil.copytree(killed / "checkpoints", tmp_path / "before")
+    live(killed, keys())
+    # As after kill -9 before the next checkpoint: all results are there, and the checkpoint of before.
+    shutil.rmtree(killed / "checkpoints")
+    shutil.copytree(tmp_path / "before", killed / "checkpoints")
+    live(killed, keys())
+    assert differences(come_to(killed), come_to(tmp_path / "untouched")) == []
 
 
 def test_a_trainer_goes_on_by_itself_where_its_evaluation_was_broken_off(tmp_path: Path) -> None:
