@@ -107,7 +107,8 @@ class Store:
         leave_future(self.directory, iteration, self.restored)
         if self.restored is not None:
             keep_as_numbered(self.directory, iteration, self.restored)
-        self.files.resume_at(iteration)
+        is_open = self.trainer.unmeasured is not None  # then its result comes again as well
+        self.files.resume_at(iteration - is_open)
         described = describe(self.trainer.scenario)
         self.files.write_params(described)
         self.loggers.open(self.directory, described)
