@@ -14,7 +14,7 @@ from marl.data.task import AgentType, Array, Floats
 from marl.errors import ConfigError
 from marl.policies.config import ScriptedConfig
 from marl.policies.distributions import race
-from marl.policies.policy import Decision, Inputs, Policy
+from marl.policies.policy import Decision, Inputs, Insight, Policy
 from marl.registry import load_object
 from marl.trust import Sort
 
@@ -36,6 +36,18 @@ class RandomPolicy(Policy):
         for column, options in columns.options_of(legal.astype(np.float32)):
             actions[:, column] = race(options, rng)
         return Decision(actions.reshape(rows, *self.kind.action_shape), np.zeros(rows, np.float32), carry)
+
+    def insight(self, inputs: Inputs, carry: Floats, *, explore: bool) -> Insight:
+        """Even chances of the legal options."""
+        del carry, explore
+        columns = self.kind.columns
+        if not columns.choices:
+            return Insight()
+        legal = inputs.legal if inputs.legal.shape[1] else np.ones((len(inputs), columns.options))
+        chances = []
+        for _, options in columns.options_of(legal.astype(np.float32)):
+            chances.append(options / options.sum(axis=1, keepdims=True))
+        return Insight(np.concatenate(chances, axis=1))
 
     def _numbers(self, rows: int, rng: np.random.Generator) -> Array:
         """Uniform within the bounds of a Box; choices are overwritten."""
