@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import AgentID, Array, Bools, PolicyID
 from marl.envs.batched import State, StepOutput
+from marl.envs.branching import action_names
 from marl.envs.vector.episode_log import LONGEST_REPLAY
 from marl.errors import ConfigError, DataError, EnvError
 from marl.play.playable import Playable
@@ -53,6 +54,7 @@ class Tape:
     """An episode of one copy of the env: the grid that learners would get, and who sat where."""
 
     which: Which
+    env_name: str
     batch: MultiAgentBatch  # [T, 1, ...], with what policies remembered before each decision
     asked: list[list[AgentID]]  # by step and seat, before the step
     paid: list[list[AgentID]]  # by step and seat, after the step
@@ -61,6 +63,7 @@ class Tape:
     policies: dict[AgentID, PolicyID]
     lots: NDArray[np.float64]  # by seat, see Policy.draw
     drawn: dict[PolicyID, NDArray[np.float64]]  # what the lots mean to policies that draw, by seat
+    action_names: dict[AgentID, tuple[str, ...]]  # of Discrete actions, where the env names them
     cut: bool = False  # whether it was too long and not played to its end
     frames: list[Array | str | None] = field(default_factory=list)  # pictures before the first step and after each
 
@@ -71,6 +74,13 @@ class Tape:
         """Where an agent sits that is asked in this step; None if it is not asked."""
         for seat in np.flatnonzero(self.batch.present[step, 0]).tolist():
             if self.asked[step][seat] == agent:
+                return seat
+        return None
+
+    def living_on(self, agent: AgentID, step: int) -> int | None:
+        """Where an agent sits that lives in this step, asked or not; None if it does not live."""
+        for seat in np.flatnonzero(self.batch.alive[step, 0]).tolist():
+            if self.paid[step][seat] == agent:
                 return seat
         return None
 
@@ -211,19 +221,15 @@ class _Player:
         lots = episode_uniform(np.array([self.which.seed]), runner.teams)[0]
         drawn = {name: numbers[0].copy() for name, numbers in runner.drawn.items()}
         policies = _who_played(self.asked, self.buffer.batch())
+        names: dict[AgentID, tuple[str, ...]] = {}
+        for agent in policies:
+            called = action_names(runner.env, agent)
+            if called:
+                names[agent] = called
         return Tape(
-            self.which,
-            self.buffer.batch(),
-            self.asked,
-            self.paid,
-            self.late,
-            returns,
-            policies,
-            lots,
-            drawn,
-            cut,
-            self.frames,
-        )
+            self.which, runner.env.name, self.buffer.batch(), self.asked, self.paid, self.late, returns, policies, lots, drawn,
+            names, cut, self.frames,
+        )  # fmt: skip
 
 
 def _who_played(asked: Sequence[Sequence[AgentID]], batch: MultiAgentBatch) -> dict[AgentID, PolicyID]:
@@ -304,6 +310,6 @@ def _check_repeated(runner: EnvRunner, batch: MultiAgentBatch, step: int) -> Non
     if not same:
         raise EnvError(
             f"env {runner.env.name!r} does not repeat itself: with the same seed and the same actions agents see something "
-            f"else in step {step}, so nobody can say what else would have happened. Let everything random in an episode follow "
-            "from reset(seed=...), or set fresh_env_per_episode: true (--set) if it only remembers something over resets."
+            f"else in step {step}, so nobody can say what else would have happened. Let everything random in an episode "
+            "follow from reset(seed=...), or --set fresh_env_per_episode=true if it only remembers something over resets."
         )

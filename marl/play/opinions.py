@@ -17,6 +17,7 @@ from marl.play.episode import Tape
 from marl.play.playable import Playable
 from marl.policies.policy import Inputs, Insight, Policy
 from marl.rollout.config import RolloutConfig, to_env
+from marl.runs.checkpoint import has_part
 
 Numbers: TypeAlias = tuple[float, ...]
 
@@ -144,7 +145,7 @@ def values_of_critics(playable: Playable, tape: Tape) -> Forecasts:
     except CheckpointError as error:
         return Forecasts({}, str(error))
     missing = ""
-    if not learners and playable.setup.roles:
+    if not has_part(playable.run.folder, "learners"):
         missing = "the checkpoint keeps no critics: take the newest one of the run, or `best`"
     values: dict[Place, float] = {}
     for name, learner in learners.items():
@@ -180,8 +181,8 @@ def returns_that_came(playable: Playable, tape: Tape, name: PolicyID) -> Floats:
         if getattr(role.config, "share_reward", False):
             rewards = team_rewards(batch)
         shift = getattr(role.config, "reward_shift", 0.0)
-        rewards = (rewards + shift) * getattr(role.config, "reward_scale", 1.0)
-    came: Floats = returns_to_go(batch, rewards.astype(np.float32), playable.gamma(name))[:, 0]
+        rewards = ((rewards + shift) * getattr(role.config, "reward_scale", 1.0)).astype(np.float32)
+    came: Floats = returns_to_go(batch, rewards, playable.gamma(name))[:, 0]
     return came
 
 
@@ -227,11 +228,11 @@ class Shadow:
 
     def _live(self, tape: Tape, agent: AgentID, step: int) -> None:
         """What was paid is remembered where the policy looks at it; an agent that ended begins without memory."""
-        if not self.policy.carry_size or agent not in tape.paid[step]:
+        seat = tape.living_on(agent, step)
+        if not self.policy.carry_size or seat is None:
             return
         batch = tape.batch
-        seat = tape.paid[step].index(agent)
-        if self.policy.remembers_reward and batch.alive[step, 0, seat]:
+        if self.policy.remembers_reward:
             self.carry[:, -1] += batch.rewards[step, 0, seat]
         if batch.terminateds[step, 0, seat] or batch.truncateds[step, 0, seat]:
             self.carry[:] = 0.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from marl.envs.batched import BatchedEnv, State
 from marl.envs.branching import repeated, tiled
 
@@ -12,7 +14,7 @@ def tiled_state(env: BatchedEnv, state: State, copies: int) -> State | None:
     if world is None:
         return None
     many = {name: repeated(state[name], copies) for name in ("policy_of", "alive", "lots", "t", "eps_id")}
-    ledger = {name: repeated(state["ledger"][name], copies) for name in ("returns", "seen", "lengths")}
+    ledger: dict[str, Any] = {name: repeated(state["ledger"][name], copies) for name in ("returns", "seen", "lengths")}
     ledger |= {name: list(state["ledger"][name]) * copies for name in ("past", "names")}
     return {
         **many,
