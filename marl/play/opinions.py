@@ -17,7 +17,6 @@ from marl.play.episode import Tape
 from marl.play.playable import Playable
 from marl.policies.policy import Inputs, Insight, Policy
 from marl.rollout.config import RolloutConfig, to_env
-from marl.runs.checkpoint import has_part
 
 Numbers: TypeAlias = tuple[float, ...]
 
@@ -145,8 +144,8 @@ def values_of_critics(playable: Playable, tape: Tape) -> Forecasts:
     except CheckpointError as error:
         return Forecasts({}, str(error))
     missing = ""
-    if not has_part(playable.run.folder, "learners"):
-        missing = "the checkpoint keeps no critics: take the newest one of the run, or `best`"
+    if not playable.keeps_learners:
+        missing = "no critics are kept there: take the newest checkpoint of the run, or `best`"
     values: dict[Place, float] = {}
     for name, learner in learners.items():
         if name in playable.replaced or name not in tape.batch.policy_ids:

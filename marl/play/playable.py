@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -15,6 +16,7 @@ from marl.envs.registry import make_batched_env
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.mappers.mapper import UserFunction
 from marl.play.changes import NOTHING, Changes
+from marl.play.export import exported_folders
 from marl.play.policy_sources import Cast, Recast, cast, find_policy
 from marl.policies.nfsp import NfspPolicy
 from marl.policies.policy import Policy
@@ -31,7 +33,8 @@ from marl.scenario.routing import candidates, example_agent
 class Playable:
     """A run, the policies that it has learned, and who plays in it."""
 
-    run: SavedRun
+    folder: Path  # the checkpoint, or the export
+    trusted: Callable[[], AbstractContextManager[None]]  # around all that follows names in the files
     setup: Setup
     learned: Mapping[PolicyID, Policy]  # the run's own, also those that others stand in for
     cast: Cast
@@ -49,7 +52,7 @@ class Playable:
         with run.trusted():
             playing = cast(setup, policies, changes.policies)
             _check_all_play(playing, setup, changes.policies)
-        return cls(run, setup, policies, playing, frozenset(changes.policies))
+        return cls(run.folder, run.trusted, setup, policies, playing, frozenset(changes.policies))
 
     def runner(
         self,
@@ -60,7 +63,7 @@ class Playable:
     ) -> EnvRunner:
         """Copies of the env and who plays in them; ``extra`` policies and the kinds of their agents play nobody at first."""
         spec = self.setup.rollout
-        with self.run.trusted():
+        with self.trusted():
             env = make_batched_env(
                 spec.env, num_envs, spec.env_config, fresh_env_per_episode=spec.config.fresh_env_per_episode,
                 with_state=with_state, wrappers=spec.wrappers, render_mode=render_mode,
@@ -84,8 +87,13 @@ class Playable:
             )
         if mine is not None:
             return self.cast.policies[source]
-        with self.run.trusted():
+        with self.trusted():
             return find_policy(name, source, kind, self.setup)
+
+    @property
+    def keeps_learners(self) -> bool:
+        """Whether critics may be there: exports have none, and of a run's checkpoints only some."""
+        return not exported_folders(self.folder) and has_part(self.folder, "learners")
 
     @cached_property
     def learners(self) -> Mapping[PolicyID, Learner]:
@@ -93,13 +101,13 @@ class Playable:
 
         None of a checkpoint that only keeps policies, as all but the newest ones do.
         """
-        folder = self.run.folder
-        if not has_part(folder, "learners"):
+        folder = self.folder
+        if not self.keeps_learners:
             return {}
         states = read_part(folder, "learners")
         found: dict[PolicyID, Learner] = {}
         setup = self.setup
-        with put_to_use(folder, "learners"), self.run.trusted():
+        with put_to_use(folder, "learners"), self.trusted():
             for i, (plan, state) in enumerate(zip(setup.plans, states, strict=True)):
                 # Learners of action values have no critic besides the policy, and may hold a large replay.
                 if all(isinstance(self.learned[name], ValuePolicy | NfspPolicy) for name in plan.policies):

@@ -179,7 +179,7 @@ def traced(playable: Playable, tape: Tape, other: str | None = None) -> Trace:
     players = dict.fromkeys(tape.policies.values())
     return Trace(
         env=maker.env_name,
-        checkpoint=str(playable.run.folder),
+        checkpoint=str(playable.folder),
         number=tape.which.number,
         seed=tape.which.seed,
         explore=tape.which.explore,

@@ -17,6 +17,7 @@ from marl.errors import ConfigError, did_you_mean
 from marl.inputs import parse_json
 from marl.play.changes import NOTHING, Changes
 from marl.play.episode import Tape, Which, play_episode
+from marl.play.exported_run import open_playable
 from marl.play.playable import Playable
 from marl.play.return_summary import CONFIDENCE, MOST_AGENTS, Estimate
 from marl.play.trace import AgentStep, Trace, as_env_takes, plain, recorded_episode, traced
@@ -94,7 +95,7 @@ def ask(
     progress: Progress | None = None,
 ) -> Why:
     """Everything that ``marl why`` tells; ``instead`` is an action as one types it, ``policy`` a policy's id or source."""
-    playable = Playable.open(path, allow, changes)
+    playable = open_playable(path, allow, changes)
     if recording is not None:
         which = recorded_episode(recording, which.number, which.first_seed, which.explore)
     tape = play_episode(playable, which)
