@@ -68,10 +68,11 @@ def why(
     from marl.play.changes import Changes
     from marl.play.episode import Which
     from marl.play.why import ask
+    from marl.runs.damage import noted
 
     changes = Changes(env, read_json(env_config, "--env-config"), sets or ())
     try:
-        with _progress() as progress:
+        with noted() as damaged, _progress() as progress:
             found = ask(
                 checkpoint, Which(episode, seed, explore), agent, step, instead=instead, policy=policy,
                 continuations=continuations, recording=recording, allow=frozenset(allow or []), changes=changes,
@@ -81,7 +82,7 @@ def why(
         print("stopped.", file=sys.stderr)
         raise typer.Exit(130) from None
     if as_json:
-        print(json.dumps(found.to_json()))
+        print(json.dumps({**found.to_json(), **damaged.as_json()}))
     else:
         _print(found)
 

@@ -45,11 +45,17 @@ class Why:
     @property
     def taken(self) -> int:
         """The number of the option that was taken, counted from 0; of an action that is one choice."""
+        return int(self._stored)
+
+    @property
+    def _stored(self) -> Array:
+        """What was done, as it is stored."""
         tape = self.trace.tape
         seat = tape.seat_of(self.agent, self.step)
         assert seat is not None
         k = tape.batch.task.kind_of(seat)
-        return int(tape.batch.actions[k][self.step, 0, seat - tape.batch.task.kinds[k].first_seat])
+        done: Array = tape.batch.actions[k][self.step, 0, seat - tape.batch.task.kinds[k].first_seat]
+        return done
 
     def to_json(self) -> dict[str, Any]:
         trace = self.trace
@@ -77,7 +83,14 @@ class Why:
         """What the answer means."""
         if self.answer is None:
             return ""
+        question = self.answer.question
+        if question.policy is None and _same(question.action, self._stored):
+            return f"That is what {self.agent} did in step {self.step}, so nothing changes."
         return in_words(self.answer, self.instead)
+
+
+def _same(action: Array | None, done: Array) -> bool:
+    return action is not None and np.array_equal(action, done)
 
 
 def ask(
