@@ -12,6 +12,7 @@ from pathlib import Path
 from marl.algos.learner import Learner
 from marl.algos.plan import build_learner
 from marl.data.task import AgentID, PolicyID
+from marl.envs.batched import BatchedEnv
 from marl.envs.registry import make_batched_env
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.mappers.mapper import UserFunction
@@ -22,6 +23,7 @@ from marl.policies.nfsp import NfspPolicy
 from marl.policies.policy import Policy
 from marl.policies.value import ValuePolicy
 from marl.rollout.env_runner import EnvRunner
+from marl.rollout.paired import PairedRunner
 from marl.runs.checkpoint import has_part, read_part
 from marl.runs.restoring import put_to_use
 from marl.runs.saved import SavedRun
@@ -59,19 +61,28 @@ class Playable:
         num_envs: int = 1,
         render_mode: str | None = None,
         with_state: bool = False,
-        extra: Mapping[PolicyID, tuple[Policy, int]] | None = None,
     ) -> EnvRunner:
-        """Copies of the env and who plays in them; ``extra`` policies and the kinds of their agents play nobody at first."""
+        """Copies of the env and who plays in them."""
+        spec = self.setup.rollout
+        env = self._env(num_envs, render_mode, with_state)
+        return EnvRunner(env, self.cast.policies, self.cast.kinds, self.cast.mapper, spec.config, teams=spec.teams)
+
+    def paired_runner(self, num_envs: int, extra: Mapping[PolicyID, tuple[Policy, int]]) -> PairedRunner:
+        """The same with common random numbers; ``extra`` policies and the kinds of their agents play nobody at first."""
+        spec = self.setup.rollout
+        policies, kinds = dict(self.cast.policies), dict(self.cast.kinds)
+        for name, (policy, kind) in extra.items():
+            policies[name], kinds[name] = policy, kind
+        env = self._env(num_envs)
+        return PairedRunner(env, policies, kinds, self.cast.mapper, spec.config, teams=spec.teams)
+
+    def _env(self, num_envs: int, render_mode: str | None = None, with_state: bool = False) -> BatchedEnv:
         spec = self.setup.rollout
         with self.trusted():
-            env = make_batched_env(
+            return make_batched_env(
                 spec.env, num_envs, spec.env_config, fresh_env_per_episode=spec.config.fresh_env_per_episode,
                 with_state=with_state, wrappers=spec.wrappers, render_mode=render_mode,
             )  # fmt: skip
-        policies, kinds = dict(self.cast.policies), dict(self.cast.kinds)
-        for name, (policy, kind) in (extra or {}).items():
-            policies[name], kinds[name] = policy, kind
-        return EnvRunner(env, policies, kinds, self.cast.mapper, spec.config, teams=spec.teams)
 
     def other_policy(self, source: str, kind: int, name: PolicyID) -> Policy:
         """A policy of this run by its id, or one from elsewhere (a run, a checkpoint, an export, ``random``).

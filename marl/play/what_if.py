@@ -6,8 +6,9 @@ Both ways are played on ``continuations`` times from the exact state before the 
 * *instead*: the agent does the other thing, all others what they did, then the policies play on.
 
 Continuation ``i`` has the same random numbers in both ways: the env's luck is drawn anew from seed ``i`` before the step
-(``envs/branching.py``), and in every later step all policies of both ways draw from a generator of that step. Members of
-mixtures, who plays whom and what policies remember stay as they were. Of the paired differences ``d_i`` of an agent's return
+(``envs/branching.py``), and in every later step an agent draws the same numbers in both ways (``rollout/paired.py``).
+Members of mixtures, who plays whom and what policies remember stay as they were. Of the paired differences ``d_i`` of an
+agent's return
 
     mean(d) +- t * std(d) / sqrt(n),      t: the 97.5 % point of Student's distribution with n - 1 degrees of freedom
 
@@ -118,7 +119,7 @@ class _Branch:
         if question.policy is not None:
             playing = tape.policies[question.agent]
             self.extra[OTHER] = (playable.other_policy(question.policy, self.k, playing), self.k)
-        self.runner = playable.runner(extra=self.extra)
+        self.runner = playable.paired_runner(1, self.extra)
         self.state = return_to(self.runner, tape, question.step)
         self.memory = self._other_memory()
         self.luck = Luck(self.runner.env)
@@ -160,7 +161,7 @@ class _Branch:
         if many is None or copies == 1:
             return
         self.runner.env.close()
-        self.runner = self.playable.runner(copies, extra=self.extra)
+        self.runner = self.playable.paired_runner(copies, self.extra)
         self.state = many
         self.luck = Luck(self.runner.env)
 
@@ -209,17 +210,15 @@ class _Branch:
         runner, explore = self.runner, self.tape.which.explore
         found: list[dict[AgentID, float]] = [{} for _ in range(count)]
         open_ = np.arange(runner.env.num_envs) < count  # copies beyond the last continuation play along for nobody
-        drew = False
+        runner.drew = False
+        unused = np.random.default_rng(0)
         for step in range(self.question.step, self.question.step + self.longest):
-            # A generator for each step: ways that differ by then still draw the same numbers.
-            rng = np.random.default_rng([self.tape.which.seed, self.question.step, first, step])
-            before = str(rng.bit_generator.state)
-            choices = runner.decide(rng, explore=explore)
+            runner.seeds = (self.tape.which.seed, self.question.step, first, step)
+            choices = runner.decide(unused, explore=explore)
             if step == self.question.step:
                 self._do(choices, instead)
-            # What is drawn in the step itself counts only where the other policy chooses: all else is as it was.
-            if step > self.question.step or (instead and self.question.action is None):
-                drew |= str(rng.bit_generator.state) != before
+                # What is drawn in the step itself counts only where the other policy chooses: all else is as it was.
+                runner.drew = runner.drew and instead and self.question.action is None
             over = runner.settle(runner.advance(choices))
             if over.size:
                 self._book(over, open_, found)
@@ -230,7 +229,7 @@ class _Branch:
         if unfinished.size:
             runner.stats.end(unfinished, runner.policy_of)
             self._book(unfinished, open_, found)
-        return _Played(found, unfinished.size, drew or self.luck.used)
+        return _Played(found, unfinished.size, runner.drew or self.luck.used)
 
     def _do(self, choices: Actions, instead: bool) -> None:
         """This step: all do what they did, and the agent perhaps the other thing."""

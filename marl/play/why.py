@@ -282,16 +282,22 @@ def in_words(answer: Answer, instead: str) -> str:
     if answer.question.policy is not None:
         when = f"from step {answer.question.step} on"
     said = f"Had {agent} {instead} {when}, it {_verdict(own, answer.exact)}."
-    others = [(name, effect) for name, effect in both_ways(answer) if name in answer.effects and name != agent]
-    if others:
-        name, effect = others[0]
-        if _matters(effect.difference):
-            said += f" {name} {_verdict(effect.difference, answer.exact)}."
+    others = [
+        (name, effect.difference) for name, effect in both_ways(answer) if name in answer.effects and name != agent
+    ]
+    for name, difference in others:
+        if _matters(difference, among=len(others)):
+            return f"{said} {name} {_verdict(difference, answer.exact)}."
     return said
 
 
-def _matters(difference: Estimate) -> bool:
-    return abs(difference.mean) > (difference.margin or 0.0)
+def _matters(difference: Estimate, among: int = 1) -> bool:
+    """Whether the difference is surely not 0, also if it was picked as the largest among so many (Bonferroni)."""
+    from scipy.special import ndtri  # here, as in ``estimate``: it takes long to import
+
+    tail = (1 - CONFIDENCE) / 2
+    wider = float(ndtri(1 - tail / among) / ndtri(1 - tail))
+    return abs(difference.mean) > wider * (difference.margin or 0.0)
 
 
 def _verdict(difference: Estimate, exact: bool) -> str:

@@ -12,6 +12,7 @@ from marl.errors import EnvError
 from marl.play.episode import Tape, Which, play_episode
 from marl.play.playable import Playable
 from marl.play.what_if import Answer, Effect, Instead, what_if
+from marl.rollout.paired import SeatGenerator
 from tests.play import runs
 from tests.play.runs import LSTM, constant, opened, trained
 
@@ -235,6 +236,30 @@ def test_both_ways_have_the_same_luck(tmp_path: Path) -> None:
     assert was.std() > 0.5
     assert len(set(was.tolist())) == 70
     assert np.array_equal(was, answer.returns["instead"]["gambler"])
+
+
+def test_common_random_numbers_narrow_the_interval_also_where_agents_come_and_go(tmp_path: Path) -> None:
+    path = trained(tmp_path / "run", "traffic", env_config={"episode_length": 40})
+    playable = opened(path)
+    tape = play_episode(playable, Which(2, explore=True))
+    agent = next(a for a in tape.agents if a.startswith("car") and 20 in tape.steps_of(a))
+    done = tape.batch.actions[0][20, 0, tape.seat_of(agent, 20)]
+    found = what_if(playable, tape, Instead(20, agent, 1 - done), 200).together
+    margins = [part.margin or 0.0 for part in (found.as_it_was, found.instead, found.difference)]
+    assert 0 < margins[2] < 0.6 * np.hypot(margins[0], margins[1])  # so wide would the interval be without pairs
+
+
+def test_an_agent_draws_the_same_numbers_whoever_else_is_asked() -> None:
+    everybody, some = np.ones((2, 3), bool), np.array([[True, False, True], [False, True, True]])
+    for draw in (
+        lambda rng, n: rng.random(n, np.float32),
+        lambda rng, n: rng.standard_exponential((n, 4), np.float32),
+        lambda rng, n: rng.standard_normal((n, 2)),
+        lambda rng, n: rng.uniform([0, 1], [1, 3], (n, 2)),
+    ):
+        all_rows, few = draw(SeatGenerator([1, 2], everybody), 6), draw(SeatGenerator([1, 2], some), 4)
+        assert np.array_equal(all_rows[some.reshape(-1)], few)
+        assert len(np.unique(all_rows)) == all_rows.size
 
 
 @pytest.mark.slow
