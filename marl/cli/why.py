@@ -70,6 +70,7 @@ def why(
     from marl.play.why import ask
     from marl.runs.damage import noted
 
+    # The policy of this command is the one that takes over, not who plays from the start as in `marl rollout`.
     changes = Changes(env, read_json(env_config, "--env-config"), sets or ())
     try:
         with noted() as damaged, _progress() as progress:
@@ -136,6 +137,7 @@ def _situation(found: Why) -> Iterator[str]:
 
 
 def _short(shown: Any) -> str:
+    # Pictures and long vectors would push the answer off the screen.
     text = json.dumps(shown)
     if len(text) <= 300:
         return text
@@ -151,20 +153,29 @@ def _thoughts(found: Why) -> Table | None:
     opinion = one.opinion
     if opinion is None or not isinstance(one.action, int):
         return None
-    chances = opinion.probabilities[0] if opinion.probabilities else None
-    count = len(chances or opinion.q_values or one.action_mask or ())
+    chances: tuple[float, ...] = ()
+    if opinion.probabilities:
+        (chances,) = opinion.probabilities
+    q_values = opinion.q_values or ()
+    # Options are counted from 0; what the env calls the first one may be another number.
     first = one.action - found.taken
-    table = Table("action", "probability", "Q value", "", box=None)
     names = found.trace.names.get(found.agent, ())
+    count = max(len(chances), len(q_values), len(names))
+    table = Table("action", "probability", "Q value", "", box=None)
     for number in range(count):
-        name = f"{first + number} {names[number]}" if names else str(first + number)
-        chance = f"{chances[number]:.3f}" if chances else "-"
-        q_value = f"{opinion.q_values[number]:.4g}" if opinion.q_values else "-"
-        table.add_row(Text(printable(name)), chance, q_value, _mark(found, number))
-    return table if count else None
+        name = " ".join([str(first + number), *names[number : number + 1]])
+        table.add_row(Text(printable(name)), _cell(chances, number), _cell(q_values, number), _mark(found, number))
+    return table
+
+
+def _cell(numbers: tuple[float, ...], place: int) -> str:
+    if not numbers:
+        return "-"
+    return f"{numbers[place]:.4g}"
 
 
 def _mark(found: Why, number: int) -> str:
+    # One row may be all of them: what was done, what is asked about, and forbidden to everybody else.
     marks = []
     if number == found.taken:
         marks.append("was done")
@@ -178,25 +189,33 @@ def _mark(found: Why, number: int) -> str:
 
 
 def _expectation(one: AgentStep, missing: str) -> Iterator[str]:
-    from marl.play.trace import plain
-
     if not isinstance(one.action, int):
-        yield f"did {json.dumps(plain(one.action))}"
-        opinion = one.opinion
-        if opinion is not None and opinion.mean is not None:
-            spread = "" if opinion.std is None else f", standard deviation {_numbers(opinion.std)}"
-            yield f"greedy {_numbers(opinion.mean)}{spread}"
-        if opinion is not None and opinion.probabilities:
-            for number, chances in enumerate(opinion.probabilities):
-                yield f"choice {number}: probabilities {_numbers(chances)}"
+        yield from _thoughts_in_words(one)
     if one.expected is not None and one.came is not None:
         yield f"expected a return of {one.expected:.4g} from here on (discounted), and {one.came:.4g} came"
     elif missing:
         yield f"no value: {missing}"
 
 
+def _thoughts_in_words(one: AgentStep) -> Iterator[str]:
+    """Of an action that is more than one choice."""
+    from marl.play.trace import plain
+
+    yield f"did {json.dumps(plain(one.action))}"
+    if one.opinion is None:
+        return
+    if one.opinion.mean is not None:
+        spread = ""
+        if one.opinion.std is not None:
+            spread = f", standard deviation {_numbers(one.opinion.std)}"
+        yield f"greedy {_numbers(one.opinion.mean)}{spread}"
+    for number, chances in enumerate(one.opinion.probabilities or ()):
+        yield f"choice {number}: probabilities {_numbers(chances)}"
+
+
 def _numbers(numbers: tuple[float, ...]) -> str:
-    return f"[{', '.join(f'{number:.4g}' for number in numbers)}]"
+    texts = [f"{number:.4g}" for number in numbers]
+    return f"[{', '.join(texts)}]"
 
 
 def _effects(found: Why) -> Table:
@@ -206,6 +225,7 @@ def _effects(found: Why) -> Table:
     from marl.play.why import effect_rows
 
     assert found.answer is not None
+    # Plain Text in the cells: rich would read brackets in names as markup.
     table = Table("return of the episode", "as it was", "instead", "difference", box=None)
     for name, *numbers in effect_rows(found.answer):
         table.add_row(Text(printable(name)), *numbers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,6 @@ from marl.data.task import AgentID, Array, Ints
 from marl.envs.batched import BatchedEnv, NativeEnv, State
 from marl.envs.vector.vector_env import DictVector
 
-PER_COPY = ("present", "alive", "state")  # arrays of a DictVector's state with a row per copy
 Drawing = np.random.Generator | np.random.RandomState | random.Random
 DEEPEST = 8  # envs inside of envs that are looked into
 
@@ -25,15 +25,23 @@ def repeated(array: Array, copies: int) -> Array:
 def tiled(env: BatchedEnv, state: State, copies: int) -> State | None:
     """The state of an env of one copy for one of ``copies`` copies; None where the form of its state is not known."""
     if isinstance(env, DictVector):
-        many: dict[str, Any] = {name: repeated(state[name], copies) for name in PER_COPY}
-        for name in ("lanes", "seating", "empty_steps"):
-            many[name] = list(state[name]) * copies
-        for name in ("obs", "legal"):
-            many[name] = [repeated(column, copies) for column in state[name]]
-        return many
+        return _tiled_dict_env(state, copies)
+    # A native env with a get_state of its own may hold anything.
     if not isinstance(env, NativeEnv) or set(state) != set(env.state_arrays):
         return None
     return {name: repeated(array, copies) for name, array in state.items()}
+
+
+def _tiled_dict_env(state: State, copies: int) -> State:
+    many: dict[str, Any] = {}
+    for name in ("present", "alive", "state"):
+        many[name] = repeated(state[name], copies)
+    for name in ("lanes", "seating", "empty_steps"):
+        many[name] = list(state[name]) * copies
+    # Observations and masks are lists as well, but by kind and not by copy.
+    for name in ("obs", "legal"):
+        many[name] = [repeated(column, copies) for column in state[name]]
+    return many
 
 
 # -- luck --------------------------------------------------------------------------------------------------------------
@@ -49,7 +57,7 @@ class Luck:
     def __init__(self, env: BatchedEnv) -> None:
         self.env = env
         self.drawn_anew = False  # whether the last ``reseed`` changed anything that may be drawn
-        self._watched: list[tuple[Drawing, Any]] = []
+        self._watched: list[tuple[Drawing, bytes]] = []
         self._asked = False  # an env that reseeds itself does not tell whether it draws
 
     def reseed(self, seeds: Ints) -> None:
@@ -124,21 +132,19 @@ def generators(env: object) -> list[Drawing]:
 
 def _reseed_generator(generator: Drawing, seeds: Sequence[int]) -> None:
     """In place: others may hold the same generator."""
-    if isinstance(generator, random.Random):
-        generator.seed(int(np.random.SeedSequence(seeds).generate_state(1)[0]))
-    elif isinstance(generator, np.random.RandomState):
-        generator.seed(np.random.SeedSequence(seeds).generate_state(4))
-    else:
-        fresh = type(generator.bit_generator)(np.random.SeedSequence(seeds))
-        generator.bit_generator.state = fresh.state
+    source = np.random.SeedSequence(seeds)
+    if not isinstance(generator, np.random.Generator):
+        drawn = source.generate_state(1)
+        generator.seed(int(drawn[0]))
+        return
+    # numpy's newer generators cannot be seeded again, but they take the state of a fresh one of their kind.
+    fresh = type(generator.bit_generator)(source)
+    generator.bit_generator.state = fresh.state
 
 
-def _state(generator: Drawing) -> Any:
-    if isinstance(generator, random.Random):
-        return generator.getstate()
-    if isinstance(generator, np.random.RandomState):
-        return repr(generator.get_state(legacy=True))
-    return repr(generator.bit_generator.state)
+def _state(generator: Drawing) -> bytes:
+    """What tells whether something was drawn since."""
+    return pickle.dumps(generator)
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
@@ -148,14 +154,22 @@ def action_names(env: BatchedEnv, agent: AgentID) -> tuple[str, ...]:
     """What an agent's actions are called: by ``action_names``, or Gymnasium's ``get_action_meanings``; empty: numbers."""
     if not isinstance(env, DictVector):
         return tuple(env.action_names(agent))
+    # The outermost env that says something knows best: a wrapper may have changed the actions.
     for layer in layers(env.envs[0]):
-        named = getattr(layer, "action_names", None)
-        if callable(named):
-            named = named(agent)
-        elif named is None and callable(getattr(layer, "get_action_meanings", None)):
-            named = layer.get_action_meanings()  # type: ignore[attr-defined]
-        if isinstance(named, Mapping):
-            named = named.get(agent)
+        named = _names_in(layer, agent)
         if named:
             return tuple(map(str, named))
     return ()
+
+
+def _names_in(layer: Any, agent: AgentID) -> Sequence[Any]:
+    """A method of the agent, a dict by agent, a list for all agents, or Gymnasium's method."""
+    named = getattr(layer, "action_names", None)
+    if named is None:
+        named = getattr(layer, "get_action_meanings", tuple)()
+    elif callable(named):
+        named = named(agent)
+    elif isinstance(named, Mapping):
+        named = named.get(agent, ())
+    names: Sequence[Any] = named
+    return names

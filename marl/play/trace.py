@@ -303,12 +303,18 @@ def as_env_takes(kind: AgentType, stored: Array, config: RolloutConfig) -> Actio
 
 def plain(value: Any) -> Any:
     """Numbers, lists and dicts, as JSON has them; NaN and infinities, which it has not, become None."""
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
+    match value:
+        case np.ndarray() | np.generic():
+            return plain(value.tolist())
+        case dict():
+            items = {}
+            for key, inner in value.items():
+                items[str(key)] = plain(inner)
+            return items
+        case list() | tuple():
+            return list(map(plain, value))
+        case float():
+            if not np.isfinite(value):
+                return None
+            return value
     return value

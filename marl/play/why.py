@@ -108,6 +108,7 @@ def ask(
     progress: Progress | None = None,
 ) -> Why:
     """Everything that ``marl why`` tells; ``instead`` is an action as one types it, ``policy`` a policy's id or source."""
+    # In this order so that whatever can be refused is refused before anything long begins.
     playable = open_playable(path, allow, changes)
     if recording is not None:
         which = recorded_episode(recording, which.number, which.first_seed, which.explore)
@@ -181,6 +182,7 @@ def action_from_text(text: str, kind: AgentType, tape: Tape, agent: AgentID, ste
     """An action as stored: a number, a name that the env has for it, or numbers such as ``0.5,-1`` or JSON."""
     names = tape.action_names.get(agent, ())
     space = kind.action_space
+    # A name goes first: an env may call its actions by other numbers than we do.
     if isinstance(space, spaces.Discrete) and text in names:
         stored = np.asarray(names.index(text))
     else:
@@ -196,6 +198,7 @@ def action_from_text(text: str, kind: AgentType, tape: Tape, agent: AgentID, ste
 def _encoded(text: str, kind: AgentType, names: Sequence[str]) -> Array:
     space = kind.action_space
     shape = np.shape(np.zeros(kind.action_shape))
+    # One number alone is no JSON list, but a Box of one coordinate wants one; a Discrete does not.
     try:
         value = parse_json(text if text.lstrip().startswith(("[", "{")) else f"[{text}]")
         if isinstance(space, spaces.Discrete) and isinstance(value, list) and len(value) == 1:
@@ -304,6 +307,7 @@ def _verdict(difference: Estimate, exact: bool) -> str:
     amount = abs(difference.mean)
     if exact and amount == 0:
         return "would have earned exactly the same"
+    # Words for the sign, so that nobody has to think about what a minus means here.
     more = "more" if difference.mean > 0 else "less"
     if exact:
         return f"would have earned exactly {amount:.4g} {more}"
@@ -322,6 +326,7 @@ def _verdict(difference: Estimate, exact: bool) -> str:
 def effect_rows(answer: Answer) -> Iterator[tuple[str, str, str, str]]:
     """Rows of the printed table: who, as it was, instead, difference."""
     rows = list(both_ways(answer))
+    # Games with agents that come and go may have hundreds of them.
     left_out = len(rows) - 1 - MOST_AGENTS
     if left_out > 0:
         rows = [*rows[:MOST_AGENTS], rows[-1]]

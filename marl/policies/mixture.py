@@ -98,6 +98,7 @@ class Mixture(Policy):
         number = carry[:, 0].astype(np.int64) - 1
         if len(inputs.episode_uniform):
             number = np.where(number < 0, np.floor(inputs.episode_uniform).astype(np.int64), number)
+        # Outside of an episode the member is only drawn when it acts.
         if (number < 0).any():
             return Insight()
         found: list[tuple[Ints, Insight]] = []

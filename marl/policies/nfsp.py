@@ -82,6 +82,7 @@ class NfspPolicy(Policy):
         """Chances of the average policy, or of the best response where it plays; action values of the best response."""
         with torch.inference_mode():
             params = self.logits(*self.tensors(inputs, self.average.device)).cpu().numpy()
+        # The best response explores whenever it plays, so its chances are those of exploring.
         response = self.best.insight(inputs, carry, explore=True)
         chances = self.distribution.probabilities(params)
         if explore and len(inputs.episode_uniform):

@@ -82,6 +82,7 @@ class SquashedGaussian(Distribution):
         """Of the squeezed numbers, by Gauss-Hermite quadrature."""
         mean, log_std = params[:, : self.width], params[:, self.width :]
         nodes, weights = np.polynomial.hermite_e.hermegauss(64)
+        # 64 nodes: exact to float32 for every deviation that LOG_STD allows.
         drawn = np.tanh(mean[..., None] + np.exp(log_std)[..., None] * nodes)
         share = weights / weights.sum()
         middle = (drawn * share).sum(-1)

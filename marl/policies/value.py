@@ -81,6 +81,7 @@ class ValuePolicy(NetworkPolicy):
             values = self._values(self.outputs(inputs, carry)).cpu().numpy()
         allowed = self._choices(inputs.legal, len(values))
         best = np.where(allowed > 0, values, np.float32(ILLEGAL))
+        # With noise on weights the episode's perturbed network plays: no chance of an action can be told.
         chances: Floats | None = None
         if explore and not isinstance(self.exploration, ParameterNoise):
             epsilon = np.float32(self.exploration.chance_of_random())

@@ -13,16 +13,25 @@ def tiled_state(env: BatchedEnv, state: State, copies: int) -> State | None:
     world = tiled(env, state["world"], copies)
     if world is None:
         return None
-    many = {name: repeated(state[name], copies) for name in ("policy_of", "alive", "lots", "t", "eps_id")}
-    ledger: dict[str, Any] = {name: repeated(state["ledger"][name], copies) for name in ("returns", "seen", "lengths")}
-    ledger |= {name: list(state["ledger"][name]) * copies for name in ("past", "names")}
+    many: dict[str, Any] = {}
+    for name in ("policy_of", "alive", "lots", "t", "eps_id"):
+        many[name] = repeated(state[name], copies)
+    # What each copy was paid until now counts in its whole return.
+    ledger: dict[str, Any] = {}
+    for name in ("returns", "seen", "lengths"):
+        ledger[name] = repeated(state["ledger"][name], copies)
+    for name in ("past", "names"):
+        ledger[name] = list(state["ledger"][name]) * copies
+    drawn = {}
+    for name, numbers in state["drawn"].items():
+        drawn[name] = repeated(numbers, copies)
     return {
         **many,
         "world": world,
         "ledger": ledger,
         "told": list(state["told"]) * copies,
         "carry": [repeated(column, copies) for column in state["carry"]],
-        "drawn": {name: repeated(drawn, copies) for name, drawn in state["drawn"].items()},
+        "drawn": drawn,
         "episodes": list(state["episodes"]) * copies,
         "episodes_begun": state["episodes_begun"],
     }

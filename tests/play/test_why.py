@@ -32,8 +32,8 @@ def test_the_situation_the_effects_and_a_sentence_are_printed(doves: Path) -> No
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
     assert lines[0] == "env 'matrix_game', episode 17 (seed 17, greedy), step 0 of 1"
     assert lines[1] == "player_0 (player_0) saw [1.0]"
-    assert "0 cooperate 1.000 - was done" in lines
-    assert "1 defect 0.000 - instead" in lines
+    assert "0 cooperate 0.9999 - was done" in lines
+    assert "1 defect 0.0001234 - instead" in lines
     assert "player_0 3 5 +2" in lines
     assert "player_1 3 0 -3" in lines
     assert "all together 6 5 -1" in lines
