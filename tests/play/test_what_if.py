@@ -136,9 +136,13 @@ def test_the_other_action_is_what_a_recurrent_policy_remembers(tmp_path: Path) -
 
 def test_a_policy_that_takes_over_remembers_what_the_agent_has_lived_through(tmp_path: Path) -> None:
     path = trained(tmp_path / "run", f"{ENVS}:StoredDigits", loud=True, model=LSTM)
-    answer = asked(path, Instead(4, "two", policy=str(path)), number=3)
-    assert answer.exact
-    assert [effect.difference.mean for effect in answer.effects.values()] == [0.0, 0.0]
+    playable = opened(path)
+    for number in range(4):
+        tape = play_episode(playable, Which(number))
+        for step in range(1, 6):
+            answer = what_if(playable, tape, Instead(step, "two", policy=str(path)))
+            assert answer.exact
+            assert [effect.difference.mean for effect in answer.effects.values()] == [0.0, 0.0]
     stranger = trained(tmp_path / "other", f"{ENVS}:StoredDigits", loud=True, seed=4, model=LSTM)
     changed = asked(path, Instead(1, "two", policy=str(stranger)), number=3)
     assert changed.effects["two"].difference.mean != 0.0

@@ -132,6 +132,19 @@ def test_a_box_value_is_what_the_env_is_given(tmp_path: Path) -> None:
         assert (together["mean"] == team and together["low"] == team) if team else together["mean"] < 7.0
 
 
+def test_recorded_episodes_and_exports_are_asked_too(doves: Path, tmp_path: Path) -> None:
+    assert (
+        marl("rollout", doves, "--episodes", 2, "--policy", "player_1=random", "--save", tmp_path / "saved").code == 0
+    )
+    options = ["--episode", 1, "--agent", "player_0", "--step", 0, "--instead", "defect", "--json"]
+    recorded = json.loads(marl("why", doves, "--recording", tmp_path / "saved", *options).out)
+    assert recorded["answer"]["agents"]["player_0"]["difference"]["mean"] in (1.0, 2.0)  # against either move
+    assert marl("export", doves, "--out", tmp_path / "exported").code == 0
+    exported = json.loads(marl("why", tmp_path / "exported", *options).out)
+    assert exported["answer"]["agents"]["player_0"]["difference"]["mean"] == 2.0
+    assert exported["situation"]["expected"] is None
+
+
 def test_ctrl_c_ends_it_without_a_traceback(doves: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
