@@ -265,7 +265,9 @@ class _Branch:
         sums = [np.sum(list(totals.values()), axis=0) for totals in ways.values()]
         together = _effect(sums[0], sums[1], exact)
         luck = "the env's luck is drawn anew in every continuation"
-        if not self.luck.drawn_anew:
+        if exact and self.luck.drawn_anew:
+            luck = "the env draws nothing"
+        elif not self.luck.drawn_anew:
             luck = "no luck of the env was found that could be drawn anew, so it is as it was"
         return Answer(self.question, effects, together, len(was.agents), exact, luck, was.cut + instead.cut, ways)
 

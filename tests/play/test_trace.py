@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from marl import Trainer
-from marl.errors import DataError
+from marl.errors import DataError, UserError
 from marl.offline.view import open_recording
 from marl.play.episode import Which, play_episode
 from marl.play.exported_run import open_playable
@@ -92,6 +92,14 @@ def test_an_export_is_played_in_the_env_that_it_names(tmp_path: Path) -> None:
     assert alone.steps[0]["agent_0"].opinion.probabilities == run.steps[0]["agent_0"].opinion.probabilities  # type: ignore[union-attr]
     assert alone.steps[0]["agent_0"].expected is None
     assert "no critics are kept" in alone.missing_values
+
+
+def test_the_env_that_an_export_names_is_followed_only_where_it_is_allowed(tmp_path: Path) -> None:
+    with Trainer("ppo", env=f"{ENVS}:Digits", config=PPO) as trainer:
+        trainer.export_model(tmp_path / "exported")
+    with pytest.raises(UserError, match="--allow"):
+        open_playable(tmp_path / "exported", frozenset())
+    assert open_playable(tmp_path / "exported", frozenset({"tests"})).setup.policies.keys() == {"default_policy"}
 
 
 # -- which episode -----------------------------------------------------------------------------------------------------
