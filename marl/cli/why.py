@@ -175,17 +175,17 @@ def _cell(numbers: tuple[float, ...], place: int) -> str:
 
 
 def _mark(found: Why, number: int) -> str:
-    # One row may be all of them: what was done, what is asked about, and forbidden to everybody else.
-    marks = []
-    if number == found.taken:
-        marks.append("was done")
-    asked = None if found.answer is None else found.answer.question.action
-    if asked is not None and number == int(asked):
-        marks.append("instead")
-    mask = found.situation.action_mask
-    if mask is not None and not mask[number]:
-        marks.append("illegal")
-    return ", ".join(marks)
+    # One row may be several of them.
+    taken, mask = found.taken, found.situation.action_mask
+    asked = None
+    if found.answer is not None:
+        asked = found.answer.question.action
+    applies = {
+        "was done": number == taken,
+        "instead": asked is not None and number == int(asked),
+        "illegal": mask is not None and not mask[number],
+    }
+    return ", ".join(filter(applies.get, applies))
 
 
 def _expectation(one: AgentStep, missing: str) -> Iterator[str]:

@@ -86,7 +86,11 @@ class Tape:
 
     def steps_of(self, agent: AgentID) -> list[int]:
         """The steps in which an agent is asked."""
-        return [step for step in range(len(self)) if self.seat_of(agent, step) is not None]
+        found = []
+        for step in range(len(self)):
+            if self.seat_of(agent, step) is not None:
+                found.append(step)
+        return found
 
     @property
     def agents(self) -> list[AgentID]:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
 from marl.data.actions import decoder
 from marl.data.task import AgentID, AgentType, Array, Floats, PolicyID
@@ -34,6 +33,7 @@ from marl.play.opinions import (
     values_of_critics,
 )
 from marl.play.playable import Playable
+from marl.policies.scripted import as_shown
 from marl.rollout.config import RolloutConfig, to_env
 
 FORMAT, VERSION = "marl-trace", 1
@@ -281,18 +281,6 @@ class _Maker:
 
 
 # -- forms -------------------------------------------------------------------------------------------------------------
-
-
-def as_shown(kind: AgentType, row: Array) -> Obs:
-    """A stored observation as the env gave it."""
-    space = kind.observation_space
-    if isinstance(space, spaces.Discrete):
-        return int(row[0]) + int(space.start)
-    if isinstance(space, spaces.MultiDiscrete):
-        return row.reshape(space.shape) + space.start
-    if isinstance(space, spaces.Tuple | spaces.Dict):
-        return spaces.unflatten(space, row)
-    return row.reshape(space.shape) if space.shape is not None else row
 
 
 def as_env_takes(kind: AgentType, stored: Array, config: RolloutConfig) -> Action:

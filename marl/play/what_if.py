@@ -273,7 +273,11 @@ class _Branch:
 
 
 def _table(played: _Played, agents: dict[AgentID, None]) -> Totals:
-    return {agent: np.array([earned.get(agent, 0.0) for earned in played.agents]) for agent in agents}
+    table: Totals = {}
+    for agent in agents:
+        numbers = [earned.get(agent, 0.0) for earned in played.agents]
+        table[agent] = np.array(numbers)
+    return table
 
 
 def _effect(was: NDArray[np.float64], instead: NDArray[np.float64], exact: bool) -> Effect:

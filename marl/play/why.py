@@ -197,23 +197,31 @@ def action_from_text(text: str, kind: AgentType, tape: Tape, agent: AgentID, ste
 
 def _encoded(text: str, kind: AgentType, names: Sequence[str]) -> Array:
     space = kind.action_space
-    shape = np.shape(np.zeros(kind.action_shape))
-    # One number alone is no JSON list, but a Box of one coordinate wants one; a Discrete does not.
     try:
-        value = parse_json(text if text.lstrip().startswith(("[", "{")) else f"[{text}]")
-        if isinstance(space, spaces.Discrete) and isinstance(value, list) and len(value) == 1:
-            (value,) = value
-        stored = action_encoder(space)(_tupled(value))
-        fits = stored.shape == shape and kind.columns.contains(np.asarray(stored))
-        fits = fits and _whole_where_needed(value, kind)
+        value = _value_of(text, space)
+        stored = np.asarray(action_encoder(space)(_tupled(value)))
+        if kind.columns.contains(stored) and _whole_where_needed(value, kind):
+            return stored
     except (ValueError, TypeError, KeyError, IndexError):
-        fits = False
-    if fits:
-        return np.asarray(stored)
-    called = f" Its names: {', '.join(names)}.{did_you_mean(text, names)}" if names else ""
+        pass  # not of the space's form at all: the message below says so
+    called = ""
+    if names:
+        called = f" Its names: {', '.join(names)}.{did_you_mean(text, names)}"
     raise ConfigError(
         f"--instead {text}: that is no action of {space}.{called} Give one of this space: {_example(space)}."
     )
+
+
+def _value_of(text: str, space: Any) -> Any:
+    """What was typed: JSON, or numbers with commas between them."""
+    if text.lstrip().startswith(("[", "{")):
+        return parse_json(text)
+    numbers = parse_json(f"[{text}]")
+    # One number alone is a list for a Box of one coordinate, but not for a Discrete.
+    if isinstance(space, spaces.Discrete):
+        (only,) = numbers
+        return only
+    return numbers
 
 
 def _tupled(value: Any) -> Any:
