@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def why(
-    checkpoint: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, or a checkpoint.")],
+    checkpoint: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, a checkpoint, or an export.")],
     agent: Annotated[str, typer.Option(help="The agent, e.g. car_2.")],
     step: Annotated[int, typer.Option(min=0, help="The step of the episode, from 0 on, in which it is asked.")],
     episode: Annotated[
