@@ -67,7 +67,8 @@ def rollout(
 
     Exit codes: 0 when all was played, 2 for bad input, 130 after Ctrl-C (a video is kept as far as it has come).
     """
-    from marl.play.playback import Changes, RolloutOptions, play
+    from marl.play.changes import Changes
+    from marl.play.playback import RolloutOptions, play
     from marl.play.policy_sources import read_sources
     from marl.runs.damage import noted
 

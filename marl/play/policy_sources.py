@@ -126,12 +126,17 @@ def _means(pattern: str, seat: str) -> bool:
 # -- sources -----------------------------------------------------------------------------------------------------------
 
 
-def _borrowed(name: str, source: str, k: int, setup: Setup) -> Policy:
+def find_policy(name: PolicyID, source: str, k: int, setup: Setup) -> Policy:
+    """The policy of a source for agents of kind ``k``: of several the one of this name."""
+    return _borrowed(name, source, k, setup, f"--policy {source}")
+
+
+def _borrowed(name: str, source: str, k: int, setup: Setup, option: str = "") -> Policy:
     kind = setup.task.kinds[k]
     if source == RANDOM:
         return build_policy(PolicySpec("scripted", k, scripted=ScriptedConfig(name=RANDOM)), kind)
     path, _, wanted = source.partition("#")
-    where = f"--policy {name}={source}"
+    where = option or f"--policy {name}={source}"
     place = Path(path).expanduser()
     there = exported_folders(place)
     units: Units

@@ -1,1 +1,1 @@
-"""Playing what was learned: one action, many at once, exported files."""
+"""Playing what was learned: one action, many at once, whole episodes, exported files."""
