@@ -142,7 +142,7 @@ class Hub:
         """What agents do in this step: written down first, then sent."""
         with self._lock:
             record = episode.records[step.t]
-            own = {agent: done.action for agent, done in record.own.items()}
+            own = {agent: done.action for agent, done in (step.own or {}).items()}
             actions = self.desk.reader.actions({**answer.actions, **own}, record.asked)
             if record.answered:
                 self._check_same_answer(episode, record, actions)

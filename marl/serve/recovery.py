@@ -38,8 +38,8 @@ class Recovery:
                 self._verbs[line["kind"]](line)
             except BROKEN as error:
                 raise JournalError(
-                    f"the journal's line {count} ({line['kind']}) cannot be: {type(error).__name__}: {error}. It was written by "
-                    "another version or with another contract; move its folder away to start without its episodes."
+                    f"the journal's line {count} ({line['kind']}) cannot be: {type(error).__name__}: {error}. It was written "
+                    "by another version or with another contract; move its folder away to start without its episodes."
                 ) from error
         desk = self.desk
         desk.counters.sessions, desk.counters.open = len(desk.sessions), len(desk.episodes)
