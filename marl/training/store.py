@@ -86,6 +86,7 @@ class Store:
         self.claim(directory)
         self.directory = directory
         self.files = RunFiles(directory)
+        self.trainer.workers.opened(directory)
         self._of_another = holds_a_run(directory)
         described = describe(self.trainer.scenario)
         if not self._of_another:  # else what is there stays as it is until `go_on`

@@ -1,0 +1,130 @@
+"""Learning from clients in lock-step: the trainer's own thread collects as always, and every copy waits for its client.
+
+A client gets its next action when all copies have reported, and after an update only when that is done. So the run equals one
+in which the same env is played in this process, bit for bit, whoever is faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from marl.data.task import PolicyID
+from marl.envs.batched import BatchedEnv, State
+from marl.envs.external.contract import Contract
+from marl.envs.external.training import ExternalTraining
+from marl.envs.vector.vector_env import DictVector
+from marl.errors import StoppedWaitingError
+from marl.policies.policy import Policy
+from marl.rollout.config import RolloutSpec
+from marl.rollout.pool import InProcessPool
+from marl.rollout.rollout_buffer import Collected
+from marl.rollout.worker import RolloutWorker
+from marl.serve.ahead import SteppedTogether
+from marl.serve.client_worker import ClientWorker
+from marl.serve.service import Service, ToldPolicy
+from marl.serve.thread_line import ThreadLine, WaitingStage
+
+
+class LockStepWorker(ClientWorker):
+    """All its copies get their actions before any is waited for."""
+
+    def _together(self, env: BatchedEnv) -> BatchedEnv:
+        assert isinstance(env, DictVector)
+        return SteppedTogether(env.envs, env.name, self.index, env.with_state)
+
+
+class LockStepPool(InProcessPool):
+    """The one worker of a run in lock-step. It begins to serve when it is first asked to collect, or by ``serve``.
+
+    A checkpoint that is written after the run was stopped in the middle of a round holds the worker as it was before the
+    round; what clients reported since is in the journal.
+    """
+
+    def __init__(
+        self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy], keys: ExternalTraining, told: list[ToldPolicy]
+    ) -> None:
+        contract = Contract.of(spec.env_config)
+        assert contract is not None
+        self.stage = WaitingStage(contract, lambda: told)
+        self.service = Service(keys, self.stage)
+        self._saved: State = None  # of a checkpoint, put to use when there is a server
+        self._before_round: State = None
+        self._broken_off = False
+        super().__init__(spec, policies)
+
+    def _make_workers(self) -> list[RolloutWorker]:
+        worker = LockStepWorker(self.spec, 0, self.policies)
+        worker.lines = lambda env_id: ThreadLine(self.stage, f"copy_{env_id}")
+        return [worker]
+
+    # -- serving -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Nobody is waited for yet: where clients are to come is told when the run begins."""
+        self.service.check()
+
+    def opened(self, directory: Path) -> None:
+        self.service.directory = directory
+
+    def hear(self, note: Callable[[str], None], busy: Callable[[str], None]) -> None:
+        copies = self.spec.config.num_envs_per_worker
+
+        def tell(waiting: int) -> None:
+            told = ""
+            if waiting:
+                told = f"waiting for clients: {copies - waiting} of {copies} episodes are played"
+            busy(told)
+
+        self.stage.changed = tell
+        self.service.note = note
+
+    def serve(self) -> str:
+        """Listen to clients, unless that is done already; returns the server's address."""
+        if not self.service.open:
+            self.service.start(self._saved)
+            if self._saved is not None and self._saved["workers"] is not None:
+                self.stage.version = self._saved["version"]
+                super().load_state_dict(self._saved)
+            self._saved = None
+        return self.service.url
+
+    def collect(self, steps: int) -> Collected:
+        self.serve()
+        self._before_round = self._state_now(self.service.segment)
+        try:
+            return super().collect(steps)
+        except StoppedWaitingError:
+            self._broken_off = True
+            raise
+
+    def sync_weights(self) -> None:
+        self.stage.version += 1
+
+    def stop_waiting(self) -> bool:
+        self.stage.stop()
+        return True
+
+    def stop(self) -> None:
+        self.stage.stop()
+        self.service.stop("the run has ended.")
+        super().stop()
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> State:
+        if self._broken_off:
+            return self._before_round
+        if not self.service.open:
+            return self._saved or {"workers": None, "version": self.stage.version, "segment": 0}
+        return self._state_now(self.service.mark())
+
+    def _state_now(self, segment: int) -> State:
+        workers: list[Any] | None = None
+        if self.workers[0].has_begun:
+            workers = [worker.state_dict() for worker in self.workers]
+        return {"workers": workers, "version": self.stage.version, "segment": segment}
+
+    def load_state_dict(self, state: State) -> None:
+        self._saved = state
