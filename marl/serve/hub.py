@@ -436,6 +436,20 @@ class Hub:
             record.waiters.clear()
         step.answer.set_result(answer)
 
+    def left(self, episode: OpenEpisode, step: Step, why: str) -> None:
+        """The player ends the episode by itself: its clients are told instead of an answer to this step."""
+        with self._lock:
+            record = episode.records[step.t]
+            record.answered = record.ends = True
+            record.version = self.stage.version
+            self.counters.answered += 1
+            self.counters.pending -= 1
+            self.counters.ended += 1
+            for waiter, session in record.waiters:
+                self._delivery.send(waiter, self._told(episode, episode.members[session], record))
+            record.waiters.clear()
+            self._finish(episode, why)
+
     def _finish(self, episode: OpenEpisode, why: str) -> None:
         episode.end(why)
         self.episodes.pop(episode.id, None)

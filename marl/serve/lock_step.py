@@ -12,7 +12,6 @@ from typing import Any
 
 from marl.data.task import PolicyID
 from marl.envs.batched import BatchedEnv, State
-from marl.envs.external.contract import Contract
 from marl.envs.external.training import ExternalTraining
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import StoppedWaitingError
@@ -23,7 +22,7 @@ from marl.rollout.rollout_buffer import Collected
 from marl.rollout.worker import RolloutWorker
 from marl.serve.ahead import SteppedTogether
 from marl.serve.client_worker import ClientWorker
-from marl.serve.service import Service, ToldPolicy
+from marl.serve.service import Service
 from marl.serve.thread_line import ThreadLine, WaitingStage
 
 
@@ -43,12 +42,10 @@ class LockStepPool(InProcessPool):
     """
 
     def __init__(
-        self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy], keys: ExternalTraining, told: list[ToldPolicy]
+        self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy], keys: ExternalTraining, stage: WaitingStage
     ) -> None:
-        contract = Contract.of(spec.env_config)
-        assert contract is not None
-        self.stage = WaitingStage(contract, lambda: told)
-        self.service = Service(keys, self.stage)
+        self.clients = stage
+        self.service = Service(keys, self.clients)
         self._saved: State = None  # of a checkpoint, put to use when there is a server
         self._before_round: State = None
         self._broken_off = False
@@ -56,7 +53,7 @@ class LockStepPool(InProcessPool):
 
     def _make_workers(self) -> list[RolloutWorker]:
         worker = LockStepWorker(self.spec, 0, self.policies)
-        worker.lines = lambda env_id: ThreadLine(self.stage, f"copy_{env_id}")
+        worker.lines = lambda env_id: ThreadLine(self.clients, f"copy_{env_id}")
         return [worker]
 
     # -- serving -----------------------------------------------------------------------------------------------------
@@ -77,7 +74,7 @@ class LockStepPool(InProcessPool):
                 told = f"waiting for clients: {copies - waiting} of {copies} episodes are played"
             busy(told)
 
-        self.stage.changed = tell
+        self.clients.changed = tell
         self.service.note = note
 
     def serve(self) -> str:
@@ -85,7 +82,7 @@ class LockStepPool(InProcessPool):
         if not self.service.open:
             self.service.start(self._saved)
             if self._saved is not None and self._saved["workers"] is not None:
-                self.stage.version = self._saved["version"]
+                self.clients.version = self._saved["version"]
                 super().load_state_dict(self._saved)
             self._saved = None
         return self.service.url
@@ -100,14 +97,14 @@ class LockStepPool(InProcessPool):
             raise
 
     def sync_weights(self) -> None:
-        self.stage.version += 1
+        self.clients.version += 1
 
     def stop_waiting(self) -> bool:
-        self.stage.stop()
+        self.clients.stop()
         return True
 
     def stop(self) -> None:
-        self.stage.stop()
+        self.clients.stop()
         self.service.stop("the run has ended.")
         super().stop()
 
@@ -117,14 +114,14 @@ class LockStepPool(InProcessPool):
         if self._broken_off:
             return self._before_round
         if not self.service.open:
-            return self._saved or {"workers": None, "version": self.stage.version, "segment": 0}
+            return self._saved or {"workers": None, "version": self.clients.version, "segment": 0}
         return self._state_now(self.service.mark())
 
     def _state_now(self, segment: int) -> State:
         workers: list[Any] | None = None
         if self.workers[0].has_begun:
             workers = [worker.state_dict() for worker in self.workers]
-        return {"workers": workers, "version": self.stage.version, "segment": segment}
+        return {"workers": workers, "version": self.clients.version, "segment": segment}
 
     def load_state_dict(self, state: State) -> None:
         self._saved = state

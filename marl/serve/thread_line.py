@@ -28,10 +28,13 @@ class WaitingStage:
     ``changed`` is called, in any thread, whenever another number of copies waits for an episode.
     """
 
-    def __init__(self, contract: Contract, policies: Callable[[], list[dict[str, Any]]]) -> None:
-        self.contract = contract
+    training, lock_step = True, True
+
+    def __init__(self, contract: Contract, told: list[dict[str, Any]], no_log: str = "") -> None:
+        self.contract: Contract | None = contract
         self.version = 0
-        self.policies = policies
+        self.no_log = no_log
+        self._told = told
         self.hub: Hub
         self.changed: Callable[[int], None] = _tell_nobody
         self._news = Condition()
@@ -40,6 +43,12 @@ class WaitingStage:
         self._stopped = False
 
     # -- called by the hub, in the network's thread ------------------------------------------------------------------
+
+    def agree(self, contract: Contract) -> None:
+        """Nothing is left to be agreed on."""
+
+    def policies(self) -> list[dict[str, Any]]:
+        return self._told
 
     def begin(self, episode: OpenEpisode) -> None:
         if not episode.training:
@@ -60,9 +69,12 @@ class WaitingStage:
         with self._news:
             self._count_waiting(+1)
             try:
-                while not self._offered:
+                while True:
+                    while self._offered:
+                        episode = self._offered.popleft()
+                        if not episode.over:
+                            return episode
                     self._wait()
-                return self._offered.popleft()
             finally:
                 self._count_waiting(-1)
 
@@ -112,3 +124,11 @@ class ThreadLine:
     def answer(self, episode: Episode, step: Step, actions: Mapping[AgentID, Action]) -> None:
         assert isinstance(episode, OpenEpisode)
         self.stage.hub.answered(episode, step, Answer(actions, self.stage.version))
+
+    def leave(self, episode: Episode, step: Step) -> None:
+        assert isinstance(episode, OpenEpisode)
+        self.stage.hub.left(episode, step, "the run has cut it off")
+
+    def rejoin(self, episode_id: str, t: int) -> tuple[Episode, Step] | None:
+        del episode_id, t
+        return None
