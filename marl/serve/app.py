@@ -145,7 +145,7 @@ def _add_state(app: FastAPI, front: Front) -> None:
     @app.get("/v1/healthz", summary="Whether the server can be used: starting, ok or failed.")
     async def healthz(request: Request) -> Response:
         health = front.health
-        told = {"status": health.status}
+        told: dict[str, str] = {"status": health.status}
         # Probes have no token; the reason may name files, and is for those who have it.
         if health.reason and front.token.fits(_shown(request)):
             told["reason"] = health.reason

@@ -59,7 +59,9 @@ class Front:
         self.measures.waiting += 1
         try:
             return await self.hub.answer(kind, message)
-        except Refused:
+        except Refused as refused:
+            if refused.code == "failed":  # whoever plays has told the hub, and the hub everybody
+                self.health.fail(str(refused))
             raise
         except Exception as error:
             raise self.failure(error) from None

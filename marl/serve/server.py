@@ -1,7 +1,7 @@
 """A server that runs beside what the program does: uvicorn in a thread of this process.
 
-``start`` comes back when clients can connect, with the address; ``stop`` when all that was asked has been answered. Signals stay
-with the caller.
+``start`` comes back when clients can connect, with the address; ``stop`` when all that was asked has been answered. Signals
+stay with the caller.
 """
 
 from __future__ import annotations
@@ -124,6 +124,11 @@ class Server:
             host = f"[{host}]"
         return f"{scheme}://{host}:{port}"
 
+    def fail(self, error: BaseException) -> None:
+        """Whoever plays cannot go on: those who wait are told, and health says why. From any thread."""
+        self.health.fail(f"{type(error).__name__}: {error}")
+        self.hub.fail(error)
+
     # -- stop ----------------------------------------------------------------------------------------------------
 
     def stop(self, grace_s: float = 5.0, reason: str = "the server was stopped") -> None:
@@ -153,7 +158,7 @@ def _installed() -> Any:
     """The network side, or one sentence where its packages are missing."""
     try:
         import fastapi  # noqa: F401
-        import msgpack  # noqa: F401
+        import msgpack  # type: ignore[import-untyped]  # noqa: F401
         import uvicorn  # noqa: F401
 
         from marl.serve import front
