@@ -26,6 +26,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from functools import partialmethod
 from typing import Any
 from urllib.parse import urlsplit
@@ -46,13 +47,18 @@ class PolicyClientError(RuntimeError):
         self.code, self.retry_after, self.details = code, retry_after, details or {}
 
 
-def refusal(answer: Any, status: int) -> PolicyClientError:
-    """The error that an answer holds; what does not come from a marl server is told as such."""
-    error = answer.get("error") if isinstance(answer, dict) else None
-    if isinstance(error, dict) and "code" in error:
-        return PolicyClientError(str(error["code"]), str(error.get("message")), error.get("retry_after"), error)
+def read_answer(status: int, content: bytes) -> dict[str, Any]:
+    """The answer to a message, or the error that it tells; what does not come from a marl server is told as such."""
+    answer: Any = None
+    with contextlib.suppress(ValueError):  # a page of a proxy, perhaps
+        answer = json.loads(content)
+    if status == 200 and isinstance(answer, dict) and "error" not in answer:
+        return answer
+    if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
+        error = answer["error"]
+        raise PolicyClientError(error.get("code", ""), error.get("message", ""), error.get("retry_after"), error)
     pause = FIRST_PAUSE_S if status in BUSY else None
-    return PolicyClientError("not_marl", f"what answered is no marl server (HTTP status {status}).", pause)
+    raise PolicyClientError("not_marl", f"what answered is no marl server (HTTP status {status}).", pause)
 
 
 def plain(value: Any) -> Any:
@@ -77,16 +83,10 @@ class Http:
             self.connection = http.client.HTTPSConnection(host, timeout=client.timeout, context=client.tls)
         self.headers = {"Content-Type": "application/json", **client.headers}
 
-    def ask(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any]:
-        body = json.dumps(message, allow_nan=False)
-        self.connection.request("POST", f"{self.path}/v1/{kind}", body, self.headers)
+    def ask(self, kind: str, message: str) -> tuple[int, bytes]:
+        self.connection.request("POST", f"{self.path}/v1/{kind}", message, self.headers)
         response = self.connection.getresponse()
-        content, answer = response.read(), None
-        with contextlib.suppress(ValueError):  # a page of a proxy, perhaps
-            answer = json.loads(content)
-        if response.status != 200 or not isinstance(answer, dict):
-            raise refusal(answer, response.status)
-        return answer
+        return response.status, response.read()
 
     def close(self) -> None:
         self.connection.close()
@@ -98,7 +98,6 @@ class WebSocket:
     def __init__(self, client: PolicyClient) -> None:
         place = client.place
         host, port = place.hostname or "", place.port or (80 if client.tls is None else 443)
-        self.asked = 0
         self.socket: socket.socket = socket.create_connection((host, port), client.timeout)
         try:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -128,15 +127,9 @@ class WebSocket:
         if b" 101" not in status or answer.get("Sec-WebSocket-Accept") != proof:
             raise PolicyClientError("not_marl", "the server takes no WebSocket here; try transport='http'.")
 
-    def ask(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any]:
-        self.asked += 1
-        self._send(TEXT, json.dumps({**message, "type": kind, "id": self.asked}, allow_nan=False).encode())
-        answer: dict[str, Any] = {"id": None}
-        while answer.pop("id", self.asked) != self.asked:  # an answer to nobody in particular is one to us
-            answer = json.loads(self._receive())
-        if answer.pop("type", "") == "error":
-            raise refusal(answer, 0)
-        return answer
+    def ask(self, kind: str, message: str) -> tuple[int, bytes]:
+        self._send(TEXT, f'{{"type": "{kind}", {message[1:]}'.encode())
+        return 200, self._receive()
 
     def _send(self, sort: int, content: bytes) -> None:
         mask, size = os.urandom(4), len(content)
@@ -205,11 +198,14 @@ class Running:
         if info:
             entry["info"] = {**entry.get("info", {}), **plain(info)}
 
-    def report(self, observations: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    def report(self, seen: Mapping[str, Any], masked: list[str]) -> dict[str, dict[str, Any]]:
         """The agents of the next message. Nothing is forgotten before it has been answered."""
         agents = {agent: dict(earned) for agent, earned in self.earned.items()}
-        for agent, observation in observations.items():
-            agents.setdefault(agent, {})["obs"] = plain(observation)
+        for agent, observation in seen.items():
+            entry = agents.setdefault(agent, {})
+            entry["obs"] = plain(observation)
+            if any(fnmatchcase(agent, name) for name in masked):
+                entry |= {"obs": entry["obs"]["observation"], "action_mask": entry["obs"]["action_mask"]}
         return agents
 
     def answered(self, agents: Mapping[str, Mapping[str, Any]]) -> None:
@@ -298,10 +294,14 @@ class PolicyClient:
     end = partialmethod(ask, "end")
 
     def _until_answered(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            written = json.dumps(message, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise PolicyClientError("misuse", f"the message cannot be written as JSON: {error}.") from error
         deadline, pause = 0.0, 0.0
         while not self.closed.wait(pause):
             try:
-                return self._ask_once(kind, message)
+                return read_answer(*self._ask_once(kind, written))
             except PolicyClientError as error:
                 if error.retry_after is None or error.code in self.final:
                     raise
@@ -316,18 +316,13 @@ class PolicyClient:
             pause = max(wanted, min(LONGEST_PAUSE_S, 2 * pause or FIRST_PAUSE_S) * random.uniform(0.75, 1.0))
         raise PolicyClientError("closed", "this client has been closed.")
 
-    def _ask_once(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any]:
+    def _ask_once(self, kind: str, message: str) -> tuple[int, bytes]:
         connection = self._connection()
         try:
             answer = connection.ask(kind, message)
-        except PolicyClientError:
-            self.idle.append(connection)
-            raise
-        except BaseException as error:
+        except BaseException:
             connection.close()
             self._drop_idle()
-            if isinstance(error, ValueError):
-                raise PolicyClientError("misuse", f"the message cannot be written as JSON: {error}.") from error
             raise
         self.idle.append(connection)
         return answer
@@ -366,12 +361,12 @@ class PolicyClient:
     def get_action(self, episode_id: str, observation: Any, **fields: Any) -> Any:
         """What to do now; of several agents, a dict of observations leads to a dict of actions."""
         seen = self._by_agent(observation)
-        if self.local is not None:
-            own = self.local.choose(episode_id, seen)
+        if self.local is None:
+            actions = self._step("act", episode_id, seen, **fields)["actions"]
+        else:
+            own = self.local.choose(episode_id, seen, self._running(episode_id).earned)
             self._step("log", episode_id, seen, **own, **fields)
             actions = own["actions"]
-        else:
-            actions = self._step("act", episode_id, seen, **fields)["actions"]
         return actions if seen is observation else next(iter(actions.values()))
 
     def log_action(self, episode_id: str, observation: Any, action: Any, **fields: Any) -> None:
@@ -401,7 +396,8 @@ class PolicyClient:
 
     def _step(self, kind: str, episode_id: str, seen: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
         running = self._running(episode_id)
-        agents = running.report(seen)
+        masked = [name for name, entry in self.hello()["agents"].items() if entry.get("action_mask")]
+        agents = running.report(seen, masked)
         answer = self.ask(kind, episode=episode_id, t=running.t, agents=agents, **fields)
         running.answered(agents)
         return answer

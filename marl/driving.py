@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from gymnasium import spaces
@@ -20,9 +20,9 @@ from marl.data.space_json import space_to_json
 from marl.data.task import AgentID, AnySpace
 from marl.envs.adapters.adapt import as_env
 from marl.envs.adapters.pettingzoo import is_pettingzoo
-from marl.envs.base import ALL, Action, MultiAgentEnv, StepResult, ending, state_vector
+from marl.envs.base import ALL, Action, MultiAgentEnv, Obs, StepResult, ending, state_vector
 from marl.envs.registry import make_env
-from marl.envs.vector.layout import MASK
+from marl.envs.vector.layout import MASK, pattern_of
 
 PROGRESS_S = 0.5  # between two lines of progress
 SECONDS_TO_SAY_GOODBYE = 2.0
@@ -62,6 +62,7 @@ class RemoteEnv:
         self.driven = Driven()
         self.episode, self.t = "", 0
         self._alive: set[AgentID] = set()
+        self._masked = [name for name, entry in client.greeting["agents"].items() if entry.get(MASK)]
         self._progress = Progress()
 
     def play(self) -> None:
@@ -92,8 +93,8 @@ class RemoteEnv:
     def _begin(self, episode: str, seed: int | None) -> None:
         obs, infos = self.env.reset(seed=seed)
         self.episode, self.t, self._over = episode, 0, False
-        self._alive = set(obs)
-        self._agents = {agent: _shown(seen, infos.get(agent)) for agent, seen in obs.items()}
+        self._alive, self._seen = set(obs), obs
+        self._agents = {agent: self._shown(agent, seen, infos.get(agent)) for agent, seen in obs.items()}
 
     def _go_on(self) -> None:
         while not self._over:
@@ -110,8 +111,7 @@ class RemoteEnv:
         if self.client.local is None:
             actions: Mapping[AgentID, Any] = self.client.act(**message)["actions"]
             return actions
-        seen = {agent: self._agents[agent]["obs"] for agent in self._asked}
-        own = self.client.local.choose(self.episode, seen)
+        own = self.client.local.choose(self.episode, {agent: self._seen[agent] for agent in self._asked}, self._agents)
         self.client.log(**message, **own)
         chosen: Mapping[AgentID, Any] = own["actions"]
         return chosen
@@ -129,6 +129,7 @@ class RemoteEnv:
         moves = {agent: action_from_json(self.env.action_space(agent), action) for agent, action in actions.items()}
         result = StepResult(*self.env.step(moves))
         self.t += 1
+        self._seen = result.obs
         self._alive |= set(result.obs)
         self._agents = self._reports(result)
         for agent, entry in self._agents.items():
@@ -144,13 +145,24 @@ class RemoteEnv:
         """What the step led to for everybody who saw, earned or ended something."""
         agents: dict[AgentID, dict[str, Any]] = {}
         for agent in [*result.obs, *(agent for agent in result.rewards if agent not in result.obs)]:
-            agents[agent] = _shown(result.obs.get(agent), result.infos.get(agent))
+            agents[agent] = self._shown(agent, result.obs.get(agent), result.infos.get(agent))
             agents[agent]["reward"] = float(result.rewards.get(agent, 0.0))
         for agent in sorted(self._alive):
             terminated, truncated = ending(agent, result.terminated, result.truncated)
             if terminated or truncated:
                 agents.setdefault(agent, {}).update(terminated=terminated, truncated=truncated)
         return agents
+
+    def _shown(self, agent: AgentID, obs: Obs, info: Mapping[str, Any] | None) -> dict[str, Any]:
+        entry: dict[str, Any] = {}
+        if obs is not None and pattern_of(agent, self._masked):
+            entry = {"obs": plain(obs["observation"]), MASK: plain(obs[MASK])}
+        elif obs is not None:
+            entry["obs"] = plain(obs)
+        sent = _sendable(info or {})
+        if sent:
+            entry["info"] = sent
+        return entry
 
 
 class Progress:
@@ -255,8 +267,16 @@ def contract_of(env: MultiAgentEnv) -> tuple[dict[str, Any], int]:
     for name, count in counts.items():
         example = name.replace("*", "0")
         seen, done = env.observation_space(example), env.action_space(example)
-        agents[name] = {"observation_space": space_to_json(seen), "action_space": space_to_json(done), "max": count}
+        entry: dict[str, Any] = {"max": count, "action_space": space_to_json(done)}
+        if _is_masked(seen) and isinstance(done, spaces.Discrete):
+            seen = seen["observation"]
+            entry["action_mask"] = True
+        agents[name] = {**entry, "observation_space": space_to_json(seen)}
     return agents, _state_size(env)
+
+
+def _is_masked(space: AnySpace) -> TypeGuard[spaces.Dict]:
+    return isinstance(space, spaces.Dict) and set(space.spaces) == {"observation", MASK}
 
 
 def _state_size(env: MultiAgentEnv) -> int:
@@ -269,18 +289,13 @@ def _state_size(env: MultiAgentEnv) -> int:
         return state_vector(env).size
 
 
-def _shown(obs: Any, info: Mapping[str, Any] | None) -> dict[str, Any]:
-    entry: dict[str, Any] = {}
-    if obs is not None:
-        entry["obs"] = plain(obs)
+def _sendable(info: Mapping[str, Any]) -> dict[str, Any]:
+    """What of an info can be sent. A mask stands beside the observation already: the adapters have put it there."""
     sent: dict[str, Any] = {}
-    for name, value in (info or {}).items():
-        # A mask stands beside the observation already: the adapters have put it there.
+    for name, value in info.items():
         if name != MASK and _fits_json(plain(value)):
             sent[name] = plain(value)
-    if sent:
-        entry["info"] = sent
-    return entry
+    return sent
 
 
 def _fits_json(value: Any) -> bool:
