@@ -98,7 +98,12 @@ class RemoteEnv:
 
     def _go_on(self) -> None:
         while not self._over:
-            self._step(self._actions())
+            actions = self._actions()
+            if actions is None:  # the server, or another party, has ended it
+                self.episode = ""
+                self.driven.abandoned += 1
+                return
+            self._step(actions)
             self.driven.steps += 1
             self._progress.tell(self.driven)
         ended = self.client.end(episode=self.episode, t=self.t, agents=self._agents, **self._state())
@@ -106,10 +111,14 @@ class RemoteEnv:
         self.driven.episodes += 1
         self.driven.returns.append(ended["returns"])
 
-    def _actions(self) -> Mapping[AgentID, Any]:
+    def _actions(self) -> Mapping[AgentID, Any] | None:
+        """What agents do now; None where the episode is over, although nobody here has ended it."""
         message = {"episode": self.episode, "t": self.t, "agents": self._agents, **self._state()}
         if self.client.local is None:
-            actions: Mapping[AgentID, Any] = self.client.act(**message)["actions"]
+            answer = self.client.act(**message)
+            if answer.get("ended"):
+                return None
+            actions: Mapping[AgentID, Any] = answer["actions"]
             return actions
         own = self.client.local.choose(self.episode, {agent: self._seen[agent] for agent in self._asked}, self._agents)
         self.client.log(**message, **own)

@@ -45,7 +45,8 @@ class LockStepPool(InProcessPool):
         self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy], keys: ExternalTraining, stage: WaitingStage
     ) -> None:
         self.clients = stage
-        self.service = Service(keys, self.clients)
+        self.service = Service(keys, stage)
+        stage.hub = self.service.hub
         self._saved: State = None  # of a checkpoint, put to use when there is a server
         self._before_round: State = None
         self._broken_off = False
@@ -60,7 +61,6 @@ class LockStepPool(InProcessPool):
 
     def start(self) -> None:
         """Nobody is waited for yet: where clients are to come is told when the run begins."""
-        self.service.check()
 
     def opened(self, directory: Path) -> None:
         self.service.directory = directory
@@ -105,7 +105,7 @@ class LockStepPool(InProcessPool):
 
     def stop(self) -> None:
         self.clients.stop()
-        self.service.stop("the run has ended.")
+        self.service.stop("the run has ended")
         super().stop()
 
     # -- state -------------------------------------------------------------------------------------------------------

@@ -21,5 +21,6 @@ class Limits(Config):
         3600.0, description="A session without open episodes that is silent for so long is forgotten."
     )
     max_wait_ms: NonNegativeFloat = Field(
-        2.0, description="For so long the first of several requests waits for others, so that one forward pass serves them."
+        2.0,
+        description="For so long the first of several requests waits for others, so that one forward pass serves them.",
     )
