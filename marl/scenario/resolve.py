@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from marl.algos.plan import LearnerPlan, Role, plan_learners
 from marl.data.task import GroupID, PolicyID, Task
@@ -45,6 +46,7 @@ class Setup:
     header: tuple[str, ...]  # what the run says about itself
     asynchronous: bool = False  # workers play on while learners learn
     stage: PopulationLayout | None = None  # of a population
+    server: Any = None  # of an external env whose first client has said who plays
 
     @property
     def policies(self) -> Mapping[PolicyID, PolicySpec]:

@@ -436,6 +436,12 @@ class Hub:
             record.waiters.clear()
         step.answer.set_result(answer)
 
+    def replace_stage(self, stage: Stage) -> list[OpenEpisode]:
+        """Another stage plays from now on; returns the episodes that no player has taken yet."""
+        with self._lock:
+            self.stage = stage
+            return [episode for episode in self.episodes.values() if episode.full and not episode.bound]
+
     def left(self, episode: OpenEpisode, step: Step, why: str) -> None:
         """The player ends the episode by itself: its clients are told instead of an answer to this step."""
         with self._lock:

@@ -12,7 +12,6 @@ from typing import Any
 
 from marl.data.task import PolicyID
 from marl.envs.batched import BatchedEnv, State
-from marl.envs.external.training import ExternalTraining
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import StoppedWaitingError
 from marl.policies.policy import Policy
@@ -42,11 +41,11 @@ class LockStepPool(InProcessPool):
     """
 
     def __init__(
-        self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy], keys: ExternalTraining, stage: WaitingStage
+        self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy], stage: WaitingStage, service: Service
     ) -> None:
-        self.clients = stage
-        self.service = Service(keys, stage)
-        stage.hub = self.service.hub
+        self.clients, self.service = stage, service
+        stage.hub = service.hub
+        self._live = False
         self._saved: State = None  # of a checkpoint, put to use when there is a server
         self._before_round: State = None
         self._broken_off = False
@@ -79,7 +78,8 @@ class LockStepPool(InProcessPool):
 
     def serve(self) -> str:
         """Listen to clients, unless that is done already; returns the server's address."""
-        if not self.service.open:
+        if not self._live:
+            self._live = True
             self.service.start(self._saved)
             if self._saved is not None and self._saved["workers"] is not None:
                 self.clients.version = self._saved["version"]
@@ -113,7 +113,7 @@ class LockStepPool(InProcessPool):
     def state_dict(self) -> State:
         if self._broken_off:
             return self._before_round
-        if not self.service.open:
+        if not self._live:
             return self._saved or {"workers": None, "version": self.clients.version, "segment": 0}
         return self._state_now(self.service.mark())
 

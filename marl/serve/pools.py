@@ -12,6 +12,7 @@ from marl.policies.policy import Policy
 from marl.rollout.pool import WorkerPool
 from marl.scenario.resolve import Setup
 from marl.serve.lock_step import LockStepPool
+from marl.serve.service import Service
 from marl.serve.thread_line import WaitingStage
 
 
@@ -20,7 +21,12 @@ def make_client_pool(setup: Setup, policies: Mapping[PolicyID, Policy]) -> Worke
     contract = Contract.of(setup.rollout.env_config)
     assert contract is not None
     stage = WaitingStage(contract, described(setup, policies))
-    return LockStepPool(setup.rollout, policies, setup.scenario.external_keys, stage)
+    service = setup.server
+    if service is None:
+        service = Service(setup.scenario.external_keys, stage)
+    else:
+        service.hand_over(stage)
+    return LockStepPool(setup.rollout, policies, stage, service)
 
 
 def described(setup: Setup, policies: Mapping[PolicyID, Policy]) -> list[dict[str, Any]]:

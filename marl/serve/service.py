@@ -33,8 +33,17 @@ class Service:
     def url(self) -> str:
         return self.server.url
 
+    def hand_over(self, stage: Stage) -> None:
+        """Another stage plays from now on, also what clients have begun meanwhile."""
+        waiting = self.hub.replace_stage(stage)
+        for episode in waiting:
+            stage.begin(episode)
+
     def start(self, saved: State = None) -> None:
+        """Listen, unless that is done already."""
         del saved
+        if self.open:
+            return
         self.server.start()
         self.open = True
         told = f"clients: {self.url}"
