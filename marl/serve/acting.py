@@ -122,8 +122,7 @@ class ActingLoop:
         # Where several policies decide in one step, new weights may come between them: the oldest is told.
         if slot.version is None:
             slot.version = request.version
-        if request.details:
-            slot.details.append((policy, request))
+        slot.decided.append((policy, request))
         return request.decision
 
     def park(self) -> None:
@@ -150,7 +149,7 @@ class ActingLoop:
     def _leave(self, slot: Slot) -> None:
         if slot.episode is not None:
             self._player_of.pop(slot.episode.id, None)
-        slot.episode, slot.version, slot.wanted, slot.details = None, None, frozenset(), []
+        slot.episode, slot.version, slot.wanted, slot.decided = None, None, frozenset(), []
 
     # -- the thread ------------------------------------------------------------------------------------------------
 

@@ -39,11 +39,11 @@ class GreenletLine:
 
     def __init__(self, loop: ActingLoop, desk: Desk, details: Callable[[Slot], Details] = _no_details) -> None:
         self.loop, self.desk, self.details = loop, desk, details
-        self.step: Step | None = None  # that waits for its answer
+        self.episode: Episode | None = None  # that is played
 
     def next_episode(self, seed: int) -> Episode:
-        self.step = None
-        episode = self.loop.wait_for_episode()
+        self.episode = None
+        episode = self.episode = self.loop.wait_for_episode()
         self.desk.began(episode, seed, self.loop.current.name)
         return episode
 
@@ -54,14 +54,12 @@ class GreenletLine:
             self.loop.park()
             step = box.take(t)
         self.loop.current.wanted = step.wanted
-        self.step = step
         return step
 
     def answer(self, episode: Episode, step: Step, actions: Mapping[AgentID, Action]) -> None:
         slot = self.loop.current
         told = self.details(slot)
-        slot.details = []
-        self.step = None
+        slot.decided = []
         self.desk.answered(episode, step, Answer(actions, slot.take_version(self.loop.version), told))
 
     def rejoin(self, episode_id: str, t: int) -> tuple[Episode, Step] | None:

@@ -31,7 +31,7 @@ class Slot:
         self.error: BaseException | None = None  # with which it ended
         self.wanted: frozenset[str] = frozenset()  # details that the step which is played now should be answered with
         self.version: int | None = None  # of the oldest weights that decided something in this step
-        self.details: list[tuple[PolicyID, Request]] = []
+        self.decided: list[tuple[PolicyID, Request]] = []  # since the last answer
 
     def _play(self) -> None:
         try:

@@ -60,7 +60,9 @@ class Contract:
         self.patterns = tuple(name for name in self.agents if "*" in name)
         self.possible_agents: tuple[AgentID, ...] = tuple(self.agents)
         self.max_agents: dict[str, int] = {}
-        if self.patterns:  # an env knows all ids in advance, or none: beside a pattern a name is one of at most one agent
+        if (
+            self.patterns
+        ):  # an env knows all ids in advance, or none: beside a pattern a name is one of at most one agent
             self.possible_agents = ()
             self.max_agents = {name: agent.max for name, agent in self.agents.items()}
         self._seen: dict[str, AnySpace] = {}
