@@ -57,7 +57,9 @@ class ServerConfig(Config):
         for origin in origins:
             scheme, found, rest = origin.partition("://")
             if not found or scheme not in ("http", "https") or not rest or "/" in rest:
-                raise ValueError(f"{origin!r} is no origin; expected a scheme and a host, such as https://example.org:8080")
+                raise ValueError(
+                    f"{origin!r} is no origin; expected a scheme and a host, such as https://example.org:8080"
+                )
         return tuple(origin.lower() for origin in origins)
 
     def address(self) -> tuple[socket.AddressFamily, str]:

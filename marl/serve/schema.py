@@ -47,7 +47,9 @@ class Hello(Described):
     token: str | None = Field(None, description="The server's token, where the header Authorization cannot be set.")
     session: str | None = Field(None, description="A session to go on with.")
     name: str | None = Field(None, description="A name under which a restarted client finds its session again.")
-    agents: dict[str, Agent] | None = Field(None, description="The agents of this client. Default: those of the server.")
+    agents: dict[str, Agent] | None = Field(
+        None, description="The agents of this client. Default: those of the server."
+    )
     state_size: int | None = Field(None, description="Numbers of the global state that the client will send.")
     mode: Literal["remote", "local"] | None = Field(None, description="Who acts: the server, or the client itself.")
 
@@ -93,7 +95,9 @@ class Start(Described):
     """An episode begins."""
 
     session: str = Field(description="The id of the session.")
-    episode: str | None = Field(None, description="An id of the client's choice; with it the message may be sent again.")
+    episode: str | None = Field(
+        None, description="An id of the client's choice; with it the message may be sent again."
+    )
     training: bool = Field(True, description="Whether it may be learned from.")
     parties: int = Field(1, description="How many sessions play it together, each with agents of its own.")
 

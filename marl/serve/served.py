@@ -20,7 +20,7 @@ from marl.envs.external.env import ExternalEnv
 from marl.envs.external.steps import Line
 from marl.envs.registry import make_env
 from marl.envs.vector.env_errors import close_all
-from marl.envs.vector.layout import inner_space
+from marl.envs.vector.layout import inner_space, kinds_of
 from marl.envs.vector.vector_env import DictVector
 from marl.envs.wrappers import Wrapping, wrap
 from marl.errors import CheckpointError, ConfigError, SpaceMismatchError, UserError
@@ -45,6 +45,7 @@ class Served:
     contract: Contract
     policies: Mapping[PolicyID, Policy]
     kinds: Mapping[PolicyID, int]
+    agent_types: Sequence[AgentType]  # as the policies tell agents apart
     mapper: Mapper
     config: RolloutConfig
     trusted: Callable[[], AbstractContextManager[None]]
@@ -55,8 +56,8 @@ class Served:
 
     def env(self, line: Line | None = None) -> DictVector:
         """One copy of the env whose world is the client's, in the wrappers of the run."""
-        inside = ExternalEnv(self.contract, line)
-        return DictVector([wrap(inside, self.wrappers, self.name)], self.name, with_state=False)
+        inside = wrap(ExternalEnv(self.contract, line), self.wrappers, self.name)
+        return DictVector([inside], self.name, with_state=False, kinds=self.agent_types)
 
     def runner(self, line: Line, policies: Mapping[PolicyID, Policy]) -> EnvRunner:
         """Plays with ``policies``, which stand for the ones that are served."""
@@ -64,11 +65,10 @@ class Served:
 
     def described(self) -> list[dict[str, Any]]:
         """What clients are told of the policies."""
-        kinds = self.env().kinds
-        played = who_plays(self.mapper, kinds)
+        played = who_plays(self.mapper, self.agent_types)
         found = []
         for name, policy in self.policies.items():
-            kind = kinds[self.kinds[name]]
+            kind = self.agent_types[self.kinds[name]]
             about = {
                 "policy": name,
                 "algo": self.algos.get(name),
@@ -144,6 +144,7 @@ def _from_run(path: Path, allow: frozenset[str], sources: Mapping[str, str]) -> 
             contract=contract,
             policies={name: policy for name, policy in playing.policies.items() if name in played},
             kinds=playing.kinds,
+            agent_types=setup.task.kinds,
             mapper=playing.mapper,
             config=playing_config(spec.config),
             trusted=run.trusted,
@@ -152,7 +153,7 @@ def _from_run(path: Path, allow: frozenset[str], sources: Mapping[str, str]) -> 
             teams=spec.teams,
             algos={name: role.preset.name for name, role in setup.roles.items()},
         )
-        _check_same_agents(served, setup)
+        _check_same_agents(served)
     return served
 
 
@@ -166,16 +167,23 @@ def _resolved(run: SavedRun) -> Setup:
         ) from error
 
 
-def _check_same_agents(served: Served, setup: Setup) -> None:
+def _check_same_agents(served: Served) -> None:
     """Wrappers may ask an env for more than its spaces; then what they make of ours is not what was trained."""
-    mine = [(kind.agents, spaces_of(kind)) for kind in served.env().kinds]
-    trained = [(kind.agents, spaces_of(kind)) for kind in setup.task.kinds]
+    mine = _seats(kinds_of(served.env().envs[0]))
+    trained = _seats(served.agent_types)
     if mine != trained:
         raise SpaceMismatchError(
             f"the wrappers of the run ({', '.join(used.name for used in served.wrappers)}) make other agents of an env "
             f"that plays over the network than of {served.name!r}. Export the policies and serve them without the wrappers: "
             "clients then show what the policies see."
         )
+
+
+def _seats(kinds: Sequence[AgentType]) -> dict[AgentID, tuple[Any, ...]]:
+    found: dict[AgentID, tuple[Any, ...]] = {}
+    for kind in kinds:
+        found |= dict.fromkeys(kind.agents, spaces_of(kind))
+    return found
 
 
 def contract_of(env: MultiAgentEnv) -> Contract:
@@ -230,7 +238,7 @@ def _from_exports(path: Path, chosen: PolicyID | None, allow: frozenset[str]) ->
         _check_units(playing)
         policies = {one.name: one.build() for one in playing}
     contract, mapper = _who_is_played(path, playing)
-    kinds_there = DictVector([ExternalEnv(contract)], "external", with_state=False).kinds
+    kinds_there = kinds_of(ExternalEnv(contract))
     kinds = {}
     for one in playing:
         kinds[one.name] = [spaces_of(kind) for kind in kinds_there].index(spaces_of(one.kind))
@@ -240,6 +248,7 @@ def _from_exports(path: Path, chosen: PolicyID | None, allow: frozenset[str]) ->
         contract=contract,
         policies=policies,
         kinds=kinds,
+        agent_types=kinds_there,
         mapper=mapper,
         config=playing_config(playing[0].units),
         trusted=trusted,
@@ -268,8 +277,8 @@ def _who_is_played(path: Path, playing: Sequence[Exported]) -> tuple[Contract, M
         unsure = [one.name for one in playing if one.name in names and "plays" not in one.about]
         if len(names) > 1 and unsure:
             raise ConfigError(
-                f"{path}: {' and '.join(names)} may all play {stem!r}, and their files do not say who does. Export them again, "
-                f"or serve one: {path}#{names[0]}."
+                f"{path}: {' and '.join(names)} may all play {stem!r}, and their files do not say who does. Export them "
+                f"again, or serve one: {path}#{names[0]}."
             )
     nobodys = [stem for stem in agents if stem not in players]
     for stem in nobodys:
@@ -301,6 +310,6 @@ def _check_units(playing: Sequence[Exported]) -> None:
     for one in playing[1:]:
         if one.units != playing[0].units:
             raise ConfigError(
-                f"{one.name!r} and {playing[0].name!r} were trained with different normalize_actions or clip_actions, so their "
-                "actions mean different things. Serve them one by one: DIR#name."
+                f"{one.name!r} and {playing[0].name!r} were trained with different normalize_actions or clip_actions, so "
+                "their actions mean different things. Serve them one by one: DIR#name."
             )

@@ -67,7 +67,9 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise ConfigError(f"token_file: {path} cannot be read ({error.strerror}). Give a file that you may read.") from error
+        raise ConfigError(
+            f"token_file: {path} cannot be read ({error.strerror}). Give a file that you may read."
+        ) from error
     if os.name == "posix" and mode & (stat.S_IRGRP | stat.S_IROTH):
         _log.warning("the token in %s can be read by others on this machine; `chmod 600` it.", path)
     return _checked(content, path)
