@@ -484,19 +484,33 @@ class Hub:
         told = f"{type(error).__name__}: {error}"
         self._stop(Refused("failed", f"the server cannot play any more ({told}). See its log.", 500))
 
+    def failed(self, episode: OpenEpisode, error: BaseException) -> None:
+        """This one episode cannot be played on: its clients are told, and all others go on."""
+        with self._lock:
+            if episode.over:
+                return
+            self._refuse_waiters(
+                episode, Refused("failed", f"episode {episode.name!r} cannot be played on: {error}", 500)
+            )
+            self.counters.pending -= len(episode.pending())
+            self._finish(episode, "it could not be played on")
+
     def _stop(self, refused: Refused) -> None:
         with self._lock:
             if self._closed is not None:
                 return
             self._closed = refused
             for episode in self.episodes.values():
-                waiters = [*episode.start_waiters]
-                for record in episode.records.values():
-                    waiters += [waiter for waiter, _ in record.waiters]
-                    record.waiters.clear()
-                episode.start_waiters.clear()
-                for waiter in waiters:
-                    self._delivery.send(waiter, refused)
+                self._refuse_waiters(episode, refused)
+
+    def _refuse_waiters(self, episode: OpenEpisode, refused: Refused) -> None:
+        waiters = [*episode.start_waiters]
+        for record in episode.records.values():
+            waiters += [waiter for waiter, _ in record.waiters]
+            record.waiters.clear()
+        episode.start_waiters.clear()
+        for waiter in waiters:
+            self._delivery.send(waiter, refused)
 
     def sweep(self) -> None:
         """Episodes and sessions that have been silent for too long end."""

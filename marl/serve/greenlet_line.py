@@ -1,0 +1,68 @@
+"""How a slot of an acting loop waits for its client: the others play meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, cast
+
+from marl.data.task import AgentID
+from marl.envs.base import Action
+from marl.envs.external.steps import Answer, Episode, Step
+from marl.serve.acting import ActingLoop
+from marl.serve.slots import Slot
+
+
+class Inbox(Protocol):
+    """The episodes of a hub: steps are taken out of them as they arrive."""
+
+    def take(self, t: int) -> Step | None: ...
+
+
+class Desk(Protocol):
+    """Through whom clients are answered: the hub."""
+
+    def began(self, episode: Any, seed: int | None, slot: str) -> None: ...
+
+    def answered(self, episode: Any, step: Step, answer: Answer) -> None: ...
+
+
+Details = Mapping[AgentID, Mapping[str, Any]]
+
+
+def _no_details(slot: Slot) -> Details:
+    del slot
+    return {}
+
+
+class GreenletLine:
+    """One slot's end of the connection. ``details`` says what clients are told of the decisions of a step."""
+
+    def __init__(self, loop: ActingLoop, desk: Desk, details: Callable[[Slot], Details] = _no_details) -> None:
+        self.loop, self.desk, self.details = loop, desk, details
+        self.episode: Episode | None = None  # that is played
+
+    def next_episode(self, seed: int) -> Episode:
+        self.episode = None
+        episode = self.episode = self.loop.wait_for_episode()
+        self.desk.began(episode, seed, self.loop.current.name)
+        return episode
+
+    def next_step(self, episode: Episode, t: int) -> Step:
+        box = cast(Inbox, episode)
+        step = box.take(t)
+        while step is None:
+            self.loop.park()
+            step = box.take(t)
+        self.loop.current.wanted = step.wanted
+        return step
+
+    def answer(self, episode: Episode, step: Step, actions: Mapping[AgentID, Action]) -> None:
+        slot = self.loop.current
+        told = self.details(slot)
+        slot.decided = []
+        self.desk.answered(episode, step, Answer(actions, slot.take_version(self.loop.version), told))
+
+    def rejoin(self, episode_id: str, t: int) -> tuple[Episode, Step] | None:
+        """Episodes that are only played are not taken up again."""
+        del episode_id, t
+        return None
