@@ -177,6 +177,8 @@ def _add_weights(app: FastAPI, front: Front) -> None:
         name, stage = request.path_params["name"], front.hub.stage
         if stage.version <= _newer_than(request):
             return Response(status_code=204)
+        if request.headers.get("if-none-match") == _etag(stage.version):
+            return Response(status_code=304, headers={"etag": _etag(stage.version)})
         if not isinstance(stage, Exporting):
             raise Refused("not_found", "this server does not give its policies away.", 404)
         # Packing takes a while: not on the thread that answers everybody, and not for everybody at once.
@@ -185,10 +187,11 @@ def _add_weights(app: FastAPI, front: Front) -> None:
         if found is None:
             raise Refused("not_found", f"there is no policy {shortly(name)}; /v1/policies lists them.", 404)
         version, content = found
-        headers = {"etag": f'"{version}"'}
-        if headers["etag"] == request.headers.get("if-none-match"):
-            return Response(status_code=304, headers=headers)
-        return Response(content, media_type="application/zip", headers=headers)
+        return Response(content, media_type="application/zip", headers={"etag": _etag(version)})
+
+
+def _etag(version: int) -> str:
+    return f'"{version}"'
 
 
 def _newer_than(request: Request) -> int:
