@@ -142,10 +142,6 @@ class RolloutWorker(WorkerPolicies):
         self._runner.begin(env_ids, self._draw_seeds(env_ids.size))
         return self._runner
 
-    @property
-    def has_begun(self) -> bool:
-        return self._runner is not None
-
     def begin(self) -> None:
         """Build the env and start its first episodes, unless that has been done."""
         if self._runner is None:

@@ -92,6 +92,12 @@ def learns_from(preset: Preset, config: LearnerConfig) -> Learns:
     return Learns.ALL
 
 
+def strict_policies(roles: Mapping[PolicyID, Role]) -> frozenset[PolicyID]:
+    """Policies that learn from nothing but what their newest weights have played."""
+    found = [name for name, role in roles.items() if learns_from(role.preset, role.config) is Learns.NEWEST]
+    return frozenset(found)
+
+
 def check_learners(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> None:
     """Refuse algorithms that cannot learn from clients."""
     if not is_external(scenario):

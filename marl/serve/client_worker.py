@@ -73,8 +73,16 @@ class ClientWorker(RolloutWorker):
     def _make_env(self, recipe: EnvRecipe, copies: int, with_state: bool, render_mode: str | None = None) -> BatchedEnv:
         if recipe.env != EXTERNAL:
             return super()._make_env(recipe, copies, with_state, render_mode)
-        with lines_of(self.lines):
-            return self._together(super()._make_env(recipe, copies, with_state, render_mode))
+        return self.make_external(self.lines, copies, with_state)
+
+    def make_external(self, lines: Lines, copies: int, with_state: bool) -> BatchedEnv:
+        """Copies of the clients' env, in the wrappers of the run."""
+        with lines_of(lines):
+            return self._together(super()._make_env(self.spec.env_recipe, copies, with_state))
+
+    @property
+    def has_begun(self) -> bool:
+        return self._runner is not None
 
     def _together(self, env: BatchedEnv) -> BatchedEnv:
         """How several copies wait: as they are, one after the other."""

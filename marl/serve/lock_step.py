@@ -14,6 +14,7 @@ from marl.data.task import PolicyID
 from marl.envs.batched import BatchedEnv, State
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import StoppedWaitingError
+from marl.policies.build import same_weights, weights_of
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
 from marl.rollout.pool import InProcessPool
@@ -46,6 +47,7 @@ class LockStepPool(InProcessPool):
         self.clients, self.service = stage, service
         stage.hub = service.hub
         self._live = False
+        self._newest = weights_of(policies)
         self._saved: State = None  # of a checkpoint, put to use when there is a server
         self._before_round: State = None
         self._broken_off = False
@@ -97,7 +99,11 @@ class LockStepPool(InProcessPool):
             raise
 
     def sync_weights(self) -> None:
-        self.clients.version += 1
+        """A version is a change of the weights: learners that only gather data make none."""
+        newest = weights_of(self.policies)
+        if not same_weights(newest, self._newest):
+            self._newest = newest
+            self.clients.version += 1
 
     def stop_waiting(self) -> bool:
         self.clients.stop()

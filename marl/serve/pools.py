@@ -11,22 +11,34 @@ from marl.envs.external.contract import Contract
 from marl.policies.policy import Policy
 from marl.rollout.pool import WorkerPool
 from marl.scenario.resolve import Setup
+from marl.serve.free_running import FreeRunningPool
+from marl.serve.free_stage import FreeStage
+from marl.serve.hub import Stage
 from marl.serve.lock_step import LockStepPool
+from marl.serve.own_actions import own_actions
 from marl.serve.service import Service
 from marl.serve.thread_line import WaitingStage
 
 
 def make_client_pool(setup: Setup, policies: Mapping[PolicyID, Policy]) -> WorkerPool:
     """In lock-step, or with clients that play on while learners learn."""
-    contract = Contract.of(setup.rollout.env_config)
-    assert contract is not None
-    stage = WaitingStage(contract, described(setup, policies))
-    service = setup.server
+    told, own = described(setup, policies), own_actions(setup, policies)
+    if setup.scenario.external_keys.lock_step:
+        contract = Contract.of(setup.rollout.env_config)
+        assert contract is not None
+        waiting = WaitingStage(contract, told, own)
+        return LockStepPool(setup.rollout, policies, waiting, _service(setup, waiting))
+    free = FreeStage(setup, policies, told, own)
+    return FreeRunningPool(setup, policies, free, _service(setup, free))
+
+
+def _service(setup: Setup, stage: Stage) -> Service:
+    """A new one, or the one that has heard the first client."""
+    service: Service | None = setup.server
     if service is None:
-        service = Service(setup.scenario.external_keys, stage)
-    else:
-        service.hand_over(stage)
-    return LockStepPool(setup.rollout, policies, stage, service)
+        return Service(setup.scenario.external_keys, stage)
+    service.hand_over(stage)
+    return service
 
 
 def described(setup: Setup, policies: Mapping[PolicyID, Policy]) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from marl.envs.external.steps import Answer, Episode, Step
 from marl.errors import StoppedWaitingError
 from marl.serve.hub import Hub
 from marl.serve.open_episode import OpenEpisode
+from marl.serve.own_actions import OwnActions
 from marl.serve.refused import Refused
 
 NOT_HERE = (
@@ -30,10 +31,10 @@ class WaitingStage:
 
     training, lock_step = True, True
 
-    def __init__(self, contract: Contract, told: list[dict[str, Any]], no_log: str = "") -> None:
+    def __init__(self, contract: Contract, told: list[dict[str, Any]], own: OwnActions) -> None:
         self.contract: Contract | None = contract
         self.version = 0
-        self.no_log = no_log
+        self.no_log, self.own_needs, self.own_why = own.refused, own.needed, own.why
         self._told = told
         self.hub: Hub
         self.changed: Callable[[int], None] = _tell_nobody
