@@ -104,6 +104,9 @@ class WorkerPool(ABC):
     def opened(self, directory: Path) -> None:
         """The run writes into this directory from now on."""
 
+    def saved(self, checkpoint: Path) -> None:
+        """A checkpoint with the pool's state has been written into the run directory."""
+
     def hear(self, note: Callable[[str], None], busy: Callable[[str], None]) -> None:
         """Whom to tell what a person should know, and what is being waited for."""
 

@@ -47,6 +47,7 @@ class LockStepPool(InProcessPool):
         self.clients, self.service = stage, service
         stage.hub = service.hub
         self._live = False
+        self._marked: int | None = 0  # the segment of the journal that the newest checkpoint goes on from
         self._newest = weights_of(policies)
         self._saved: State = None  # of a checkpoint, put to use when there is a server
         self._before_round: State = None
@@ -82,12 +83,19 @@ class LockStepPool(InProcessPool):
         """Listen to clients, unless that is done already; returns the server's address."""
         if not self._live:
             self._live = True
-            self.service.start(self._saved)
-            if self._saved is not None and self._saved["workers"] is not None:
-                self.clients.version = self._saved["version"]
-                super().load_state_dict(self._saved)
-            self._saved = None
+            saved, self._saved = self._saved, None
+            if saved is None:
+                self.service.start()
+            else:
+                self._go_on(saved)
         return self.service.url
+
+    def _go_on(self, saved: State) -> None:
+        """What clients have reported since the checkpoint is played again from the journal, then they are waited for."""
+        self.clients.version = saved["version"]
+        self.service.start(saved["segment"])
+        if saved["workers"] is not None:
+            super().load_state_dict(saved)
 
     def collect(self, steps: int) -> Collected:
         self.serve()
@@ -118,12 +126,17 @@ class LockStepPool(InProcessPool):
 
     def state_dict(self) -> State:
         if self._broken_off:
+            self._marked = self._before_round["segment"]
             return self._before_round
         if not self._live:
             return self._saved or {"workers": None, "version": self.clients.version, "segment": 0}
-        return self._state_now(self.service.mark())
+        self._marked = self.service.mark()
+        return self._state_now(self._marked)
 
-    def _state_now(self, segment: int) -> State:
+    def saved(self, checkpoint: Path) -> None:
+        self.service.saved(checkpoint, self._marked)
+
+    def _state_now(self, segment: int | None) -> State:
         workers: list[Any] | None = None
         if self.workers[0].has_begun:
             workers = [worker.state_dict() for worker in self.workers]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 from marl.config import Config
-from marl.envs.batched import State
 from marl.envs.external.training import ExternalTraining
+from marl.inputs import read_text
 from marl.serve.config import ServerConfig
 from marl.serve.hub import Hub, Stage
+from marl.serve.journal import Journal
 from marl.serve.limits import Limits
 from marl.serve.server import Server
+from marl.storage import write_atomically
 
+JOURNAL = "journal"  # folder of the run directory
+MARKS = "marks.json"
 C = TypeVar("C", bound=Config)
 
 
@@ -27,7 +32,7 @@ class Service:
         self.hub = Hub(stage, _part(keys, Limits))
         self.server = Server(self.hub, _part(keys, ServerConfig))  # refuses what would let strangers in
         self.open = False
-        self.segment = 0
+        self.marks: dict[str, int] = {}  # checkpoint to the segment that goes on from it
 
     @property
     def url(self) -> str:
@@ -39,9 +44,14 @@ class Service:
         for episode in waiting:
             stage.begin(episode)
 
-    def start(self, saved: State = None) -> None:
-        """Listen, unless that is done already."""
-        del saved
+    def start(self, segment: int | None = None) -> None:
+        """Go on from a segment of the journal, if there is one, and listen, unless that is done already."""
+        if self.directory is not None:
+            journal = Journal(self.directory / JOURNAL)
+            self.hub.keep_journal(journal)
+            # A run that ended before it served anybody has a checkpoint, and no journal yet.
+            self.hub.recover(segment if journal.segments() else None)
+            self.marks = read_marks(journal.folder)
         if self.open:
             return
         self.server.start()
@@ -51,13 +61,45 @@ class Service:
             told += f", with the token in {self.keys.token_file}"
         self.note(told)
 
-    def mark(self) -> int:
-        return self.segment
+    @property
+    def segment(self) -> int | None:
+        """The segment of the journal that is written to."""
+        return None if self.hub.journal is None else self.hub.journal.segment
+
+    def mark(self) -> int | None:
+        """A checkpoint is being written: the journal from here on belongs to it."""
+        if self.hub.journal is None:
+            return None
+        return self.hub.mark()
+
+    def saved(self, checkpoint: Path, segment: int | None) -> None:
+        """A checkpoint is there: forget the segments that no checkpoint needs any more."""
+        journal = self.hub.journal
+        if journal is None or segment is None:
+            return
+        beside = checkpoint.parent
+        kept = {name: number for name, number in self.marks.items() if (beside / name).is_dir()}
+        self.marks = {**kept, checkpoint.name: segment}
+        write_marks(journal.folder, self.marks)
+        journal.forget(min(self.marks.values()))
 
     def stop(self, reason: str) -> None:
         """Whoever waits for an answer gets the reason at once: what has been reported is kept."""
         if self.open:
             self.server.stop(grace_s=0.0, reason=reason)
+
+
+def read_marks(folder: Path) -> dict[str, int]:
+    """Which segment belongs to which checkpoint; without the file nobody knows, and nothing is forgotten."""
+    file = folder / MARKS
+    if not file.is_file():
+        return {}
+    told = json.loads(read_text(file))
+    return {str(name): int(segment) for name, segment in told.items()}
+
+
+def write_marks(folder: Path, marks: Mapping[str, int]) -> None:
+    write_atomically(folder / MARKS, json.dumps(dict(marks)) + "\n")
 
 
 def _part(keys: ExternalTraining, kind: type[C]) -> C:

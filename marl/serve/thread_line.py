@@ -112,10 +112,15 @@ class ThreadLine:
 
     def __init__(self, stage: WaitingStage, slot: str) -> None:
         self.stage, self.slot = stage, slot
+        self._last: str | None = None  # the episode that was played here last
 
     def next_episode(self, seed: int) -> Episode:
-        episode = self.stage.wait_for_episode()
+        # After a restart a slot plays its own episodes again, in their order, before it takes new ones.
+        episode = self.stage.hub.next_bound(self.slot, self._last)
+        if episode is None:
+            episode = self.stage.wait_for_episode()
         self.stage.hub.began(episode, seed, self.slot)
+        self._last = episode.id
         return episode
 
     def next_step(self, episode: Episode, t: int) -> Step:
@@ -131,5 +136,11 @@ class ThreadLine:
         self.stage.hub.left(episode, step, "the run has cut it off")
 
     def rejoin(self, episode_id: str, t: int) -> tuple[Episode, Step] | None:
-        del episode_id, t
-        return None
+        episode = self.stage.hub.episode(episode_id)
+        if episode is None:
+            return None
+        step = episode.take(t)
+        if step is None:
+            return None
+        self._last = episode_id
+        return episode, step

@@ -155,6 +155,7 @@ class Store:
         best = None
         if self._best_at == iteration:
             best = write_checkpoint(self.directory / "checkpoints" / BEST, self._parts())
+            self.trainer.workers.saved(best)
         if freq and iteration % freq == 0:
             self.save(equal=best)
 
@@ -216,6 +217,7 @@ class Store:
             write_checkpoint(target, self._parts())
         strip_older(folder, self.trainer.scenario.keep_resumable, target)
         keep_newest(folder, self.trainer.scenario.keep_checkpoints, target)
+        self.trainer.workers.saved(target)
         return target
 
     def _parts(self) -> dict[str, Any]:
