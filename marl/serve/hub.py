@@ -200,7 +200,7 @@ class Hub:
             self._refuse_waiters(episode, refused)
             waiting = sum(record.pending for record in episode.records.values())
             self.counters.pending -= waiting
-            self.counters.dropped += waiting
+            self.counters.answered += waiting  # by the refusal
             self.desk.abandon(episode, why)
 
     def replace_stage(self, stage: Stage) -> list[OpenEpisode]:
