@@ -25,6 +25,8 @@ T = TypeVar("T")
 class WorkerPool(ABC):
     """Collects, evaluates, and lets the user's functions reach every worker."""
 
+    keeps_journal = False  # whether what it collects outlives the process, from the first checkpoint on
+
     def __init__(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy]) -> None:
         set_log_level(spec.config.log_level)
         self.spec = spec

@@ -41,6 +41,8 @@ class LockStepPool(InProcessPool):
     round; what clients reported since is in the journal.
     """
 
+    keeps_journal = True
+
     def __init__(
         self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy], stage: WaitingStage, service: Service
     ) -> None:

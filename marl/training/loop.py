@@ -12,6 +12,7 @@ from typing import Any
 
 from marl.errors import StoppedWaitingError
 from marl.runs.directories import told_state
+from marl.runs.manifest import numbered
 from marl.runs.result import Result, look_up
 from marl.training.display import Display, Progress, Quiet
 from marl.training.trainer import Trainer
@@ -44,6 +45,8 @@ def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outco
     store.check_own()
     trainer.evaluation.show = display.busy
     trainer.workers.hear(display.note, display.busy)
+    if trainer.workers.keeps_journal and not numbered(store.directory / "checkpoints"):
+        trainer.save()  # a journal is read from a checkpoint on
     with told_state(store.directory) as ended, interruptible(lambda: _stop_soon(trainer, display)) as stopped:
         while not stopped() and not trainer.finished:
             try:
