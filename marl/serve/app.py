@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol, runtime_checkable
 
@@ -99,7 +99,7 @@ def _poster(front: Front, kind: str) -> Any:
             shown = message.pop("token", None)
             if in_hello:
                 front.check_token(shown)
-            answer = form.encode(await front.answer(kind, message))
+            answer = form.encode(await _while_there(request, front.answer(kind, message)))
         except Refused as refused:
             return _refusal(front, refused, form)
         except ClientDisconnect:  # nobody is there to be told
@@ -132,6 +132,26 @@ async def _read(request: Request, most: int) -> bytes:
         if len(body) > most:
             raise too_large
     return bytes(body)
+
+
+async def _while_there(request: Request, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """The answer, or the end of waiting for it when the client has hung up: it would be one more who waits at every try."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _gone(request: Request) -> None:
+    """Comes back when the client has hung up. The body has been read, so nothing else is to come."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _shown(request: Request) -> str | None:

@@ -114,6 +114,37 @@ def test_a_socket_that_breaks_loses_nothing() -> None:
         until(lambda: server.front.measures.waiting == 0)
 
 
+def test_nobody_is_kept_waiting_for_a_client_that_has_hung_up() -> None:
+    stage = InstantStage()
+    with serving(instant_hub(stage)) as server:
+        with socket_of(server) as ws:
+            session = greeted(ws)
+            ask(ws, type="start", session=session, episode="e")
+            stage.held = True
+            ws.send(json.dumps(act(session, "e", 0)))
+            until(lambda: server.front.measures.waiting == 1)
+        until(lambda: server.front.measures.waiting == 0)
+        message = act(session, "e", 0)
+        del message["type"]
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{server.url}/v1/act", json=message, timeout=0.3, trust_env=False)
+        until(lambda: server.front.measures.waiting == 0)
+        stage.release()
+        answer = httpx.post(f"{server.url}/v1/act", json=message, trust_env=False).json()
+        assert answer["actions"] == {"a": 1}
+        assert server.hub.counters.accepted == 1
+
+
+def test_a_message_that_is_sent_right_before_hanging_up_counts() -> None:
+    with serving() as server:
+        with socket_of(server) as ws:
+            session = greeted(ws)
+            ask(ws, type="start", session=session, episode="e")
+            ws.send(json.dumps(act(session, "e", 0)))
+            ws.send(json.dumps({"type": "end", "session": session, "episode": "e", "t": 1}))
+        until(lambda: server.hub.counters.ended == 1)
+
+
 @pytest.mark.parametrize(
     "frame",
     [
