@@ -34,9 +34,9 @@ class ClientSocket:
         if shown is not None and self.front.token.needed:
             self.front.check_token(bearer(shown))
             self.trusted = True
-        await self.socket.accept()
         try:
             with suppress(WebSocketDisconnect):
+                await self.socket.accept()
                 await self._read_all()
         finally:
             await self._let_go()
