@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,12 +13,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
-import marl
 from marl.serve.docs_page import docs_page
 from marl.serve.frames import FORMATS, JSON, Format
 from marl.serve.front import Front
 from marl.serve.guard import Guard
-from marl.serve.messages import KINDS
+from marl.serve.messages import KINDS, PROTOCOL
 from marl.serve.metrics import metrics_text
 from marl.serve.refused import Refused, bad_message, shortly
 from marl.serve.schema import ABOUT, WEIGHTS, WEIGHTS_PARAMETERS, describe, request_body, responses
@@ -43,7 +42,7 @@ class Exporting(Protocol):
 def build_app(front: Front) -> ASGIApp:
     """The whole app, with everything that keeps strangers out."""
     app = FastAPI(
-        title="marl serve", version=marl.__version__, description=ABOUT, lifespan=_sweeping(front),
+        title="marl serve", version=PROTOCOL, description=ABOUT, lifespan=_sweeping(front),
         docs_url=None, redoc_url=None, openapi_url=None,
     )  # fmt: skip
     _add_messages(app, front)
@@ -99,7 +98,7 @@ def _poster(front: Front, kind: str) -> Any:
             shown = message.pop("token", None)
             if in_hello:
                 front.check_token(shown)
-            answer = form.encode(await front.answer(kind, message))
+            answer = form.encode(await _while_there(request, front.answer(kind, message)))
         except Refused as refused:
             return _refusal(front, refused, form)
         except ClientDisconnect:  # nobody is there to be told
@@ -132,6 +131,26 @@ async def _read(request: Request, most: int) -> bytes:
         if len(body) > most:
             raise too_large
     return bytes(body)
+
+
+async def _while_there(request: Request, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """The answer, or the end of waiting for it when the client has hung up: it would be one more who waits at every try."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _gone(request: Request) -> None:
+    """Comes back when the client has hung up. The body has been read, so nothing else is to come."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _shown(request: Request) -> str | None:

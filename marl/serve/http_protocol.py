@@ -118,7 +118,7 @@ def _no_websocket(method: str, url: bytes, headers: dict[bytes, bytes]) -> str:
 
 
 def room_for_sockets(wanted: int) -> int:
-    """At most so many as the system lets this process open, with room for files: a socket too many would fail in the system."""
+    """At most so many as the system lets this process open, and some files besides: one too many could not be refused."""
     if sys.platform == "win32":
         return wanted
     import resource

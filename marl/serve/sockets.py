@@ -34,9 +34,19 @@ class ClientSocket:
         if shown is not None and self.front.token.needed:
             self.front.check_token(bearer(shown))
             self.trusted = True
-        await self.socket.accept()
-        with suppress(WebSocketDisconnect):
-            await self._read_all()
+        try:
+            with suppress(WebSocketDisconnect):
+                await self.socket.accept()
+                await self._read_all()
+        finally:
+            await self._let_go()
+
+    async def _let_go(self) -> None:
+        """Nobody waits here any more: what the hub has taken it keeps, and its answers are there for the next try."""
+        # Tasks that have not begun yet do so now: a client may send its last message and hang up at once.
+        await asyncio.sleep(0)
+        for task in self._tasks:
+            task.cancel()
 
     async def close(self, code: int, reason: str) -> None:
         cut = reason.encode()[:LONGEST_REASON].decode("utf-8", "ignore")
@@ -122,8 +132,12 @@ class ClientSocket:
 
 def _id_of(message: dict[str, Any]) -> Any:
     name = message.pop("id", None)
-    is_plain = name is None or (type(name) is int and name.bit_length() <= 64)
-    if is_plain or (isinstance(name, str) and len(name) <= LONGEST_ID):
+    fits = name is None
+    if type(name) is int:
+        fits = name.bit_length() <= 64
+    elif isinstance(name, str):
+        fits = len(name) <= LONGEST_ID
+    if fits:
         return name
     raise bad_message(f"id is {shortly(name)}; expected a text of at most {LONGEST_ID} characters, or a whole number")
 
