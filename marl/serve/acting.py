@@ -50,6 +50,7 @@ class ActingLoop:
         self.on_failure: Failed | None = None
         self.failure: BaseException | None = None
         self.passes = self.rows = 0  # forward passes, and decisions that were made in them
+        self.on_pass: Callable[[float], None] | None = None  # hears how many decisions each pass made
         self._max_wait = max_wait_ms / 1000.0
         self._explain, self._torch_threads = explain, torch_threads
         self._rng = np.random.default_rng(seed)
@@ -221,8 +222,11 @@ class ActingLoop:
             request.version = self.version
         for name, requests in by_policy.items():
             decide(self._real[name], requests, self._rng, self._explain)
+            rows = sum(len(request.inputs) for request in requests)
             self.passes += 1
-            self.rows += sum(len(request.inputs) for request in requests)
+            self.rows += rows
+            if self.on_pass is not None:
+                self.on_pass(rows)
         self._ready.extend(slot for slot, _, _ in asked)
 
     # -- letters ---------------------------------------------------------------------------------------------------

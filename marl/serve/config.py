@@ -26,7 +26,8 @@ class ServerConfig(Config):
     port: int = Field(DEFAULT_PORT, ge=0, le=65535, description="Port to listen on; 0: the system chooses a free one.")
     token_file: Path | None = Field(
         None,
-        description="File with the token that clients have to show. Made with a random one, readable for you alone, if missing.",
+        description="File with the token that clients have to show. If it is missing it is made, with a random token, "
+        "readable for you alone.",
     )
     tls_cert: Path | None = Field(
         None,

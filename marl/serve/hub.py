@@ -472,7 +472,10 @@ class Hub:
             self._refuse_waiters(
                 episode, Refused("failed", f"episode {episode.name!r} cannot be played on: {error}", 500)
             )
-            self.counters.pending -= len(episode.pending())
+            waiting = len(episode.pending())
+            self.counters.pending -= waiting
+            self.counters.dropped += waiting
+            self.counters.abandoned += 1
             self._finish(episode, "it could not be played on")
 
     def _stop(self, refused: Refused) -> None:

@@ -17,6 +17,7 @@ from marl.serve.acting import ActingLoop
 from marl.serve.details import explain, member_of, members_playing
 from marl.serve.greenlet_line import GreenletLine
 from marl.serve.hub import Hub
+from marl.serve.metrics import BATCHES, Histogram
 from marl.serve.open_episode import OpenEpisode
 from marl.serve.passes import Request
 from marl.serve.served import Served
@@ -50,6 +51,9 @@ class PlayStage:
         self.loop = ActingLoop(
             served.policies, max_wait_ms=max_wait_ms, seed=seed, version=self.version, explain=explain
         )
+
+        self._batches = Histogram(BATCHES)
+        self.loop.on_pass = self._batches.add
 
     # -- for the hub and the server --------------------------------------------------------------------------------
 
@@ -85,6 +89,10 @@ class PlayStage:
         if name not in self._served.policies:
             return None
         return self.version, self._served.export(name)
+
+    def measures(self) -> Mapping[str, float | Histogram]:
+        """For the metrics of the server: how many decisions one forward pass makes."""
+        return {"batch_size": self._batches}
 
     # -- slots -----------------------------------------------------------------------------------------------------
 
