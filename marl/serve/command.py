@@ -140,7 +140,7 @@ def _running(options: ServeOptions, served: Served, config: ServerConfig, limits
     if options.replicas > 1:
         from marl.serve.replicas import Replicas
 
-        return Replicas(options, config, limits)
+        return Replicas(options, served, config, limits)
     return InThisProcess(PlayServer(served, config, limits, explore=options.explore, seed=options.seed))
 
 
