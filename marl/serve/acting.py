@@ -8,6 +8,7 @@ together, one forward pass per policy. What a slot does is its own matter; the l
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import time
 from collections import deque
@@ -24,6 +25,8 @@ from marl.errors import PolicyError
 from marl.policies.policy import Decision, Inputs, Policy
 from marl.serve.passes import Detail, Explain, Request, decide
 from marl.serve.slots import Body, Failed, SharedPolicy, Slot
+
+_log = logging.getLogger(__name__)
 
 
 def _explain_nothing(policy: Policy, request: Request) -> list[Detail]:
@@ -146,6 +149,13 @@ class ActingLoop:
         while slot.episode is None:
             self.park()
         return slot.episode
+
+    def adopt(self, episode: Episode) -> None:
+        """Play an episode in this slot that was not offered: one that goes on after a restart."""
+        slot = self.current
+        self._leave(slot)
+        slot.episode, slot.has_played = episode, True
+        self._player_of[episode.id] = slot
 
     def _leave(self, slot: Slot) -> None:
         if slot.episode is not None:
@@ -273,10 +283,15 @@ class ActingLoop:
             f"the server cannot answer any more: its acting loop failed ({type(error).__name__}: {error}). Start it again."
         )
         told.__cause__ = error
-        for slot in list(self._slots):
-            slot.failed(told)
+        hear = [slot.failed for slot in self._slots]
+        # The owner first: it tells all clients, also those of slots that cannot be told any more.
         if self.on_failure is not None:
-            self.on_failure(told)
+            hear.insert(0, self.on_failure)
+        for failed in hear:
+            try:
+                failed(told)
+            except Exception as another:
+                _log.error("a failure could not be told", exc_info=another)
 
 
 def _do(job: Callable[[], None]) -> None:

@@ -20,7 +20,7 @@ from rich.live import Live
 from rich.text import Text
 
 from marl.config import Config, explain
-from marl.errors import printable
+from marl.errors import ConfigError, printable
 from marl.serve.config import ServerConfig
 from marl.serve.limits import Limits
 from marl.serve.metrics import Histogram
@@ -138,10 +138,14 @@ def run_server(options: ServeOptions, console: Console | None = None) -> None:
 
 def _running(options: ServeOptions, served: Served, config: ServerConfig, limits: Limits) -> Running:
     if options.replicas > 1:
+        if options.journal is not None:
+            raise ConfigError("--journal and --replicas do not go together: replicas forget their sessions. Drop one.")
         from marl.serve.replicas import Replicas
 
         return Replicas(options, served, config, limits)
-    return InThisProcess(PlayServer(served, config, limits, explore=options.explore, seed=options.seed))
+    return InThisProcess(
+        PlayServer(served, config, limits, explore=options.explore, seed=options.seed, journal=options.journal)
+    )
 
 
 @contextmanager

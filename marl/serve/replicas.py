@@ -135,6 +135,8 @@ class RoutingHub(Hub):
 
     def __init__(self, reception: Reception, limits: Limits, replicas: int) -> None:
         super().__init__(reception, limits)
+        assert reception.contract is not None
+        self._agents = frozenset(reception.contract.agents)
         self._lines: list[ReplicaLine] = []
         self._replicas, self._turn = replicas, 0
         self._stopping: Refused | None = None
@@ -173,7 +175,7 @@ class RoutingHub(Hub):
         name, agents = message.get("name"), message.get("agents")
         if isinstance(name, str):  # found again by it, so it has to lead to the same place
             return zlib.crc32(name.encode("utf-8", "replace")) % self._replicas
-        if isinstance(agents, dict) and agents.keys() != self.contract.agents.keys():
+        if isinstance(agents, dict) and agents.keys() != self._agents:
             return 0  # parties of shared episodes have to meet
         self._turn = (self._turn + 1) % self._replicas
         return self._turn
@@ -192,7 +194,7 @@ class RoutingHub(Hub):
         except Exception as error:  # a replica that is being replaced; the next look may find it
             _log.warning("a replica did not say how it is: %s", first_line(error))
             return
-        self.counters = summed(found)
+        self.desk.counters = summed(found)
 
 
 def summed(figures: list[dict[str, Any]]) -> Counters:
@@ -257,11 +259,9 @@ class Replicas:
     def stop(self, reason: str) -> None:
         self.server.stop(reason=reason)
         if self._ray_runs:
-            try:
-                self._serve.shutdown()
-            finally:
-                self._ray_runs = False
-                stop_ray()
+            # Serve's own farewell would wait for requests, of which none are left; with Ray all of it ends.
+            self._ray_runs = False
+            stop_ray()
 
     @property
     def trouble(self) -> str:
