@@ -8,6 +8,7 @@ together, one forward pass per policy. What a slot does is its own matter; the l
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import time
 from collections import deque
@@ -24,6 +25,8 @@ from marl.errors import PolicyError
 from marl.policies.policy import Decision, Inputs, Policy
 from marl.serve.passes import Detail, Explain, Request, decide
 from marl.serve.slots import Body, Failed, SharedPolicy, Slot
+
+_log = logging.getLogger(__name__)
 
 
 def _explain_nothing(policy: Policy, request: Request) -> list[Detail]:
@@ -50,6 +53,7 @@ class ActingLoop:
         self.on_failure: Failed | None = None
         self.failure: BaseException | None = None
         self.passes = self.rows = 0  # forward passes, and decisions that were made in them
+        self.on_pass: Callable[[float], None] | None = None  # hears how many decisions each pass made
         self._max_wait = max_wait_ms / 1000.0
         self._explain, self._torch_threads = explain, torch_threads
         self._rng = np.random.default_rng(seed)
@@ -150,6 +154,13 @@ class ActingLoop:
             self.park()
         return slot.episode
 
+    def adopt(self, episode: Episode) -> None:
+        """Play an episode in this slot that was not offered: one that goes on after a restart."""
+        slot = self.current
+        self._leave(slot)
+        slot.episode, slot.has_played = episode, True
+        self._player_of[episode.id] = slot
+
     def _leave(self, slot: Slot) -> None:
         if slot.episode is not None:
             self._player_of.pop(slot.episode.id, None)
@@ -225,8 +236,11 @@ class ActingLoop:
             request.version = self.version
         for name, requests in by_policy.items():
             decide(self._real[name], requests, self._rng, self._explain)
+            rows = sum(len(request.inputs) for request in requests)
             self.passes += 1
-            self.rows += sum(len(request.inputs) for request in requests)
+            self.rows += rows
+            if self.on_pass is not None:
+                self.on_pass(rows)
         self._ready.extend(slot for slot, _, _ in asked)
 
     # -- letters ---------------------------------------------------------------------------------------------------
@@ -273,10 +287,15 @@ class ActingLoop:
             f"the server cannot answer any more: its acting loop failed ({type(error).__name__}: {error}). Start it again."
         )
         told.__cause__ = error
-        for slot in list(self._slots):
-            slot.failed(told)
+        hear = [slot.failed for slot in self._slots]
+        # The owner first: it tells all clients, also those of slots that cannot be told any more.
         if self.on_failure is not None:
-            self.on_failure(told)
+            hear.insert(0, self.on_failure)
+        for failed in hear:
+            try:
+                failed(told)
+            except Exception as another:
+                _log.error("a failure could not be told", exc_info=another)
 
 
 def _do(job: Callable[[], None]) -> None:

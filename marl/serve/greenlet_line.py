@@ -25,6 +25,8 @@ class Desk(Protocol):
 
     def answered(self, episode: Any, step: Step, answer: Answer) -> None: ...
 
+    def recorded(self, episode: Any, t: int) -> Answer | None: ...
+
 
 Details = Mapping[AgentID, Mapping[str, Any]]
 
@@ -35,15 +37,30 @@ def _no_details(slot: Slot) -> Details:
 
 
 class GreenletLine:
-    """One slot's end of the connection. ``details`` says what clients are told of the decisions of a step."""
+    """One slot's end of the connection. ``details`` says what clients are told of the decisions of a step.
 
-    def __init__(self, loop: ActingLoop, desk: Desk, details: Callable[[Slot], Details] = _no_details) -> None:
+    ``first`` is an episode of a journal, which is played again up to where it was when the server ended.
+    """
+
+    def __init__(
+        self,
+        loop: ActingLoop,
+        desk: Desk,
+        details: Callable[[Slot], Details] = _no_details,
+        first: Episode | None = None,
+    ) -> None:
         self.loop, self.desk, self.details = loop, desk, details
+        self._first, self._replays = first, first is not None
         self.episode: Episode | None = None  # that is played
 
     def next_episode(self, seed: int) -> Episode:
         self.episode = None
-        episode = self.episode = self.loop.wait_for_episode()
+        if self._first is not None:
+            self.loop.adopt(self._first)
+            episode, self._first = self._first, None
+        else:
+            episode, self._replays = self.loop.wait_for_episode(), False
+        self.episode = episode
         self.desk.began(episode, seed, self.loop.current.name)
         return episode
 
@@ -60,7 +77,17 @@ class GreenletLine:
         slot = self.loop.current
         told = self.details(slot)
         slot.decided = []
+        if self._replays:
+            actions = self._told_before(episode, step, actions)
         self.desk.answered(episode, step, Answer(actions, slot.take_version(self.loop.version), told))
+
+    def _told_before(self, episode: Episode, step: Step, actions: Mapping[AgentID, Action]) -> Mapping[AgentID, Action]:
+        """What the client was told before the server ended: where actions are drawn, others would be drawn now."""
+        before = self.desk.recorded(episode, step.t)
+        if before is None:
+            self._replays = False
+            return actions
+        return before.actions
 
     def rejoin(self, episode_id: str, t: int) -> tuple[Episode, Step] | None:
         """Episodes that are only played are not taken up again."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import TracebackType
 
 from marl.serve.config import ServerConfig
 from marl.serve.hub import Hub
+from marl.serve.journal import Journal
 from marl.serve.limits import Limits
 from marl.serve.served import Served
 from marl.serve.server import Server
@@ -23,10 +25,12 @@ class PlayServer:
         *,
         explore: bool = False,
         seed: int | None = None,
+        journal: Path | None = None,
     ) -> None:
         limits = limits or Limits()
         self.stage = PlayStage(served, explore=explore, seed=seed, max_wait_ms=limits.max_wait_ms)
-        self.hub = Hub(self.stage, limits)
+        self.journal = None if journal is None else Journal(journal)
+        self.hub = Hub(self.stage, limits, self.journal)
         self.server = Server(self.hub, config)
 
     def start(self) -> str:
@@ -42,6 +46,8 @@ class PlayServer:
         """Answer what was asked, then end: first the network, then those who play."""
         self.server.stop(reason=reason)
         self.stage.close()
+        if self.journal is not None:
+            self.journal.close()
 
     def __enter__(self) -> PlayServer:
         self.start()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -17,6 +19,8 @@ from marl.serve.acting import ActingLoop
 from marl.serve.details import explain, member_of, members_playing
 from marl.serve.greenlet_line import GreenletLine
 from marl.serve.hub import Hub
+from marl.serve.journal import Journal
+from marl.serve.metrics import BATCHES, Histogram
 from marl.serve.open_episode import OpenEpisode
 from marl.serve.passes import Request
 from marl.serve.served import Served
@@ -53,6 +57,10 @@ class PlayStage:
             served.policies, max_wait_ms=max_wait_ms, seed=seed, version=self.version, explain=explain
         )
 
+        self._run, self._numbers = secrets.token_hex(4), itertools.count()
+        self._batches = Histogram(BATCHES)
+        self.loop.on_pass = self._batches.add
+
     # -- for the hub and the server --------------------------------------------------------------------------------
 
     def open(self, hub: Hub, failed: Callable[[str], None]) -> None:
@@ -65,7 +73,20 @@ class PlayStage:
 
         self.loop.on_failure = fail
         self.loop.grow = partial(self._add_slot, hub)
+        if hub.journal is not None:
+            self._go_on(hub, hub.journal)
         self.loop.start()
+
+    def _go_on(self, hub: Hub, journal: Journal) -> None:
+        """Play the episodes that were open when the server ended again, up to where they were."""
+        opened = False
+        for slot, episodes in hub.recover().items():
+            for episode in episodes:
+                if not episode.over:
+                    opened = True
+                    self._add_slot(hub, slot, episode)
+        if not opened:  # nobody needs what was written before
+            journal.forget(hub.mark())
 
     def close(self) -> None:
         self.loop.stop()
@@ -88,32 +109,40 @@ class PlayStage:
             return None
         return self.version, self._served.export(name)
 
+    def measures(self) -> Mapping[str, float | Histogram]:
+        """For the metrics of the server: how many decisions one forward pass makes."""
+        return {"batch_size": self._batches}
+
     # -- slots -----------------------------------------------------------------------------------------------------
 
-    def _add_slot(self, hub: Hub) -> None:
-        line = GreenletLine(self.loop, hub)
+    def _add_slot(self, hub: Hub, name: str | None = None, first: OpenEpisode | None = None) -> None:
+        line = GreenletLine(self.loop, hub, first=first)
 
         def failed(error: BaseException) -> None:
             _log.error("an episode could not be played on", exc_info=error)
             if isinstance(line.episode, OpenEpisode):
                 hub.failed(line.episode, error)
 
-        self.loop.spawn(partial(self._play, line), failed)
+        # A journal tells episodes by their slots, so the names of those before a restart are not used again.
+        self.loop.spawn(partial(self._play, line, first), failed, name or f"{self._run}_{next(self._numbers)}")
 
-    def _play(self, line: GreenletLine) -> None:
+    def _play(self, line: GreenletLine, first: OpenEpisode | None) -> None:
         """One episode after another, for as long as the server lives."""
         with self._served.trusted():
             runner = self._served.runner(line, self.loop.policies)
             line.details = partial(self._details, runner)
             rng = np.random.default_rng(0)  # the loop draws for all
+            seed = self._seeds.integers(LARGEST_SEED, size=1)
+            if first is not None:
+                seed = np.array([first.seed])
             while True:
-                seed = self._seeds.integers(LARGEST_SEED, size=1)
                 runner.begin(ONLY_COPY, seed)
                 over = False
                 while not over:
                     output = runner.advance(runner.decide(rng, explore=self._explore))
                     over = runner.settle(output).size > 0
                 runner.stats.pop()
+                seed = self._seeds.integers(LARGEST_SEED, size=1)
 
     def _details(self, runner: EnvRunner, slot: Slot) -> Mapping[AgentID, Mapping[str, Any]]:
         """By agent: what was wanted of the decisions of this step, and of a population the member that made them."""

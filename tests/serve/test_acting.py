@@ -51,6 +51,10 @@ class Clients:
         del episode
         step.answer.set_result(answer)
 
+    def recorded(self, episode: ToldEpisode, t: int) -> Answer | None:
+        del episode, t
+        return None
+
     def start(self, name: str) -> ToldEpisode:
         episode = ToldEpisode(name)
         self.loop.offer(episode)

@@ -308,3 +308,31 @@ def test_paths_that_hold_nothing_to_serve_are_told(tmp_path: Path) -> None:
         load_served(str(tmp_path / "nowhere"))
     with pytest.raises(CheckpointError):
         load_served(str(tmp_path))
+
+
+@pytest.mark.parametrize("explore", [False, True], ids=["greedy", "drawn"])
+def test_with_a_journal_open_episodes_go_on_after_a_restart(explore: bool, tmp_path: Path) -> None:
+    served = load_served(str(trained(tmp_path / "run", "ppo", "CartPole-v1", **MEMORY)))
+    first, env = server(served, explore=explore, journal=tmp_path / "journal"), make_env("CartPole-v1")
+    with first as running:
+        client = SocketClient(running.server.url)
+        Driven(client, make_env("CartPole-v1")).play(3)  # one that is over before
+        one = Driven(client, env, want=["state"])
+        for _ in range(4):
+            one.step()
+    # What the first server knew is gone; the second one has the journal alone.
+    with server(served, explore=explore, journal=tmp_path / "journal") as running:
+        again = SocketClient(running.server.url, session=client.session)
+        (open_episode,) = again.hello["open"]
+        assert open_episode["seed"] == one.seed
+        assert open_episode["actions"] == one.actions
+        one.client = again
+        one.step()
+        assert running.hub.counters.replayed == 4
+        assert running.hub.counters.doubled == running.hub.counters.lost == 0
+        if not explore:  # its memory is what it would be without the restart
+            assert one.actions == played_alone(served, make_env("CartPole-v1"), one.seed, 5)
+        one.end()
+    with server(served, journal=tmp_path / "journal") as running:
+        assert not SocketClient(running.server.url, session=client.session).hello["open"]
+    assert len(list((tmp_path / "journal").iterdir())) == 1  # what nobody needs any more is gone
