@@ -101,7 +101,7 @@ class Recovery:
             record = episode.records[t]
             if record.complete:
                 episode.inbox.append(record.step())
-            record.journaled = record.answered and not record.ends
+            record.journaled |= record.answered and not record.ends
         if episode.gone:
             episode.abandon()
 
