@@ -7,7 +7,7 @@ beyond the bounds. What it refuses it names by the key within the value.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -178,13 +178,13 @@ class NumbersCodec:
 
     def _check_lists(self, value: Any, axis: int) -> None:
         """Lists of the right lengths down to numbers of the right type; numpy alone would take texts and ragged lists."""
-        if axis == len(self.shape):
-            self._check_types([value], [""])
+        left = len(self.shape) - axis
+        if left == 0 and type(value) in self.types:
             return
-        if type(value) is not list or len(value) != self.shape[axis]:
+        if left == 0 or type(value) is not list or len(value) != self.shape[axis]:
             raise Unfit(shortly(value), self.words())
-        if axis == len(self.shape) - 1:
-            self._check_types(value, ())
+        if left == 1:
+            self._check_types(value)
             return
         for i, item in enumerate(value):
             try:
@@ -192,27 +192,28 @@ class NumbersCodec:
             except Unfit as unfit:
                 raise unfit.below(f"[{i}]") from None
 
-    def _check_types(self, values: list[Any], keys: Sequence[str]) -> None:
+    def _check_types(self, values: list[Any]) -> None:
         if self.types.issuperset(map(type, values)):
             return
-        keys = keys or [f"[{i}]" for i in range(len(values))]
-        for key, value in zip(keys, values, strict=True):
+        for i, value in enumerate(values):
             if type(value) not in self.types:
-                raise Unfit(shortly(value), self.words(), key)
+                raise Unfit(shortly(value), self.words(), f"[{i}]")
 
     def _unpacked(self, packed: Mapping[str, Any]) -> Array:
         """An array that came as its bytes, lowest byte first."""
         name, data = packed.get("dtype"), packed.get("data")
         given = WIRE_TYPES.get(str(name))
-        is_packed = packed.keys() == PACKED_KEYS and packed[PACKED] is True
-        if not is_packed or given is None or not isinstance(data, bytes):
+        if packed.keys() != PACKED_KEYS or packed[PACKED] is not True or given is None:
             raise Unfit(shortly(packed), f"{self.words()}, or {{__nd__: true, dtype, shape, data: bytes}}")
-        if packed["shape"] != list(self.shape) or len(data) != self.size * given.itemsize:
-            raise Unfit(f"{len(data)} bytes of {name} with the shape {packed['shape']!s:.80}", self.words())
+        has_all_bytes = isinstance(data, bytes) and len(data) == self.size * given.itemsize
+        if not has_all_bytes or packed["shape"] != list(self.shape):
+            got = f"{shortly(data)} of {name} with the shape {packed['shape']!s:.80}"
+            raise Unfit(got, f"bytes of {self.words()}")
         if not np.can_cast(given, self.between, self.casting):
             raise Unfit(f"an array of {name}", f"{self.words()}, such as an array of {self.dtype}")
         with np.errstate(over="ignore"):
-            return np.frombuffer(data, given).reshape(self.shape).astype(self.between)
+            flat = np.frombuffer(data, given)
+            return flat.reshape(self.shape).astype(self.between)
 
     def _beyond(self, found: Array, fits: Array) -> Unfit:
         at = tuple(np.argwhere(~fits)[0].tolist())

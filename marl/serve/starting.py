@@ -98,8 +98,9 @@ def started(episode: OpenEpisode) -> dict[str, Any]:
 def _check_apart(new: Party, episode: OpenEpisode) -> None:
     """Parties of an episode play different agents."""
     for other in episode.members.values():
-        overlap = any(map(new.plays, other.agents)) or any(map(other.plays, new.agents))
-        if overlap or not new.agents or not other.agents:  # without agents: all
+        both_say_which = bool(new.agents and other.agents)  # without agents: all
+        overlap = [*filter(new.plays, other.agents), *filter(other.plays, new.agents)]
+        if overlap or not both_say_which:
             raise Refused(
                 "conflict",
                 f"two parties of {episode.name!r} play the same agents. Say in hello which agents each of them plays.",
