@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from gymnasium import spaces
@@ -69,6 +69,11 @@ def codec(space: AnySpace) -> Codec:
     raise DataError(f"values of a space of type {type(space).__name__} cannot be sent.")
 
 
+def writer(space: AnySpace) -> Callable[[Any], Any]:
+    """From values of the space to JSON."""
+    return codec(space).write
+
+
 class ChoiceCodec:
     """A Discrete space: Python's own whole numbers."""
 
@@ -87,7 +92,7 @@ class ChoiceCodec:
 class TupleCodec:
     """A Tuple: a list with one value for each part."""
 
-    def __init__(self, space: spaces.Tuple) -> None:
+    def __init__(self, space: "spaces.Tuple[Any]") -> None:
         self.parts = [codec(part) for part in space.spaces]
 
     def read(self, value: Any) -> tuple[Any, ...]:
@@ -141,7 +146,8 @@ class NumbersCodec:
     def __init__(self, low: Array, high: Array, dtype: np.dtype[Any], types: frozenset[type]) -> None:
         self.shape, self.dtype, self.types = low.shape, dtype, types
         self.size = math.prod(self.shape)
-        self.numbers, self.casting, self.between = "finite numbers", "same_kind", dtype
+        self.numbers, self.between = "finite numbers", dtype
+        self.casting: Literal["same_kind", "safe"] = "same_kind"
         if dtype.kind != "f":
             self.numbers, self.casting = "whole numbers", "safe"
             # Wider than the space's own type, so that 300 is seen as 300 and not as the byte 44.
@@ -212,7 +218,7 @@ class NumbersCodec:
         if not np.can_cast(given, self.between, self.casting):
             raise Unfit(f"an array of {name}", f"{self.words()}, such as an array of {self.dtype}")
         with np.errstate(over="ignore"):
-            flat = np.frombuffer(data, given)
+            flat: Array = np.frombuffer(data or b"", given)
             return flat.reshape(self.shape).astype(self.between)
 
     def _beyond(self, found: Array, fits: Array) -> Unfit:
