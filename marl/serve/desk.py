@@ -160,12 +160,13 @@ class Desk:
     def _forget(self, episode: OpenEpisode) -> None:
         """Only the name is kept: a start that comes late must not begin it a second time."""
         slot = episode.slot or ""
-        if episode.consumed and self.bindings.get(slot) == deque([episode]):
+        is_last_of_slot = self.bindings.get(slot) == deque([episode])
+        if is_last_of_slot and episode.consumed:
             del self.bindings[slot]
         for id in episode.members:
+            self.over_names[id, episode.name] = None
             session = self.sessions.by_id.get(id)
             if session is not None:
                 session.episodes.pop(episode.name, None)
-            self.over_names[id, episode.name] = None
         while len(self.over_names) > KEPT_NAMES:
             self.over_names.popitem(last=False)

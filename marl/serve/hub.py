@@ -191,10 +191,11 @@ class Hub:
     def episode(self, id: str) -> OpenEpisode | None:
         """An episode that is open, or that a slot still has to play again."""
         with self._lock:
-            bound = {}
+            known = {**self.desk.over, **self.desk.episodes}
             for queue in self.desk.bindings.values():
-                bound.update({episode.id: episode for episode in queue})
-            return bound.get(id) or self.desk.episodes.get(id) or self.desk.over.get(id)
+                for episode in queue:
+                    known[episode.id] = episode
+            return known.get(id)
 
     def next_bound(self, slot: str, after: str | None) -> OpenEpisode | None:
         """The episode that a slot played next before the restart; None: it has played them all again, and is live.

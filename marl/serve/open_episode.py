@@ -32,17 +32,19 @@ class Party:
     sent_last: str = ""  # the kind of its last message
 
     def plays(self, agent: AgentID) -> bool:
-        if agent in self.agents or not self.agents:
+        if not self.agents:
             return True
         return any(covers(name, agent) for name in self.agents)
 
 
 def covers(pattern: str, agent: AgentID) -> bool:
-    """Whether an agent, or a whole pattern, lies within a pattern such as ``car_*``."""
+    """Whether an agent, or a whole pattern, is the one that is named, or lies within a pattern such as ``car_*``."""
+    if pattern == agent:
+        return True
     before, star, after = pattern.partition("*")
-    if not star:
-        return pattern == agent
-    return agent.startswith(before) and agent.endswith(after) and len(agent) > len(before) + len(after)
+    is_longer = len(agent) > len(before) + len(after)
+    begins, ends = agent.startswith(before), agent.endswith(after)
+    return all((star, is_longer, begins, ends))
 
 
 @dataclass(slots=True)
@@ -160,6 +162,10 @@ class OpenEpisode:
 
     def bind(self, seed: int | None, slot: str, version: int) -> None:
         self.seed, self.slot, self.version, self.bound = seed, slot, version, True
+
+    def waits_for_answer(self, t: int) -> bool:
+        record = self.records.get(t)
+        return record is not None and not record.answered
 
     def accept(self, party: Party, report: Report, mark: bytes) -> StepRecord:
         """A report counts from here on; its step is complete when it was the last one missing."""

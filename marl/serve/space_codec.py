@@ -7,7 +7,7 @@ beyond the bounds. What it refuses it names by the key within the value.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -92,7 +92,7 @@ class ChoiceCodec:
 class TupleCodec:
     """A Tuple: a list with one value for each part."""
 
-    def __init__(self, space: "spaces.Tuple[Any]") -> None:
+    def __init__(self, space: spaces.Tuple[Any]) -> None:
         self.parts = [codec(part) for part in space.spaces]
 
     def read(self, value: Any) -> tuple[Any, ...]:
@@ -175,50 +175,56 @@ class NumbersCodec:
         return f"{self.numbers} from {lowest:g} to {highest:g} in lists of the shape {list(self.shape)}"
 
     def _listed(self, value: Any) -> Array:
-        self._check_lists(value, 0)
+        self._check_lists(value, self.shape)
         try:
             with np.errstate(over="ignore"):
                 return np.array(value, self.between)
         except (OverflowError, ValueError):
             raise Unfit("a number that is too large", self.words()) from None
 
-    def _check_lists(self, value: Any, axis: int) -> None:
+    def _check_lists(self, value: Any, lengths: Sequence[int]) -> None:
         """Lists of the right lengths down to numbers of the right type; numpy alone would take texts and ragged lists."""
-        left = len(self.shape) - axis
-        if left == 0 and type(value) in self.types:
+        if not lengths:
+            self._check_number(value)
             return
-        if left == 0 or type(value) is not list or len(value) != self.shape[axis]:
+        if type(value) is not list or len(value) != lengths[0]:
             raise Unfit(shortly(value), self.words())
-        if left == 1:
-            self._check_types(value)
+        if self.types.issuperset(map(type, value)) and len(lengths) == 1:
             return
         for i, item in enumerate(value):
-            try:
-                self._check_lists(item, axis + 1)
-            except Unfit as unfit:
-                raise unfit.below(f"[{i}]") from None
+            self._check_item(item, i, lengths[1:])
 
-    def _check_types(self, values: list[Any]) -> None:
-        if self.types.issuperset(map(type, values)):
-            return
-        for i, value in enumerate(values):
-            if type(value) not in self.types:
-                raise Unfit(shortly(value), self.words(), f"[{i}]")
+    def _check_item(self, item: Any, i: int, lengths: Sequence[int]) -> None:
+        try:
+            self._check_lists(item, lengths)
+        except Unfit as unfit:
+            raise unfit.below(f"[{i}]") from None
+
+    def _check_number(self, value: Any) -> None:
+        if type(value) not in self.types:
+            raise Unfit(shortly(value), self.words())
 
     def _unpacked(self, packed: Mapping[str, Any]) -> Array:
         """An array that came as its bytes, lowest byte first."""
-        name, data = packed.get("dtype"), packed.get("data")
+        name, data, shape = packed.get("dtype"), packed.get("data"), packed.get("shape")
         given = WIRE_TYPES.get(str(name))
-        if packed.keys() != PACKED_KEYS or packed[PACKED] is not True or given is None:
-            raise Unfit(shortly(packed), f"{self.words()}, or {{__nd__: true, dtype, shape, data: bytes}}")
-        has_all_bytes = isinstance(data, bytes) and len(data) == self.size * given.itemsize
-        if not has_all_bytes or packed["shape"] != list(self.shape):
-            got = f"{shortly(data)} of {name} with the shape {packed['shape']!s:.80}"
-            raise Unfit(got, f"bytes of {self.words()}")
+        if given is None or packed.keys() != PACKED_KEYS or packed[PACKED] is not True:
+            raise Unfit(
+                shortly(packed),
+                f"{self.words()}, or {{__nd__: true, dtype, shape, data: bytes}}",
+            )
+        if type(data) is not bytes or [shape, len(data)] != [list(self.shape), self.size * given.itemsize]:
+            raise Unfit(
+                f"{shortly(data)} of {name} with the shape {shape!s:.80}",
+                f"bytes of {self.words()}",
+            )
         if not np.can_cast(given, self.between, self.casting):
-            raise Unfit(f"an array of {name}", f"{self.words()}, such as an array of {self.dtype}")
+            raise Unfit(
+                f"an array of {name}",
+                f"{self.words()}, such as an array of {self.dtype}",
+            )
         with np.errstate(over="ignore"):
-            flat: Array = np.frombuffer(data or b"", given)
+            flat: Array = np.frombuffer(data, given)
             return flat.reshape(self.shape).astype(self.between)
 
     def _beyond(self, found: Array, fits: Array) -> Unfit:

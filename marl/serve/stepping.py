@@ -49,10 +49,9 @@ class Stepping:
             raise out_of_order(f"start of {episode.name!r} has not been answered yet.", 0, t=t)
         if t > party.next_t:
             raise out_of_order(f"{kind} has t = {t}; expected {party.next_t}.", party.next_t, t=t)
-        before = episode.records.get(t - 1)
-        waits = before is not None and not before.answered
         # What a client did itself may be sent ahead; an action that was asked for has to be known first.
-        if waits and (episode.parties > 1 or party.sent_last != "log"):
+        may_be_ahead = episode.parties == 1 and party.sent_last == "log"
+        if not may_be_ahead and episode.waits_for_answer(t - 1):
             raise out_of_order(f"t = {t - 1} has not been answered yet.", t - 1, t=t)
 
     def _check_report(self, report: Report, episode: OpenEpisode, party: Party) -> None:
