@@ -8,13 +8,10 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from marl.algos.learner import Metrics
 from marl.data.clock import Timers
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.errors import ConfigError
-from marl.rollout.rollout_buffer import Collected
-from marl.runs.custom_metrics import without_pictures
 from marl.runs.lock import check_unlocked
 from marl.runs.result import Result, reached
 from marl.runs.system_info import Usage, experiment_id
@@ -25,11 +22,11 @@ from marl.training.change_policies import ChangingPolicies
 from marl.training.extensions.chosen import Extensions
 from marl.training.extensions.evaluation import EvaluationBrokenOff
 from marl.training.iteration_result import Learned, add_times, begin_result, to_keep
+from marl.training.rounds import learn_iteration
 from marl.training.sources import close_source
 from marl.training.store import Store
 from marl.trust import as_built
 
-RECENT = 100  # episodes that a result covers when fewer ended in its iteration
 COUNTERS = (
     "decisions_lost", "iteration", "timesteps_total", "agent_timesteps_total", "episodes_total", "time_total_s", "trial_id",
     "experiment_id",
@@ -60,8 +57,8 @@ class Trainer(ChangingPolicies):
             raise ConfigError("give Trainer a scenario, or algo, env and config, not both.")
         if directory is not None:
             check_unlocked(Path(directory))  # before anything is started
-        self.scenario = setup.scenario if setup is not None else scenario or scenario_of(algo, env, config)
-        self.setup = prepare(self.scenario, setup)
+        self.setup = setup = prepare(setup or scenario or scenario_of(algo, env, config))
+        self.scenario = setup.scenario
         self.extensions = Extensions(self.setup)
         parts = build_parts(self.setup, fresh)
         self.policies, self.workers, self.source = parts.policies, parts.workers, parts.source
@@ -111,7 +108,7 @@ class Trainer(ChangingPolicies):
         self.store.check_own()
         started = time.perf_counter()
         self.timers.clear()
-        learned = self.unmeasured or self._learn()
+        learned = self.unmeasured or learn_iteration(self)
         result = begin_result(self, learned)
         result["time_total_s"] = self.time_total_s + time.perf_counter() - started  # a stop condition may ask for it
         try:
@@ -130,27 +127,6 @@ class Trainer(ChangingPolicies):
         self.store.written(result)
         return result
 
-    def _learn(self) -> Learned:
-        """Rounds of collecting and learning, as many as make an iteration."""
-        steps, agent_steps, episodes, metrics = 0, 0, [], self.last_metrics
-        while steps < self.setup.iteration_steps:
-            collected, learned = self._collect_and_learn()
-            steps += collected.env_steps
-            agent_steps += collected.agent_steps
-            episodes.append(collected.episodes)
-            metrics = {**metrics, **learned}
-        self.iteration += 1
-        self.timesteps_total += steps
-        self.agent_timesteps_total += agent_steps
-        self.last_metrics = {name: row for name, row in metrics.items() if name in self.policies_to_train}
-        for extension in self.extensions:
-            extension.after_learning(self)
-        ended = EpisodeStats.concat(episodes)
-        self.episodes_total += len(ended)
-        shown = EpisodeStats.concat([self.recent, ended]).last(max(RECENT, len(ended)))
-        self.recent = without_pictures(shown.last(RECENT))
-        return Learned(steps, agent_steps, len(ended), shown, dict(self.extra))
-
     def _measure(self, result: Result) -> None:
         """Whatever is due after learning, and whether the run is over."""
         for extension in self.extensions:
@@ -158,29 +134,6 @@ class Trainer(ChangingPolicies):
         result["done"] = self.should_stop(result)
         for extension in self.extensions:
             extension.after_done(self, result)
-
-    def _collect_and_learn(self) -> tuple[Collected, Metrics]:
-        self.timers.start()
-        collected = self.source.collect(self.setup.fragment)
-        self.timers.lap("sample")
-        self.timers.add_sampler(collected.seconds)
-        self.notes += collected.notes
-        self.decisions_lost += collected.decisions_lost
-        self.extra |= collected.extra
-        if self.choose_trained is not None:
-            choose = self.choose_trained
-            self.set_policies_to_train([n for n in self.setup.roles if choose(n, collected.batch)])
-            self.timers.start()  # the time of the user's function counts neither as sampling nor as learning
-        metrics = self.learning.learn(collected.batch)
-        self.timers.lap("learn")
-        trained = False
-        for learner in self.learners:
-            self.timers.move("learn", "load", learner.clock.pop().get("load", 0.0))
-            trained = trained or bool(learner.trained)
-        if trained:  # else the workers have these weights already
-            self.workers.sync_weights()
-            self.timers.lap("sync")
-        return collected, metrics
 
     @_as_built
     def evaluate(self) -> Result:
