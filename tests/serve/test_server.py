@@ -454,7 +454,7 @@ def test_a_client_that_only_sends_is_not_read_any_further() -> None:
         assert sorted(json.loads(ws.recv())["id"] for _ in range(3)) == [0, 1, 2]
 
 
-def test_a_client_that_does_not_read_its_answers_is_not_read_either() -> None:
+def test_a_client_that_does_not_read_its_answers_is_not_read_either(caplog: pytest.LogCaptureFixture) -> None:
     with serving(max_unanswered=8) as server:
         with socket_of(server) as ws:
             session = greeted(ws)
@@ -474,7 +474,10 @@ def test_a_client_that_does_not_read_its_answers_is_not_read_either() -> None:
                 read.append(server.front.measures.latency["hello"].count)
             assert read[-1] < 20_000
             assert len(client_of_it._tasks) <= 8
-        until(lambda: not server.front.sockets)
+            server.stop(0.1)  # does not wait for it either
+            assert caplog.records == []
+            assert not server.failed.is_set()
+            assert not [thread for thread in threading.enumerate() if thread.name == "marl server"]
 
 
 # -- without the packages ------------------------------------------------------------------------------------------
