@@ -74,6 +74,9 @@ _WHERE = {
     "RolloutWorker": "marl.rollout.worker",
     "write_trajectories": "marl.offline.write",
     "load_policy": "marl.play.export",
+    "PolicyClient": "marl.client",
+    "PolicyClientError": "marl.client",
+    "drive": "marl.driving",
     "load_scenario": "marl.scenario.load",
     "pretty_print": "marl.runs.result",
 }
@@ -88,8 +91,10 @@ if TYPE_CHECKING:
     from marl.algos.learner import Learner
     from marl.callbacks.callbacks import Callbacks
     from marl.callbacks.running_episode import RunningEpisode
+    from marl.client import PolicyClient, PolicyClientError
     from marl.data.batch import MultiAgentBatch, SampleBatch
     from marl.data.task import AgentType, number_seats
+    from marl.driving import drive
     from marl.envs.adapters.copies import make_multi_agent
     from marl.envs.adapters.export import to_pettingzoo
     from marl.envs.base import ENV_STATE, EnvContext, MultiAgentEnv, StepResult
@@ -137,6 +142,8 @@ __all__ = [
     "MultiAgentEnv",
     "NativeEnv",
     "Policy",
+    "PolicyClient",
+    "PolicyClientError",
     "PopulationKind",
     "Preprocessor",
     "Preset",
@@ -148,6 +155,7 @@ __all__ = [
     "Trainer",
     "check_env",
     "check_learner",
+    "drive",
     "load_policy",
     "load_scenario",
     "make_env",

@@ -30,6 +30,7 @@ class Recovery:
             "contract": self._contract, "counters": self._counters, "session": self._session, "bye": self._bye,
             "episode": self._episode, "bindings": self._bindings, "start": self._start, "bind": self._bind,
             "act": self._step, "log": self._step, "end": self._step, "answer": self._answer, "gone": self._gone,
+            "left": self._left,
         }  # fmt: skip
 
     def apply(self, lines: Iterable[Line]) -> None:
@@ -38,8 +39,8 @@ class Recovery:
                 self._verbs[line["kind"]](line)
             except BROKEN as error:
                 raise JournalError(
-                    f"the journal's line {count} ({line['kind']}) cannot be: {type(error).__name__}: {error}. It was written by "
-                    "another version or with another contract; move its folder away to start without its episodes."
+                    f"the journal's line {count} ({line['kind']}) cannot be: {type(error).__name__}: {error}. It was written "
+                    "by another version or with another contract; move its folder away to start without its episodes."
                 ) from error
         desk = self.desk
         desk.counters.sessions, desk.counters.open = len(desk.sessions), len(desk.episodes)
@@ -100,7 +101,7 @@ class Recovery:
             record = episode.records[t]
             if record.complete:
                 episode.inbox.append(record.step())
-            record.journaled = record.answered and not record.ends
+            record.journaled |= record.answered and not record.ends
         if episode.gone:
             episode.abandon()
 
@@ -143,6 +144,12 @@ class Recovery:
         record.journaled = True
         self.desk.counters.answered += 1
         self.desk.counters.pending -= 1
+
+    def _left(self, line: Line) -> None:
+        episode = self._episodes[line["episode"]]
+        record: StepRecord = episode.records[line["t"]]
+        record.journaled = True
+        self.desk.leave(episode, record, line["why"])
 
     def _gone(self, line: Line) -> None:
         self.desk.abandon(self._episodes[line["episode"]], line["why"])

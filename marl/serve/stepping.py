@@ -44,7 +44,7 @@ class Stepping:
 
     def _check_turn(self, kind: str, episode: OpenEpisode, party: Party, t: int) -> None:
         if episode.over:
-            raise Refused("ended", f"episode {episode.name!r} is over: {episode.over}.", 410, where={"t": t})
+            raise _over(episode, t)
         if not episode.bound:
             raise out_of_order(f"start of {episode.name!r} has not been answered yet.", 0, t=t)
         if t > party.next_t:
@@ -65,14 +65,33 @@ class Stepping:
                     where={"agent": agent, "t": report.t},
                     expected=sorted(party.agents),
                 )
-        if report.kind == "log" and episode.training and self.desk.stage.no_log:
-            raise Refused("not_learnable", self.desk.stage.no_log, 409, where={"t": report.t})
+        if report.kind == "log" and episode.training:
+            self._check_learnable(report)
         record = episode.records.get(report.t)
         reported = 0 if record is None else len(record.sent)
         completes = reported + 1 == episode.parties
         episode.lives.check(report, completes)
         if completes and report.kind != "end":
             self._check_state(report, record)
+
+    def _check_learnable(self, report: Report) -> None:
+        """What a client did itself has to be of use to those who learn here."""
+        stage, missing = self.desk.stage, []
+        if stage.no_log:
+            raise Refused("not_learnable", stage.no_log, 409, where={"t": report.t})
+        if any(own.logp is None for own in (report.own or {}).values()):
+            missing.append("logp")
+        if report.own_version is None:
+            missing.append("version")
+        for key in missing:
+            if key in stage.own_needs:
+                raise Refused(
+                    "not_learnable",
+                    f"log has no {key}, and {stage.own_why}. Send logp and version of the policies that you have downloaded "
+                    "from here, use act, or let the run learn by an algorithm with a replay such as dqn.",
+                    409,
+                    where={"t": report.t, "key": key},
+                )
 
     def _check_state(self, report: Report, record: StepRecord | None) -> None:
         """One of the parties has to send the global state."""
@@ -106,7 +125,7 @@ class Stepping:
     def _complete(self, episode: OpenEpisode, record: StepRecord) -> None:
         count_step(self.desk, record)
         if record.ends:
-            self.send(episode, record)
+            send_answer(self.desk, episode, record)
             self.desk.finish(episode, ENDED)
         self.desk.stage.arrived(episode)
 
@@ -115,10 +134,11 @@ class Stepping:
     ) -> dict[str, Any] | Waiter:
         t = message["t"]
         record = episode.records.get(t)
+        if record is None and episode.gone:
+            raise _over(episode, t)
         if record is None:
-            raise Refused(
-                "too_old", f"t = {t} is too long ago to be sent again; expected {party.next_t}.", 409, where={"t": t}
-            )
+            text = f"t = {t} is too long ago to be sent again; expected {party.next_t}."
+            raise Refused("too_old", text, 409, where={"t": t})
         if record.sent[party.session].mark != fingerprint(kind, message):
             raise Refused(
                 "conflict",
@@ -139,11 +159,16 @@ class Stepping:
         record.waiters.append((waiter, party.session))
         return waiter
 
-    def send(self, episode: OpenEpisode, record: StepRecord) -> None:
-        """The answer of a step to all who wait for it."""
-        for waiter, session in record.waiters:
-            self.desk.delivery.send(waiter, told(episode, episode.members[session], record))
-        record.waiters.clear()
+
+def send_answer(desk: Desk, episode: OpenEpisode, record: StepRecord) -> None:
+    """The answer of a step to all who wait for it."""
+    for waiter, session in record.waiters:
+        desk.delivery.send(waiter, told(episode, episode.members[session], record))
+    record.waiters.clear()
+
+
+def _over(episode: OpenEpisode, t: int) -> Refused:
+    return Refused("ended", f"episode {episode.name!r} is over: {episode.over}.", 410, where={"t": t})
 
 
 def step_line(kind: str, episode: OpenEpisode, party: Party, t: int, message: Mapping[str, Any]) -> dict[str, Any]:
