@@ -189,20 +189,6 @@ class Hub:
             self.desk.leave(episode, record, why)
             self._stepping.send(episode, record)
 
-    def failed(self, episode: OpenEpisode, error: BaseException) -> None:
-        """This one episode cannot be played on: its clients are told, and all others go on."""
-        with self._lock:
-            if episode.over:
-                return
-            why = "it could not be played on"
-            self.desk.write({"kind": "gone", "episode": episode.id, "why": why})
-            refused = Refused("failed", f"episode {episode.name!r} cannot be played on: {error}", 500)
-            self._refuse_waiters(episode, refused)
-            waiting = sum(record.pending for record in episode.records.values())
-            self.counters.pending -= waiting
-            self.counters.answered += waiting  # by the refusal
-            self.desk.abandon(episode, why)
-
     def replace_stage(self, stage: Stage) -> list[OpenEpisode]:
         """Another stage plays from now on; returns the episodes that no player has taken yet."""
         with self._lock:
