@@ -36,6 +36,7 @@ class Watched:
         self.envs = [LedgerEnv(number + 1) for number in range(slots)]
         self.fragments: list[Fragment] = []
         self.batches: list[Any] = []
+        self.fresh: list[tuple[int, int]] = []  # env steps that learners got, and those of the newest weights
         self.trainer = Trainer(env="external", config=free(keys, slots))
         pool: Any = self.trainer.workers
         take, collect = pool._next_fragment, pool.collect
@@ -47,6 +48,9 @@ class Watched:
         def collected(steps: int) -> Any:
             found = collect(steps)
             self.batches.append(found.batch)
+            fragment = self.fragments[-1]
+            newest = fragment.versions[fragment.rollout.batch.context :] == pool.version
+            self.fresh.append((found.batch.env_steps, int(newest.sum())))
             return found
 
         pool._next_fragment, pool.collect = taken, collected
@@ -103,6 +107,7 @@ def test_versions_of_a_slot_only_grow_and_on_policy_learners_get_the_newest_alon
     for slot in range(2):
         versions = np.concatenate([f.versions[f.rollout.batch.context :] for f in watched.fragments if f.slot == slot])
         assert (np.diff(versions) >= 0).all()
+    assert all(got == fresh for got, fresh in watched.fresh)
     collected = sum(f.rollout.batch.env_steps for f in watched.fragments)
     dropped = int(result["info"]["stale_steps_dropped"])
     assert result["timesteps_total"] + dropped == collected
