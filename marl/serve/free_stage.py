@@ -33,9 +33,10 @@ class FreeStage:
         self.no_log, self.own_needs, self.own_why = own.refused, own.needed, own.why
         self._setup, self._told = setup, told
         copies = build_policies(setup.policies, setup.task.kinds)
+        self.version = 0
         self._newest: tuple[int, Weights] = (0, weights_of(policies))
         for name, policy in copies.items():
-            policy.set_weights(dict(self._newest[1][name]))
+            policy.set_weights(dict(self.weights[name]))
         scenario = setup.scenario
         self.loop = ActingLoop(
             copies,
@@ -45,16 +46,12 @@ class FreeStage:
         )
 
     @property
-    def version(self) -> int:
-        return self._newest[0]
-
-    @property
     def weights(self) -> Weights:
         return self._newest[1]
 
     def renew(self, version: int, weights: Weights) -> None:
         """Act with these weights from now on."""
-        self._newest = (version, weights)
+        self.version, self._newest = version, (version, weights)
         self.loop.set_weights(version, weights)
 
     # -- called by the hub and the server, in the network's thread -----------------------------------------------------

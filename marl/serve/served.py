@@ -251,7 +251,7 @@ def _from_exports(path: Path, chosen: PolicyID | None, allow: frozenset[str]) ->
         kinds=kinds,
         agent_types=kinds_there,
         mapper=mapper,
-        config=playing_config(playing[0].units),
+        config=playing_config(RolloutConfig(**vars(playing[0].units))),
         trusted=trusted,
         export=lambda name: zip_of(folders[name]),
         algos={one.name: one.about["algo"] for one in playing},
