@@ -23,7 +23,7 @@ from marl.serve.config import ServerConfig
 from marl.serve.counters import Counters
 from marl.serve.hub import Hub
 from marl.serve.limits import Limits
-from marl.serve.metrics import Histogram
+from marl.serve.metrics import LATENCIES, Histogram
 from marl.serve.open_episode import OpenEpisode
 from marl.serve.refused import Refused
 from marl.serve.replica import Message, Replica, Told
@@ -268,7 +268,7 @@ class Replicas:
         return str(self.server.health.reason)
 
     def figures(self) -> Figures:
-        times = self.server.front.measures.latency.get("act", Histogram(()))
+        times = self.server.front.measures.latency.get("act", Histogram(LATENCIES))
         return Figures(self.hub.counters.open, sum(times.counts), tuple(times.counts), times.bounds)
 
 
