@@ -300,3 +300,14 @@ def test_slots_that_cannot_even_begin_end_the_loop_instead_of_being_made_for_eve
     loop.offer(ToldEpisode("e"))
     assert "no such wrapper" in str(owner.result(WAIT))
     assert [str(error) for error in made] == ["no such wrapper"]
+
+
+def test_a_loop_in_which_a_request_waits_for_others_can_be_stopped_at_once(start: Start) -> None:
+    loop, clients, counted = start(network(), max_wait_ms=600_000.0)
+    thinking, quick = clients.start("thinking"), clients.start("quick")
+    thinking.begun.result(WAIT)
+    quick.begun.result(WAIT)
+    clients.say(quick, 0, np.zeros(3, np.float32))
+    loop.stop(WAIT)
+    assert not loop.running
+    assert not counted.batches
