@@ -139,6 +139,7 @@ class RoutingHub(Hub):
         self._agents = frozenset(reception.contract.agents)
         self._lines: list[ReplicaLine] = []
         self._replicas, self._turn = replicas, 0
+        self._numbers = frozenset(map(str, range(replicas)))
         self._stopping: Refused | None = None
         self._looking: asyncio.Task[None] | None = None
 
@@ -163,10 +164,9 @@ class RoutingHub(Hub):
     def _sent_to(self, kind: str, message: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
         """The replica for a message, and the message as that one knows it."""
         session = message.get("session")
-        if isinstance(session, str):
-            number, _, own = session.partition(MARK)
-            if number.isdecimal() and len(number) < 6 and int(number) < self._replicas:
-                return int(number), {**message, "session": own}
+        number, _, own = str(session).partition(MARK)
+        if number in self._numbers:
+            return int(number), {**message, "session": own}
         if kind == "hello":
             return self._for_newcomer(message), message
         return 0, message  # whichever: no replica knows such a session
@@ -185,8 +185,9 @@ class RoutingHub(Hub):
 
     def sweep(self) -> None:
         """The replicas sweep by themselves; once a second they are asked what they have counted."""
-        if self._lines and (self._looking is None or self._looking.done()):
-            self._looking = asyncio.ensure_future(self._look())
+        if self._looking is not None and not self._looking.done():
+            return  # a replica takes longer than a second
+        self._looking = asyncio.ensure_future(self._look())
 
     async def _look(self) -> None:
         try:

@@ -266,25 +266,35 @@ def played_by(exported: Exported) -> list[AgentID]:
 
 def _who_is_played(path: Path, playing: Sequence[Exported]) -> tuple[Contract, Mapper]:
     """All agents of all policies in their order; an agent that several play is played by one of them, drawn per episode."""
-    agents: dict[str, ExternalAgent] = {}
     players: dict[str, list[PolicyID]] = {}
     for one in playing:
-        for stem, most in _stems(one.kind.agents).items():
-            agents.setdefault(stem, _external(one.kind.observation_space, one.kind.action_space, one.kind.masked, most))
         for stem in _stems(played_by(one)):
             players.setdefault(stem, []).append(one.name)
+    _check_who_plays_is_known(path, playing, players)
+    agents: dict[str, ExternalAgent] = {}
+    nobodys: list[str] = []
+    for one in playing:
+        kind = one.kind
+        for stem, most in _stems(kind.agents).items():
+            if stem in players:
+                agents[stem] = _external(kind.observation_space, kind.action_space, kind.masked, most)
+            else:
+                nobodys.append(stem)
+    _check_seats_kept(path, playing, nobodys)
+    return Contract(agents), Patterns(players)
+
+
+def _check_who_plays_is_known(
+    path: Path, playing: Sequence[Exported], players: Mapping[str, Sequence[PolicyID]]
+) -> None:
+    """Files that were written before they said whom they play mean everybody of their kind."""
+    unsure = {one.name for one in playing if "plays" not in one.about}
     for stem, names in players.items():
-        unsure = [one.name for one in playing if one.name in names and "plays" not in one.about]
-        if len(names) > 1 and unsure:
+        if len(names) > 1 and not unsure.isdisjoint(names):
             raise ConfigError(
                 f"{path}: {' and '.join(names)} may all play {stem!r}, and their files do not say who does. Export them "
                 f"again, or serve one: {path}#{names[0]}."
             )
-    nobodys = [stem for stem in agents if stem not in players]
-    for stem in nobodys:
-        del agents[stem]
-    _check_seats_kept(path, playing, nobodys)
-    return Contract(agents), Patterns(players)
 
 
 def _check_seats_kept(path: Path, playing: Sequence[Exported], nobodys: Sequence[str]) -> None:

@@ -77,13 +77,12 @@ class PlayStage:
 
     def _go_on(self, hub: Hub, journal: Journal) -> None:
         """Play the episodes that were open when the server ended again, up to where they were."""
-        opened = False
+        running: list[tuple[str, OpenEpisode]] = []
         for slot, episodes in hub.recover().items():
-            for episode in episodes:
-                if not episode.over:
-                    opened = True
-                    self._add_slot(hub, slot, episode)
-        if not opened:  # nobody needs what was written before
+            running += [(slot, episode) for episode in episodes if not episode.over]
+        for slot, episode in running:
+            self._add_slot(hub, slot, episode)
+        if not running:  # nobody needs what was written before
             journal.forget(hub.mark())
 
     def close(self) -> None:

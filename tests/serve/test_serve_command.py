@@ -138,7 +138,7 @@ def test_replicas_answer_behind_one_address_and_sessions_stay_where_they_are(run
         assert SocketClient(url, name="robot").session == PostClient(url, name="robot").session
         for one in played:
             assert one.end()["length"] == 5
-        assert listening(process.pid) <= {"127.0.0.1", "::1"}
+        assert listening(process.pid) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=120)
         assert process.returncode == 0, rest
