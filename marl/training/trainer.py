@@ -23,7 +23,8 @@ from marl.scenario.resolve import Setup
 from marl.training.build import build_parts, prepare, scenario_of
 from marl.training.change_policies import ChangingPolicies
 from marl.training.extensions.chosen import Extensions
-from marl.training.iteration_result import add_times, begin_result, to_keep
+from marl.training.extensions.evaluation import EvaluationBrokenOff
+from marl.training.iteration_result import Learned, add_times, begin_result, to_keep
 from marl.training.sources import close_source
 from marl.training.store import Store
 from marl.trust import as_built
@@ -84,6 +85,7 @@ class Trainer(ChangingPolicies):
         self.recent = EpisodeStats.empty()
         self.last_metrics: dict[PolicyID, dict[str, float]] = {}
         self.last_result: Result = {}
+        self.unmeasured: Learned | None = None  # of the last iteration, if its evaluation was broken off
         self.policies_changed = False  # since the run began
         self.trial_id = secrets.token_hex(3)[:5]
         self.experiment_id = experiment_id()
@@ -102,10 +104,34 @@ class Trainer(ChangingPolicies):
 
     @_as_built
     def train(self) -> Result:
-        """One iteration: rounds of collecting and learning, then whatever is due; returns the result."""
+        """One iteration: rounds of collecting and learning, then whatever is due; returns the result.
+
+        An iteration whose evaluation was broken off is not over: it is taken up where it was left.
+        """
         self.store.check_own()
         started = time.perf_counter()
         self.timers.clear()
+        learned = self.unmeasured or self._learn()
+        result = begin_result(self, learned)
+        result["time_total_s"] = self.time_total_s + time.perf_counter() - started  # a stop condition may ask for it
+        try:
+            self._measure(result)
+        except EvaluationBrokenOff:
+            self.unmeasured = learned
+            self.time_total_s += time.perf_counter() - started
+            raise
+        self.unmeasured = None
+        took = time.perf_counter() - started
+        self.time_total_s += took
+        add_times(self, result, took)
+        for extension in self.extensions:
+            extension.after_result(self, result)
+        self.last_result = result
+        self.store.written(result)
+        return result
+
+    def _learn(self) -> Learned:
+        """Rounds of collecting and learning, as many as make an iteration."""
         steps, agent_steps, episodes, metrics = 0, 0, [], self.last_metrics
         while steps < self.setup.iteration_steps:
             collected, learned = self._collect_and_learn()
@@ -121,23 +147,17 @@ class Trainer(ChangingPolicies):
             extension.after_learning(self)
         ended = EpisodeStats.concat(episodes)
         self.episodes_total += len(ended)
-        self.recent = EpisodeStats.concat([self.recent, ended]).last(max(RECENT, len(ended)))
-        result = begin_result(self, steps, agent_steps, len(ended))
-        result["time_total_s"] = self.time_total_s + time.perf_counter() - started  # a stop condition may ask for it
-        self.recent = without_pictures(self.recent.last(RECENT))
+        shown = EpisodeStats.concat([self.recent, ended]).last(max(RECENT, len(ended)))
+        self.recent = without_pictures(shown.last(RECENT))
+        return Learned(steps, agent_steps, len(ended), shown, dict(self.extra))
+
+    def _measure(self, result: Result) -> None:
+        """Whatever is due after learning, and whether the run is over."""
         for extension in self.extensions:
             extension.after_iteration(self, result)
         result["done"] = self.should_stop(result)
         for extension in self.extensions:
             extension.after_done(self, result)
-        took = time.perf_counter() - started
-        self.time_total_s += took
-        add_times(self, result, took)
-        for extension in self.extensions:
-            extension.after_result(self, result)
-        self.last_result = result
-        self.store.written(result)
-        return result
 
     def _collect_and_learn(self) -> tuple[Collected, Metrics]:
         self.timers.start()
@@ -182,6 +202,8 @@ class Trainer(ChangingPolicies):
     @property
     def finished(self) -> bool:
         """Whether a stop condition was met before this moment, as after resuming a run that had ended."""
+        if self.unmeasured is not None:  # its last iteration is not over
+            return False
         counted = ("training_iteration", "timesteps_total", "episodes_total", "time_total_s")
         values = (self.iteration, self.timesteps_total, self.episodes_total, self.time_total_s)
         return self.should_stop({**self.last_result, **dict(zip(counted, values, strict=True))})
@@ -224,6 +246,7 @@ class Trainer(ChangingPolicies):
             "callbacks": self.hooks.state_dict(),
             "policies_to_train": sorted(self.policies_to_train),
             **({"policies_changed": True} if self.policies_changed else {}),
+            **({"unmeasured": self.unmeasured.state_dict()} if self.unmeasured is not None else {}),
             **({"curriculum": curriculum} if curriculum else {}),
         }
 
@@ -238,6 +261,7 @@ class Trainer(ChangingPolicies):
         self.recent = EpisodeStats(**state["recent"])
         self.last_metrics = state["last_metrics"]
         self.last_result = state["last_result"]
+        self.unmeasured = Learned.from_state(state["unmeasured"]) if "unmeasured" in state else None
         if self.curriculum.stages:
             self.curriculum.load_state_dict(state["curriculum"])
             self.workers.stage = self.curriculum.stage
