@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,12 +13,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
-import marl
 from marl.serve.docs_page import docs_page
 from marl.serve.frames import FORMATS, JSON, Format
 from marl.serve.front import Front
 from marl.serve.guard import Guard
-from marl.serve.messages import KINDS
+from marl.serve.messages import KINDS, PROTOCOL
 from marl.serve.metrics import metrics_text
 from marl.serve.refused import Refused, bad_message, shortly
 from marl.serve.schema import ABOUT, WEIGHTS, WEIGHTS_PARAMETERS, describe, request_body, responses
@@ -43,7 +42,7 @@ class Exporting(Protocol):
 def build_app(front: Front) -> ASGIApp:
     """The whole app, with everything that keeps strangers out."""
     app = FastAPI(
-        title="marl serve", version=marl.__version__, description=ABOUT, lifespan=_sweeping(front),
+        title="marl serve", version=PROTOCOL, description=ABOUT, lifespan=_sweeping(front),
         docs_url=None, redoc_url=None, openapi_url=None,
     )  # fmt: skip
     _add_messages(app, front)
@@ -99,7 +98,7 @@ def _poster(front: Front, kind: str) -> Any:
             shown = message.pop("token", None)
             if in_hello:
                 front.check_token(shown)
-            answer = form.encode(await front.answer(kind, message))
+            answer = form.encode(await _while_there(request, front.answer(kind, message)))
         except Refused as refused:
             return _refusal(front, refused, form)
         except ClientDisconnect:  # nobody is there to be told
@@ -134,6 +133,26 @@ async def _read(request: Request, most: int) -> bytes:
     return bytes(body)
 
 
+async def _while_there(request: Request, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """The answer, or the end of waiting for it when the client has hung up: it would be one more who waits at every try."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _gone(request: Request) -> None:
+    """Comes back when the client has hung up. The body has been read, so nothing else is to come."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 def _shown(request: Request) -> str | None:
     return bearer(request.headers.get("authorization"))
 
@@ -145,7 +164,7 @@ def _add_state(app: FastAPI, front: Front) -> None:
     @app.get("/v1/healthz", summary="Whether the server can be used: starting, ok or failed.")
     async def healthz(request: Request) -> Response:
         health = front.health
-        told = {"status": health.status}
+        told: dict[str, str] = {"status": health.status}
         # Probes have no token; the reason may name files, and is for those who have it.
         if health.reason and front.token.fits(_shown(request)):
             told["reason"] = health.reason
@@ -177,6 +196,8 @@ def _add_weights(app: FastAPI, front: Front) -> None:
         name, stage = request.path_params["name"], front.hub.stage
         if stage.version <= _newer_than(request):
             return Response(status_code=204)
+        if request.headers.get("if-none-match") == _etag(stage.version):
+            return Response(status_code=304, headers={"etag": _etag(stage.version)})
         if not isinstance(stage, Exporting):
             raise Refused("not_found", "this server does not give its policies away.", 404)
         # Packing takes a while: not on the thread that answers everybody, and not for everybody at once.
@@ -185,10 +206,11 @@ def _add_weights(app: FastAPI, front: Front) -> None:
         if found is None:
             raise Refused("not_found", f"there is no policy {shortly(name)}; /v1/policies lists them.", 404)
         version, content = found
-        headers = {"etag": f'"{version}"'}
-        if headers["etag"] == request.headers.get("if-none-match"):
-            return Response(status_code=304, headers=headers)
-        return Response(content, media_type="application/zip", headers=headers)
+        return Response(content, media_type="application/zip", headers={"etag": _etag(version)})
+
+
+def _etag(version: int) -> str:
+    return f'"{version}"'
 
 
 def _newer_than(request: Request) -> int:

@@ -8,7 +8,8 @@ from typing import Any
 
 STYLE = (
     "body{font:16px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
-    "table{border-collapse:collapse;width:100%}td,th{border:1px solid #bbb;padding:.3em .6em;text-align:left;vertical-align:top}"
+    "table{border-collapse:collapse;width:100%}"
+    "td,th{border:1px solid #bbb;padding:.3em .6em;text-align:left;vertical-align:top}"
     "code{background:#eee;padding:0 .2em}"
 )
 

@@ -1,7 +1,7 @@
 """A server that runs beside what the program does: uvicorn in a thread of this process.
 
-``start`` comes back when clients can connect, with the address; ``stop`` when all that was asked has been answered. Signals stay
-with the caller.
+``start`` comes back when clients can connect, with the address; ``stop`` when all that was asked has been answered. Signals
+stay with the caller.
 """
 
 from __future__ import annotations
@@ -124,6 +124,11 @@ class Server:
             host = f"[{host}]"
         return f"{scheme}://{host}:{port}"
 
+    def fail(self, error: BaseException) -> None:
+        """Whoever plays cannot go on: those who wait are told, and health says why. From any thread."""
+        self.health.fail(f"{type(error).__name__}: {error}")
+        self.hub.fail(error)
+
     # -- stop ----------------------------------------------------------------------------------------------------
 
     def stop(self, grace_s: float = 5.0, reason: str = "the server was stopped") -> None:
@@ -153,7 +158,7 @@ def _installed() -> Any:
     """The network side, or one sentence where its packages are missing."""
     try:
         import fastapi  # noqa: F401
-        import msgpack  # noqa: F401
+        import msgpack  # type: ignore[import-untyped]  # noqa: F401
         import uvicorn  # noqa: F401
 
         from marl.serve import front
@@ -186,6 +191,10 @@ def _cannot_listen(config: ServerConfig, error: OSError) -> ServerError:
     return ServerError(f"cannot listen on {where}: {error.strerror}. Give another host or port.")
 
 
+# What uvicorn logs as errors, the first with a traceback, although it is a client's doing: a text frame that is not UTF-8, and
+# hanging up before the answer to a request for a socket.
+CLIENTS_DOING = ("Invalid UTF-8 sequence", "ASGI callable returned without completing handshake")
+
+
 def _not_a_mistake_of_clients(record: logging.LogRecord) -> bool:
-    """uvicorn tells of a text frame that is not UTF-8 as of an error, with a traceback; it is a client's, which is told."""
-    return not record.getMessage().startswith("Invalid UTF-8 sequence")
+    return not record.getMessage().startswith(CLIENTS_DOING)

@@ -20,7 +20,7 @@ LONGEST_REASON = 120  # bytes; the standard has room for 123
 
 
 class ClientSocket:
-    """One client's socket. If it breaks, what it asked for is answered all the same, and waits in the hub to be asked again."""
+    """One client's socket. If it breaks, what it asked for is answered all the same, and the hub keeps it for the next try."""
 
     def __init__(self, front: Front, socket: WebSocket) -> None:
         self.front, self.socket = front, socket
@@ -34,9 +34,19 @@ class ClientSocket:
         if shown is not None and self.front.token.needed:
             self.front.check_token(bearer(shown))
             self.trusted = True
-        await self.socket.accept()
-        with suppress(WebSocketDisconnect):
-            await self._read_all()
+        try:
+            with suppress(WebSocketDisconnect):
+                await self.socket.accept()
+                await self._read_all()
+        finally:
+            await self._let_go()
+
+    async def _let_go(self) -> None:
+        """Nobody waits here any more: what the hub has taken it keeps, and its answers are there for the next try."""
+        # Tasks that have not begun yet do so now: a client may send its last message and hang up at once.
+        await asyncio.sleep(0)
+        for task in self._tasks:
+            task.cancel()
 
     async def close(self, code: int, reason: str) -> None:
         cut = reason.encode()[:LONGEST_REASON].decode("utf-8", "ignore")
@@ -85,6 +95,8 @@ class ClientSocket:
         shown = message.pop("token", None)
         if self.trusted:
             return
+        if kind != "hello":
+            shown = None
         self.front.check_token(shown)
         self.trusted = True
 
@@ -95,9 +107,9 @@ class ClientSocket:
                 answer["id"] = name
         except Refused as refused:
             answer = self._error(refused, name)
-        finally:
-            self._room.release()
         await self._send(form, answer)
+        # Not before it is out: a client that does not read its answers would pile them up here.
+        self._room.release()
 
     def _error(self, refused: Refused, name: Any) -> dict[str, Any]:
         told = {"type": "error", **self.front.told(refused)}
@@ -120,8 +132,12 @@ class ClientSocket:
 
 def _id_of(message: dict[str, Any]) -> Any:
     name = message.pop("id", None)
-    is_plain = name is None or (type(name) is int and name.bit_length() <= 64)
-    if is_plain or (isinstance(name, str) and len(name) <= LONGEST_ID):
+    fits = name is None
+    if type(name) is int:
+        fits = name.bit_length() <= 64
+    elif isinstance(name, str):
+        fits = len(name) <= LONGEST_ID
+    if fits:
         return name
     raise bad_message(f"id is {shortly(name)}; expected a text of at most {LONGEST_ID} characters, or a whole number")
 
