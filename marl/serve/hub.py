@@ -197,7 +197,7 @@ class Hub:
                 return
             why = f"it could not be played on ({error})"
             self.desk.write({"kind": "gone", "episode": episode.id, "why": why})
-            self._refuse_waiters(episode, Refused("failed", f"episode {episode.name!r} is over: {why}.", 500))
+            self._refuse_waiters(episode, Refused("episode_failed", f"episode {episode.name!r} is over: {why}.", 500))
             unanswered = sum(record.pending for record in episode.records.values())
             self.counters.pending -= unanswered
             self.counters.dropped += unanswered

@@ -127,7 +127,7 @@ def _settle(future: asyncio.Future[Told], told: Told) -> None:
 def _unreachable(error: Exception) -> Told:
     _log.error("a replica could not be reached", exc_info=error)
     text = "the replica that plays this session cannot be reached. Say hello and start again."
-    return "refused", ("failed", text, 503, {"retry_after": 1.0, "where": None, "expected": None})
+    return "refused", ("unreachable", text, 503, {"retry_after": 1.0, "where": None, "expected": None})
 
 
 class RoutingHub(Hub):

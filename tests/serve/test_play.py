@@ -264,7 +264,7 @@ def test_a_failure_in_one_episode_is_told_to_its_client_and_the_others_go_on(
         say(good, 0, 0.0)
         with pytest.raises(Refusal, match="too far to the right") as refused:
             say(bad, 0, 4.5)
-        assert refused.value.told["code"] == "failed"
+        assert refused.value.told["code"] == "episode_failed"
         assert "agent_0" in say(good, 1, 0.0)["actions"]
         with pytest.raises(Refusal, match="over"):
             say(bad, 1, 0.0)
