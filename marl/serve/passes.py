@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from marl.data.task import Floats, Ints
+from marl.data.task import Floats
 from marl.errors import let_through
 from marl.policies.policy import NO_LOTS, Decision, Inputs, Policy
 
@@ -86,14 +86,17 @@ def _one_pass(policy: Policy, requests: Sequence[Request], rng: np.random.Genera
 
 def _joined(policy: Policy, requests: Sequence[Request]) -> Inputs:
     """The rows of all requests, one below the other."""
-    parts = [request.inputs for request in requests]
-    lots = NO_LOTS
+    obs, legal, seats, lots = [], [], [], []
+    for request in requests:
+        inputs = request.inputs
+        obs.append(inputs.obs)
+        legal.append(inputs.legal)
+        seats.append(inputs.agent_index)
+        lots.append(inputs.episode_uniform)
+    drawn = NO_LOTS
     if policy.draws_lots:
-        lots = np.concatenate([part.episode_uniform for part in parts])
-    obs = np.concatenate([part.obs for part in parts])
-    legal = np.concatenate([part.legal for part in parts])
-    seats: Ints = np.concatenate([part.agent_index for part in parts])
-    return Inputs(obs, legal, seats, lots)
+        drawn = np.concatenate(lots)
+    return Inputs(np.concatenate(obs), np.concatenate(legal), np.concatenate(seats), drawn)
 
 
 def _joined_carry(requests: Sequence[Request]) -> Floats:

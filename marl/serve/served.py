@@ -229,33 +229,44 @@ def zip_of(folder: Path) -> bytes:
 
 def _from_exports(path: Path, chosen: PolicyID | None, allow: frozenset[str]) -> Served:
     trusted = partial(only_modules, allow)
+    policies: dict[PolicyID, Policy] = {}
+    kinds: dict[PolicyID, int] = {}
+    folders: dict[PolicyID, Path] = {}
+    algos: dict[PolicyID, str | None] = {}
     with trusted():
-        there = exported_folders(path)
-        names = [chosen] if chosen is not None else list(there)
-        exported = [read_exported(path, name) for name in names]
-        playing = [one for one in exported if played_by(one)]
-        if not playing:
-            raise CheckpointError(f"{path} holds {', '.join(there)}, which play nobody. Export the policies that play.")
-        _check_units(playing)
-        policies = {one.name: one.build() for one in playing}
-    contract, mapper = _who_is_played(path, playing)
-    kinds_there = kinds_of(ExternalEnv(contract))
-    kinds = {}
-    for one in playing:
-        kinds[one.name] = [spaces_of(kind) for kind in kinds_there].index(spaces_of(one.kind))
-    folders = {one.name: one.folder for one in playing}
+        playing = _exports_that_play(path, chosen)
+        contract, mapper = _who_is_played(path, playing)
+        agent_types = kinds_of(ExternalEnv(contract))
+        spaces_there = [spaces_of(kind) for kind in agent_types]
+        for one in playing:
+            policies[one.name] = one.build()
+            kinds[one.name] = spaces_there.index(spaces_of(one.kind))
+            folders[one.name], algos[one.name] = one.folder, one.about["algo"]
     return Served(
         name=str(playing[0].about["env"]),
         contract=contract,
         policies=policies,
         kinds=kinds,
-        agent_types=kinds_there,
+        agent_types=agent_types,
         mapper=mapper,
         config=playing_config(RolloutConfig(**playing[0].units.model_dump())),
         trusted=trusted,
         export=lambda name: zip_of(folders[name]),
-        algos={one.name: one.about["algo"] for one in playing},
+        algos=algos,
     )
+
+
+def _exports_that_play(path: Path, chosen: PolicyID | None) -> list[Exported]:
+    there = exported_folders(path)
+    names = list(there)
+    if chosen is not None:
+        names = [chosen]
+    exported = [read_exported(path, name) for name in names]
+    playing = [one for one in exported if played_by(one)]
+    if not playing:
+        raise CheckpointError(f"{path} holds {', '.join(there)}, which play nobody. Export the policies that play.")
+    _check_units(playing)
+    return playing
 
 
 def played_by(exported: Exported) -> list[AgentID]:

@@ -217,6 +217,7 @@ def test_weights_are_swapped_between_passes_and_answers_say_which_decided(start:
         versions.append(answer.version)
         actions.append(answer.actions["a"])
     assert versions == [3] * 20 + [4] * 20
+    assert [slot.decided for slot in loop._slots] == [[]]  # what was answered is forgotten
     inputs = Inputs(obs[20:], np.ones((20, 0), bool), np.zeros(20, np.int64))
     expected = new.act(inputs, np.zeros((20, 0), np.float32), np.random.default_rng(), explore=False)
     assert actions[20:] == expected.actions.tolist()
