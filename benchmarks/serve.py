@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import multiprocessing
 import os
 import re
@@ -43,7 +44,7 @@ print(f"at http://127.0.0.1:{listening.getsockname()[1]} ", flush=True)
 config = uvicorn.Config(app, log_level="error", ws="websockets-sansio", ws_per_message_deflate=False)
 uvicorn.Server(config).run(sockets=[listening])
 """
-WARM_UP_S = 2.0
+WARM_UP_S = 1.0  # after the first episode of every client has begun
 CLIENTS_PER_PROCESS = 32
 STEPS = 500  # of an episode
 
@@ -63,8 +64,11 @@ class Load:
 # -- clients -------------------------------------------------------------------------------------------------------------
 
 
-async def play(url: str, number: int, begin: float, end: float, times: list[float], echoes: bool) -> None:
-    """One client: acts as fast as it is answered, and notes how long each act of the measured time took."""
+async def play(url: str, number: int, clock: Any, ready: Any, times: list[float], echoes: bool) -> None:
+    """One client: acts as fast as it is answered, and notes how long each act of the measured time took.
+
+    ``clock`` holds when that time begins and ends; it is set when all clients are ``ready``.
+    """
     from websockets.asyncio.client import connect
 
     async with connect(url, compression=None) as socket:
@@ -77,28 +81,30 @@ async def play(url: str, number: int, begin: float, end: float, times: list[floa
 
         hello = await say(type="hello", protocol="marl/1")
         session, episodes = hello.get("session", "0" * 32), 0
-        while time.time() < end:
+        while time.time() < clock[1]:
             episode = f"{number}_{episodes}"
             episodes += 1
             await say(type="start", session=session, episode=episode)
+            if episodes == 1:
+                ready.release()
             for t in range(STEPS):
                 report: dict[str, Any] = {"obs": [0.01 * (number % 7), 0.1, 0.02, -0.1]}
                 if t:
                     report["reward"] = 1.0
                 sent = time.perf_counter()
                 await say(type="act", session=session, episode=episode, t=t, agents={"agent_0": report})
-                if begin <= time.time() < end:
+                if clock[0] <= time.time() < clock[1]:
                     times.append(time.perf_counter() - sent)
-                elif time.time() >= end:
+                elif time.time() >= clock[1]:
                     return
             if not echoes:
                 await say(type="end", session=session, episode=episode, t=STEPS)
 
 
-def client_process(url: str, first: int, count: int, begin: float, end: float, echoes: bool, found: Any) -> None:
+def client_process(url: str, first: int, count: int, clock: Any, ready: Any, echoes: bool, found: Any) -> None:
     async def all_of_them() -> list[float]:
         times: list[float] = []
-        await asyncio.gather(*[play(url, first + i, begin, end, times, echoes) for i in range(count)])
+        await asyncio.gather(*[play(url, first + i, clock, ready, times, echoes) for i in range(count)])
         return times
 
     found.put(asyncio.run(all_of_them()))
@@ -132,16 +138,20 @@ def measure(url: str, pid: int, clients: int, seconds: float, echoes: bool = Fal
     socket = url.replace("http", "ws", 1) + "/v1/session"
     spawn = multiprocessing.get_context("spawn")
     found = spawn.Queue()
-    warm_up = WARM_UP_S + clients / 64
-    begin = time.time() + warm_up
+    clock, ready = spawn.Array("d", [math.inf, math.inf], lock=False), spawn.Semaphore(0)
     processes = []
     for first in range(0, clients, CLIENTS_PER_PROCESS):
         count = min(CLIENTS_PER_PROCESS, clients - first)
-        given = (socket, first, count, begin, begin + seconds, echoes, found)
+        given = (socket, first, count, clock, ready, echoes, found)
         processes.append(spawn.Process(target=client_process, args=given))
     for process in processes:
         process.start()
-    time.sleep(max(0.0, begin - time.time()))
+    for _ in range(clients):
+        ready.acquire()
+    time.sleep(WARM_UP_S)
+    begin = time.time()
+    clock[1] = begin + seconds
+    clock[0] = begin
     before = cpu_seconds(pid)
     time.sleep(seconds)
     cpu = cpu_seconds(pid) - before
