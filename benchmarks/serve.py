@@ -3,8 +3,8 @@
     python benchmarks/serve.py [--clients 64] [--seconds 8] [--latency 1 32 256] [--replicas 2] [--json FILE]
 
 A policy of two layers of 64 for CartPole, one WebSocket and one open episode per client. Clients are processes of their own,
-whose CPU time is not counted. ``per core`` is answered acts per second of CPU time of the server's process: it does not depend
-on what else the machine does. The echo is uvicorn alone, which sends every message back as it came.
+whose CPU time is not counted. ``per core`` is answered acts per second of CPU time of the server, all its processes together: it
+hardly depends on what else the machine does. The echo is uvicorn alone, which sends every message back as it came.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 ECHO = """
 import socket, uvicorn
@@ -128,9 +130,13 @@ def started(command: list[str]) -> Iterator[tuple[str, int]]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of a process so far, all its threads together."""
-    after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+    """CPU time so far of a process and all below it: those of Ray belong to replicas."""
+    total = 0.0
+    for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            total += times.user + times.system
+    return total
 
 
 def measure(url: str, pid: int, clients: int, seconds: float, echoes: bool = False) -> Load:
