@@ -3,8 +3,8 @@
     python benchmarks/serve.py [--clients 64] [--seconds 8] [--latency 1 32 256] [--replicas 2] [--json FILE]
 
 A policy of two layers of 64 for CartPole, one WebSocket and one open episode per client. Clients are processes of their own,
-whose CPU time is not counted. ``per core`` is answered acts per second of CPU time of the server, all its processes together: it
-hardly depends on what else the machine does. The echo is uvicorn alone, which sends every message back as it came.
+whose CPU time is not counted. ``per core`` is answered acts per second of CPU time of the server, all its processes together:
+it hardly depends on what else the machine does. The echo is uvicorn alone, which sends every message back as it came.
 """
 
 from __future__ import annotations
