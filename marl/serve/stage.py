@@ -138,6 +138,7 @@ class PlayStage:
                 while not over:
                     output = runner.advance(runner.decide(rng, explore=self._explore))
                     over = runner.settle(output).size > 0
+                # The hub adds up returns; what the runner noted of them would only grow.
                 runner.stats.pop()
                 seed = self._seeds.integers(LARGEST_SEED, size=1)
 
