@@ -679,9 +679,9 @@ def test_a_player_that_dies_leaves_nobody_waiting() -> None:
         dying.start()
         refused = await asyncio.wait_for(refusal(waiting), 5)
         dying.join()
-        assert (refused.code, refused.status) == ("failed", 500)
+        assert (refused.code, refused.status) == ("episode_failed", 500)
         assert "ZeroDivisionError: in the net" in str(refused)
-        assert (await refusal(client.act(0))).code == "failed"
+        assert (await refusal(client.act(0))).code == "episode_failed"
 
     run(play())
 

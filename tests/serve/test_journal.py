@@ -415,7 +415,7 @@ def test_steps_of_an_episode_that_was_given_up_stay_dropped_after_a_restart(tmp_
         waiting = asyncio.create_task(client.act(0, 0.1))
         await settled()
         hub.failed(stage.playing[0], ValueError("no such move"))
-        assert (await refusal(waiting)).code == "failed"
+        assert (await refusal(waiting)).code == "episode_failed"
         for marked in (False, True):
             if marked:
                 hub.mark()
