@@ -251,8 +251,7 @@ class PolicyClient:
         self.timeout, self.patience, self.transport = timeout, patience, transport
         # Also a client without a name gives one: then a greeting that is sent again does not open a second session.
         self.greeting: dict[str, Any] = {"protocol": PROTOCOL, "name": name or uuid.uuid4().hex, "mode": inference_mode}
-        if agents:
-            self.greeting |= {"agents": agents, "state_size": state_size}
+        self.greeting |= {key: value for key, value in (("agents", agents), ("state_size", state_size)) if value}
         self.final: tuple[str, ...] = ()  # refusals after which we do not come again, though the server says when
         self.about: dict[str, Any] = {}
         self.running: dict[str, Running] = {}
