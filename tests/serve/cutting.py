@@ -1,0 +1,46 @@
+"""A network between client and server that cuts connections: before a message arrives, or before its answer does."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from urllib.parse import urlsplit
+
+
+@contextmanager
+def cutting(url: str, every: int) -> Iterator[tuple[str, Callable[[], int]]]:
+    """The address of the network, and a function that returns how often it has cut; about one in ``every`` pieces is lost."""
+    place = urlsplit(url)
+    target = (place.hostname or "", place.port or 80)
+    listening = socket.create_server(("127.0.0.1", 0))
+    # Drawn: cuts at regular places may always hit the same kind of message.
+    draws = random.Random(0)
+    done: list[bytes] = []
+
+    def carry(source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while piece := source.recv(1 << 16):
+                if draws.random() < 1 / every:
+                    done.append(piece)
+                    break
+                sink.sendall(piece)
+        for end in (source, sink):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                server = socket.create_connection(target)
+                for pair in ((client, server), (server, client)):
+                    threading.Thread(target=carry, args=pair, daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", lambda: len(done)
+    finally:
+        listening.close()
