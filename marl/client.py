@@ -293,8 +293,10 @@ class PolicyClient:
                     raise
                 fault, wanted = error, float(error.retry_after)
             except (OSError, http.client.HTTPException) as error:
-                told = f"{self.place.netloc} does not answer ({type(error).__name__}: {error})."
-                fault, wanted = PolicyClientError("unreachable", told), 0.0
+                fault, wanted = (
+                    PolicyClientError("unreachable", f"{self.place.netloc} does not answer ({error!r})."),
+                    0.0,
+                )
             deadline = deadline or time.monotonic() + self.patience
             if time.monotonic() > deadline:
                 raise fault
