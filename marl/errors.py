@@ -75,6 +75,10 @@ class DataError(UserError):
     """Recorded episodes are missing, damaged, or of another env."""
 
 
+class JournalError(UserError):
+    """The journal of a server is missing, damaged, or tells what cannot have happened."""
+
+
 class TrainingError(UserError):
     """Training cannot go on, for instance because a loss became NaN."""
 

@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+KEPT = ("accepted", "answered", "begun", "ended", "abandoned", "doubled")
+
 
 @dataclass(slots=True)
 class Counters:
@@ -19,17 +21,20 @@ class Counters:
     refused: Counter[str] = field(default_factory=Counter)  # by code
     begun: int = 0
     ended: int = 0
-    abandoned: int = 0  # episodes that ended because their client was silent, or the server stopped
+    abandoned: int = 0  # episodes that ended because their client was silent
     sessions: int = 0
     open: int = 0
     pending: int = 0  # steps that wait for their answer
-    dropped: int = 0  # steps that waited when their episode was abandoned
     doubled: int = 0  # steps that were answered twice: always 0
 
     @property
     def lost(self) -> int:
         """Steps that were taken, are not waiting any more and got no answer: always 0."""
-        return self.accepted - self.answered - self.pending - self.dropped
+        return self.accepted - self.answered - self.pending
+
+    def kept(self) -> dict[str, int]:
+        """What outlives a restart, where there is a journal."""
+        return {key: getattr(self, key) for key in KEPT}
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "refused": dict(self.refused), "lost": self.lost}

@@ -137,7 +137,7 @@ def _size(plain: Any) -> int | None:
     try:
         kind = plain["type"]
         if kind == "Box":
-            return math.prod(plain["shape"])
+            return int(math.prod(plain["shape"]))
         if kind == "Discrete":
             return 1
         if kind == "MultiDiscrete":

@@ -7,85 +7,66 @@ refused with what was expected. With a journal all of this outlives the process.
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
-from marl.envs.external.contract import Contract
+import numpy as np
+
 from marl.envs.external.steps import Answer, Step
+from marl.errors import JournalError, StorageError
 from marl.serve.counters import Counters
-from marl.serve.delivery import Delivery
-from marl.serve.fit import check_fit, contract_json, new_contract
+from marl.serve.desk import Desk, Stage
+from marl.serve.greeting import Greeting
+from marl.serve.journal import Journal
 from marl.serve.limits import Limits
-from marl.serve.messages import (
-    HELLO_KEYS,
-    KINDS,
-    PROTOCOL,
-    START_KEYS,
-    Report,
-    check_keys,
-    fingerprint,
-    flag,
-    text,
-    whole,
-)  # fmt: skip
-from marl.serve.open_episode import OpenEpisode, Party, StepRecord, Waiter
-from marl.serve.refused import Refused, bad_message, out_of_order, shortly, too_many
-from marl.serve.sessions import Session, Sessions
-from marl.serve.step_reader import StepReader
+from marl.serve.messages import KINDS
+from marl.serve.open_episode import OpenEpisode, StepRecord, Waiter
+from marl.serve.recovery import Recovery
+from marl.serve.refused import Refused, bad_message, shortly
+from marl.serve.snapshot import snapshot
+from marl.serve.starting import Starting, started
+from marl.serve.stepping import Stepping
 
-__all__ = ["Counters", "Hub", "Limits", "OpenEpisode", "Refused", "Stage"]
-
-KEPT_EPISODES = 4_096  # that are over, whose last messages may be sent again
-MOST_PARTIES = 64
-
-
-class Stage(Protocol):
-    """Whoever plays the episodes of a hub. Called from the network's thread; must return at once."""
-
-    contract: Contract | None  # None: the first client says it
-    version: int = 0  # of the weights that act now
-    training: bool = False  # whether a run learns here
-    lock_step: bool = False
-    no_log: str = ""  # why what clients did themselves cannot be learned from; empty: it can
-
-    def agree(self, contract: Contract) -> None:
-        """The first client has said who plays."""
-        self.contract = contract
-
-    def policies(self) -> list[dict[str, Any]]:
-        """For hello: policy, algo, agents, observation_space, action_space, recurrent."""
-        ...
-
-    def begin(self, episode: OpenEpisode) -> None:
-        """All parties want to play this episode; the stage calls ``hub.began`` when it has a place for it."""
-        ...
-
-    def arrived(self, episode: OpenEpisode) -> None:
-        """A step was put into ``episode.inbox``."""
-        ...
+__all__ = ["Counters", "Hub", "Journal", "Limits", "OpenEpisode", "Refused", "Stage"]
 
 
 class Hub:
-    """Sessions and episodes of one server."""
+    """Sessions and episodes of one server.
+
+    With a journal ``recover`` comes before the first message. Whoever plays calls ``began``, ``answered`` and, when it cannot
+    go on, ``fail``, each from any thread.
+    """
 
     def __init__(
-        self, stage: Stage, limits: Limits, journal: None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        stage: Stage,
+        limits: Limits,
+        journal: Journal | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.stage, self.limits, self.clock = stage, limits, clock
-        self.journal = journal
-        self.counters = Counters()
-        self.sessions = Sessions(limits)
-        self.episodes: dict[str, OpenEpisode] = {}  # open ones, by id
-        self._over: OrderedDict[str, OpenEpisode] = OrderedDict()
-        self._shared: dict[str, OpenEpisode] = {}  # by name: those of several parties
+        self.desk = Desk(stage, limits, clock, journal)
+        self._greeting, self._starting, self._stepping = Greeting(self.desk), Starting(self.desk), Stepping(self.desk)
         self._lock = threading.RLock()
-        self._delivery = Delivery()
-        self._reader: StepReader | None = None
-        self._closed: Refused | None = None
+        self._stopped: Refused | None = None  # what everybody is told since
+
+    @property
+    def stage(self) -> Stage:
+        return self.desk.stage
+
+    @property
+    def limits(self) -> Limits:
+        return self.desk.limits
+
+    @property
+    def journal(self) -> Journal | None:
+        return self.desk.journal
+
+    @property
+    def counters(self) -> Counters:
+        return self.desk.counters
 
     # -- the network's side ----------------------------------------------------------------------------------------
 
@@ -96,7 +77,7 @@ class Hub:
                 answer = self._dispatch(kind, message)
             if isinstance(answer, dict):
                 return answer
-            return await self._delivery.wait(answer)
+            return await self.desk.delivery.wait(answer)
         except Refused as refused:
             self.counters.refused[refused.code] += 1
             if refused.code == "out_of_order":
@@ -104,354 +85,165 @@ class Hub:
             raise
 
     def _dispatch(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any] | Waiter:
-        if self._closed is not None:
-            raise self._closed
+        if self._stopped is not None:
+            raise self._stopped.again()
         if not isinstance(message, dict):
             raise bad_message(f"the message is {shortly(message)}; expected an object.")
-        if kind == "hello":
-            return self._hello(message)
-        if kind == "start":
-            return self._start(message)
-        if kind in KINDS:
-            return self._step(kind, message)
-        raise bad_message(f"the type {shortly(kind)} is unknown. Known: {', '.join(KINDS)}.", key="type")
+        if not isinstance(kind, str) or kind not in KINDS:
+            raise bad_message(f"the type {shortly(kind)} is unknown. Known: {', '.join(KINDS)}.", key="type")
+        with self._failing():
+            if kind == "hello":
+                return self._greeting.answer(message)
+            if kind == "start":
+                return self._starting.answer(message)
+            return self._stepping.answer(kind, message)
 
-    # -- hello -----------------------------------------------------------------------------------------------------
-
-    def _hello(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        check_keys("hello", message, HELLO_KEYS)
-        if message.get("protocol") != PROTOCOL:
-            raise Refused(
-                "protocol",
-                f"protocol is {shortly(message.get('protocol'))}; this server speaks {PROTOCOL}.",
-                where={"key": "protocol"},
-                expected=PROTOCOL,
-            )
-        if message.get("mode", "remote") not in ("remote", "local"):
-            raise bad_message(f"mode is {shortly(message['mode'])}; expected remote or local.", key="mode")
-        if self.stage.contract is None:
-            self.stage.agree(new_contract(message, self.limits.max_depth))
-        agents = check_fit(self.contract, message, self.limits.max_depth)
-        session = self._session_for(message, agents)
-        session.mode = message.get("mode", session.mode)
-        return self._welcome(session)
-
-    @property
-    def contract(self) -> Contract:
-        contract = self.stage.contract
-        if contract is None:
-            raise Refused("contract", "this server does not know its agents yet. Say them in hello.", 409)
-        return contract
-
-    @property
-    def reader(self) -> StepReader:
-        if self._reader is None:
-            self._reader = StepReader(self.contract, self.limits.max_depth)
-        return self._reader
-
-    def _session_for(self, message: Mapping[str, Any], agents: frozenset[str]) -> Session:
-        """The session that a client goes on with, or a new one."""
-        now, name = self.clock(), None
-        if message.get("name") is not None:
-            name = text("hello", message, "name")
-        session = self.sessions.named(name)
-        if message.get("session") is not None:
-            session = self.sessions.find(message["session"], now)
-        if session is None:
-            session = self.sessions.add(name, now)
-            session.agents = agents
-            self.counters.sessions = len(self.sessions)
-        session.touched = now
-        if agents and agents != session.agents:
-            if session.open_episodes():
-                raise Refused("conflict", "this session has open episodes with other agents. End them first.", 409)
-            session.agents = agents
-        return session
-
-    def _welcome(self, session: Session) -> dict[str, Any]:
-        return {
-            "session": session.id,
-            "protocol": PROTOCOL,
-            "policies": self.stage.policies(),
-            "agents": contract_json(self.contract),
-            "state_size": self.contract.state_size,
-            "version": self.stage.version,
-            "lock_step": self.stage.lock_step,
-            "training": self.stage.training,
-            "limits": self.limits.model_dump(),
-            "open": [self._running(session, episode) for episode in session.open_episodes()],
-        }
-
-    def _running(self, session: Session, episode: OpenEpisode) -> dict[str, Any]:
-        """What a client that was killed needs to replay its simulator up to the step that is to come."""
-        party = episode.members[session.id]
-        actions = None
-        if episode.history is not None:
-            actions = [self._own_part(episode, party, step) for step in episode.history]
-        known = len(episode.history) if episode.history is not None else party.next_t
-        return {
-            "episode": episode.name,
-            "begun": episode.bound,
-            "t": known,
-            "seed": episode.seed,
-            "training": episode.training,
-            "actions": actions,
-        }
-
-    def _own_part(self, episode: OpenEpisode, party: Party, actions: Mapping[str, Any]) -> dict[str, Any]:
-        if episode.parties == 1:
-            return dict(actions)
-        return {agent: action for agent, action in actions.items() if party.plays(self.contract, agent)}
-
-    # -- start -----------------------------------------------------------------------------------------------------
-
-    def _start(self, message: Mapping[str, Any]) -> dict[str, Any] | Waiter:
-        check_keys("start", message, START_KEYS)
-        session = self.sessions.find(message.get("session"), self.clock())
-        name = secrets.token_hex(16)
-        if message.get("episode") is not None:
-            name = text("start", message, "episode")
-        training = flag(message.get("training"), True, key="training") and self.stage.training
-        parties = 1
-        if message.get("parties") is not None:
-            parties = whole("start", message, "parties", 1, MOST_PARTIES)
-        episode = session.episodes.get(name)
-        if episode is not None:
-            return self._start_again(episode, training, parties)
-        self._check_room()
-        episode = self._join(session, name, training, parties)
-        episode.touched = self.clock()
-        session.episodes[name] = episode
-        if episode.full:
-            self.stage.begin(episode)
-        return self._wait_for_start(episode)
-
-    def _start_again(self, episode: OpenEpisode, training: bool, parties: int) -> dict[str, Any] | Waiter:
-        if (episode.training, episode.parties) != (training, parties):
-            raise Refused("conflict", f"episode {episode.name!r} was started with other values before.", 409)
-        if episode.over and not episode.bound:
-            raise Refused("ended", f"episode {episode.name!r} is over: {episode.over}.", 410)
-        self.counters.repeated += 1
-        return self._wait_for_start(episode)
-
-    def _wait_for_start(self, episode: OpenEpisode) -> dict[str, Any] | Waiter:
-        if episode.bound:
-            return self._started(episode)
-        waiter = self._delivery.waiter()
-        episode.start_waiters.append(waiter)
-        return waiter
-
-    def _started(self, episode: OpenEpisode) -> dict[str, Any]:
-        return {
-            "episode": episode.name,
-            "seed": episode.seed,
-            "training": episode.training,
-            "version": episode.version,
-        }
-
-    def _join(self, session: Session, name: str, training: bool, parties: int) -> OpenEpisode:
-        """The episode of this name, with the session among its parties."""
-        episode = self._shared.get(name) if parties > 1 else None
-        if episode is None:
-            if len(self.episodes) >= self.limits.max_episodes:
-                raise too_many(f"there are {len(self.episodes)} open episodes already.", retry_after=1.0)
-            id = name if parties > 1 else f"{session.id}/{name}"
-            episode = OpenEpisode(id, name, training, parties, self.contract)
-            self.episodes[id] = episode
-            self.counters.open = len(self.episodes)
-            if parties > 1:
-                self._shared[name] = episode
-        elif (episode.training, episode.parties) != (training, parties) or episode.full or episode.over:
-            raise Refused(
-                "conflict",
-                f"the shared episode {name!r} has its parties already, or other values. Choose another id.",
-                409,
-            )
-        self._check_apart(session, episode)
-        episode.members[session.id] = Party(session.id, session.agents)
-        return episode
-
-    def _check_apart(self, session: Session, episode: OpenEpisode) -> None:
-        """Parties of an episode play different agents."""
-        if episode.parties == 1:
-            return
-        mine = Party(session.id, session.agents)
-        for other in episode.members.values():
-            theirs = any(mine.plays(self.contract, agent) for agent in other.agents)
-            ours = any(other.plays(self.contract, agent) for agent in mine.agents)
-            if theirs or ours or not mine.agents:
-                raise Refused(
-                    "conflict",
-                    f"two parties of {episode.name!r} play the same agents. Say in hello which agents each of them plays.",
-                    409,
-                )
-
-    def _check_room(self) -> None:
-        if self._delivery.waiting >= self.limits.max_pending:
-            raise too_many(f"{self._delivery.waiting} messages wait for their answer.", retry_after=0.1)
-
-    # -- act, log, end ---------------------------------------------------------------------------------------------
-
-    def _step(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any] | Waiter:
-        now = self.clock()
-        session = self.sessions.find(message.get("session"), now)
-        name = message.get("episode")
-        episode = session.episodes.get(name) if isinstance(name, str) else None
-        if episode is None:
-            raise Refused(
-                "unknown_episode", "this session has no such episode. Start it first.", 404, where={"key": "episode"}
-            )
-        party = episode.members[session.id]
-        t = whole(kind, message, "t", 0)
-        episode.touched = now
-        if t < party.next_t:
-            return self._step_again(kind, message, episode, party, t)
-        self._check_turn(kind, episode, party, t)
-        self._check_room()
-        report = self.reader.read(kind, t, message)
-        self._check_report(report, episode, party)
-        return self._accept(report, fingerprint(kind, message), episode, party)
-
-    def _check_turn(self, kind: str, episode: OpenEpisode, party: Party, t: int) -> None:
-        if episode.over:
-            raise Refused("ended", f"episode {episode.name!r} is over: {episode.over}.", 410, where={"t": t})
-        if not episode.bound:
-            raise out_of_order(f"start of {episode.name!r} has not been answered yet.", 0, t=t)
-        if t > party.next_t:
-            raise out_of_order(f"{kind} has t = {t}; expected {party.next_t}.", party.next_t, t=t)
-        before = episode.records.get(t - 1)
-        if before is None or before.answered:
-            return
-        # What a client did itself may be sent ahead; an action that was asked for has to be known first.
-        if episode.parties > 1 or before.sent[party.session].kind == "act":
-            raise out_of_order(f"t = {t - 1} has not been answered yet.", t - 1, t=t)
-
-    def _check_report(self, report: Report, episode: OpenEpisode, party: Party) -> None:
-        t = report.t
-        for agent in report.agents:
-            if episode.parties > 1 and not party.plays(self.contract, agent):
-                raise Refused("unknown_agent", f"agent {agent!r} is another party's.", where={"agent": agent, "t": t})
-        if report.kind == "log" and episode.training and self.stage.no_log:
-            raise Refused("not_learnable", self.stage.no_log, 409, where={"t": t})
-        record = episode.records.get(t)
-        others = len(record.sent) if record is not None else 0
-        completes = others + 1 == episode.parties
-        episode.lives.check(report, completes)
-        has_state = report.state is not None or (record is not None and record.state is not None)
-        if self.contract.state_size and completes and not has_state and report.kind != "end":
-            raise Refused(
-                "space",
-                f"{report.kind} has no state at t = {t}; expected {self.contract.state_size} numbers.",
-                where={"t": t, "key": "state"},
-            )
-
-    def _accept(self, report: Report, mark: bytes, episode: OpenEpisode, party: Party) -> dict[str, Any] | Waiter:
-        """From here on the message counts."""
-        record = episode.record(report.t)
-        record.add(party.session, report, mark)
-        party.next_t = report.t + 1
-        episode.lives.apply(report)
-        if len(record.sent) == episode.parties:
-            self._complete(episode, record)
-        if record.answered:
-            return self._told(episode, party, record)
-        return self._wait_for_step(party, record)
-
-    def _complete(self, episode: OpenEpisode, record: StepRecord) -> None:
-        episode.complete(record)
-        if record.ends:
-            record.answered = True
-            for waiter, session in record.waiters:
-                self._delivery.send(waiter, self._told(episode, episode.members[session], record))
-            record.waiters.clear()
-            self._finish(episode, "its client ended it")
-            self.counters.ended += 1
-        else:
-            self.counters.accepted += 1
-            self.counters.pending += 1
-        self.stage.arrived(episode)
-
-    def _step_again(
-        self, kind: str, message: Mapping[str, Any], episode: OpenEpisode, party: Party, t: int
-    ) -> dict[str, Any] | Waiter:
-        record = episode.records.get(t)
-        if record is None:
-            raise Refused(
-                "too_old", f"t = {t} is too long ago to be sent again; expected {party.next_t}.", 409, where={"t": t}
-            )
-        if record.sent[party.session].mark != fingerprint(kind, message):
-            raise Refused(
-                "conflict", f"t = {t} was sent before with other content; expected {party.next_t}.", 409, where={"t": t}
-            )
-        self.counters.repeated += 1
-        if record.answered:
-            return self._told(episode, party, record)
-        return self._wait_for_step(party, record)
-
-    def _wait_for_step(self, party: Party, record: StepRecord) -> Waiter:
-        waiter = self._delivery.waiter()
-        record.waiters.append((waiter, party.session))
-        return waiter
-
-    def _told(self, episode: OpenEpisode, party: Party, record: StepRecord) -> dict[str, Any]:
-        """The answer to a step, the same each time."""
-        told: dict[str, Any] = {"episode": episode.name, "t": record.t}
-        if record.ends:
-            told["returns"] = self._own_part(episode, party, episode.lives.returns)
-            told["length"] = episode.length
-            if record.sent[party.session].kind != "end":  # another party has ended it
-                told["ended"], told["actions"], told["version"] = True, {}, record.version
-            return told
-        told["version"] = record.version
-        if record.sent[party.session].kind == "act":
-            told["actions"] = self._own_part(episode, party, record.actions)
-            if record.details:
-                told["details"] = self._own_part(episode, party, record.details)
-        return told
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Whatever goes wrong on our side is told to the client at hand and to all who wait: nobody hangs."""
+        try:
+            yield
+        except Refused:
+            raise
+        except StorageError as error:  # the message was not written, so it does not count; it may be sent again
+            raise Refused("storage", f"the journal cannot be written: {error}", 507, retry_after=5.0) from error
+        except Exception as error:
+            self.fail(error)
+            assert self._stopped is not None
+            raise self._stopped.again() from error
 
     # -- the player's side, from any thread ------------------------------------------------------------------------
 
     def began(self, episode: OpenEpisode, seed: int | None, slot: str) -> None:
         """A place was found for the episode: its clients may go on."""
         with self._lock:
-            episode.seed, episode.slot, episode.version, episode.bound = seed, slot, self.stage.version, True
-            self.counters.begun += 1
+            if episode.bound:
+                self._check_same_place(episode, seed, slot)
+                return
+            version = self.stage.version
+            line = {"kind": "bind", "episode": episode.id, "seed": seed, "slot": slot, "version": version}
+            self.desk.write(line)
+            episode.bind(seed, slot, version)
+            episode.touched = self.desk.clock()
+            self.desk.bind(episode)
             for waiter in episode.start_waiters:
-                self._delivery.send(waiter, self._started(episode))
+                self.desk.delivery.send(waiter, started(episode))
             episode.start_waiters.clear()
         episode.begun.set_result(seed)
 
+    def _check_same_place(self, episode: OpenEpisode, seed: int | None, slot: str) -> None:
+        if (episode.seed, episode.slot) != (seed, slot):
+            raise JournalError(
+                f"episode {episode.name!r} was played on slot {episode.slot} with the seed {episode.seed} before the restart, "
+                f"and now on slot {slot} with {seed}: the run does not go on from the checkpoint that the journal belongs to."
+            )
+
     def answered(self, episode: OpenEpisode, step: Step, answer: Answer) -> None:
-        """What agents do in this step."""
+        """What agents do in this step: written down first, then sent."""
         with self._lock:
             record = episode.records[step.t]
-            actions = self.reader.actions(
-                {**answer.actions, **{a: own.action for a, own in record.own.items()}}, record.asked
+            own = {agent: done.action for agent, done in record.own.items()}
+            actions = self.desk.reader.actions({**answer.actions, **own}, record.asked)
+            if record.answered:
+                self._check_same_answer(episode, record, actions)
+            else:
+                self._answer(episode, record, actions, answer)
+        if not step.answer.done():
+            step.answer.set_result(answer)
+
+    def _answer(self, episode: OpenEpisode, record: StepRecord, actions: dict[str, Any], answer: Answer) -> None:
+        details = {agent: _plain(answer.details[agent]) for agent in record.asked if agent in answer.details}
+        line = {"kind": "answer", "episode": episode.id, "t": record.t, "actions": actions, "version": answer.version}
+        self.desk.write({**line, "details": details})
+        episode.note_answer(record, actions, answer.version, details)
+        episode.touched = self.desk.clock()
+        self.counters.answered += 1
+        self.counters.pending -= 1
+        self._stepping.send(episode, record)
+
+    def _check_same_answer(self, episode: OpenEpisode, record: StepRecord, actions: dict[str, Any]) -> None:
+        """A step of the journal that is played again has to come to the same actions."""
+        if not record.journaled:
+            self.counters.doubled += 1
+            raise JournalError(f"step {record.t} of {episode.name!r} was answered twice.")
+        if actions != record.actions:
+            raise JournalError(
+                f"step {record.t} of {episode.name!r} was answered by {shortly(str(record.actions))} before the restart, and "
+                f"is now answered by {shortly(str(actions))}: the run does not go on from the checkpoint that the journal "
+                "belongs to, or computes otherwise on this machine. Move the journal's folder away to start without it."
             )
-            episode.note_answer(record, actions, answer.version, dict(answer.details))
-            self.counters.answered += 1
-            self.counters.pending -= 1
-            for waiter, session in record.waiters:
-                self._delivery.send(waiter, self._told(episode, episode.members[session], record))
-            record.waiters.clear()
-        step.answer.set_result(answer)
+        record.journaled = False
+        self.counters.replayed += 1
+        if episode.over:
+            episode.end(episode.over)
 
-    def _finish(self, episode: OpenEpisode, why: str) -> None:
-        episode.end(why)
-        self.episodes.pop(episode.id, None)
-        self.counters.open = len(self.episodes)
-        self._over[episode.id] = episode
-        while len(self._over) > KEPT_EPISODES:
-            _, oldest = self._over.popitem(last=False)
-            self._forget(oldest)
+    def recorded(self, episode: OpenEpisode, t: int) -> Answer | None:
+        """What was answered at ``t`` before a restart, for a player that would choose anew; None where nothing was."""
+        with self._lock:
+            record = episode.records.get(t)
+            if record is None or not record.journaled:
+                return None
+            return Answer(self.desk.reader.chosen(record.actions), record.version, record.details)
 
-    def _forget(self, episode: OpenEpisode) -> None:
-        if episode.parties > 1:
-            self._shared.pop(episode.name, None)
-        for id in episode.members:
-            session = self.sessions.by_id.get(id)
-            if session is not None:
-                session.episodes.pop(episode.name, None)
+    def fail(self, error: BaseException) -> None:
+        """Whoever played has failed: nobody is left waiting for it, and nothing new is taken."""
+        told = f"{type(error).__name__}: {error}"
+        self._stop(Refused("failed", f"the server cannot play any more ({told}). See its log.", 500))
+
+    # -- after a restart -------------------------------------------------------------------------------------------
+
+    def mark(self) -> int:
+        """A new segment of the journal that begins with all that is open now; its number belongs into the checkpoint."""
+        journal = self._journal()
+        with self._lock:
+            return journal.mark(snapshot(self.desk))
+
+    def recover(self, segment: int | None = None) -> dict[str, list[OpenEpisode]]:
+        """All that the journal tells since a mark (default: since its oldest segment).
+
+        Gives what each slot was playing at the mark and has played since, in order; steps since the mark are in the episodes'
+        inboxes. Episodes that nobody had begun are given to the stage anew.
+        """
+        journal = self._journal()
+        with self._lock:
+            Recovery(self.desk).apply(journal.read(segment))
+            if journal.segment is None:  # there is nothing yet
+                self.mark()
+            for episode in list(self.desk.episodes.values()):
+                if episode.full and not episode.bound:
+                    self.stage.begin(episode)
+            return {slot: list(queue) for slot, queue in self.desk.bindings.items()}
+
+    def _journal(self) -> Journal:
+        if self.desk.journal is None:
+            raise JournalError("this server has no journal.")
+        return self.desk.journal
+
+    def episode(self, id: str) -> OpenEpisode | None:
+        """An episode that is open, or that a slot still has to play again."""
+        with self._lock:
+            found = self.desk.episodes.get(id) or self.desk.over.get(id)
+            for queue in self.desk.bindings.values():
+                for episode in queue:
+                    if episode.id == id:
+                        return episode
+            return found
+
+    def next_bound(self, slot: str, after: str | None) -> OpenEpisode | None:
+        """The episode that a slot played next before the restart; None: it has played them all again, and is live.
+
+        ``after`` is the id of the one that it has just played; None: it has played none since the mark.
+        """
+        with self._lock:
+            queue = self.desk.bindings.get(slot)
+            if not queue:
+                return None
+            ids = [episode.id for episode in queue]
+            if after in ids:
+                for _ in range(ids.index(after)):
+                    queue.popleft()
+                return queue[1] if len(queue) > 1 else None
+            return queue[0]
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -459,29 +251,58 @@ class Hub:
         """Everything that waits is refused, and all that comes from now on: the server stops."""
         self._stop(Refused("closing", f"the server stops: {reason}. Come again later.", 503, retry_after=1.0))
 
-    def fail(self, error: BaseException) -> None:
-        """Whoever played has failed: nobody is left waiting for it."""
-        told = f"{type(error).__name__}: {error}"
-        self._stop(Refused("failed", f"the server cannot play any more ({told}). See its log.", 500))
-
     def _stop(self, refused: Refused) -> None:
         with self._lock:
-            if self._closed is not None:
+            if self._stopped is not None:
                 return
-            self._closed = refused
-            for episode in self.episodes.values():
-                waiters = [*episode.start_waiters]
-                for record in episode.records.values():
-                    waiters += [waiter for waiter, _ in record.waiters]
-                    record.waiters.clear()
-                episode.start_waiters.clear()
-                for waiter in waiters:
-                    self._delivery.send(waiter, refused)
+            self._stopped = refused
+            for episode in (*self.desk.episodes.values(), *self.desk.over.values()):
+                self._refuse_waiters(episode, refused)
+
+    def _refuse_waiters(self, episode: OpenEpisode, refused: Refused) -> None:
+        waiters = list(episode.start_waiters)
+        episode.start_waiters.clear()
+        for record in episode.records.values():
+            waiters += [waiter for waiter, _ in record.waiters]
+            record.waiters.clear()
+        for waiter in waiters:
+            self.desk.delivery.send(waiter, refused.again())
 
     def sweep(self) -> None:
         """Episodes and sessions that have been silent for too long end."""
-        with self._lock:
-            now = self.clock()
-            for session in self.sessions.silent(now):
-                self.sessions.forget(session)
-            self.counters.sessions = len(self.sessions)
+        with self._lock, self._failing():
+            if self._stopped is not None:
+                return
+            now, desk = self.desk.clock(), self.desk
+            for episode in list(desk.episodes.values()):
+                if now - episode.touched > desk.limits.episode_timeout_s and not _waits_for_us(episode):
+                    self._abandon(episode)
+            for session in desk.sessions.silent(now):
+                desk.write({"kind": "bye", "session": session.id})
+                desk.sessions.forget(session)
+            desk.counters.sessions = len(desk.sessions)
+
+    def _abandon(self, episode: OpenEpisode) -> None:
+        why = f"its clients were silent for more than {self.limits.episode_timeout_s:g} seconds"
+        self.desk.write({"kind": "gone", "episode": episode.id, "why": why})
+        self._refuse_waiters(episode, Refused("ended", f"episode {episode.name!r} is over: {why}.", 410))
+        self.desk.abandon(episode, why)
+        if episode.bound:
+            self.stage.arrived(episode)
+
+
+def _waits_for_us(episode: OpenEpisode) -> bool:
+    """The silence is the player's, not the clients'."""
+    unbegun = episode.full and not episode.bound
+    return unbegun or any(record.pending for record in episode.records.values())
+
+
+def _plain(value: Any) -> Any:
+    """Details of an answer as JSON."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -92,7 +93,9 @@ def flag(value: Any, default: bool, **where: Any) -> bool:
 
 
 def check_depth(value: Any, left: int, **where: Any) -> None:
-    """Plain values, nested no deeper than allowed."""
+    """Plain values, nested no deeper than allowed; neither NaN nor infinite."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise bad_message(f"{where['key']} holds {value}; expected finite numbers.", **where)
     if isinstance(value, str | int | float | bool | None):
         return
     if not isinstance(value, list | dict):

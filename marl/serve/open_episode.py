@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -15,7 +16,7 @@ from marl.serve.lives import Lives
 from marl.serve.messages import Report
 
 KEPT_STEPS = 1_000  # of an open episode, whose messages may be sent again
-KEPT_AFTER_END = 8  # of an episode that is over
+KEPT_AFTER_END = 4  # of an episode that is over
 LONGEST_HISTORY = 10_000  # steps of an episode that a client which was killed can replay
 
 Waiter: TypeAlias = "asyncio.Future[dict[str, Any]]"
@@ -26,17 +27,20 @@ class Party:
     """A session that plays in an episode."""
 
     session: str
-    agents: frozenset[str]  # entries of the contract that it plays; empty: all
+    agents: frozenset[str]  # agents and patterns that it plays; empty: all
     next_t: int = 0
 
-    def plays(self, contract: Contract, agent: AgentID) -> bool:
+    def plays(self, agent: AgentID) -> bool:
         if not self.agents or agent in self.agents:
             return True
-        return any(_covers(name, agent) for name in self.agents if "*" in name)
+        return any(covers(name, agent) for name in self.agents)
 
 
-def _covers(pattern: str, agent: AgentID) -> bool:
-    before, _, after = pattern.partition("*")
+def covers(pattern: str, agent: AgentID) -> bool:
+    """Whether an agent, or a whole pattern, lies within a pattern such as ``car_*``."""
+    before, star, after = pattern.partition("*")
+    if not star:
+        return pattern == agent
     return agent.startswith(before) and agent.endswith(after) and len(agent) > len(before) + len(after)
 
 
@@ -61,7 +65,9 @@ class StepRecord:
     state: Array | None = None
     wanted: frozenset[str] = frozenset()
     ends: bool = False
+    complete: bool = False  # all parties have reported it
     answered: bool = False
+    journaled: bool = False  # answered before a restart; whoever plays it again has to come to the same answer
     actions: dict[AgentID, Any] = field(default_factory=dict)  # as JSON
     version: int = 0
     details: dict[AgentID, Any] = field(default_factory=dict)
@@ -70,6 +76,11 @@ class StepRecord:
     @property
     def asked(self) -> tuple[AgentID, ...]:
         return tuple(agent for sent in self.sent.values() for agent in sent.asked)
+
+    @property
+    def pending(self) -> bool:
+        """The player has it and has not answered it."""
+        return self.complete and not self.answered
 
     def add(self, session: str, report: Report, mark: bytes) -> None:
         self.sent[session] = Sent(report.kind, mark, report.asked)
@@ -83,8 +94,10 @@ class StepRecord:
             self.state = report.state
 
     def step(self) -> Step:
-        """All that the player gets; what was reported is not needed here any more."""
-        own = self.own if any(sent.kind == "log" for sent in self.sent.values()) else None
+        """All that the player gets; what agents saw is not needed here any more."""
+        own = None
+        if any(sent.kind == "log" for sent in self.sent.values()):
+            own = self.own
         step = Step(self.t, self.agents, self.ends, self.state, own, self.own_version, self.wanted)
         self.agents, self.state = {}, None
         return step
@@ -95,53 +108,81 @@ class OpenEpisode:
 
     def __init__(self, id: str, name: str, training: bool, parties: int, contract: Contract) -> None:
         self.id, self.name, self.training, self.parties = id, name, training, parties
-        self.contract = contract
         self.members: dict[str, Party] = {}  # by session
         self.inbox: deque[Step] = deque()
         self.begun: Future[int | None] = Future()
+        self.bound = False  # a player has taken it
         self.seed: int | None = None
         self.slot: str | None = None
         self.version = 0  # of the weights when it began
-        self.bound = False  # a player has taken it
         self.records: dict[int, StepRecord] = {}
+        self.sources: dict[
+            int, list[Mapping[str, Any]]
+        ] = {}  # journal lines of steps that the player may ask for again
         self.history: list[dict[AgentID, Any]] | None = []  # actions of each answered step; None: too many
         self.lives = Lives(contract)
-        self.length = 0
-        self.over: str = ""  # why it is over; empty: it goes on
+        self.next_t = 0  # the first step that is not complete
+        self.over = ""  # why it is over; empty: it goes on
+        self.gone = False  # over because its clients were silent
+        self.consumed = False  # the player knows that it is over
         self.start_waiters: list[Waiter] = []
-        self.touched = 0.0  # when a client last said something
+        self.touched = 0.0  # when a client was last heard, or got its answer
 
     @property
     def full(self) -> bool:
         return len(self.members) == self.parties
 
+    @property
+    def length(self) -> int:
+        """Steps that were played: the first report only shows where it begins."""
+        return max(0, self.next_t - 1)
+
     def take(self, t: int) -> Step | None:
         """Step ``t`` if it has arrived; steps before it are not needed any more. Does not wait."""
         while self.inbox and self.inbox[0].t < t:
             self.inbox.popleft()
-        if self.inbox and self.inbox[0].t == t:
-            return self.inbox[0]
-        return None
-
-    def record(self, t: int) -> StepRecord:
-        found = self.records.get(t)
-        if found is None:
-            found = self.records[t] = StepRecord(t)
-            self.records.pop(t - KEPT_STEPS, None)
-        return found
-
-    def complete(self, record: StepRecord) -> Step:
-        """All parties have reported: the step is the player's now."""
-        self.lives.finish_step(record.t)
-        self.length = record.t
-        step = record.step()
-        self.inbox.append(step)
+        if not self.inbox or self.inbox[0].t != t:
+            return None
+        step = self.inbox[0]
+        self.consumed |= step.ends
         return step
+
+    def bind(self, seed: int | None, slot: str, version: int) -> None:
+        self.seed, self.slot, self.version, self.bound = seed, slot, version, True
+
+    def accept(self, party: Party, report: Report, mark: bytes) -> StepRecord:
+        """A report counts from here on; its step is complete when it was the last one missing."""
+        record = self.records.get(report.t)
+        if record is None:
+            record = self.records[report.t] = StepRecord(report.t)
+            self.trim(KEPT_STEPS)
+        record.add(party.session, report, mark)
+        party.next_t = report.t + 1
+        self.lives.apply(report)
+        if len(record.sent) == self.parties:
+            self._complete(record)
+        return record
+
+    def _complete(self, record: StepRecord) -> None:
+        record.complete = True
+        self.lives.finish_step(record.t)
+        self.next_t = record.t + 1
+        self.inbox.append(record.step())
+        if record.ends:  # nobody has to act any more: it is its own answer
+            record.answered = True
+
+    def abandon(self) -> None:
+        """The clients are gone: the player is told that it is over, reports that lack a party's part never were."""
+        self.records.pop(self.next_t, None)
+        self.sources.pop(self.next_t, None)
+        self.inbox.append(Step(self.next_t, {}, ends=True))
+        self.gone = True
 
     def note_answer(
         self, record: StepRecord, actions: dict[AgentID, Any], version: int, details: dict[str, Any]
     ) -> None:
         record.answered, record.actions, record.version, record.details = True, actions, version, details
+        record.own = {}
         if self.history is not None:
             self.history.append(actions)
             if len(self.history) > LONGEST_HISTORY:
@@ -149,10 +190,33 @@ class OpenEpisode:
 
     def end(self, why: str) -> None:
         self.over, self.history = why, None
-        for t in list(self.records)[:-KEPT_AFTER_END]:
-            if self.records[t].answered:
-                del self.records[t]
+        self.trim(KEPT_AFTER_END)
 
-    def pending(self) -> list[StepRecord]:
-        """Steps that the player has and has not answered."""
-        return [record for record in self.records.values() if not record.answered and not record.ends and record.sent]
+    def trim(self, kept: int) -> None:
+        """Forget the oldest steps; not those that wait for an answer, or have to be played again."""
+        while len(self.records) > kept:
+            t = next(iter(self.records))
+            if not self.records[t].answered or self.records[t].journaled:
+                return
+            del self.records[t]
+
+    def note_source(self, t: int, line: Mapping[str, Any]) -> None:
+        """Keep a step's messages while its player may need them after a restart: until it asks for a later step."""
+        self.sources.setdefault(t, []).append(line)
+        first = self.first_kept
+        for old in [old for old in self.sources if old < first]:
+            del self.sources[old]
+
+    @property
+    def first_kept(self) -> int:
+        """The first step that ``take`` can still give."""
+        try:
+            return self.inbox[0].t
+        except IndexError:
+            return self.next_t
+
+    def part_of(self, party: Party, by_agent: Mapping[AgentID, Any]) -> dict[AgentID, Any]:
+        """What concerns the agents of a party."""
+        if self.parties == 1:
+            return dict(by_agent)
+        return {agent: value for agent, value in by_agent.items() if party.plays(agent)}

@@ -30,6 +30,12 @@ class Refused(UserError):
         self.where = where or {}
         self.expected = expected
 
+    def again(self) -> Refused:
+        """A copy for the next one who is told: an exception that is raised twice keeps what the first one held."""
+        return Refused(
+            self.code, str(self), self.status, retry_after=self.retry_after, where=self.where, expected=self.expected
+        )
+
     def to_json(self) -> dict[str, Any]:
         told: dict[str, Any] = {"code": self.code, "message": str(self), **self.where}
         if self.retry_after is not None:

@@ -54,13 +54,19 @@ class Sessions:
         id = self._by_name.get(name)
         return None if id is None else self.by_id.get(id)
 
-    def add(self, name: str | None, now: float, id: str | None = None) -> Session:
-        if len(self.by_id) >= self.limits.max_sessions and id is None:
+    def check_room(self) -> None:
+        if len(self.by_id) >= self.limits.max_sessions:
             raise too_many(f"there are {len(self.by_id)} sessions already.", retry_after=5.0)
-        session = Session(id or secrets.token_hex(16), Rate(self.limits.max_rate, now), name, touched=now)
-        self.by_id[session.id] = session
+
+    @staticmethod
+    def new_id() -> str:
+        return secrets.token_hex(16)
+
+    def add(self, id: str, name: str | None, now: float) -> Session:
+        session = Session(id, Rate(self.limits.max_rate, now), name, touched=now)
+        self.by_id[id] = session
         if name is not None:
-            self._by_name[name] = session.id
+            self._by_name[name] = id
         return session
 
     def silent(self, now: float) -> list[Session]:

@@ -86,6 +86,15 @@ class StepReader:
             written[agent] = codec.write_action(chosen[agent])
         return written
 
+    def chosen(self, written: Mapping[AgentID, Any]) -> dict[AgentID, Any]:
+        """The inverse of ``actions``."""
+        found: dict[AgentID, Any] = {}
+        for agent, action in written.items():
+            codec = self.codec(agent)
+            assert codec is not None
+            found[agent] = codec.read_action(action)
+        return found
+
     # -- parts of a message ----------------------------------------------------------------------------------------
 
     def _agents(self, kind: str, t: int, given: Any) -> tuple[dict[AgentID, AgentReport], tuple[AgentID, ...]]:
