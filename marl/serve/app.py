@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol, runtime_checkable
 
@@ -99,7 +99,7 @@ def _poster(front: Front, kind: str) -> Any:
             shown = message.pop("token", None)
             if in_hello:
                 front.check_token(shown)
-            answer = form.encode(await front.answer(kind, message))
+            answer = form.encode(await _while_there(request, front.answer(kind, message)))
         except Refused as refused:
             return _refusal(front, refused, form)
         except ClientDisconnect:  # nobody is there to be told
@@ -132,6 +132,26 @@ async def _read(request: Request, most: int) -> bytes:
         if len(body) > most:
             raise too_large
     return bytes(body)
+
+
+async def _while_there(request: Request, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """The answer, or the end of waiting for it when the client has hung up: it would be one more who waits at every try."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _gone(request: Request) -> None:
+    """Comes back when the client has hung up. The body has been read, so nothing else is to come."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _shown(request: Request) -> str | None:
@@ -177,6 +197,8 @@ def _add_weights(app: FastAPI, front: Front) -> None:
         name, stage = request.path_params["name"], front.hub.stage
         if stage.version <= _newer_than(request):
             return Response(status_code=204)
+        if request.headers.get("if-none-match") == _etag(stage.version):
+            return Response(status_code=304, headers={"etag": _etag(stage.version)})
         if not isinstance(stage, Exporting):
             raise Refused("not_found", "this server does not give its policies away.", 404)
         # Packing takes a while: not on the thread that answers everybody, and not for everybody at once.
@@ -185,10 +207,11 @@ def _add_weights(app: FastAPI, front: Front) -> None:
         if found is None:
             raise Refused("not_found", f"there is no policy {shortly(name)}; /v1/policies lists them.", 404)
         version, content = found
-        headers = {"etag": f'"{version}"'}
-        if headers["etag"] == request.headers.get("if-none-match"):
-            return Response(status_code=304, headers=headers)
-        return Response(content, media_type="application/zip", headers=headers)
+        return Response(content, media_type="application/zip", headers={"etag": _etag(version)})
+
+
+def _etag(version: int) -> str:
+    return f'"{version}"'
 
 
 def _newer_than(request: Request) -> int:

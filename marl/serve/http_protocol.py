@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import sys
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 MOST_HEADER_BYTES = 32 * 1024
+RESERVED_FILES = 256  # that a learning run has open besides
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -61,10 +64,11 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         self._stop_clock()
-        if not self.url.isascii():  # the WebSocket side takes it for granted
-            self.refuse(400, "bad_request", "the address has characters that are not ASCII")
-            return
-        super().handle_websocket_upgrade()
+        why = _no_websocket(self.scope["method"], self.url, dict(self.scope["headers"]))
+        if why:
+            self.refuse(400, "bad_request", f"this is no WebSocket: {why}")
+        else:
+            super().handle_websocket_upgrade()
 
     # -- refusals ------------------------------------------------------------------------------------------------
 
@@ -96,8 +100,39 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
+def _no_websocket(method: str, url: bytes, headers: dict[bytes, bytes]) -> str:
+    """What is wrong with the request for a socket; the library behind would say it in another form, or fail."""
+    if method != "GET":
+        return f"its method is {method}, expected GET"
+    if not url.isascii():
+        return "its address has characters that are not ASCII"
+    if headers.get(b"sec-websocket-version") != b"13":
+        return "its Sec-WebSocket-Version is not 13"
+    try:
+        key = base64.b64decode(headers.get(b"sec-websocket-key", b""), validate=True)
+    except ValueError:
+        key = b""
+    if len(key) != 16:
+        return "its Sec-WebSocket-Key is not 16 bytes in base64"
+    return ""
+
+
+def room_for_sockets(wanted: int) -> int:
+    """At most so many as the system lets this process open, and some files besides: one too many could not be refused."""
+    if sys.platform == "win32":
+        return wanted
+    import resource
+
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY:
+        return wanted
+    return max(1, min(wanted, most - RESERVED_FILES))
+
+
 def limited_protocol(request_timeout_s: float, max_sockets: int) -> type[LimitedProtocol]:
     """uvicorn makes one object per connection from a class alone, so the limits are of the class."""
     return type(
-        "ConfiguredProtocol", (LimitedProtocol,), {"request_timeout_s": request_timeout_s, "max_sockets": max_sockets}
+        "ConfiguredProtocol",
+        (LimitedProtocol,),
+        {"request_timeout_s": request_timeout_s, "max_sockets": room_for_sockets(max_sockets)},
     )

@@ -71,10 +71,13 @@ class OpenEpisode(Described):
     """An episode of this session that still runs, with what a simulator needs to get there again."""
 
     episode: str = Field(description="Its id.")
+    begun: bool = Field(description="Whether its start has been answered.")
     t: int = Field(description="The next step.")
     seed: int | None = Field(None, description="The seed that it was given.")
     training: bool = Field(description="Whether it is learned from.")
-    actions: list[dict[str, Any]] = Field(description="The actions of each step so far, by agent.")
+    actions: list[dict[str, Any]] | None = Field(
+        description="The actions of each step so far, by agent; null where they are too many to be kept."
+    )
 
 
 class HelloAnswer(Described):
@@ -84,6 +87,7 @@ class HelloAnswer(Described):
     protocol: str = Field(description="Which protocol the server speaks.")
     policies: list[Policy] = Field(description="Who plays.")
     agents: dict[str, Agent] = Field(description="The agents that the server knows, and their spaces.")
+    state_size: int = Field(description="Numbers of the global state that each step has to have; 0: none.")
     version: int = Field(description="Version of the weights that act now.")
     lock_step: bool = Field(description="Whether answers wait until a learning run has done its update.")
     training: bool = Field(description="Whether a run learns here.")
@@ -158,6 +162,13 @@ class ActAnswer(Described):
     actions: dict[str, Any] = Field(description="An action for each agent that was asked.")
     version: int = Field(description="Version of the weights that chose them.")
     details: dict[str, Any] | None = Field(None, description="What `want` asked for, by agent.")
+    ended: bool = Field(
+        False, description="Another party has ended the episode; then `returns` and `length` are there."
+    )
+    returns: dict[str, float] | None = Field(
+        None, description="The sum of the rewards of each agent, of an ended episode."
+    )
+    length: int | None = Field(None, description="Steps of the episode, of an ended one.")
 
 
 class Log(Act):

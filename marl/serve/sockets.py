@@ -35,8 +35,18 @@ class ClientSocket:
             self.front.check_token(bearer(shown))
             self.trusted = True
         await self.socket.accept()
-        with suppress(WebSocketDisconnect):
-            await self._read_all()
+        try:
+            with suppress(WebSocketDisconnect):
+                await self._read_all()
+        finally:
+            await self._let_go()
+
+    async def _let_go(self) -> None:
+        """Nobody waits here any more: what the hub has taken it keeps, and its answers are there for the next try."""
+        # Tasks that have not begun yet do so now: a client may send its last message and hang up at once.
+        await asyncio.sleep(0)
+        for task in self._tasks:
+            task.cancel()
 
     async def close(self, code: int, reason: str) -> None:
         cut = reason.encode()[:LONGEST_REASON].decode("utf-8", "ignore")
