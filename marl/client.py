@@ -36,8 +36,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0
 WEBSOCKET_KEY = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # of RFC 6455
 UPGRADE = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
 TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
-KNOWN = {"address": ("http", "https", "ws", "wss"), "transport": ("auto", "ws", "http")}
-KNOWN["inference_mode"] = ("remote", "local")
+KNOWN = {"address": "http https ws wss", "transport": "auto ws http", "inference_mode": "remote local"}
 
 
 class PolicyClientError(RuntimeError):
@@ -232,8 +231,8 @@ class PolicyClient:
         self.place = urlsplit(address if "//" in address else f"http://{address}")
         given = {"address": self.place.scheme, "transport": transport, "inference_mode": inference_mode}
         for option, known in KNOWN.items():
-            if given[option] not in known:
-                raise PolicyClientError("misuse", f"{option}: {given[option]!r}; expected one of {', '.join(known)}.")
+            if given[option] not in known.split():
+                raise PolicyClientError("misuse", f"{option}: {given[option]!r}; expected one of {known}.")
         self.tls = ssl.create_default_context(cafile=cafile) if self.place.scheme in ("https", "wss") else None
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.timeout, self.patience, self.transport = timeout, patience, transport
@@ -247,8 +246,7 @@ class PolicyClient:
         self.idle: list[Http | WebSocket] = []
         self.lock, self.closed = threading.Lock(), threading.Event()
         self.local: Any = None
-        if inference_mode == "local":
-            # The one thing for which marl itself has to be installed.
+        if inference_mode == "local":  # the one thing for which marl itself has to be installed
             self.local = import_module("marl.serve.local").LocalPolicies(self, update_interval)
 
     def hello(self) -> dict[str, Any]:
@@ -291,17 +289,16 @@ class PolicyClient:
             except PolicyClientError as error:
                 if error.retry_after is None or error.code in self.final:
                     raise
-                fault, wanted = error, float(error.retry_after)
+                fault = error
             except (OSError, http.client.HTTPException) as error:
-                fault, wanted = (
-                    PolicyClientError("unreachable", f"{self.place.netloc} does not answer ({error!r})."),
-                    0.0,
-                )
+                fault = PolicyClientError("unreachable", f"{self.place.netloc} does not answer ({error!r}).")
             deadline = deadline or time.monotonic() + self.patience
             if time.monotonic() > deadline:
                 raise fault
             # Clients that lost the same server should not all come back in the same moment.
-            pause = max(wanted, min(LONGEST_PAUSE_S, 2 * pause or FIRST_PAUSE_S) * random.uniform(0.75, 1.0))
+            pause = max(
+                fault.retry_after or 0, min(LONGEST_PAUSE_S, 2 * pause or FIRST_PAUSE_S) * random.uniform(0.75, 1.0)
+            )
         raise PolicyClientError("closed", "this client has been closed.")
 
     def _ask_once(self, kind: str, message: str) -> tuple[int, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -31,6 +31,9 @@ class Driven:
     abandoned: int = 0  # episodes that could not be played to their end
     returns: list[dict[AgentID, float]] = field(default_factory=list)
     why: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
 
     def __str__(self) -> str:
         told = f"{self.episodes} episodes, {self.steps} steps"

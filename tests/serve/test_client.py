@@ -20,7 +20,8 @@ from websockets.sync.server import ServerConnection, serve
 import marl.client
 from marl.client import PolicyClient, PolicyClientError
 from marl.envs.external.contract import Contract, ExternalAgent
-from marl.serve.hub import Hub
+from marl.serve.hub import Hub, Limits
+from marl.serve.journal import Journal
 from tests.serve.cutting import cutting
 from tests.serve.drawn import DrawingStage, drawing_server
 from tests.serve.instant import BOX, OBS, TWO, InstantStage, instant_hub, serving
@@ -171,30 +172,39 @@ def test_a_server_that_asks_for_patience_gets_it() -> None:
 
 
 @TRANSPORTS
-def test_a_server_that_comes_back_is_found_again(transport: str) -> None:
-    hub = instant_hub()
-    with serving(hub) as server:
+def test_a_server_that_comes_back_is_found_again(transport: str, tmp_path: Path) -> None:
+    with serving(journaled(tmp_path)) as server:
         port = int(server.url.rpartition(":")[2])
         client = PolicyClient(server.url, transport=transport)
         client.start("e")
         client.act(episode="e", t=0, agents={"a": {"obs": OBS}})
-        server.front.closing = ""
-    hub._closed = None  # the same sessions, as from a journal
     waiting = threading.Thread(target=client.act, kwargs={"episode": "e", "t": 1, "agents": {"a": {"obs": OBS}}})
     waiting.start()
+    hub = journaled(tmp_path)
     with serving(hub, port=port):
         waiting.join(60)
-        assert hub.counters.answered == 2
+        assert (hub.counters.answered, hub.counters.replayed) == (2, 1)
+        assert client.end(episode="e", t=2, agents={})["length"] == 2
         client.close()
 
 
+def journaled(folder: Path) -> Hub:
+    """A hub that knows all that was said to the one before it."""
+    stage = InstantStage()
+    stage.hub = Hub(stage, Limits(), Journal(folder))
+    stage.hub.recover()
+    return stage.hub
+
+
 def test_a_server_that_does_not_know_the_session_any_more_is_greeted_again_at_the_next_start() -> None:
-    hub = instant_hub()
+    now, stage = [0.0], InstantStage()
+    hub = stage.hub = Hub(stage, Limits(), clock=lambda: now[0])
     with serving(hub) as server:
         client = PolicyClient(server.url)
         client.start("e")
-        hub.sessions.by_id.clear()
-        hub.sessions._by_name.clear()
+        client.end(episode="e", t=0, agents={})
+        now[0] = 2 * hub.limits.session_timeout_s
+        hub.sweep()
         with pytest.raises(PolicyClientError) as refused:
             client.act(episode="e", t=0, agents={})
         assert refused.value.code == "unknown_session"

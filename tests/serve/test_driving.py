@@ -11,8 +11,10 @@ from gymnasium import spaces
 
 import marl
 from marl.envs.base import MultiAgentEnv
+from marl.envs.external.contract import Contract
 from marl.envs.registry import make_env
-from tests.serve.drawn import drawing_server, played_here
+from marl.serve.hub import Hub, Limits
+from tests.serve.drawn import DrawingStage, drawing_server, played_here
 from tests.serve.instant import serving
 from tests.serve.waiting import InThread, wait_until
 
@@ -109,10 +111,11 @@ def test_a_global_state_is_sent_where_the_server_wants_it_and_only_there() -> No
         marl.drive(Stateful(), server.url, episodes=1)
         assert [step.state.tolist() for step in stage.seen] == [[t, -1.0] for t in range(5)]
         assert stage.contract is not None
-        stage.contract.state_size = 0  # as where policies were trained that need none
-        hub._reader = None
+        agents = stage.contract.agents
+    stage, hub = drawing_server(Contract(agents, state_size=0))  # as where policies were trained that need none
+    with serving(hub) as server:
         marl.drive(Stateful(), server.url, episodes=1)
-    assert [step.state for step in stage.seen[5:]] == [None] * 5
+    assert [step.state for step in stage.seen] == [None] * 5
 
 
 def test_an_env_may_be_given_by_its_name_its_class_or_as_an_object_of_any_library() -> None:
@@ -217,16 +220,15 @@ def test_a_driver_stops_between_two_episodes_when_it_is_told_to() -> None:
 
 def test_an_episode_that_the_server_has_ended_is_left_and_the_next_one_begins() -> None:
     """A driver that was silent for too long."""
-    _, hub = drawing_server()
+    now = [0.0]
+    stage = DrawingStage()
+    hub = stage.hub = Hub(stage, Limits(), clock=lambda: now[0])
 
     class Slow(gym.Wrapper[Any, Any, Any, Any]):
-        slept = False
-
         def step(self, action: Any) -> Any:
-            if not self.slept:
-                self.slept = True
-                episode = next(iter(hub.episodes.values()))
-                hub._finish(episode, "silent for too long")  # as a sweep does
+            if not now[0]:
+                now[0] = 2 * hub.limits.episode_timeout_s
+                hub.sweep()
             return self.env.step(action)
 
     with serving(hub) as server:
