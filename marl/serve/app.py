@@ -13,12 +13,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
-import marl
 from marl.serve.docs_page import docs_page
 from marl.serve.frames import FORMATS, JSON, Format
 from marl.serve.front import Front
 from marl.serve.guard import Guard
-from marl.serve.messages import KINDS
+from marl.serve.messages import KINDS, PROTOCOL
 from marl.serve.metrics import metrics_text
 from marl.serve.refused import Refused, bad_message, shortly
 from marl.serve.schema import ABOUT, WEIGHTS, WEIGHTS_PARAMETERS, describe, request_body, responses
@@ -43,7 +42,7 @@ class Exporting(Protocol):
 def build_app(front: Front) -> ASGIApp:
     """The whole app, with everything that keeps strangers out."""
     app = FastAPI(
-        title="marl serve", version=marl.__version__, description=ABOUT, lifespan=_sweeping(front),
+        title="marl serve", version=PROTOCOL, description=ABOUT, lifespan=_sweeping(front),
         docs_url=None, redoc_url=None, openapi_url=None,
     )  # fmt: skip
     _add_messages(app, front)

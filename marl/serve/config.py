@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from pathlib import Path
 
@@ -56,8 +57,7 @@ class ServerConfig(Config):
     @classmethod
     def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
         for origin in origins:
-            scheme, found, rest = origin.partition("://")
-            if not found or scheme not in ("http", "https") or not rest or "/" in rest:
+            if not re.fullmatch("https?://[^/]+", origin):
                 raise ValueError(
                     f"{origin!r} is no origin; expected a scheme and a host, such as https://example.org:8080"
                 )

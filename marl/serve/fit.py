@@ -137,14 +137,14 @@ def _size(plain: Any) -> int | None:
     try:
         kind = plain["type"]
         if kind == "Box":
-            return int(math.prod(plain["shape"]))
+            return _product(plain["shape"])
         if kind == "Discrete":
             return 1
         if kind == "MultiDiscrete":
             return len(plain["nvec"])
         if kind == "MultiBinary":
             n = plain["n"]
-            return int(n) if isinstance(n, int) else math.prod(n)
+            return int(n) if isinstance(n, int) else _product(n)
         parts = plain["spaces"]
         if kind == "Dict":
             parts = [part for _, part in parts]
@@ -152,6 +152,13 @@ def _size(plain: Any) -> int | None:
         return None if None in sizes else sum(size for size in sizes if size is not None)
     except BROKEN:
         return None
+
+
+def _product(shape: Any) -> int:
+    # Sizes alone: a text times 2**30, in a shape like ["x", 1073741824], would fill the memory.
+    if not all(type(size) is int for size in shape):
+        raise TypeError("a shape holds whole numbers")
+    return math.prod(shape)
 
 
 def _outline(given: Any) -> str:

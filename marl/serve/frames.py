@@ -131,9 +131,10 @@ def _children(level: list[Any]) -> list[Any]:
 
 def _values(found: dict[Any, Any]) -> list[Any]:
     """What is in a map; the bytes of a packed array are the one place where bytes may stand."""
-    if "__nd__" not in found:
-        return list(found.values())
-    return [value for key, value in found.items() if key != "data"]
+    inside = dict(found)
+    if "__nd__" in found:
+        inside.pop("data", None)
+    return list(inside.values())
 
 
 def _as_message(message: object) -> dict[str, Any]:

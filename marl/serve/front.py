@@ -60,14 +60,21 @@ class Front:
         try:
             return await self.hub.answer(kind, message)
         except Refused as refused:
-            if refused.code == "failed":  # whoever plays has told the hub, and the hub everybody
-                self.health.fail(str(refused))
+            if refused.code == "failed":
+                self._note_end(refused)
             raise
         except Exception as error:
             raise self.failure(error) from None
         finally:
             self.measures.waiting -= 1
             self.measures.answered(kind, time.perf_counter() - began)
+
+    def _note_end(self, refused: Refused) -> None:
+        """The hub cannot go on, and tells everybody; the first to hear of it is told why in full."""
+        if not self.health.failed.is_set():
+            self.measures.failures += 1
+            _log.error("the server cannot play any more: %s", refused, exc_info=refused.__cause__)
+            self.health.fail(str(refused))
 
     def failure(self, error: BaseException) -> Refused:
         """A mistake of our own: the log has all of it. The client learns that it is not its fault, and nothing else."""

@@ -83,10 +83,10 @@ class Guard:
     def _is_own(self, host: str) -> bool:
         assert self._hosts is not None
         try:
-            name = urlsplit(f"//{host}").hostname or ""
-            return name in self._hosts or ipaddress.ip_address(name).is_loopback
+            name = urlsplit(f"//{host}").hostname
         except ValueError:
             return False
+        return name is not None and (name in self._hosts or _is_loopback(name))
 
 
 class _Answer:
@@ -104,6 +104,13 @@ class _Answer:
         await self._send(message)
 
 
+def _is_loopback(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:  # no number
+        return False
+
+
 def _only(scope: Scope, wanted: bytes) -> str:
     """A header that may be there once: of two, each reader could take another one."""
     found = [value for name, value in scope["headers"] if name == wanted]
@@ -114,7 +121,8 @@ def _only(scope: Scope, wanted: bytes) -> str:
 
 def _is_preflight(scope: Scope) -> bool:
     """A browser asks whether it may send what it is about to."""
-    return scope.get("method") == "OPTIONS" and bool(_only(scope, b"access-control-request-method"))
+    asked_for = _only(scope, b"access-control-request-method")
+    return scope.get("method") == "OPTIONS" and asked_for != ""
 
 
 def _cross_origin(origin: str) -> list[tuple[bytes, bytes]]:

@@ -119,7 +119,6 @@ COUNTED = {
     "begun": "Episodes that began.",
     "ended": "Episodes that their clients ended.",
     "abandoned": "Episodes that ended because their client was silent, or the server stopped.",
-    "dropped": "Steps that waited when their episode was abandoned.",
     "doubled": "Steps that were answered twice; always 0.",
     "lost": "Steps that got no answer; always 0.",
 }

@@ -75,6 +75,7 @@ class OpenEpisode(Described):
     t: int = Field(description="The next step.")
     seed: int | None = Field(None, description="The seed that it was given.")
     training: bool = Field(description="Whether it is learned from.")
+    parties: int = Field(description="How many sessions play it together.")
     actions: list[dict[str, Any]] | None = Field(
         description="The actions of each step so far, by agent; null where they are too many to be kept."
     )

@@ -191,6 +191,10 @@ def _cannot_listen(config: ServerConfig, error: OSError) -> ServerError:
     return ServerError(f"cannot listen on {where}: {error.strerror}. Give another host or port.")
 
 
+# What uvicorn logs as errors, the first with a traceback, although it is a client's doing: a text frame that is not UTF-8, and
+# hanging up before the answer to a request for a socket.
+CLIENTS_DOING = ("Invalid UTF-8 sequence", "ASGI callable returned without completing handshake")
+
+
 def _not_a_mistake_of_clients(record: logging.LogRecord) -> bool:
-    """uvicorn tells of a text frame that is not UTF-8 as of an error, with a traceback; it is a client's, which is told."""
-    return not record.getMessage().startswith("Invalid UTF-8 sequence")
+    return not record.getMessage().startswith(CLIENTS_DOING)

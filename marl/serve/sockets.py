@@ -34,9 +34,9 @@ class ClientSocket:
         if shown is not None and self.front.token.needed:
             self.front.check_token(bearer(shown))
             self.trusted = True
-        await self.socket.accept()
         try:
             with suppress(WebSocketDisconnect):
+                await self.socket.accept()
                 await self._read_all()
         finally:
             await self._let_go()
@@ -132,8 +132,12 @@ class ClientSocket:
 
 def _id_of(message: dict[str, Any]) -> Any:
     name = message.pop("id", None)
-    is_plain = name is None or (type(name) is int and name.bit_length() <= 64)
-    if is_plain or (isinstance(name, str) and len(name) <= LONGEST_ID):
+    fits = name is None
+    if type(name) is int:
+        fits = name.bit_length() <= 64
+    elif isinstance(name, str):
+        fits = len(name) <= LONGEST_ID
+    if fits:
         return name
     raise bad_message(f"id is {shortly(name)}; expected a text of at most {LONGEST_ID} characters, or a whole number")
 

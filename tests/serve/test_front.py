@@ -219,35 +219,48 @@ def test_every_error_has_the_same_form(
     Refusal.model_validate(answer.json())
 
 
-class BrokenStage(InstantStage):
-    """Has a mistake in it."""
-
-    def begin(self, episode: object) -> None:
-        raise ZeroDivisionError("secret of the house")
+class ShyStage(InstantStage):
+    """Has a mistake in what it tells."""
 
     def policies(self) -> list[dict[str, Any]]:
-        if self.hub is not None and self.hub.counters.sessions > 1:
-            raise KeyError("secret of the house")
-        return super().policies()
+        raise KeyError("secret of the house")
+
+
+class BrokenStage(InstantStage):
+    """Has a mistake in how it plays."""
+
+    def begin(self, episode: object) -> None:
+        raise ZeroDivisionError("no cards")
 
 
 def test_a_mistake_of_ours_is_logged_and_told_without_its_inside_and_the_server_lives(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with serving(instant_hub(ShyStage())) as server, httpx.Client(base_url=server.url, trust_env=False) as web:
+        with caplog.at_level(logging.ERROR):
+            answer = web.get("/v1/policies")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
+        assert "secret" not in answer.text
+        assert "Traceback" in caplog.text
+        assert "secret of the house" in caplog.text
+        assert web.get("/v1/healthz").status_code == 200
+        assert "marl_failures_total 1" in web.get("/v1/metrics").text
+
+
+def test_when_nobody_can_play_any_more_everybody_is_told_and_the_log_has_the_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with serving(instant_hub(BrokenStage())) as server, httpx.Client(base_url=server.url, trust_env=False) as web:
         with socket_of(server) as ws, caplog.at_level(logging.ERROR):
             session = greeted(ws)
             told = ask(ws, type="start", session=session, episode="e", id=5)
-            assert (told["error"]["code"], told["id"]) == ("internal", 5)
-            posted = web.post("/v1/hello", json={"protocol": "marl/1"})
-            shown = web.get("/v1/policies")
-        for answer in (posted, shown):
-            assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
-            assert "secret" not in answer.text
-        assert "secret" not in json.dumps(told)
-        assert caplog.text.count("secret of the house") >= 3
-        assert web.get("/v1/healthz").status_code == 200
-        assert "marl_failures_total 3" in web.get("/v1/metrics").text
+            assert (told["error"]["code"], told["id"]) == ("failed", 5)
+            assert ask(ws, type="hello", protocol="marl/1")["error"]["code"] == "failed"
+        assert caplog.text.count("Traceback") == 1
+        assert "no cards" in caplog.text
+        health = web.get("/v1/healthz")
+        assert (health.status_code, health.json()["status"]) == (503, "failed")
+        assert server.failed.is_set()
 
 
 # -- weights -------------------------------------------------------------------------------------------------------
