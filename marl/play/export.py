@@ -20,7 +20,7 @@ import safetensors.numpy
 
 from marl.data.seal import check_seal, sealed
 from marl.data.space_json import space_from_json, space_to_json
-from marl.data.task import AgentType, Array, PolicyID
+from marl.data.task import AgentID, AgentType, Array, PolicyID
 from marl.errors import CheckpointError, ConfigError, DataError, SpaceMismatchError, UserError, did_you_mean
 from marl.inputs import read_bytes, read_json
 from marl.play.actor import Actor
@@ -34,6 +34,7 @@ from marl.runs.weights import check_weights, set_weights
 from marl.scenario.describe import can_be_replayed, to_plain
 from marl.scenario.env import env_name
 from marl.scenario.resolve import Setup
+from marl.scenario.routing import candidates, example_agent
 from marl.storage import write_atomically
 from marl.trust import words_of
 
@@ -120,12 +121,19 @@ def _described(name: PolicyID, setup: Setup) -> dict[str, Any]:
         "algo": setup.roles[name].preset.name if name in setup.roles else None,
         "recipe": recipe,
         "agents": list(kind.agents),
+        "plays": _played_by(name, setup, kind),
         "observation_space": space_to_json(kind.observation_space),
         "action_space": space_to_json(kind.action_space),
         "masked": kind.masked,
         "normalize_actions": config.normalize_actions,
         "clip_actions": config.clip_actions,
     }
+
+
+def _played_by(name: PolicyID, setup: Setup, kind: AgentType) -> list[AgentID]:
+    """The seats whose agents the policy may play in what the run proposes; of a population only the answers play."""
+    mapper = setup.proposed_mapper
+    return [seat for seat in kind.agents if name in candidates(mapper, example_agent(seat))]
 
 
 def _write(folder: Path, about: Mapping[str, Any], weights: Mapping[str, Array]) -> Path:

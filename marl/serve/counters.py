@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-KEPT = ("accepted", "answered", "begun", "ended", "abandoned", "doubled")
+KEPT = ("accepted", "answered", "begun", "ended", "abandoned", "dropped", "doubled")
 
 
 @dataclass(slots=True)
@@ -25,12 +25,13 @@ class Counters:
     sessions: int = 0
     open: int = 0
     pending: int = 0  # steps that wait for their answer
+    dropped: int = 0  # steps that were refused after all, because their episode could not be played on
     doubled: int = 0  # steps that were answered twice: always 0
 
     @property
     def lost(self) -> int:
         """Steps that were taken, are not waiting any more and got no answer: always 0."""
-        return self.accepted - self.answered - self.pending
+        return self.accepted - self.answered - self.pending - self.dropped
 
     def kept(self) -> dict[str, int]:
         """What outlives a restart, where there is a journal."""

@@ -190,6 +190,19 @@ class Hub:
         told = f"{type(error).__name__}: {error}"
         self._stop(Refused("failed", f"the server cannot play any more ({told}). See its log.", 500))
 
+    def failed(self, episode: OpenEpisode, error: BaseException) -> None:
+        """This one episode cannot be played on: its clients are told why, and all others go on."""
+        with self._lock:
+            if episode.over:
+                return
+            why = f"it could not be played on ({error})"
+            self.desk.write({"kind": "gone", "episode": episode.id, "why": why})
+            self._refuse_waiters(episode, Refused("failed", f"episode {episode.name!r} is over: {why}.", 500))
+            unanswered = sum(record.pending for record in episode.records.values())
+            self.counters.pending -= unanswered
+            self.counters.dropped += unanswered
+            self.desk.abandon(episode, why)
+
     # -- after a restart -------------------------------------------------------------------------------------------
 
     def mark(self) -> int:

@@ -9,6 +9,7 @@ from gymnasium import spaces
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
 from marl.config import Config
+from marl.data.actions import columns_of
 from marl.data.space_json import space_from_json
 from marl.data.task import AgentID, AnySpace
 from marl.envs.base import EnvContext
@@ -56,14 +57,21 @@ class Contract:
     def __init__(self, agents: Mapping[str, ExternalAgent], state_size: int = 0) -> None:
         self.agents = dict(agents)
         self.state_size = state_size
-        self.possible_agents = tuple(name for name in self.agents if "*" not in name)
-        self.max_agents = {name: agent.max for name, agent in self.agents.items() if "*" in name}
+        self.patterns = tuple(name for name in self.agents if "*" in name)
+        self.possible_agents: tuple[AgentID, ...] = tuple(self.agents)
+        self.max_agents: dict[str, int] = {}
+        if (
+            self.patterns
+        ):  # an env knows all ids in advance, or none: beside a pattern a name is one of at most one agent
+            self.possible_agents = ()
+            self.max_agents = {name: agent.max for name, agent in self.agents.items()}
         self._seen: dict[str, AnySpace] = {}
         self._done: dict[str, AnySpace] = {}
         for name, agent in self.agents.items():
             seen, done = space_from_json(agent.observation_space), space_from_json(agent.action_space)
-            if agent.action_mask and isinstance(done, spaces.Discrete):
-                seen = spaces.Dict({"observation": seen, "action_mask": spaces.MultiBinary(int(done.n))})
+            if agent.action_mask and isinstance(done, spaces.Discrete | spaces.MultiDiscrete):
+                mask = spaces.MultiBinary(columns_of(done).options)
+                seen = spaces.Dict({"observation": seen, "action_mask": mask})
             self._seen[name], self._done[name] = seen, done
 
     @classmethod
@@ -78,7 +86,7 @@ class Contract:
         """The entry of an agent: its own name, or the pattern that it fits; None for a stranger."""
         if agent in self._seen:
             return agent
-        for pattern in self.max_agents:
+        for pattern in self.patterns:
             before, _, after = pattern.partition("*")
             fits = agent.startswith(before) and agent.endswith(after) and len(agent) > len(before) + len(after)
             if fits:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from marl.data.actions import decoder
-from marl.data.task import AgentID, AnySpace, Array, Ints
+from marl.data.task import AgentID, AgentType, AnySpace, Array, Ints
 from marl.envs.base import ALL, ENV_STATE, Action, MultiAgentEnv, Obs, StepResult, ending, state_vector
 from marl.envs.batched import BatchedEnv, State, StepOutput
 from marl.envs.chance import CHANCE, Outcome
@@ -25,7 +25,10 @@ LONGEST_EMPTY = 1_000  # steps without anybody alive before an env is told off
 
 
 class DictVector(BatchedEnv):
-    """``E`` objects of a ``MultiAgentEnv`` behind the array API."""
+    """``E`` objects of a ``MultiAgentEnv`` behind the array API.
+
+    ``kinds`` are for agents that are told apart elsewhere, as a native env may; without it equal spaces are one kind.
+    """
 
     def __init__(
         self,
@@ -34,11 +37,12 @@ class DictVector(BatchedEnv):
         fresh: Any = None,
         worker_index: int = 0,
         with_state: bool = True,
+        kinds: Sequence[AgentType] = (),
     ) -> None:
         first = envs[0]
         self.envs, self.name, self.worker_index = list(envs), name, worker_index
         self.num_envs = len(self.envs)
-        self.kinds = kinds_of(first)
+        self.kinds = tuple(kinds) or kinds_of(first)
         self.fixed_seats = bool(first.possible_agents)
         self.lifted = True
         self.with_state = with_state  # asking an env for its state may cost as much as a step

@@ -1,0 +1,283 @@
+"""Several processes that play behind one address: ``marl serve --replicas N``, on Ray Serve.
+
+This process keeps the network to itself: sockets, tokens, limits of messages. A session belongs to one replica for ever, whose
+number stands in front of its id, so nobody has to look it up. Messages that come at the same time travel together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import zlib
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from marl.data.task import PolicyID
+from marl.envs.external.contract import Contract
+from marl.errors import ConfigError, ResourceError, UserError
+from marl.rollout.ray_instance import first_line, start_own_ray, stop_ray
+from marl.serve.command import Figures, ServeOptions
+from marl.serve.config import ServerConfig
+from marl.serve.counters import Counters
+from marl.serve.hub import Hub
+from marl.serve.limits import Limits
+from marl.serve.metrics import Histogram
+from marl.serve.open_episode import OpenEpisode
+from marl.serve.refused import Refused
+from marl.serve.replica import Message, Replica, Told
+from marl.serve.served import Served
+from marl.serve.server import Server
+
+_log = logging.getLogger(__name__)
+
+MOST_CALLS = 2  # under way to one replica at once; what comes meanwhile travels together in the next one
+MARK = "."  # between the number of a replica and the id of a session
+
+
+class Reception:
+    """Knows what the replicas play with, for hello and downloads; plays nothing itself."""
+
+    training = False
+    lock_step = False
+    no_log = ""
+
+    def __init__(self, served: Served) -> None:
+        self.contract: Contract | None = served.contract
+        self.version = 1
+        self._served, self._described = served, served.described()
+
+    def agree(self, contract: Contract) -> None:
+        raise AssertionError(f"policies that are served know whom they play, and need not be told: {contract.agents}")
+
+    def policies(self) -> list[dict[str, Any]]:
+        return self._described
+
+    def begin(self, episode: OpenEpisode) -> None:
+        raise AssertionError(f"episode {episode.id} was not sent to a replica")
+
+    def arrived(self, episode: OpenEpisode) -> None:
+        raise AssertionError(f"episode {episode.id} was not sent to a replica")
+
+    def export(self, name: PolicyID) -> tuple[int, bytes] | None:
+        if name not in self._served.policies:
+            return None
+        return self.version, self._served.export(name)
+
+
+class ReplicaLine:
+    """Carries messages to one replica, as many at once as have come."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self._outbox: list[tuple[Message, asyncio.Future[Told]]] = []
+        self._calls = 0
+        self._tasks: set[asyncio.Task[None]] = set()  # the loop itself does not hold on to them
+
+    async def ask(self, kind: str, message: Mapping[str, Any]) -> Told:
+        future: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
+        if not self._outbox:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._outbox.append(((kind, message), future))
+        return await future
+
+    async def figures(self) -> dict[str, Any]:
+        found: dict[str, Any] = await self._handle.figures.remote()
+        return found
+
+    def _send(self) -> None:
+        if not self._outbox or self._calls >= MOST_CALLS:
+            return
+        batch, self._outbox = self._outbox, []
+        self._calls += 1
+        self._spawn(self._deliver(batch))
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _deliver(self, batch: list[tuple[Message, asyncio.Future[Told]]]) -> None:
+        try:
+            told = await self._handle.deliver.remote([message for message, _ in batch])
+        except Exception as error:  # of Ray: the replica died, or cannot be reached
+            told = [_unreachable(error)] * len(batch)
+        self._calls -= 1
+        self._send()
+        for (_, future), answer in zip(batch, told, strict=True):
+            if answer[0] == "later":
+                self._spawn(self._claim(answer[1], future))
+            else:
+                _settle(future, answer)
+
+    async def _claim(self, number: int, future: asyncio.Future[Told]) -> None:
+        try:
+            told = await self._handle.claim.remote(number)
+        except Exception as error:
+            told = _unreachable(error)
+        _settle(future, told)
+
+
+def _settle(future: asyncio.Future[Told], told: Told) -> None:
+    if not future.done():  # its client may have hung up
+        future.set_result(told)
+
+
+def _unreachable(error: Exception) -> Told:
+    _log.error("a replica could not be reached", exc_info=error)
+    text = "the replica that plays this session cannot be reached. Say hello and start again."
+    return "refused", ("failed", text, 503, {"retry_after": 1.0, "where": None, "expected": None})
+
+
+class RoutingHub(Hub):
+    """A hub whose sessions live in replicas."""
+
+    def __init__(self, reception: Reception, limits: Limits, replicas: int) -> None:
+        super().__init__(reception, limits)
+        assert reception.contract is not None
+        self._agents = frozenset(reception.contract.agents)
+        self._lines: list[ReplicaLine] = []
+        self._replicas, self._turn = replicas, 0
+        self._stopping: Refused | None = None
+        self._looking: asyncio.Task[None] | None = None
+
+    def connect(self, handles: list[Any]) -> None:
+        self._lines = [ReplicaLine(handle) for handle in handles]
+
+    async def answer(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any]:
+        if self._stopping is not None:
+            raise self._stopping
+        if not self._lines:
+            raise Refused("starting", "the server has just been started. Come again.", 503, retry_after=1.0)
+        number, message = self._sent_to(kind, message)
+        form, told = await self._lines[number].ask(kind, message)
+        if form == "refused":
+            code, text, status, about = told
+            raise Refused(code, text, status, **about)
+        if kind == "hello":
+            told["session"] = f"{number}{MARK}{told['session']}"
+        answer: dict[str, Any] = told
+        return answer
+
+    def _sent_to(self, kind: str, message: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+        """The replica for a message, and the message as that one knows it."""
+        session = message.get("session")
+        if isinstance(session, str):
+            number, _, own = session.partition(MARK)
+            if number.isdecimal() and len(number) < 6 and int(number) < self._replicas:
+                return int(number), {**message, "session": own}
+        if kind == "hello":
+            return self._for_newcomer(message), message
+        return 0, message  # whichever: no replica knows such a session
+
+    def _for_newcomer(self, message: Mapping[str, Any]) -> int:
+        name, agents = message.get("name"), message.get("agents")
+        if isinstance(name, str):  # found again by it, so it has to lead to the same place
+            return zlib.crc32(name.encode("utf-8", "replace")) % self._replicas
+        if isinstance(agents, dict) and agents.keys() != self._agents:
+            return 0  # parties of shared episodes have to meet
+        self._turn = (self._turn + 1) % self._replicas
+        return self._turn
+
+    def close(self, reason: str) -> None:
+        self._stopping = Refused("closing", f"the server stops: {reason}. Come again later.", 503, retry_after=1.0)
+
+    def sweep(self) -> None:
+        """The replicas sweep by themselves; once a second they are asked what they have counted."""
+        if self._lines and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.ensure_future(self._look())
+
+    async def _look(self) -> None:
+        try:
+            found = await asyncio.gather(*[line.figures() for line in self._lines])
+        except Exception as error:  # a replica that is being replaced; the next look may find it
+            _log.warning("a replica did not say how it is: %s", first_line(error))
+            return
+        self.desk.counters = summed(found)
+
+
+def summed(figures: list[dict[str, Any]]) -> Counters:
+    """The counters of all replicas together."""
+    total = Counters()
+    for one in figures:
+        total.refused.update(one["refused"])
+        for entry in fields(Counters):
+            if entry.name != "refused":
+                setattr(total, entry.name, getattr(total, entry.name) + one[entry.name])
+    return total
+
+
+class Replicas:
+    """A server here, replicas on a Ray of our own."""
+
+    def __init__(self, options: ServeOptions, served: Served, config: ServerConfig, limits: Limits) -> None:
+        self._options, self._limits = options, limits
+        self.hub = RoutingHub(Reception(served), limits, options.replicas)
+        self.server = Server(self.hub, config)
+        self.failed: threading.Event = self.server.failed
+        self._serve = _ray_serve()
+        self._ray_runs = False
+
+    def start(self) -> str:
+        # First, so that a port that is taken is told before Ray has been started for nothing.
+        url = self.server.start(ready=False)
+        try:
+            self.hub.connect(self._start_replicas())
+        except BaseException:
+            self.stop("it could not start")
+            raise
+        self.server.health.ok()
+        return url
+
+    def _start_replicas(self) -> list[Any]:
+        options, serve = self._options, self._serve
+        start_own_ray(options.replicas + 1, log_to_driver=False)
+        self._ray_runs = True
+        quiet = {"log_level": "ERROR"}
+        logging.getLogger("ray.serve").setLevel(logging.ERROR)
+        deployment = serve.deployment(
+            Replica, max_ongoing_requests=1_000_000, ray_actor_options={"num_cpus": 0}, logging_config=quiet
+        )
+        targets = []
+        for number in range(options.replicas):
+            seed = None if options.seed is None else options.seed + number
+            app = deployment.bind(
+                options.path, options.allow, dict(options.sources), self._limits.model_dump(), options.explore, seed
+            )
+            targets.append(serve.RunTarget(app, name=f"replica_{number}", route_prefix=None))
+        try:
+            # Nobody but this process talks to them, so Serve needs no proxy of its own.
+            serve.start(proxy_location="Disabled", logging_config=quiet)
+            handles: list[Any] = serve.run_many(targets)
+        except UserError:
+            raise
+        except Exception as error:
+            raise ResourceError(f"Ray Serve could not start the replicas: {first_line(error)}.") from error
+        return handles
+
+    def stop(self, reason: str) -> None:
+        self.server.stop(reason=reason)
+        if self._ray_runs:
+            # Serve's own farewell would wait for requests, of which none are left; with Ray all of it ends.
+            self._ray_runs = False
+            stop_ray()
+
+    @property
+    def trouble(self) -> str:
+        return str(self.server.health.reason)
+
+    def figures(self) -> Figures:
+        times = self.server.front.measures.latency.get("act", Histogram(()))
+        return Figures(self.hub.counters.open, sum(times.counts), tuple(times.counts), times.bounds)
+
+
+def _ray_serve() -> Any:
+    """Ray Serve, or one sentence where it is missing."""
+    try:
+        from ray import serve
+    except ImportError as error:
+        raise ConfigError(
+            f'--replicas needs Ray Serve, which cannot be imported ({error}). Install it: pip install "marl[serve]"'
+        ) from error
+    return serve
