@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from marl.client import PolicyClient, PolicyClientError
@@ -49,7 +50,7 @@ def drive(
     driven = remote.driven
     try:
         for opened in _greet(connection):
-            remote.rejoin(opened)
+            _unless_forgotten(remote, partial(remote.rejoin, opened))
         driven.why = _play(remote, episodes, stop)
     except KeyboardInterrupt:
         driven.why = "interrupted"
@@ -74,14 +75,19 @@ def _play(remote: RemoteEnv, episodes: int | None, stop: Callable[[], bool] | No
     while episodes is None or remote.driven.episodes < episodes:
         if stop is not None and stop():
             return "stopped"
-        try:
-            remote.play()
-        except PolicyClientError as error:
-            if error.code not in FORGOTTEN:
-                raise
-            remote.driven.abandoned += 1
-            remote.episode = ""
+        _unless_forgotten(remote, remote.play)
     return "all episodes are played"
+
+
+def _unless_forgotten(remote: RemoteEnv, play: Callable[[], None]) -> None:
+    """Play an episode; one that the server does not know any more is left."""
+    try:
+        play()
+    except PolicyClientError as error:
+        if error.code not in FORGOTTEN:
+            raise
+        remote.driven.abandoned += 1
+        remote.episode = ""
 
 
 def _say_goodbye(remote: RemoteEnv) -> None:

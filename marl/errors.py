@@ -41,6 +41,10 @@ class EnvTimeoutError(EnvError):
     """An env did not answer in time."""
 
 
+class StoppedWaitingError(EnvError):
+    """The run was told to stop while it waited for clients of an external env. Nothing is wrong."""
+
+
 class ChanceError(EnvError):
     """What an env says about its own chance (``chance_outcomes()``) is not true."""
 

@@ -14,6 +14,8 @@ from marl.envs.adapters.optional import (
 )
 from marl.envs.adapters.pettingzoo_names import make_pettingzoo, pettingzoo_keys
 from marl.envs.batched import BatchedEnv
+from marl.envs.external.contract import EXTERNAL
+from marl.envs.external.env import ExternalCreator
 from marl.envs.families import ENV_FAMILIES, EnvFamily
 from marl.envs.games.cards.kuhn import KuhnGames
 from marl.envs.games.cards.leduc import LeducGames
@@ -45,6 +47,7 @@ register_built_in("graphical_game", "marl.envs.games.networks.graphical:Graphica
 register_built_in("traffic", TrafficGames)
 register_built_in("windy_maze", WindyMaze)
 register_built_in("copies", GymnasiumCopies)
+register_built_in(EXTERNAL, ExternalCreator())
 for _name, _games in FAST.items():  # few and all known, so they stand in lists of envs
     register_built_in(f"fast:{_name}", _games)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from marl.data.task import AgentType, Array, PolicyID
 from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
 from marl.policies.config import PolicySpec
@@ -119,6 +121,17 @@ def weights_of(policies: Mapping[PolicyID, Policy]) -> dict[PolicyID, dict[str, 
                 copies[id(tensor)] = tensor.detach().cpu().numpy().copy()
         found[policy_id] = {name: copies[id(tensor)] for name, tensor in tensors.items()}
     return found
+
+
+def same_weights(a: Mapping[PolicyID, Mapping[str, Array]], b: Mapping[PolicyID, Mapping[str, Array]]) -> bool:
+    """Whether all arrays of all policies are equal."""
+    if a.keys() != b.keys():
+        return False
+    for policy, arrays in a.items():
+        for name, array in arrays.items():
+            if not np.array_equal(array, b[policy][name]):
+                return False
+    return True
 
 
 def find_policy(policies: Mapping[PolicyID, Policy], policy_id: PolicyID) -> Policy:

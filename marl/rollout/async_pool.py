@@ -21,7 +21,7 @@ import numpy as np
 
 from marl.data.task import PolicyID
 from marl.envs.batched import State
-from marl.policies.build import weights_of
+from marl.policies.build import same_weights, weights_of
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
 from marl.rollout.ray_pool import RayPool, answered, finished
@@ -84,7 +84,7 @@ class AsyncRayPool(RayPool):
     def sync_weights(self) -> None:
         """Put the weights where workers take them from when they are next sent off; waits for nobody."""
         newest = weights_of(self.policies)
-        if not _same(newest, self._newest):
+        if not same_weights(newest, self._newest):
             self._newest = newest
             self._put(newest)
 
@@ -129,13 +129,3 @@ class AsyncRayPool(RayPool):
 
 def _play(actor: Any, steps: int) -> Any:
     return actor.collect.remote(steps, with_state=True)
-
-
-def _same(a: Weights, b: Weights) -> bool:
-    if a.keys() != b.keys():
-        return False
-    for policy, arrays in a.items():
-        for name, array in arrays.items():
-            if not np.array_equal(array, b[policy][name]):
-                return False
-    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,6 +24,8 @@ T = TypeVar("T")
 
 class WorkerPool(ABC):
     """Collects, evaluates, and lets the user's functions reach every worker."""
+
+    keeps_journal = False  # whether what it collects outlives the process, from the first checkpoint on
 
     def __init__(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy]) -> None:
         set_log_level(spec.config.log_level)
@@ -100,6 +103,19 @@ class WorkerPool(ABC):
         self.stage = stage
         return sum(self.foreach_worker(enter))
 
+    def opened(self, directory: Path) -> None:
+        """The run writes into this directory from now on."""
+
+    def saved(self, checkpoint: Path) -> None:
+        """A checkpoint with the pool's state has been written into the run directory."""
+
+    def hear(self, note: Callable[[str], None], busy: Callable[[str], None]) -> None:
+        """Whom to tell what a person should know, and what is being waited for."""
+
+    def stop_waiting(self) -> bool:
+        """For a handler of signals: end ``collect`` at once. False: it ends by itself, nobody outside is waited for."""
+        return False
+
     def stop(self) -> None:
         """Free everything. The pool cannot be used afterwards."""
 
@@ -128,7 +144,10 @@ class InProcessPool(WorkerPool):
 
     def __init__(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy]) -> None:
         super().__init__(spec, policies)
-        self.workers = [RolloutWorker(spec, index, policies) for index in self.indices]
+        self.workers = self._make_workers()
+
+    def _make_workers(self) -> Sequence[RolloutWorker]:
+        return [RolloutWorker(self.spec, index, self.policies) for index in self.indices]
 
     @property
     def num_healthy_workers(self) -> int:

@@ -45,6 +45,8 @@ class RolloutWorker(WorkerPolicies):
     ``policies`` lets the trainer's own policies act in this process; without it the worker builds its own.
     """
 
+    runner_class: type[EnvRunner] = EnvRunner  # of collecting
+
     def __init__(self, spec: RolloutSpec, index: int, policies: Mapping[PolicyID, Policy] | None = None) -> None:
         torch.set_num_threads(spec.torch_threads)
         set_log_level(spec.config.log_level)
@@ -152,7 +154,7 @@ class RolloutWorker(WorkerPolicies):
         return self._runner_in(env)
 
     def _runner_in(self, env: BatchedEnv) -> EnvRunner:
-        runner = EnvRunner(
+        runner = self.runner_class(
             env, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
         )
         log.info("worker %d: %d copies of %s", self.index, env.num_envs, env.name)

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from marl.config import Config
+from marl.envs.external.limits import Limits
+from marl.envs.external.server_config import ServerConfig
 from marl.errors import CheckpointError
 from marl.old_names import with_current_names
 from marl.policies.config import ExplorationConfig, ModelConfig
@@ -17,8 +19,10 @@ from marl.rollout.config import EvaluationConfig
 from marl.scenario.config import Scenario
 from marl.scenario.describe import can_be_replayed, to_plain
 
+SERVER_KEYS = [f"external.{key}" for key in (*ServerConfig.model_fields, *Limits.model_fields)]
 FREE = frozenset(
     {
+        *SERVER_KEYS,
         "name", "stop", "goal", "evaluation", "exploitability", "checkpoint_freq", "keep_checkpoints", "keep_resumable",
         "pool", "collection", "address", "ray_num_cpus", "num_cpus_per_worker", "num_gpus_per_worker",
         "custom_resources_per_worker", "recreate_failed_workers", "load", "check_bounds", "env_timeout_s", "device",

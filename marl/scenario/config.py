@@ -20,6 +20,8 @@ import marl.envs.catalog  # noqa: F401  (the built-in families)
 from marl.algos.presets import ALGOS, Preset
 from marl.config import Config
 from marl.data.agent_ids import text_id
+from marl.envs.external.contract import EXTERNAL
+from marl.envs.external.training import ExternalTraining
 from marl.envs.families import forms
 from marl.needs import above, declare, needs, not_for, not_given, one_of
 from marl.policies.config import ExplorationConfig, ModelConfig
@@ -137,6 +139,11 @@ class Scenario(RolloutConfig):
     model: ModelConfig = Field(ModelConfig(), description="Networks.")
     exploration_config: ExplorationConfig | None = Field(None, description="Exploration; default: the algorithm's.")
     evaluation: EvaluationConfig = Field(EvaluationConfig(), description="Play on envs of its own between iterations.")
+    external: ExternalTraining | None = Field(
+        None,
+        description="How clients play an external env, and the server to which they talk. Default: as its keys say.",
+        json_schema_extra=declare(needs(one_of("env", EXTERNAL), why="only such an env is played by clients")),
+    )
     curriculum: list[StageConfig] = Field(
         [],
         description="Envs or tasks that are played one after the other: a list of {until, env_config, task}. After a last "
@@ -255,6 +262,11 @@ class Scenario(RolloutConfig):
                 "that is deleted cannot be resumed. Raise keep_checkpoints, or lower keep_resumable"
             )
         return self
+
+    @property
+    def external_keys(self) -> ExternalTraining:
+        """The section ``external``, or its defaults."""
+        return self.external or ExternalTraining()
 
     @property
     def preset(self) -> Preset:

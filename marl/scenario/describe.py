@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,8 @@ def _plain_leaf(value: Any) -> Any:
     if isinstance(value, Callbacks):
         # An instance has state of its own, which no name finds again.
         return f"{CANNOT_REPLAY} {type(value).__name__}"
+    if isinstance(value, PurePath):
+        return str(value)
     if callable(value):
         return _name(value)
     return value

@@ -16,6 +16,7 @@ from marl.envs.wrappers.joint import GroupedEnv
 from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
 from marl.rollout.config import EnvRecipe
 from marl.scenario.config import Scenario
+from marl.scenario.external import groups_of
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def inspect_env(scenario: Scenario) -> EnvFacts:
     joint = _joint_groups(scenario)
     wrappers = _wrappers(scenario, joint)
     env = _built(scenario, wrappers)
-    groups: dict[GroupID, Sequence[AgentID]] = dict(scenario.multiagent.groups)
+    groups: dict[GroupID, Sequence[AgentID]] = {**groups_of(scenario), **scenario.multiagent.groups}
     notes = []
     for name, members in joint.items():
         groups[name] = [name]

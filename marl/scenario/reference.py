@@ -19,6 +19,7 @@ import marl.envs.catalog  # noqa: F401
 from marl.algos.config import OptimizerConfig
 from marl.algos.presets import ALGOS
 from marl.config import Config, Named
+from marl.envs.external.training import ExternalTraining
 from marl.envs.families import family_of, forms
 from marl.envs.keys import Parameter, keys_of_env
 from marl.envs.registry import ENVS
@@ -39,6 +40,7 @@ SECTIONS: dict[str, type[Config]] = {
     "multiagent": MultiAgentConfig,
     "exploration_config": ExplorationConfig,
     "evaluation": EvaluationConfig,
+    "external": ExternalTraining,
     "curriculum": StageConfig,
     "population": PopulationConfig,
     "exploitability": ExploitabilityConfig,

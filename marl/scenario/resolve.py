@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from marl.algos.plan import LearnerPlan, Role, plan_learners
 from marl.data.task import GroupID, PolicyID, Task
@@ -21,6 +22,7 @@ from marl.registry import import_module
 from marl.rollout.config import RolloutConfig, RolloutSpec
 from marl.scenario.config import Scenario
 from marl.scenario.env import EnvFacts, evaluation_recipe, inspect_env
+from marl.scenario.external import check_external, check_learners
 from marl.scenario.policy_entries import PolicyEntry, parse_entry, policy_spec
 from marl.scenario.population import casting, check_plans, find_stage, mixtures_of
 from marl.scenario.routing import build_mapper, possible_seats, seats_of_policies
@@ -44,6 +46,7 @@ class Setup:
     header: tuple[str, ...]  # what the run says about itself
     asynchronous: bool = False  # workers play on while learners learn
     stage: PopulationLayout | None = None  # of a population
+    server: Any = None  # of an external env whose first client has said who plays
 
     @property
     def policies(self) -> Mapping[PolicyID, PolicySpec]:
@@ -91,6 +94,7 @@ def resolve(scenario: Scenario) -> Setup:
     """
     for module in scenario.imports:
         import_module(module, "imports")
+    check_external(scenario)
     draft = _who_plays(scenario, inspect_env(scenario))
     _who_learns(draft)
     plans = _checked_plans(draft)
@@ -185,6 +189,7 @@ def _checked_plans(draft: _Draft) -> tuple[LearnerPlan, ...]:
     _check_units(scenario, draft.specs, draft.task)
     _check_trainable(scenario, draft.roles, draft.policies)
     check_run_keys(scenario, draft.roles, draft.specs, draft.task.kinds)
+    check_learners(scenario, draft.roles)
     plans = tuple(plan_learners(draft.roles, draft.task))
     if draft.stage is not None:
         check_plans(draft.stage, plans)

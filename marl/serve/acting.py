@@ -96,6 +96,10 @@ class ActingLoop:
         """Have something done in the loop's thread, between two passes."""
         self._letters.put((_do, job))
 
+    def wake(self, name: str) -> None:
+        """In the loop's thread: the slot of this name looks again what there is for it."""
+        self._ready.extend(slot for slot in self._slots if slot.name == name)
+
     def stop(self, timeout: float | None = 10.0) -> None:
         """End all slots where they wait, and the thread."""
         self._letters.put((self._stop, None))

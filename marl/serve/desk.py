@@ -12,7 +12,7 @@ from marl.serve.counters import Counters
 from marl.serve.delivery import Delivery
 from marl.serve.journal import Journal
 from marl.serve.limits import Limits
-from marl.serve.open_episode import OpenEpisode, Party
+from marl.serve.open_episode import OpenEpisode, Party, StepRecord
 from marl.serve.refused import Refused, too_many
 from marl.serve.sessions import Session, Sessions
 from marl.serve.step_reader import StepReader
@@ -29,6 +29,8 @@ class Stage(Protocol):
     training: bool = False  # whether a run learns here
     lock_step: bool = False
     no_log: str = ""  # why what clients did themselves cannot be learned from; empty: it can
+    own_needs: tuple[str, ...] = ()  # what they have to say of it: logp, version
+    own_why: str = ""  # who needs that
 
     def agree(self, contract: Contract) -> None:
         """The first client has said who plays."""
@@ -123,6 +125,14 @@ class Desk:
         while len(self.over) > KEPT_EPISODES:
             _, oldest = self.over.popitem(last=False)
             self._forget(oldest)
+
+    def leave(self, episode: OpenEpisode, record: StepRecord, why: str) -> None:
+        """The player ends the episode at a step that waits for an answer: this is the answer."""
+        record.answered = record.ends = True
+        self.counters.answered += 1
+        self.counters.pending -= 1
+        self.counters.ended += 1
+        self.finish(episode, why)
 
     def abandon(self, episode: OpenEpisode, why: str) -> None:
         """The clients are gone: whoever plays it is told that it is over."""

@@ -177,6 +177,43 @@ class Hub:
         if episode.over:
             episode.end(episode.over)
 
+    def left(self, episode: OpenEpisode, step: Step, why: str) -> None:
+        """The player ends the episode by itself (a horizon): its clients are told instead of an answer to this step."""
+        with self._lock:
+            record = episode.records[step.t]
+            if record.journaled:  # it was left here before the restart as well
+                record.journaled = False
+                self.counters.replayed += 1
+                return
+            self.desk.write({"kind": "left", "episode": episode.id, "t": step.t, "why": why})
+            self.desk.leave(episode, record, why)
+            self._stepping.send(episode, record)
+
+    def failed(self, episode: OpenEpisode, error: BaseException) -> None:
+        """This one episode cannot be played on: its clients are told, and all others go on."""
+        with self._lock:
+            if episode.over:
+                return
+            why = "it could not be played on"
+            self.desk.write({"kind": "gone", "episode": episode.id, "why": why})
+            refused = Refused("failed", f"episode {episode.name!r} cannot be played on: {error}", 500)
+            self._refuse_waiters(episode, refused)
+            waiting = sum(record.pending for record in episode.records.values())
+            self.counters.pending -= waiting
+            self.counters.answered += waiting  # by the refusal
+            self.desk.abandon(episode, why)
+
+    def replace_stage(self, stage: Stage) -> list[OpenEpisode]:
+        """Another stage plays from now on; returns the episodes that no player has taken yet."""
+        with self._lock:
+            self.desk.stage = stage
+            return [episode for episode in self.desk.episodes.values() if episode.full and not episode.bound]
+
+    def keep_journal(self, journal: Journal) -> None:
+        """Write everything down from now on: ``recover`` comes next."""
+        with self._lock:
+            self.desk.journal = journal
+
     def recorded(self, episode: OpenEpisode, t: int) -> Answer | None:
         """What was answered at ``t`` before a restart, for a player that would choose anew; None where nothing was."""
         with self._lock:

@@ -30,6 +30,7 @@ class Recovery:
             "contract": self._contract, "counters": self._counters, "session": self._session, "bye": self._bye,
             "episode": self._episode, "bindings": self._bindings, "start": self._start, "bind": self._bind,
             "act": self._step, "log": self._step, "end": self._step, "answer": self._answer, "gone": self._gone,
+            "left": self._left,
         }  # fmt: skip
 
     def apply(self, lines: Iterable[Line]) -> None:
@@ -143,6 +144,12 @@ class Recovery:
         record.journaled = True
         self.desk.counters.answered += 1
         self.desk.counters.pending -= 1
+
+    def _left(self, line: Line) -> None:
+        episode = self._episodes[line["episode"]]
+        record: StepRecord = episode.records[line["t"]]
+        record.journaled = True
+        self.desk.leave(episode, record, line["why"])
 
     def _gone(self, line: Line) -> None:
         self.desk.abandon(self._episodes[line["episode"]], line["why"])

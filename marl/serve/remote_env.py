@@ -133,8 +133,10 @@ class RemoteEnv:
             answer: dict[str, Any] = self.client.act(**message)
         else:
             seen = {agent: self._seen[agent] for agent in self._asked}
-            answer = self.client.local.choose(self.episode, seen, self._agents)
-            self.client.log(**message, **answer)
+            answer = {**self.client.local.choose(self.episode, seen, self._agents)}
+            answer |= self.client.log(**message, **answer)
+        if answer.get("ended"):
+            raise PolicyClientError("ended", "the server, or another party, has ended the episode.")
         actions: Mapping[AgentID, Any] = answer["actions"]
         return actions
 

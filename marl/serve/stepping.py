@@ -65,14 +65,33 @@ class Stepping:
                     where={"agent": agent, "t": report.t},
                     expected=sorted(party.agents),
                 )
-        if report.kind == "log" and episode.training and self.desk.stage.no_log:
-            raise Refused("not_learnable", self.desk.stage.no_log, 409, where={"t": report.t})
+        if report.kind == "log" and episode.training:
+            self._check_learnable(report)
         record = episode.records.get(report.t)
         reported = 0 if record is None else len(record.sent)
         completes = reported + 1 == episode.parties
         episode.lives.check(report, completes)
         if completes and report.kind != "end":
             self._check_state(report, record)
+
+    def _check_learnable(self, report: Report) -> None:
+        """What a client did itself has to be of use to those who learn here."""
+        stage, missing = self.desk.stage, []
+        if stage.no_log:
+            raise Refused("not_learnable", stage.no_log, 409, where={"t": report.t})
+        if any(own.logp is None for own in (report.own or {}).values()):
+            missing.append("logp")
+        if report.own_version is None:
+            missing.append("version")
+        for key in missing:
+            if key in stage.own_needs:
+                raise Refused(
+                    "not_learnable",
+                    f"log has no {key}, and {stage.own_why}. Send logp and version of the policies that you have downloaded "
+                    "from here, use act, or let the run learn by an algorithm with a replay such as dqn.",
+                    409,
+                    where={"t": report.t, "key": key},
+                )
 
     def _check_state(self, report: Report, record: StepRecord | None) -> None:
         """One of the parties has to send the global state."""

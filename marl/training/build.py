@@ -20,6 +20,7 @@ from marl.runs.loggers import find_logger
 from marl.runs.result import check_field
 from marl.runs.weights import check_loaded, load_policy
 from marl.scenario.config import Scenario
+from marl.scenario.external import is_external, waits_for_agents
 from marl.scenario.load import compose
 from marl.scenario.resolve import Setup, resolve
 from marl.scenario.unused_keys import check_measured
@@ -43,15 +44,29 @@ def scenario_of(algo: str | None, env: str | Callable[..., Any] | None, config: 
     return compose(keys)
 
 
-def prepare(scenario: Scenario, setup: Setup | None) -> Setup:
+def prepare(given: Scenario | Setup) -> Setup:
     """The scenario resolved against its env; what can be refused before anything is built is refused here."""
-    torch.set_num_threads(scenario.torch_threads)
-    setup = setup or resolve(scenario)
+    if isinstance(given, Setup):
+        setup = given
+        torch.set_num_threads(given.scenario.torch_threads)
+    else:
+        torch.set_num_threads(given.torch_threads)
+        setup = resolve_run(given)
+    scenario = setup.scenario
     for name in scenario.loggers:
         find_logger(name)
     check_fields(scenario, list(setup.policies))
     check_memory(setup)
     return setup
+
+
+def resolve_run(scenario: Scenario) -> Setup:
+    """Everything resolved; of an external env without agents in its ``env_config`` the first client says who they are."""
+    if not waits_for_agents(scenario):
+        return resolve(scenario)
+    from marl.serve.first_client import resolve_with_first_client
+
+    return resolve_with_first_client(scenario)
 
 
 def build_run_policies(setup: Setup, fresh: bool) -> dict[PolicyID, Policy]:
@@ -132,8 +147,12 @@ def _check_stop(scenario: Scenario, field: str, policies: Sequence[PolicyID]) ->
 
 
 def make_pool(setup: Setup, policies: Mapping[PolicyID, Policy]) -> WorkerPool:
-    """Workers in this process, or on Ray actors that wait for each other or do not."""
+    """Workers in this process, or on Ray actors that wait for each other or do not; clients, where they play the env."""
     config = setup.rollout.config
+    if is_external(setup.scenario):
+        from marl.serve.pools import make_client_pool
+
+        return make_client_pool(setup, policies)
     if not config.on_ray:
         return InProcessPool(setup.rollout, policies)
     from marl.rollout.async_pool import AsyncRayPool

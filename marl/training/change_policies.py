@@ -153,7 +153,7 @@ def change_policies(trainer: ChangingPolicies, change: PolicyChange) -> int:
     """Make the change; returns how many running episodes are broken off. What is refused is refused before anything moves."""
     _refuse(trainer)
     scenario = _scenario_of(trainer, change)
-    setup = prepare(scenario, None)
+    setup = prepare(scenario)
     _check_same_task(trainer.setup, setup)
     kept = _learners_kept(trainer, setup)
     trained = _trained(trainer, setup, change)

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from marl.errors import StoppedWaitingError
 from marl.runs.directories import told_state
+from marl.runs.manifest import numbered
 from marl.runs.result import Result, look_up
 from marl.training.display import Display, Progress, Quiet
 from marl.training.trainer import Trainer
@@ -42,10 +44,16 @@ def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outco
         display.note("this run has met its stop condition already, so nothing is trained. Raise it: --stop-timesteps N")
     store.check_own()
     trainer.evaluation.show = display.busy
+    trainer.workers.hear(display.note, display.busy)
+    if trainer.workers.keeps_journal and not numbered(store.directory / "checkpoints"):
+        trainer.save()  # a journal is read from a checkpoint on
     with told_state(store.directory) as ended, interruptible(lambda: _stop_soon(trainer, display)) as stopped:
         while not stopped() and not trainer.finished:
-            with store.proven():
-                result = trainer.train()
+            try:
+                with store.proven():
+                    result = trainer.train()
+            except StoppedWaitingError:  # before the first round of an iteration: all is as after the one before
+                break
             display.update(store.newest, progress_of(trainer.scenario.stop, result))
             while trainer.notes:
                 display.note(trainer.notes.pop(0))
@@ -63,6 +71,9 @@ def _stop_soon(trainer: Trainer, display: Display) -> None:
     if trainer.evaluation.running:
         display.note("stopping; this evaluation is left out")
         trainer.evaluation.break_off()
+    if trainer.workers.stop_waiting():
+        display.note("stopping; clients are told so, and what they have reported is kept")
+        return
     display.note("stopping after this iteration; press Ctrl-C again to stop at once")
 
 

@@ -86,6 +86,7 @@ class Store:
         self.claim(directory)
         self.directory = directory
         self.files = RunFiles(directory)
+        self.trainer.workers.opened(directory)
         self._of_another = holds_a_run(directory)
         described = describe(self.trainer.scenario)
         if not self._of_another:  # else what is there stays as it is until `go_on`
@@ -154,6 +155,7 @@ class Store:
         best = None
         if self._best_at == iteration:
             best = write_checkpoint(self.directory / "checkpoints" / BEST, self._parts())
+            self.trainer.workers.saved(best)
         if freq and iteration % freq == 0:
             self.save(equal=best)
 
@@ -215,6 +217,7 @@ class Store:
             write_checkpoint(target, self._parts())
         strip_older(folder, self.trainer.scenario.keep_resumable, target)
         keep_newest(folder, self.trainer.scenario.keep_checkpoints, target)
+        self.trainer.workers.saved(target)
         return target
 
     def _parts(self) -> dict[str, Any]:

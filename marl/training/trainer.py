@@ -8,12 +8,10 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from marl.algos.learner import Metrics
 from marl.data.clock import Timers
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.errors import ConfigError
-from marl.rollout.rollout_buffer import Collected
 from marl.runs.custom_metrics import without_pictures
 from marl.runs.lock import check_unlocked
 from marl.runs.result import Result, reached
@@ -24,6 +22,7 @@ from marl.training.build import build_parts, prepare, scenario_of
 from marl.training.change_policies import ChangingPolicies
 from marl.training.extensions.chosen import Extensions
 from marl.training.iteration_result import add_times, begin_result, to_keep
+from marl.training.rounds import rounds
 from marl.training.sources import close_source
 from marl.training.store import Store
 from marl.trust import as_built
@@ -59,8 +58,8 @@ class Trainer(ChangingPolicies):
             raise ConfigError("give Trainer a scenario, or algo, env and config, not both.")
         if directory is not None:
             check_unlocked(Path(directory))  # before anything is started
-        self.scenario = setup.scenario if setup is not None else scenario or scenario_of(algo, env, config)
-        self.setup = prepare(self.scenario, setup)
+        self.setup = setup = prepare(setup or scenario or scenario_of(algo, env, config))
+        self.scenario = setup.scenario
         self.extensions = Extensions(self.setup)
         parts = build_parts(self.setup, fresh)
         self.policies, self.workers, self.source = parts.policies, parts.workers, parts.source
@@ -107,8 +106,7 @@ class Trainer(ChangingPolicies):
         started = time.perf_counter()
         self.timers.clear()
         steps, agent_steps, episodes, metrics = 0, 0, [], self.last_metrics
-        while steps < self.setup.iteration_steps:
-            collected, learned = self._collect_and_learn()
+        for collected, learned in rounds(self):
             steps += collected.env_steps
             agent_steps += collected.agent_steps
             episodes.append(collected.episodes)
@@ -138,29 +136,6 @@ class Trainer(ChangingPolicies):
         self.last_result = result
         self.store.written(result)
         return result
-
-    def _collect_and_learn(self) -> tuple[Collected, Metrics]:
-        self.timers.start()
-        collected = self.source.collect(self.setup.fragment)
-        self.timers.lap("sample")
-        self.timers.add_sampler(collected.seconds)
-        self.notes += collected.notes
-        self.decisions_lost += collected.decisions_lost
-        self.extra |= collected.extra
-        if self.choose_trained is not None:
-            choose = self.choose_trained
-            self.set_policies_to_train([n for n in self.setup.roles if choose(n, collected.batch)])
-            self.timers.start()  # the time of the user's function counts neither as sampling nor as learning
-        metrics = self.learning.learn(collected.batch)
-        self.timers.lap("learn")
-        trained = False
-        for learner in self.learners:
-            self.timers.move("learn", "load", learner.clock.pop().get("load", 0.0))
-            trained = trained or bool(learner.trained)
-        if trained:  # else the workers have these weights already
-            self.workers.sync_weights()
-            self.timers.lap("sync")
-        return collected, metrics
 
     @_as_built
     def evaluate(self) -> Result:

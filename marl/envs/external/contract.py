@@ -15,6 +15,8 @@ from marl.data.task import AgentID, AnySpace
 from marl.envs.base import EnvContext
 from marl.errors import UserError
 
+EXTERNAL = "external"  # the env's name
+
 
 class ExternalAgent(Config):
     """One agent, or all agents of a pattern such as ``car_*``."""

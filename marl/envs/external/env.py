@@ -6,16 +6,34 @@ not know that its world is at the other end of a network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from marl.data.task import AgentID, AnySpace, Array
-from marl.envs.base import ALL, Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.base import ALL, Action, EnvContext, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.external.contract import Contract, ExternalConfig
 from marl.envs.external.steps import Episode, Line, Step
-from marl.errors import EnvError
+from marl.errors import ConfigError, EnvError
+
+Lines: TypeAlias = Callable[[int], Line]
+"""The line of copy ``i``."""
+
+# Between whoever asks for copies and the envs are wrappers of any kind, so lines are not handed through them.
+LINES: ContextVar[Lines | None] = ContextVar("LINES", default=None)
+
+
+@contextmanager
+def lines_of(lines: Lines) -> Iterator[None]:
+    """External envs that are built in this block are played on these lines."""
+    token = LINES.set(lines)
+    try:
+        yield
+    finally:
+        LINES.reset(token)
 
 
 class ExternalEnv(MultiAgentEnv):
@@ -50,6 +68,9 @@ class ExternalEnv(MultiAgentEnv):
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
         del options
+        if self.now is not None and self.episode is not None and not self.now.ends:
+            # Cut by whoever plays (a horizon, other policies): the client waits for actions that will not come.
+            self.line.leave(self.episode, self.now)
         while True:
             self.episode = self.line.next_episode(seed or 0)
             self.now = self.line.next_step(self.episode, 0)
@@ -103,3 +124,22 @@ class ExternalEnv(MultiAgentEnv):
                 f"the open episode {state['episode']!r} is not in the server's journal any more, so it cannot go on."
             )
         self.episode, self.now = found
+
+
+class ExternalCreator:
+    """Makes what stands behind ``env: external``. Where a server plays, it has said on which lines (``lines_of``)."""
+
+    config_class = ExternalConfig
+
+    def __call__(self, config: EnvContext) -> ExternalEnv:
+        contract = Contract.of(config)
+        if contract is None:
+            raise ConfigError(
+                "env 'external' does not know its agents. Give env_config: {agents: {ID: {observation_space: ..., "
+                "action_space: ...}}}, or start it by marl run, which asks the first client."
+            )
+        lines = LINES.get()
+        line = None
+        if lines is not None:
+            line = lines(config.vector_index)
+        return ExternalEnv(contract, line)

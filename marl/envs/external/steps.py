@@ -85,6 +85,10 @@ class Line(Protocol):
         """Tell the client what its agents do in this step."""
         ...
 
+    def leave(self, episode: Episode, step: Step) -> None:
+        """The player ends the episode by itself: tell its client instead of an answer to this step."""
+        ...
+
     def rejoin(self, episode_id: str, t: int) -> tuple[Episode, Step] | None:
         """An episode in whose step ``t`` a state was taken, and this step; None where it cannot be found any more."""
         ...
