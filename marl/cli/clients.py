@@ -13,7 +13,7 @@ import marl
 from marl.cli.options import read_json
 from marl.errors import ConfigError, UserError, printable
 from marl.inputs import read_text
-from marl.storage import write_atomically
+from marl.storage import make_folder, write_atomically
 
 PACKAGE = Path(marl.__file__).parent
 
@@ -42,6 +42,7 @@ def client(
     path = folder / name
     if path.exists() and not force:
         raise ConfigError(f"{path} is there already. Choose another DIR, or write over it with --force.")
+    make_folder(folder)
     write_atomically(path, source.read_text(encoding="utf-8"))
     print(f"wrote {printable(path)}. docs/wire.md describes the messages behind it.")
 
