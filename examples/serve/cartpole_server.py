@@ -18,11 +18,9 @@ CHECKPOINT_FILE = "last_checkpoint.out"
 parser = argparse.ArgumentParser()
 parser.add_argument("--port", type=int, default=SERVER_PORT)
 parser.add_argument("--folder", default=".", help="where checkpoints are kept")
-parser.add_argument("--stop-iters", type=int, default=1_000_000)
 
 
-def main(arguments: list[str] | None = None) -> dict[str, object]:
-    """Gives the last result."""
+def main(arguments: list[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     # DQN also learns from actions that clients chose themselves (cartpole_client.py --off-policy).
     dqn = marl.Trainer(
@@ -41,6 +39,8 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
             "evaluation": {"interval": 0},  # clients have the env, so there is none to evaluate on
             "num_envs_per_worker": 4,  # episodes that can be open at once
             "learning_starts": 100,
+            "lr": 0.001,
+            "fcnet_hiddens": [64, 64],
             "timesteps_per_iteration": 200,
         },
     )
@@ -52,19 +52,13 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
         dqn.restore(checkpoint_path)
 
     print("Policy server at", dqn.workers.serve(), flush=True)
-    result: dict[str, object] = {}
-    for _ in range(args.stop_iters):
+    while True:
         result = dqn.train()
-        print(
-            marl.pretty_print({name: result[name] for name in ("training_iteration", "episode_reward_mean")}),
-            flush=True,
-        )
+        print(marl.pretty_print({name: result[name] for name in ("training_iteration", "episode_reward_mean")}))
         checkpoint_path = str(dqn.save(os.path.join(args.folder, "checkpoint")))
         print("Last checkpoint", checkpoint_path, flush=True)
         with open(last_checkpoint, "w") as file:
             file.write(checkpoint_path)
-    dqn.stop()
-    return result
 
 
 if __name__ == "__main__":
