@@ -137,7 +137,9 @@ class Desk:
     def abandon(self, episode: OpenEpisode, why: str) -> None:
         """The clients are gone: whoever plays it is told that it is over."""
         if episode.bound:
-            episode.abandon()
+            unanswered = episode.abandon()
+            self.counters.pending -= unanswered
+            self.counters.dropped += unanswered
         self.finish(episode, why)
         self.counters.abandoned += 1
 

@@ -42,6 +42,8 @@ class Report:
     t: int
     agents: dict[AgentID, AgentReport]
     asked: tuple[AgentID, ...]  # who is shown something and goes on
+    seen: frozenset[AgentID]  # who is shown something
+    ended: frozenset[AgentID]
     state: Array | None
     own: dict[AgentID, OwnAction] | None
     own_version: int | None

@@ -31,7 +31,7 @@ class Party:
     next_t: int = 0
 
     def plays(self, agent: AgentID) -> bool:
-        if not self.agents or agent in self.agents:
+        if agent in self.agents or not self.agents:
             return True
         return any(covers(name, agent) for name in self.agents)
 
@@ -82,6 +82,11 @@ class StepRecord:
         """The player has it and has not answered it."""
         return self.complete and not self.answered
 
+    @property
+    def done(self) -> bool:
+        """Nobody has to answer it any more."""
+        return self.answered and not self.journaled
+
     def add(self, session: str, report: Report, mark: bytes) -> None:
         self.sent[session] = Sent(report.kind, mark, report.asked)
         self.agents.update(report.agents)
@@ -95,10 +100,10 @@ class StepRecord:
 
     def step(self) -> Step:
         """All that the player gets; what agents saw is not needed here any more."""
-        own = None
-        if any(sent.kind == "log" for sent in self.sent.values()):
-            own = self.own
-        step = Step(self.t, self.agents, self.ends, self.state, own, self.own_version, self.wanted)
+        kinds = {sent.kind for sent in self.sent.values()}
+        own = self.own if "log" in kinds else None
+        # An episode that its player leaves also ends here, but not by what was reported.
+        step = Step(self.t, self.agents, "end" in kinds, self.state, own, self.own_version, self.wanted)
         self.agents, self.state = {}, None
         return step
 
@@ -116,6 +121,7 @@ class OpenEpisode:
         self.slot: str | None = None
         self.version = 0  # of the weights when it began
         self.records: dict[int, StepRecord] = {}
+        self.oldest = 0  # no record is older
         self.sources: dict[
             int, list[Mapping[str, Any]]
         ] = {}  # journal lines of steps that the player may ask for again
@@ -171,12 +177,15 @@ class OpenEpisode:
         if record.ends:  # nobody has to act any more: it is its own answer
             record.answered = True
 
-    def abandon(self) -> None:
-        """The clients are gone: the player is told that it is over, reports that lack a party's part never were."""
-        self.records.pop(self.next_t, None)
-        self.sources.pop(self.next_t, None)
+    def abandon(self) -> int:
+        """The player is told that it is over. Steps that lack an answer or a party never were; how many had none."""
+        unanswered = [record for record in self.records.values() if not record.answered]
+        for record in unanswered:
+            del self.records[record.t]
+            self.sources.pop(record.t, None)
         self.inbox.append(Step(self.next_t, {}, ends=True))
         self.gone = True
+        return sum(record.complete for record in unanswered)
 
     def note_answer(
         self, record: StepRecord, actions: dict[AgentID, Any], version: int, details: dict[str, Any]
@@ -195,10 +204,11 @@ class OpenEpisode:
     def trim(self, kept: int) -> None:
         """Forget the oldest steps; not those that wait for an answer, or have to be played again."""
         while len(self.records) > kept:
-            t = next(iter(self.records))
-            if not self.records[t].answered or self.records[t].journaled:
+            record = self.records.get(self.oldest)
+            if record is not None and not record.done:
                 return
-            del self.records[t]
+            self.records.pop(self.oldest, None)
+            self.oldest += 1
 
     def note_source(self, t: int, line: Mapping[str, Any]) -> None:
         """Keep a step's messages while its player may need them after a restart: until it asks for a later step."""

@@ -87,6 +87,7 @@ def episode_from(line: Mapping[str, Any], contract: Contract) -> OpenEpisode:
     for told in line["records"]:
         record = _record_from(told)
         episode.records[record.t] = record
+    episode.oldest = min(episode.records, default=0)
     return episode
 
 
