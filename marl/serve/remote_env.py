@@ -16,7 +16,6 @@ from marl.data.space_json import space_to_json
 from marl.data.task import AgentID, AnySpace
 from marl.envs.base import ALL, Action, MultiAgentEnv, Obs, StepResult, ending, state_vector
 from marl.envs.vector.layout import MASK, pattern_of
-from marl.serve.space_codec import writer
 
 PROGRESS_S = 0.5  # between two lines of progress
 POLL_S = 0.1
@@ -180,7 +179,7 @@ class RemoteEnv:
     def _shown(self, agent: AgentID, obs: Obs, info: Mapping[str, Any] | None) -> dict[str, Any]:
         entry: dict[str, Any] = {}
         if obs is not None:
-            seen = writer(self.env.observation_space(agent))(obs)
+            seen = value_to_json(self.env.observation_space(agent), obs)
             entry["obs"] = seen
             if pattern_of(agent, self._masked):
                 entry = {"obs": seen["observation"], MASK: seen[MASK]}
@@ -254,6 +253,17 @@ def _fits_json(value: Any) -> bool:
     if isinstance(value, float):
         return bool(np.isfinite(value))
     return value is None or isinstance(value, bool | int | str)
+
+
+def value_to_json(space: AnySpace, value: Any) -> Any:
+    """An observation as the network takes it: in the type of its space, also where the env is not strict about it."""
+    if isinstance(space, spaces.Tuple):
+        return [value_to_json(part, item) for part, item in zip(space.spaces, value, strict=True)]
+    if isinstance(space, spaces.Dict):
+        return {name: value_to_json(part, value[name]) for name, part in space.spaces.items()}
+    if isinstance(space, spaces.Discrete):
+        return int(value)
+    return np.asarray(value, space.dtype).tolist()
 
 
 def action_from_json(space: AnySpace, plain_action: Any) -> Action:

@@ -36,6 +36,8 @@ def cutting(url: str, every: int) -> Iterator[tuple[str, Callable[[], int]]]:
             while True:
                 client, _ = listening.accept()
                 server = socket.create_connection(target)
+                for end in (client, server):  # or small pieces wait for each other
+                    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 for pair in ((client, server), (server, client)):
                     threading.Thread(target=carry, args=pair, daemon=True).start()
 
