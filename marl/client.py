@@ -33,7 +33,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0
-WEBSOCKET_KEY = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # of RFC 6455
 UPGRADE = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
 TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
 KNOWN = {"address": "http https ws wss", "transport": "auto ws http", "inference_mode": "remote local"}
@@ -72,6 +71,13 @@ def plain(value: Any) -> Any:
     return value
 
 
+def write_message(message: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(message, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise PolicyClientError("misuse", f"the message cannot be written as JSON: {error}.") from error
+
+
 class Http:
     """One connection that is kept alive, with a POST per message."""
 
@@ -93,15 +99,14 @@ class WebSocket:
     """One socket of RFC 6455, with one question at a time."""
 
     def __init__(self, client: PolicyClient) -> None:
-        place = client.place
-        host, port = place.hostname or "", place.port or (80 if client.tls is None else 443)
+        host, port = client.place.hostname or "", client.place.port or (80 if client.tls is None else 443)
         self.socket: socket.socket = socket.create_connection((host, port), client.timeout)
         try:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if client.tls is not None:
                 self.socket = client.tls.wrap_socket(self.socket, server_hostname=host)
             self.stream = self.socket.makefile("rb")
-            self._shake_hands(f"{place.path.rstrip('/')}/v1/session", {"Host": place.netloc, **client.headers})
+            self._shake_hands(client.place.path.rstrip("/"), {"Host": client.place.netloc, **client.headers})
         except BaseException:
             self.socket.close()
             raise
@@ -109,12 +114,12 @@ class WebSocket:
     def _shake_hands(self, path: str, headers: Mapping[str, str]) -> None:
         key = base64.b64encode(os.urandom(16)).decode()
         lines = "".join(f"{name}: {text}\r\n" for name, text in {**headers, "Sec-WebSocket-Key": key}.items())
-        self.socket.sendall(f"GET {path} HTTP/1.1\r\n{UPGRADE}{lines}\r\n".encode())
+        self.socket.sendall(f"GET {path}/v1/session HTTP/1.1\r\n{UPGRADE}{lines}\r\n".encode())
         status = self.stream.readline(65536)
         if not status:
             raise ConnectionError("closed during the handshake")
         answer = http.client.parse_headers(self.stream)
-        proof = base64.b64encode(hashlib.sha1(f"{key}{WEBSOCKET_KEY}".encode()).digest()).decode()
+        proof = base64.b64encode(hashlib.sha1(f"{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11".encode()).digest()).decode()
         if b" 101" not in status or answer.get("Sec-WebSocket-Accept") != proof:
             raise PolicyClientError("not_marl", "the server takes no WebSocket here; try transport='http'.")
 
@@ -209,8 +214,7 @@ class PolicyClient:
     ``name``: started again under the same name, it finds its open episodes (``hello()["open"]``). ``agents``: ids or patterns
     and their spaces, where this client plays only some, or tells a new server whom it plays. ``inference_mode="local"``:
     policies are downloaded, act here, and are renewed every ``update_interval`` seconds (needs marl). ``transport``: ``ws``,
-    ``http``, or ``auto``: what gets through. After ``timeout`` seconds of silence a message is sent again; after ``patience``
-    seconds of faults in a row it is given up.
+    ``http`` or ``auto``. After ``timeout`` seconds of silence a message is sent again; after ``patience`` it is given up.
     """
 
     def __init__(
@@ -229,10 +233,9 @@ class PolicyClient:
         patience: float = 600.0,
     ) -> None:
         self.place = urlsplit(address if "//" in address else f"http://{address}")
-        given = {"address": self.place.scheme, "transport": transport, "inference_mode": inference_mode}
-        for option, known in KNOWN.items():
-            if given[option] not in known.split():
-                raise PolicyClientError("misuse", f"{option}: {given[option]!r}; expected one of {known}.")
+        for (option, known), got in zip(KNOWN.items(), (self.place.scheme, transport, inference_mode), strict=True):
+            if got not in known.split():
+                raise PolicyClientError("misuse", f"{option}: {got!r}; expected one of {known}.")
         self.tls = ssl.create_default_context(cafile=cafile) if self.place.scheme in ("https", "wss") else None
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.timeout, self.patience, self.transport = timeout, patience, transport
@@ -278,11 +281,7 @@ class PolicyClient:
     end = partialmethod(ask, "end")
 
     def _until_answered(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            written = json.dumps(message, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise PolicyClientError("misuse", f"the message cannot be written as JSON: {error}.") from error
-        deadline, pause = 0.0, 0.0
+        deadline, pause, written = 0.0, 0.0, write_message(message)
         while not self.closed.wait(pause):
             try:
                 return read_answer(*self._ask_once(kind, written))
@@ -322,8 +321,9 @@ class PolicyClient:
         except PolicyClientError:
             if self.transport == "ws":
                 raise
-        # A proxy may let only requests through; if it was for the token, the answer to a POST will say so.
-        self.transport = "http"
+        self.transport = (
+            "http"  # a proxy may let only requests through; if it was the token, the answer to a POST tells
+        )
         return Http(self)
 
     def _drop_idle(self) -> None:  # after a fault of one, the others have most likely gone with the same server

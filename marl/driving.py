@@ -16,7 +16,8 @@ from marl.envs.adapters.adapt import as_env
 from marl.envs.adapters.pettingzoo import is_pettingzoo
 from marl.envs.base import MultiAgentEnv
 from marl.envs.registry import make_env
-from marl.serve.remote_env import Driven, RemoteEnv, contract_of
+from marl.serve.env_contract import contract_of
+from marl.serve.remote_env import Driven, RemoteEnv
 
 SECONDS_TO_SAY_GOODBYE = 2.0
 GONE = ("closing", "unreachable", "closed")  # nobody plays with us any more

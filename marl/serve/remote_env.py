@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeGuard
+from typing import Any
 
-import numpy as np
-from gymnasium import spaces
-
-from marl.client import PolicyClient, PolicyClientError, plain
-from marl.data.space_json import space_to_json
-from marl.data.task import AgentID, AnySpace
-from marl.envs.base import ALL, Action, MultiAgentEnv, Obs, StepResult, ending, state_vector
-from marl.envs.vector.layout import MASK, pattern_of
+from marl.client import PolicyClient, PolicyClientError
+from marl.data.task import AgentID
+from marl.envs.base import ALL, MultiAgentEnv, Obs, StepResult, ending, state_vector
+from marl.serve.env_contract import Translator, sendable
 
 PROGRESS_S = 0.5  # between two lines of progress
 POLL_S = 0.1
@@ -52,7 +48,7 @@ class RemoteEnv:
         self.driven = Driven()
         self.episode, self.t, self._asking = "", 0, False
         self._alive: set[AgentID] = set()
-        self._masked = [name for name, entry in client.greeting["agents"].items() if entry.get(MASK)]
+        self._translator = Translator(env)
         self._progress = Progress()
 
     def play(self, episode: str | None = None) -> None:
@@ -109,7 +105,7 @@ class RemoteEnv:
         obs, infos = self.env.reset(seed=seed)
         self.episode, self.t, self._over = episode, 0, False
         self._alive, self._seen = set(obs), obs
-        self._agents = {agent: self._shown(agent, seen, infos.get(agent)) for agent, seen in obs.items()}
+        self._agents = self._reports(obs, infos)
 
     def _go_on(self) -> None:
         while not self._over:
@@ -131,17 +127,20 @@ class RemoteEnv:
         if self.client.local is None:
             answer: dict[str, Any] = self.client.act(**message)
         else:
-            seen = {agent: self._seen[agent] for agent in self._asked}
-            answer = {**self.client.local.choose(self.episode, seen, self._agents)}
-            answer |= self.client.log(**message, **answer)
+            answer = self._act_here(message)
         if answer.get("ended"):
             raise PolicyClientError("ended", "the server, or another party, has ended the episode.")
         actions: Mapping[AgentID, Any] = answer["actions"]
         return actions
 
-    @property
-    def _asked(self) -> list[AgentID]:
-        return [agent for agent in self._agents if agent in self._alive and "obs" in self._agents[agent]]
+    def _act_here(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Local inference: the client's own copies of the policies choose, and the server is told."""
+        asked: dict[AgentID, Obs] = {}
+        for agent, seen in self._seen.items():
+            if agent in self._alive:
+                asked[agent] = seen
+        own: dict[str, Any] = self.client.local.choose(self.episode, asked, self._agents)
+        return {**own, **self.client.log(**message, **own)}
 
     def _state(self) -> dict[str, Any]:
         if not self.client.hello()["state_size"]:
@@ -150,43 +149,42 @@ class RemoteEnv:
 
     def _step(self, actions: Mapping[AgentID, Any]) -> None:
         self.t += 1  # first: also where the env is interrupted, the step has been answered
-        moves = {agent: action_from_json(self.env.action_space(agent), action) for agent, action in actions.items()}
-        result = StepResult(*self.env.step(moves))
+        result = StepResult(*self.env.step(self._translator.moves(actions)))
+        terminated, truncated = result.terminated, result.truncated
         self._seen = result.obs
         self._alive |= set(result.obs)
-        self._agents = self._reports(result)
-        for agent, entry in self._agents.items():
-            if entry.get("terminated") or entry.get("truncated"):
-                self._alive.discard(agent)
-        flags = (result.terminated, result.truncated)
-        if ALL in result.terminated or ALL in result.truncated:
-            self._over = any(ending(ALL, *flags))
-        else:  # an env that never says so ends with its last agent
+        self._agents = self._earned(result)
+        for agent in sorted(self._alive):
+            flags = ending(agent, terminated, truncated)
+            if any(flags):
+                self._report_end(agent, flags)
+        says_itself = ALL in terminated or ALL in truncated
+        if says_itself:
+            self._over = any(ending(ALL, terminated, truncated))
+        else:  # such an env ends with its last agent
             self._over = not self._alive
 
-    def _reports(self, result: StepResult) -> dict[AgentID, dict[str, Any]]:
-        """What the step led to for everybody who saw, earned or ended something."""
-        agents: dict[AgentID, dict[str, Any]] = {}
-        for agent in [*result.obs, *(agent for agent in result.rewards if agent not in result.obs)]:
-            agents[agent] = self._shown(agent, result.obs.get(agent), result.infos.get(agent))
-            agents[agent]["reward"] = float(result.rewards.get(agent, 0.0))
-        for agent in sorted(self._alive):
-            terminated, truncated = ending(agent, result.terminated, result.truncated)
-            if terminated or truncated:
-                agents.setdefault(agent, {}).update(terminated=terminated, truncated=truncated)
+    def _earned(self, result: StepResult) -> dict[AgentID, dict[str, Any]]:
+        """Reports of everybody who saw or earned something."""
+        agents = self._reports(result.obs, result.infos)
+        for agent, reward in result.rewards.items():
+            entry = agents.setdefault(agent, {})
+            entry["reward"] = float(reward)
         return agents
 
-    def _shown(self, agent: AgentID, obs: Obs, info: Mapping[str, Any] | None) -> dict[str, Any]:
-        entry: dict[str, Any] = {}
-        if obs is not None:
-            seen = value_to_json(self.env.observation_space(agent), obs)
-            entry["obs"] = seen
-            if pattern_of(agent, self._masked):
-                entry = {"obs": seen["observation"], MASK: seen[MASK]}
-        sent = _sendable(info or {})
-        if sent:
-            entry["info"] = sent
-        return entry
+    def _report_end(self, agent: AgentID, flags: tuple[bool, bool]) -> None:
+        entry = self._agents.setdefault(agent, {})
+        entry["terminated"], entry["truncated"] = flags
+        self._alive.discard(agent)
+
+    def _reports(self, obs: Mapping[AgentID, Obs], infos: Mapping[AgentID, Any]) -> dict[AgentID, dict[str, Any]]:
+        agents: dict[AgentID, dict[str, Any]] = {}
+        for agent, seen in obs.items():
+            entry = agents[agent] = self._translator.shown(agent, seen)
+            sent = sendable(infos.get(agent) or {})
+            if sent:
+                entry["info"] = sent
+        return agents
 
 
 class Progress:
@@ -201,78 +199,3 @@ class Progress:
         if self.watched and now - self.told > PROGRESS_S:
             self.told = now
             print(f"\r\033[K{driven}", end="", file=sys.stderr, flush=True)
-
-
-def contract_of(env: MultiAgentEnv) -> tuple[dict[str, Any], int]:
-    """Agents, or patterns of them, with their spaces as JSON, and the size of the global state: what a server is told."""
-    counts: dict[str, int] = dict.fromkeys(env.possible_agents, 1)
-    if not counts:
-        counts = dict(env.max_agents)
-    agents: dict[str, Any] = {}
-    for name, count in counts.items():
-        example = name.replace("*", "0")
-        seen, done = env.observation_space(example), env.action_space(example)
-        entry: dict[str, Any] = {"max": count, "action_space": space_to_json(done)}
-        if _is_masked(seen) and isinstance(done, spaces.Discrete):
-            seen = seen["observation"]
-            entry["action_mask"] = True
-        agents[name] = {**entry, "observation_space": space_to_json(seen)}
-    return agents, _state_size(env)
-
-
-def _is_masked(space: AnySpace) -> TypeGuard[spaces.Dict]:
-    return isinstance(space, spaces.Dict) and set(space.spaces) == {"observation", MASK}
-
-
-def _state_size(env: MultiAgentEnv) -> int:
-    try:
-        return state_vector(env).size
-    except (
-        Exception
-    ):  # an env may need a reset before it can tell its state; what else is wrong, the first episode tells
-        env.reset(seed=0)
-        return state_vector(env).size
-
-
-def _sendable(info: Mapping[str, Any]) -> dict[str, Any]:
-    """What of an info can be sent. A mask stands beside the observation already: the adapters have put it there."""
-    sent: dict[str, Any] = {}
-    for name, value in info.items():
-        if name != MASK and _fits_json(plain(value)):
-            sent[name] = plain(value)
-    return sent
-
-
-def _fits_json(value: Any) -> bool:
-    """Infos may hold anything; what is no finite number, text, list or dict of these stays here."""
-    if isinstance(value, dict | list):
-        parts: Iterable[Any] = value
-        if isinstance(value, dict):
-            parts = value.values()
-        return all(_fits_json(part) for part in parts)
-    if isinstance(value, float):
-        return bool(np.isfinite(value))
-    return value is None or isinstance(value, bool | int | str)
-
-
-def value_to_json(space: AnySpace, value: Any) -> Any:
-    """An observation as the network takes it: in the type of its space, also where the env is not strict about it."""
-    if isinstance(space, spaces.Tuple):
-        return [value_to_json(part, item) for part, item in zip(space.spaces, value, strict=True)]
-    if isinstance(space, spaces.Dict):
-        return {name: value_to_json(part, value[name]) for name, part in space.spaces.items()}
-    if isinstance(space, spaces.Discrete):
-        return int(value)
-    return np.asarray(value, space.dtype).tolist()
-
-
-def action_from_json(space: AnySpace, plain_action: Any) -> Action:
-    """An action as it came over the network, as the env takes it."""
-    if isinstance(space, spaces.Tuple):
-        parts = zip(space.spaces, plain_action, strict=True)
-        return tuple(action_from_json(part, value) for part, value in parts)
-    if isinstance(space, spaces.Dict):
-        return {name: action_from_json(part, plain_action[name]) for name, part in space.spaces.items()}
-    if isinstance(space, spaces.Discrete):
-        return int(plain_action)
-    return np.asarray(plain_action, space.dtype).reshape(space.shape)

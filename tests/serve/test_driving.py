@@ -13,6 +13,7 @@ import marl
 from marl.envs.base import MultiAgentEnv
 from marl.envs.external.contract import Contract
 from marl.envs.registry import make_env
+from marl.serve.env_contract import action_from_json
 from marl.serve.hub import Hub, Limits
 from tests.serve.drawn import DrawingStage, drawing_server, played_here
 from tests.serve.instant import serving
@@ -132,6 +133,14 @@ def test_only_what_json_can_hold_is_sent_of_infos() -> None:
     with serving(hub) as server:
         marl.drive(Parts, server.url, episodes=1)
     assert [report.info for report in stage.seen[0].agents.values()] == [{"fine": [0.5]}]
+
+
+def test_an_action_beyond_its_bounds_reaches_the_env_as_it_is() -> None:
+    """As in a run with ``clip_actions: false``."""
+    found = action_from_json(spaces.Tuple((spaces.Box(-1, 1, (2,)), spaces.Discrete(3))), [[5.0, -0.5], 2])
+    assert found[0].tolist() == [5.0, -0.5]
+    assert found[0].dtype == np.float32
+    assert found[1] == 2
 
 
 class Killed(BaseException):
