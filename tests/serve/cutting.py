@@ -5,14 +5,17 @@ from __future__ import annotations
 import random
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
 
 @contextmanager
-def cutting(url: str, every: int) -> Iterator[tuple[str, Callable[[], int]]]:
-    """The address of the network, and a function that returns how often it has cut; about one in ``every`` pieces is lost."""
+def cutting(url: str, every: int = 0, lose: Iterable[bytes] = ()) -> Iterator[tuple[str, Callable[[], int]]]:
+    """The address of the network, and a function that returns how often it has cut.
+
+    About one in ``every`` pieces is lost, and of pieces that contain one of the texts of ``lose`` the first.
+    """
     place = urlsplit(url)
     target = (place.hostname or "", place.port or 80)
     listening = socket.create_server(("127.0.0.1", 0))
@@ -20,10 +23,19 @@ def cutting(url: str, every: int) -> Iterator[tuple[str, Callable[[], int]]]:
     draws = random.Random(0)
     done: list[bytes] = []
 
+    texts = list(lose)
+
+    def is_lost(piece: bytes) -> bool:
+        for text in texts:
+            if text in piece:
+                texts.remove(text)
+                return True
+        return every > 0 and draws.random() < 1 / every
+
     def carry(source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
             while piece := source.recv(1 << 16):
-                if draws.random() < 1 / every:
+                if is_lost(piece):
                     done.append(piece)
                     break
                 sink.sendall(piece)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -157,6 +158,17 @@ def test_cut_connections_lose_nothing_and_double_nothing(transport: str) -> None
     assert hub.counters.repeated > 0
     assert len(stage.seen) == 4 * 11
     assert (hub.counters.begun, hub.counters.ended, hub.counters.sessions) == (4, 4, 1)
+
+
+@TRANSPORTS
+def test_lost_answers_to_hello_and_start_open_no_second_session_or_episode(transport: str) -> None:
+    _, hub = drawing_server(one_agent())
+    with serving(hub) as server, cutting(server.url, lose=[b'"policies"', b'"seed"']) as (url, cuts):
+        client = PolicyClient(url, transport=transport, patience=60)
+        client.end_episode(client.start_episode())
+        client.close()
+    assert cuts() == 2
+    assert (hub.counters.sessions, hub.counters.begun) == (1, 1)
 
 
 def test_a_server_that_asks_for_patience_gets_it() -> None:
@@ -397,3 +409,32 @@ def test_the_file_alone_plays_where_nothing_else_is_installed(tmp_path: Path) ->
             timeout=60,
         )
     assert (done.returncode, done.stdout.strip()) == (0, "{'agent_0': 1.0}"), done.stderr
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+@TRANSPORTS
+def test_a_certificate_that_is_trusted_by_hand_lets_talk_and_an_unknown_one_does_not(
+    transport: str, tmp_path: Path
+) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    named = ["-keyout", str(key), "-out", str(cert), "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*made, *named], check=True, capture_output=True)
+    with serving(tls_cert=cert, tls_key=key) as server:
+        assert server.url.startswith("https://")
+        client = PolicyClient(server.url, transport=transport, cafile=str(cert))
+        assert client.start("e")["seed"] == 7
+        client.close()
+        with pytest.raises(PolicyClientError, match="does not answer"):
+            PolicyClient(server.url, transport=transport, patience=0.0).hello()

@@ -170,6 +170,7 @@ def test_a_driver_that_was_killed_goes_on_with_its_episode_under_its_name() -> N
         driven = marl.drive("CartPole-v1", server.url, name="robot 7", episodes=2)
     assert driven.returns == [played_here(make_env("CartPole-v1"), seed) for seed in (100, 101)]
     assert (hub.counters.begun, hub.counters.ended, driven.abandoned) == (2, 2, 0)
+    assert hub.counters.repeated == 0  # what the server remembers is played here, not asked for again
 
 
 class Whimsical(gym.Wrapper[Any, Any, Any, Any]):
