@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -139,7 +140,7 @@ class Hub:
         """Another stage plays from now on; returns the episodes that no player has taken yet."""
         with self._lock:
             self.desk.stage = stage
-            return [episode for episode in self.desk.episodes.values() if episode.full and not episode.bound]
+            return self.desk.unbegun()
 
     def keep_journal(self, journal: Journal) -> None:
         """Write everything down from now on: ``recover`` comes next."""
@@ -175,10 +176,12 @@ class Hub:
             Recovery(self.desk).apply(journal.read(segment))
             if journal.segment is None:  # there is nothing yet
                 self.mark()
-            for episode in list(self.desk.episodes.values()):
-                if episode.full and not episode.bound:
-                    self.stage.begin(episode)
-            return {slot: list(queue) for slot, queue in self.desk.bindings.items()}
+            for episode in self.desk.unbegun():
+                self.stage.begin(episode)
+            slots = {}
+            for slot, queue in self.desk.bindings.items():
+                slots[slot] = list(queue)
+            return slots
 
     def _journal(self) -> Journal:
         if self.desk.journal is None:
@@ -188,12 +191,11 @@ class Hub:
     def episode(self, id: str) -> OpenEpisode | None:
         """An episode that is open, or that a slot still has to play again."""
         with self._lock:
-            found = self.desk.episodes.get(id) or self.desk.over.get(id)
+            known = {**self.desk.over, **self.desk.episodes}
             for queue in self.desk.bindings.values():
                 for episode in queue:
-                    if episode.id == id:
-                        return episode
-            return found
+                    known[episode.id] = episode
+            return known.get(id)
 
     def next_bound(self, slot: str, after: str | None) -> OpenEpisode | None:
         """The episode that a slot played next before the restart; None: it has played them all again, and is live.
@@ -201,15 +203,16 @@ class Hub:
         ``after`` is the id of the one that it has just played; None: it has played none since the mark.
         """
         with self._lock:
-            queue = self.desk.bindings.get(slot)
-            if not queue:
-                return None
+            queue = self.desk.bindings.get(slot, deque())
+            place = 0
             ids = [episode.id for episode in queue]
             if after in ids:
-                for _ in range(ids.index(after)):
+                place = 1
+                while queue[0].id != after:  # those before it are done
                     queue.popleft()
-                return queue[1] if len(queue) > 1 else None
-            return queue[0]
+            if place < len(queue):
+                return queue[place]
+            return None
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -248,5 +251,7 @@ class Hub:
 
 def _waits_for_us(episode: OpenEpisode) -> bool:
     """The silence is the player's, not the clients'."""
-    unbegun = episode.full and not episode.bound
-    return unbegun or any(record.pending for record in episode.records.values())
+    if not episode.bound:
+        return episode.full
+    newest = episode.records.get(episode.next_t - 1)
+    return newest is not None and newest.pending

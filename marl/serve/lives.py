@@ -25,8 +25,9 @@ class Lives:
         """Refuses what the env behind would fail at: more agents than seats, and a world in which nobody lives any more."""
         if self._contract.max_agents:
             self._check_seats(report)
-        may_be_too_empty = completes and self.empty + 1 >= LONGEST_EMPTY
-        if may_be_too_empty and report.kind != "end":
+        goes_on = completes and report.kind != "end"
+        empty_after = self.empty + 1
+        if goes_on and empty_after >= LONGEST_EMPTY:
             self._check_somebody_lives(report)
 
     def _check_seats(self, report: Report) -> None:

@@ -29,19 +29,22 @@ class Party:
     session: str
     agents: frozenset[str]  # agents and patterns that it plays; empty: all
     next_t: int = 0
+    sent_last: str = ""  # the kind of its last message
 
     def plays(self, agent: AgentID) -> bool:
-        if agent in self.agents or not self.agents:
+        if not self.agents:
             return True
         return any(covers(name, agent) for name in self.agents)
 
 
 def covers(pattern: str, agent: AgentID) -> bool:
-    """Whether an agent, or a whole pattern, lies within a pattern such as ``car_*``."""
+    """Whether an agent, or a whole pattern, is the one that is named, or lies within a pattern such as ``car_*``."""
+    if pattern == agent:
+        return True
     before, star, after = pattern.partition("*")
-    if not star:
-        return pattern == agent
-    return agent.startswith(before) and agent.endswith(after) and len(agent) > len(before) + len(after)
+    is_longer = len(agent) > len(before) + len(after)
+    begins, ends = agent.startswith(before), agent.endswith(after)
+    return all((star, is_longer, begins, ends))
 
 
 @dataclass(slots=True)
@@ -75,7 +78,10 @@ class StepRecord:
 
     @property
     def asked(self) -> tuple[AgentID, ...]:
-        return tuple(agent for sent in self.sent.values() for agent in sent.asked)
+        asked: tuple[AgentID, ...] = ()
+        for sent in self.sent.values():
+            asked += sent.asked
+        return asked
 
     @property
     def pending(self) -> bool:
@@ -145,16 +151,21 @@ class OpenEpisode:
 
     def take(self, t: int) -> Step | None:
         """Step ``t`` if it has arrived; steps before it are not needed any more. Does not wait."""
-        while self.inbox and self.inbox[0].t < t:
-            self.inbox.popleft()
-        if not self.inbox or self.inbox[0].t != t:
+        inbox = self.inbox
+        while inbox and inbox[0].t < t:
+            inbox.popleft()
+        if not inbox or inbox[0].t > t:
             return None
-        step = self.inbox[0]
+        step = inbox[0]
         self.consumed |= step.ends
         return step
 
     def bind(self, seed: int | None, slot: str, version: int) -> None:
         self.seed, self.slot, self.version, self.bound = seed, slot, version, True
+
+    def waits_for_answer(self, t: int) -> bool:
+        record = self.records.get(t)
+        return record is not None and not record.answered
 
     def accept(self, party: Party, report: Report, mark: bytes) -> StepRecord:
         """A report counts from here on; its step is complete when it was the last one missing."""
@@ -163,7 +174,7 @@ class OpenEpisode:
             record = self.records[report.t] = StepRecord(report.t)
             self.trim(KEPT_STEPS)
         record.add(party.session, report, mark)
-        party.next_t = report.t + 1
+        party.next_t, party.sent_last = report.t + 1, report.kind
         self.lives.apply(report)
         if len(record.sent) == self.parties:
             self._complete(record)
@@ -178,14 +189,16 @@ class OpenEpisode:
             record.answered = True
 
     def abandon(self) -> int:
-        """The player is told that it is over. Steps that lack an answer or a party never were; how many had none."""
-        unanswered = [record for record in self.records.values() if not record.answered]
-        for record in unanswered:
-            del self.records[record.t]
-            self.sources.pop(record.t, None)
+        """The player is told that it is over. Steps that lack an answer or a party never were; how many had no answer."""
+        unanswered = 0
+        for record in list(self.records.values()):
+            if not record.answered:
+                unanswered += record.complete
+                del self.records[record.t]
+                self.sources.pop(record.t, None)
         self.inbox.append(Step(self.next_t, {}, ends=True))
         self.gone = True
-        return sum(record.complete for record in unanswered)
+        return unanswered
 
     def note_answer(
         self, record: StepRecord, actions: dict[AgentID, Any], version: int, details: dict[str, Any]
@@ -214,8 +227,8 @@ class OpenEpisode:
         """Keep a step's messages while its player may need them after a restart: until it asks for a later step."""
         self.sources.setdefault(t, []).append(line)
         first = self.first_kept
-        for old in [old for old in self.sources if old < first]:
-            del self.sources[old]
+        while min(self.sources) < first:
+            del self.sources[min(self.sources)]
 
     @property
     def first_kept(self) -> int:
@@ -227,6 +240,9 @@ class OpenEpisode:
 
     def part_of(self, party: Party, by_agent: Mapping[AgentID, Any]) -> dict[AgentID, Any]:
         """What concerns the agents of a party."""
-        if self.parties == 1:
-            return dict(by_agent)
-        return {agent: value for agent, value in by_agent.items() if party.plays(agent)}
+        part = dict(by_agent)
+        if self.parties > 1:
+            for agent in by_agent:
+                if not party.plays(agent):
+                    del part[agent]
+        return part

@@ -107,7 +107,8 @@ class Recovery:
 
     def _bindings(self, line: Line) -> None:
         for slot, ids in line["slots"].items():
-            self.desk.bindings[slot] = deque(self._episodes[id] for id in ids)
+            queue = deque(map(self._episodes.__getitem__, ids))
+            self.desk.bindings[slot] = queue
 
     def _start(self, line: Line) -> None:
         session = self.desk.sessions.by_id[line["session"]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from gymnasium import spaces
@@ -69,6 +69,11 @@ def codec(space: AnySpace) -> Codec:
     raise DataError(f"values of a space of type {type(space).__name__} cannot be sent.")
 
 
+def writer(space: AnySpace) -> Callable[[Any], Any]:
+    """From values of the space to JSON."""
+    return codec(space).write
+
+
 class ChoiceCodec:
     """A Discrete space: Python's own whole numbers."""
 
@@ -87,7 +92,7 @@ class ChoiceCodec:
 class TupleCodec:
     """A Tuple: a list with one value for each part."""
 
-    def __init__(self, space: spaces.Tuple) -> None:
+    def __init__(self, space: spaces.Tuple[Any]) -> None:
         self.parts = [codec(part) for part in space.spaces]
 
     def read(self, value: Any) -> tuple[Any, ...]:
@@ -141,7 +146,8 @@ class NumbersCodec:
     def __init__(self, low: Array, high: Array, dtype: np.dtype[Any], types: frozenset[type]) -> None:
         self.shape, self.dtype, self.types = low.shape, dtype, types
         self.size = math.prod(self.shape)
-        self.numbers, self.casting, self.between = "finite numbers", "same_kind", dtype
+        self.numbers, self.between = "finite numbers", dtype
+        self.casting: Literal["same_kind", "safe"] = "same_kind"
         if dtype.kind != "f":
             self.numbers, self.casting = "whole numbers", "safe"
             # Wider than the space's own type, so that 300 is seen as 300 and not as the byte 44.
@@ -169,50 +175,57 @@ class NumbersCodec:
         return f"{self.numbers} from {lowest:g} to {highest:g} in lists of the shape {list(self.shape)}"
 
     def _listed(self, value: Any) -> Array:
-        self._check_lists(value, 0)
+        self._check_lists(value, self.shape)
         try:
             with np.errstate(over="ignore"):
                 return np.array(value, self.between)
         except (OverflowError, ValueError):
             raise Unfit("a number that is too large", self.words()) from None
 
-    def _check_lists(self, value: Any, axis: int) -> None:
+    def _check_lists(self, value: Any, lengths: Sequence[int]) -> None:
         """Lists of the right lengths down to numbers of the right type; numpy alone would take texts and ragged lists."""
-        if axis == len(self.shape):
-            self._check_types([value], [""])
+        if not lengths:
+            self._check_number(value)
             return
-        if type(value) is not list or len(value) != self.shape[axis]:
+        if type(value) is not list or len(value) != lengths[0]:
             raise Unfit(shortly(value), self.words())
-        if axis == len(self.shape) - 1:
-            self._check_types(value, ())
+        if self.types.issuperset(map(type, value)) and len(lengths) == 1:
             return
         for i, item in enumerate(value):
-            try:
-                self._check_lists(item, axis + 1)
-            except Unfit as unfit:
-                raise unfit.below(f"[{i}]") from None
+            self._check_item(item, i, lengths[1:])
 
-    def _check_types(self, values: list[Any], keys: Sequence[str]) -> None:
-        if self.types.issuperset(map(type, values)):
-            return
-        keys = keys or [f"[{i}]" for i in range(len(values))]
-        for key, value in zip(keys, values, strict=True):
-            if type(value) not in self.types:
-                raise Unfit(shortly(value), self.words(), key)
+    def _check_item(self, item: Any, i: int, lengths: Sequence[int]) -> None:
+        try:
+            self._check_lists(item, lengths)
+        except Unfit as unfit:
+            raise unfit.below(f"[{i}]") from None
+
+    def _check_number(self, value: Any) -> None:
+        if type(value) not in self.types:
+            raise Unfit(shortly(value), self.words())
 
     def _unpacked(self, packed: Mapping[str, Any]) -> Array:
         """An array that came as its bytes, lowest byte first."""
-        name, data = packed.get("dtype"), packed.get("data")
+        name, data, shape = packed.get("dtype"), packed.get("data"), packed.get("shape")
         given = WIRE_TYPES.get(str(name))
-        is_packed = packed.keys() == PACKED_KEYS and packed[PACKED] is True
-        if not is_packed or given is None or not isinstance(data, bytes):
-            raise Unfit(shortly(packed), f"{self.words()}, or {{__nd__: true, dtype, shape, data: bytes}}")
-        if packed["shape"] != list(self.shape) or len(data) != self.size * given.itemsize:
-            raise Unfit(f"{len(data)} bytes of {name} with the shape {packed['shape']!s:.80}", self.words())
+        if given is None or packed.keys() != PACKED_KEYS or packed[PACKED] is not True:
+            raise Unfit(
+                shortly(packed),
+                f"{self.words()}, or {{__nd__: true, dtype, shape, data: bytes}}",
+            )
+        if type(data) is not bytes or [shape, len(data)] != [list(self.shape), self.size * given.itemsize]:
+            raise Unfit(
+                f"{shortly(data)} of {name} with the shape {shape!s:.80}",
+                f"bytes of {self.words()}",
+            )
         if not np.can_cast(given, self.between, self.casting):
-            raise Unfit(f"an array of {name}", f"{self.words()}, such as an array of {self.dtype}")
+            raise Unfit(
+                f"an array of {name}",
+                f"{self.words()}, such as an array of {self.dtype}",
+            )
         with np.errstate(over="ignore"):
-            return np.frombuffer(data, given).reshape(self.shape).astype(self.between)
+            flat: Array = np.frombuffer(data, given)
+            return flat.reshape(self.shape).astype(self.between)
 
     def _beyond(self, found: Array, fits: Array) -> Unfit:
         at = tuple(np.argwhere(~fits)[0].tolist())

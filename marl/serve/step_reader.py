@@ -187,7 +187,7 @@ class StepReader:
             logp = {}
         if not isinstance(actions, dict) or actions.keys() != set(asked):
             raise bad_message(
-                f"actions of log are {str(actions)!s:.200} at t = {t}; expected one for each of {sorted(asked)}: those with an "
+                f"actions of log are {actions!s:.200} at t = {t}; expected one for each of {sorted(asked)}: those with an "
                 "obs that have not ended.",
                 t=t, key="actions",
             )  # fmt: skip
@@ -218,11 +218,19 @@ class StepReader:
 
 
 def _seen(agents: Mapping[AgentID, AgentReport]) -> frozenset[AgentID]:
-    return frozenset(agent for agent, report in agents.items() if report.obs is not None)
+    seen = set()
+    for agent, report in agents.items():
+        if report.obs is not None:
+            seen.add(agent)
+    return frozenset(seen)
 
 
 def _ended(agents: Mapping[AgentID, AgentReport]) -> frozenset[AgentID]:
-    return frozenset(agent for agent, report in agents.items() if report.terminated or report.truncated)
+    ended = set()
+    for agent, report in agents.items():
+        if report.terminated or report.truncated:
+            ended.add(agent)
+    return frozenset(ended)
 
 
 def _wanted(t: int, want: Any) -> frozenset[str]:

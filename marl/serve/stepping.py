@@ -49,11 +49,9 @@ class Stepping:
             raise out_of_order(f"start of {episode.name!r} has not been answered yet.", 0, t=t)
         if t > party.next_t:
             raise out_of_order(f"{kind} has t = {t}; expected {party.next_t}.", party.next_t, t=t)
-        before = episode.records.get(t - 1)
-        if before is None or before.answered:
-            return
         # What a client did itself may be sent ahead; an action that was asked for has to be known first.
-        if episode.parties > 1 or before.sent[party.session].kind == "act":
+        may_be_ahead = episode.parties == 1 and party.sent_last == "log"
+        if not may_be_ahead and episode.waits_for_answer(t - 1):
             raise out_of_order(f"t = {t - 1} has not been answered yet.", t - 1, t=t)
 
     def _check_report(self, report: Report, episode: OpenEpisode, party: Party) -> None:
@@ -172,8 +170,17 @@ def _over(episode: OpenEpisode, t: int) -> Refused:
 
 
 def step_line(kind: str, episode: OpenEpisode, party: Party, t: int, message: Mapping[str, Any]) -> dict[str, Any]:
-    content = {key: message[key] for key in CONTENT if key in message}
-    return {"kind": kind, "episode": episode.id, "session": party.session, "t": t, "content": content}
+    content = {}
+    for key in CONTENT:
+        if key in message:
+            content[key] = message[key]
+    return {
+        "kind": kind,
+        "episode": episode.id,
+        "session": party.session,
+        "t": t,
+        "content": content,
+    }
 
 
 def count_step(desk: Desk, record: StepRecord) -> None:

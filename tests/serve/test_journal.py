@@ -57,6 +57,8 @@ def test_a_mark_begins_a_segment_with_its_snapshot_and_older_ones_can_go(tmp_pat
     assert journal.segments() == [2]
     with pytest.raises(JournalError, match=r"segment_1\.jsonl is missing"):
         list(Journal(tmp_path).read(1))
+    with pytest.raises(JournalError, match=r"segment_4\.jsonl is missing"):
+        list(Journal(tmp_path / "nothing").read(4))
 
 
 def test_a_line_that_was_half_written_is_dropped_at_every_length(tmp_path: Path) -> None:
@@ -131,7 +133,7 @@ def test_a_half_line_before_the_last_segment_and_a_missing_segment_are_refused(t
         list(Journal(tmp_path).read())
     journal.path(0).write_bytes(whole)
     journal.path(1).unlink()
-    with pytest.raises(JournalError, match=r"segment_1\.jsonl is missing between"):
+    with pytest.raises(JournalError, match=r"segment_1\.jsonl is missing, and"):
         list(Journal(tmp_path).read())
 
 
@@ -371,3 +373,55 @@ def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
     hub = Hub(HandStage(contract()), Limits(), Journal(tmp_path / "file"))
     with pytest.raises(StorageError):
         hub.recover()
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_an_episode_that_its_player_left_is_left_again_after_a_restart(marked: bool, tmp_path: Path) -> None:
+    async def play() -> None:
+        hub, stage = journaled(tmp_path, at_once=False)
+        client = await connected(hub)
+        started = asyncio.create_task(client.start())
+        await settled()
+        stage.begin_all()
+        await started
+        waiting = asyncio.create_task(client.act(0, 0.1))
+        await settled()
+        [episode] = stage.playing
+        hub.left(episode, episode.take(0), "it was long enough")
+        told = await waiting
+        for restart in range(2):
+            hub, _ = journaled(tmp_path, at_once=False)
+            if marked and not restart:
+                segment = hub.mark()
+                hub, _ = journaled(tmp_path, segment, at_once=False)
+            client.hub = hub
+            assert await client.act(0, 0.1) == told
+            again = hub.next_bound("slot 1", None)
+            assert not again.take(0).ends
+            hub.left(again, again.take(0), "it was long enough")
+            assert (hub.counters.replayed, hub.counters.ended, hub.counters.lost) == (1, 1, 0)
+
+    asyncio.run(play())
+
+
+def test_steps_of_an_episode_that_was_given_up_stay_dropped_after_a_restart(tmp_path: Path) -> None:
+    async def play() -> None:
+        hub, stage = journaled(tmp_path, at_once=False)
+        client = await connected(hub)
+        started = asyncio.create_task(client.start())
+        await settled()
+        stage.begin_all()
+        await started
+        waiting = asyncio.create_task(client.act(0, 0.1))
+        await settled()
+        hub.failed(stage.playing[0], ValueError("no such move"))
+        assert (await refusal(waiting)).code == "failed"
+        for marked in (False, True):
+            if marked:
+                hub.mark()
+            hub, _ = journaled(tmp_path, at_once=False)
+            client.hub = hub
+            assert (await refusal(client.act(0, 0.1))).code == "ended"
+            assert (hub.counters.pending, hub.counters.dropped, hub.counters.lost) == (0, 1, 0)
+
+    asyncio.run(play())
