@@ -191,8 +191,8 @@ def _cannot_listen(config: ServerConfig, error: OSError) -> ServerError:
     return ServerError(f"cannot listen on {where}: {error.strerror}. Give another host or port.")
 
 
-# What uvicorn logs as errors, some with a traceback, although it is a client's doing: a text frame that is not UTF-8, hanging up
-# before the answer to a request for a socket, and not reading what is left when the server stops.
+# What uvicorn logs as errors, some with a traceback, although it is a client's doing: a text frame that is not UTF-8, hanging
+# up before the answer to a request for a socket, and not reading what is left when the server stops.
 CLIENTS_DOING = ("Invalid UTF-8 sequence", "ASGI callable returned without completing handshake", "Cancel ")
 
 
