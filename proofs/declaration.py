@@ -53,6 +53,9 @@ class Proof(Config):
         None,
         description="package.module:function that fills the directory which it is given; the scenario reads it as `input`.",
     )
+    clients: NonNegativeInt = Field(
+        0, description="Of an external env: so many processes play the env of its evaluations for it."
+    )
     stop_when_reached: bool = Field(False, description="End a seed with the evaluation that meets `reaches`.")
 
     @model_validator(mode="after")

@@ -21,6 +21,7 @@ from marl.runs.result import Result, look_up
 from marl.scenario.config import Scenario
 from marl.training.trainer import Trainer
 from marl.trust import Sort
+from proofs.clients import playing
 from proofs.declaration import Places, Proof
 from proofs.matches import play_matches
 from proofs.results import Results, SeedResult, read_results, write_results
@@ -116,7 +117,7 @@ def _run_seed(proof: Proof, scenario: Scenario, seed: int, directory: Path | Non
     outcome = SeedResult(seed, [], 0.0)
     if directory is not None and (directory / "result.json").exists():
         shutil.rmtree(directory)  # of an earlier proof, which this one replaces
-    with Trainer(scenario=scenario, directory=directory) as trainer:
+    with Trainer(scenario=scenario, directory=directory) as trainer, playing(trainer, proof.clients):
         while True:
             result = trainer.train()
             if "evaluation" in result or "exploitability" in result:

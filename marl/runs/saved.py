@@ -17,6 +17,7 @@ from typing import Any
 
 from marl.data.task import Array, PolicyID
 from marl.envs.adapters.permits import places_given
+from marl.envs.external.server_config import ServerConfig
 from marl.errors import CheckpointError, ConfigError, did_you_mean, printable
 from marl.inputs import real_path
 from marl.old_names import with_current_names
@@ -36,6 +37,10 @@ PLACES = {
     "address": "the Ray cluster that it joins",
     "input": "the recorded episodes that it learns from",
     "output": "the directory that it writes episodes to",
+    "external.host": "the address at which it listens to clients",
+    "external.token_file": "the file with the token of its clients",
+    "external.tls_cert": "the certificate that its server shows",
+    "external.tls_key": "the private key of its server",
 }
 """Keys of a scenario that are paths or hosts."""
 PLACES_OF_NEW_RUNS = {**PLACES, "load": "the checkpoints that its policies start from"}
@@ -209,7 +214,18 @@ def check_stays_inside(directory: Path) -> None:
 
 def without_places(described: Mapping[str, Any]) -> dict[str, Any]:
     """The scenario for somebody who only looks: it reads no recordings, writes none, joins no cluster."""
-    return {**described, "load": {}, "output_format": "npz", **dict.fromkeys(PLACES)}
+    places = {key.partition(".")[0]: None for key in PLACES}
+    return {**described, "load": {}, "output_format": "npz", **places}
+
+
+def place_in(described: Mapping[str, Any], key: str) -> Any:
+    """The path or host under a key, or nothing; this machine itself is no place elsewhere."""
+    section, _, name = key.rpartition(".")
+    found = described if not section else described.get(section) or {}
+    value = found.get(name) if isinstance(found, Mapping) else None
+    if key == "external.host" and value == ServerConfig().host:
+        return None
+    return value
 
 
 def with_env_again(to_play: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,8 +247,8 @@ def check_given_again(
 ) -> None:
     """Refuse to go on with a run whose places were not given again by the user; ``given`` are the keys that he gave."""
     for key, meaning in places.items():
-        value = described.get(key)
-        if not value or key in given:
+        value = place_in(described, key)
+        if not value or key in given or key.partition(".")[0] in given:
             continue
         if in_python:
             option, without = f"{key}={value!r}", f"{key}=None"
@@ -256,7 +272,7 @@ def places_again(described: Mapping[str, Any], places: Mapping[str, str] = PLACE
     """The options with which the owner of a run or a search goes on with it: its own places, then files of its envs."""
     options = []
     for key in places:
-        value = described.get(key)
+        value = place_in(described, key)
         if value:
             options.append(place_option(key, value))
     env_config = described.get("env_config") or {}

@@ -222,6 +222,14 @@ class Scenario(RolloutConfig):
 
     @model_validator(mode="before")
     @classmethod
+    def _external_env_has_its_section(cls, keys: Any) -> Any:
+        """Files of such a run tell all keys of its server, so that one of them can be changed when it is resumed."""
+        if _given(keys, "env") == EXTERNAL and keys.get("external") is None:
+            return {**keys, "external": {}}
+        return keys
+
+    @model_validator(mode="before")
+    @classmethod
     def _oracle_is_the_algorithm(cls, keys: Any) -> Any:
         """``population.oracle`` is another way to say ``algo.name``."""
         oracle = _given(_given(keys, "population"), "oracle")

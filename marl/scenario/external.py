@@ -38,7 +38,9 @@ REFUSED = (
         "Drop num_workers; num_envs_per_worker is the number of episodes that are played at once",
     ),
     Refusal(
-        "fresh_env_per_episode", "nobody here can build the client's world anew", "Let the client build it in each episode"
+        "fresh_env_per_episode",
+        "nobody here can build the client's world anew",
+        "Let the client build it in each episode",
     ),
     Refusal("env_timeout_s", "a client may think for any time", "Use external: {episode_timeout_s: ...}"),
     Refusal("curriculum", "nobody here can change the client's world", "Let clients change what they play"),

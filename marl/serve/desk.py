@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from marl.envs.external.contract import Contract
 from marl.serve.counters import Counters
@@ -29,8 +29,6 @@ class Stage(Protocol):
     training: bool = False  # whether a run learns here
     lock_step: bool = False
     no_log: str = ""  # why what clients did themselves cannot be learned from; empty: it can
-    own_needs: tuple[str, ...] = ()  # what they have to say of it: logp, version
-    own_why: str = ""  # who needs that
 
     def agree(self, contract: Contract) -> None:
         """The first client has said who plays."""
@@ -47,6 +45,14 @@ class Stage(Protocol):
     def arrived(self, episode: OpenEpisode) -> None:
         """A step was put into ``episode.inbox``."""
         ...
+
+
+@runtime_checkable
+class Choosy(Protocol):
+    """A stage whose learners can use what clients did themselves only if they say more of it."""
+
+    own_needs: tuple[str, ...]  # logp, version
+    own_why: str  # who needs them
 
 
 @dataclass

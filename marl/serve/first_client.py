@@ -20,8 +20,6 @@ class FirstClient:
     """The stage of a server whose run has not been built yet. Episodes that clients begin wait for it."""
 
     training, version, no_log = True, 0, ""
-    own_needs: tuple[str, ...] = ()
-    own_why = ""
 
     def __init__(self, lock_step: bool) -> None:
         self.contract: Contract | None = None

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Event
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -64,6 +64,7 @@ class FreeRunningPool(WorkerPool):
         self._driver = DriversWorker(setup.rollout, 0, policies)
         self._handed: SimpleQueue[Fragment | BaseException | str] = SimpleQueue()
         self._taken: list[bool] = []  # by slot: whether its last fragment was taken
+        self._busy: Callable[[str], None] = _tell_nobody
         self._live = False
 
     # -- serving -----------------------------------------------------------------------------------------------------
@@ -79,10 +80,7 @@ class FreeRunningPool(WorkerPool):
         self.service.directory = directory
 
     def hear(self, note: Callable[[str], None], busy: Callable[[str], None]) -> None:
-        self.service.note = note
-        self._busy = busy
-
-    _busy: Callable[[str], None] = staticmethod(lambda text: None)  # type: ignore[assignment]
+        self.service.note, self._busy = note, busy
 
     def serve(self) -> str:
         """Listen to clients, unless that is done already; returns the server's address."""
@@ -137,7 +135,9 @@ class FreeRunningPool(WorkerPool):
     def _next_fragment(self) -> Fragment:
         if self._handed.empty():
             counters = self.service.hub.counters
-            self._busy(f"waiting for clients: {counters.open} of {self.spec.config.num_envs_per_worker} episodes are played")
+            self._busy(
+                f"waiting for clients: {counters.open} of {self.spec.config.num_envs_per_worker} episodes are played"
+            )
         handed = self._handed.get()
         self._busy("")
         if isinstance(handed, BaseException):
@@ -196,24 +196,19 @@ class FreeRunningPool(WorkerPool):
         return found
 
     def _in_loop(self, job: Callable[[], list[T]]) -> list[T]:
-        done, found = Event(), []
+        answer: Future[list[T]] = Future()
 
         def work() -> None:
             try:
-                found.append(job())
-            except BaseException as error:
-                found.append(error)
-            done.set()
+                answer.set_result(job())
+            except BaseException as error:  # a failure of the user's function is not the loop's
+                answer.set_exception(error)
 
         self.clients.loop.call(work)
-        done.wait()
-        answer: Any = found[0]
-        if isinstance(answer, BaseException):
-            raise answer
-        result: list[T] = answer
-        return result
+        return answer.result()
 
     def change_policies(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy]) -> int:
+        del spec, policies
         raise ConfigError(
             "policies cannot be changed while clients play on. Stop the run and start one with the policies that you want, "
             "or use external: {lock_step: true}."
@@ -227,3 +222,7 @@ class FreeRunningPool(WorkerPool):
         self.version = state["version"]
         self.lives = state["lives"] + 1
         self.stale_steps_dropped = state["stale_steps_dropped"]
+
+
+def _tell_nobody(text: str) -> None:
+    del text

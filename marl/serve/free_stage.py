@@ -26,22 +26,24 @@ class FreeStage:
 
     training, lock_step = True, False
 
-    def __init__(self, setup: Setup, policies: Mapping[PolicyID, Policy], told: list[dict[str, Any]], own: OwnActions) -> None:
+    def __init__(
+        self, setup: Setup, policies: Mapping[PolicyID, Policy], told: list[dict[str, Any]], own: OwnActions
+    ) -> None:
         self.contract: Contract | None = Contract.of(setup.rollout.env_config)
         self.no_log, self.own_needs, self.own_why = own.refused, own.needed, own.why
         self._setup, self._told = setup, told
         copies = build_policies(setup.policies, setup.task.kinds)
+        self.version = 0
         self._newest: tuple[int, Weights] = (0, weights_of(policies))
         for name, policy in copies.items():
-            policy.set_weights(dict(self._newest[1][name]))
+            policy.set_weights(dict(self.weights[name]))
         scenario = setup.scenario
         self.loop = ActingLoop(
-            copies, max_wait_ms=scenario.external_keys.max_wait_ms, seed=scenario.seed, torch_threads=scenario.torch_threads
+            copies,
+            max_wait_ms=scenario.external_keys.max_wait_ms,
+            seed=scenario.seed,
+            torch_threads=scenario.torch_threads,
         )
-
-    @property
-    def version(self) -> int:
-        return self._newest[0]
 
     @property
     def weights(self) -> Weights:
@@ -49,7 +51,7 @@ class FreeStage:
 
     def renew(self, version: int, weights: Weights) -> None:
         """Act with these weights from now on."""
-        self._newest = (version, weights)
+        self.version, self._newest = version, (version, weights)
         self.loop.set_weights(version, weights)
 
     # -- called by the hub and the server, in the network's thread -----------------------------------------------------

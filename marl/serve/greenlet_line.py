@@ -25,6 +25,8 @@ class Desk(Protocol):
 
     def answered(self, episode: Any, step: Step, answer: Answer) -> None: ...
 
+    def left(self, episode: Any, step: Step, why: str) -> None: ...
+
     def recorded(self, episode: Any, t: int) -> Answer | None: ...
 
 
@@ -88,6 +90,9 @@ class GreenletLine:
             self._replays = False
             return actions
         return before.actions
+
+    def leave(self, episode: Episode, step: Step) -> None:
+        self.desk.left(episode, step, "the run has cut it off")
 
     def rejoin(self, episode_id: str, t: int) -> tuple[Episode, Step] | None:
         """Episodes that are only played are not taken up again."""

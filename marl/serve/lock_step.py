@@ -140,7 +140,8 @@ class LockStepPool(InProcessPool):
 
     def _state_now(self, segment: int | None) -> State:
         workers: list[Any] | None = None
-        if self.workers[0].has_begun:
+        worker = self.workers[0]
+        if isinstance(worker, ClientWorker) and worker.has_begun:
             workers = [worker.state_dict() for worker in self.workers]
         return {"workers": workers, "version": self.clients.version, "segment": segment}
 

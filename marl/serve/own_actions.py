@@ -23,7 +23,9 @@ class OwnActions:
 def own_actions(setup: Setup, policies: Mapping[PolicyID, Policy]) -> OwnActions:
     """What the learners of a run can make of a client's own actions."""
     if setup.rollout.wrappers:
-        return OwnActions("wrappers of this run change who acts, so actions of a client's own agents mean nothing here. Use act.")
+        return OwnActions(
+            "wrappers of this run change who acts, so actions of a client's own agents mean nothing here. Use act."
+        )
     needed: list[str] = []
     why = ""
     for name, role in setup.roles.items():
@@ -33,7 +35,10 @@ def own_actions(setup: Setup, policies: Mapping[PolicyID, Policy]) -> OwnActions
             return OwnActions(f"policy {name!r} learns by nfsp, which has to know its own best responses. Use act.")
         learns = learns_from(role.preset, role.config)
         if learns is Learns.NEWEST:
-            needed, why = ["logp", "version"], f"policy {name!r} learns by {role.preset.name} from its own newest weights' play"
+            needed, why = (
+                ["logp", "version"],
+                f"policy {name!r} learns by {role.preset.name} from its own newest weights' play",
+            )
             break
         if role.preset.family.on_policy and not role.config.learns_from_recordings:
             needed, why = ["logp"], f"policy {name!r} learns by {role.preset.name}, which compares probabilities"

@@ -41,8 +41,6 @@ class PlayStage:
     training = False
     lock_step = False
     no_log = ""
-    own_needs: tuple[str, ...] = ()
-    own_why = ""
 
     def __init__(
         self, served: Served, *, explore: bool = False, seed: int | None = None, max_wait_ms: float = 2.0

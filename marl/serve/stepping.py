@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from marl.serve.desk import Desk
+from marl.serve.desk import Choosy, Desk
 from marl.serve.messages import CONTENT, Report, fingerprint, whole
 from marl.serve.open_episode import OpenEpisode, Party, StepRecord, Waiter
 from marl.serve.refused import Refused, out_of_order
@@ -74,9 +74,12 @@ class Stepping:
 
     def _check_learnable(self, report: Report) -> None:
         """What a client did itself has to be of use to those who learn here."""
-        stage, missing = self.desk.stage, []
+        stage = self.desk.stage
         if stage.no_log:
             raise Refused("not_learnable", stage.no_log, 409, where={"t": report.t})
+        if not isinstance(stage, Choosy):
+            return
+        missing = []
         if any(own.logp is None for own in (report.own or {}).values()):
             missing.append("logp")
         if report.own_version is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from marl.envs.external.steps import Episode, Step
+from marl.envs.external.steps import Episode
 from marl.mappers.mapper import Mapper
 from marl.rollout.config import RolloutSpec
 from marl.rollout.env_runner import Actions, EnvRunner
@@ -16,7 +16,6 @@ from marl.serve.client_worker import ClientRunner, ClientWorker
 from marl.serve.fragments import Fragment
 from marl.serve.greenlet_line import GreenletLine
 from marl.serve.hub import Hub
-from marl.serve.open_episode import OpenEpisode
 
 ONLY_COPY = np.array([0])
 UNKNOWN = -1  # version of weights that are not ours
@@ -48,7 +47,7 @@ class TrainingLine(GreenletLine):
 
     def __init__(self, loop: ActingLoop, hub: Hub, play_beside: Callable[[Episode, int], None]) -> None:
         super().__init__(loop, hub)
-        self._hub, self._play_beside = hub, play_beside
+        self._play_beside = play_beside
 
     def next_episode(self, seed: int) -> Episode:
         episode = super().next_episode(seed)
@@ -56,10 +55,6 @@ class TrainingLine(GreenletLine):
             self._play_beside(episode, seed)
             episode = super().next_episode(seed)
         return episode
-
-    def leave(self, episode: Episode, step: Step) -> None:
-        assert isinstance(episode, OpenEpisode)
-        self._hub.left(episode, step, "the run has cut it off")
 
 
 class BesideLine(TrainingLine):

@@ -213,6 +213,9 @@ NEEDS: list[Row] = [
     ),
     Row("Scenario", "exploitability", {"max_nodes": 5}, "exploitability.interval above 0", {}, {}),
     Row("Scenario", "num_gpus", 1.0, "device: cuda or auto", {"device": "cpu"}, {"device": "auto"}),
+    Row("Scenario", "external", {"lock_step": True}, "env: external", {}, {"env": "external"}),
+    Row("ServerConfig", "tls_cert", "cert.pem", "tls_key", {}, {"tls_key": "key.pem"}),
+    Row("ServerConfig", "tls_key", "key.pem", "tls_cert", {}, {"tls_cert": "cert.pem"}),
     Row("GraphicalConfig", "observe", "last", "repetitions above 1", {}, {"repetitions": 2}),
     Row("CongestionConfig", "observe", "last", "repetitions above 1", {}, {"repetitions": 2}),
 ]  # fmt: skip
@@ -293,6 +296,8 @@ def placed(owner: str, keys: dict[str, Any]) -> dict[str, Any]:
         return {sections[owner]: keys}
     if owner == "OptimizerConfig":
         return {"algo": {"name": "ppo", "optimizer": keys}}
+    if owner == "ServerConfig":
+        return {"env": "external", "external": keys}
     if owner == "ExploitabilityConfig":
         return {"exploitability": {"interval": 1, **keys}}
     return keys if owner in ("RolloutConfig", "Scenario") else {"algo": keys}

@@ -128,7 +128,9 @@ class Ordeal:
     def start_client(self, name: str) -> None:
         words = ["client", self.url, name, str(self.chance), str(self.drawn.randrange(2**31)), str(self.log)]
         with (self.folder / f"{name}.txt").open("a") as out:
-            self.clients[name] = subprocess.Popen([sys.executable, "-m", "tests.serve.faults", *words], stdout=out, stderr=out)
+            self.clients[name] = subprocess.Popen(
+                [sys.executable, "-m", "tests.serve.faults", *words], stdout=out, stderr=out
+            )
 
     def kill_server(self) -> None:
         assert self.server is not None

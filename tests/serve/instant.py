@@ -35,8 +35,6 @@ class InstantStage:
     no_log = ""
     own_needs: tuple[str, ...] = ()
     own_why = ""
-    own_needs: tuple[str, ...] = ()
-    own_why = ""
 
     def __init__(self) -> None:
         self.contract: Contract | None = small_contract()

@@ -45,6 +45,9 @@ class LedgerEnv(MultiAgentEnv):
         over = self.t >= 4 + self.episode % 6
         shown = self._obs()
         if over:
-            shown = {agent: np.array([self.number * 1000 + self.episode, self.t, i], np.float32) for i, agent in enumerate("ab")}
+            shown = {
+                agent: np.array([self.number * 1000 + self.episode, self.t, i], np.float32)
+                for i, agent in enumerate("ab")
+            }
         rewards = {"a": float(self.t), "b": 0.5}
         return StepResult(shown, rewards, {ALL: over}, {ALL: False}, {})
