@@ -101,7 +101,8 @@ def test_every_code_with_which_a_server_refuses_is_listed_and_no_other() -> None
     for file in SERVE.glob("*.py"):
         used |= set(re.findall(r'Refused\(\s*"(\w+)"', file.read_text("utf-8")))
         used |= set(re.findall(r"^CODES = \{.*", file.read_text("utf-8"), re.M)) and {"not_found", "method_not_allowed"}
-    assert keys_of("Errors") == used
+    assert used <= keys_of("Errors")
+    assert keys_of("Errors") - used <= {"episode_failed"}  # one episode alone; a hub may tell it as failed
 
 
 def test_every_limit_is_listed_with_its_default() -> None:
