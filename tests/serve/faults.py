@@ -174,7 +174,8 @@ class Ordeal:
                 time.sleep(0.02)
         finally:
             self.end()
-        assert self.server is not None and self.server.returncode == 0, self.told()
+        assert self.server is not None
+        assert self.server.returncode == 0, self.told()
 
     def told(self) -> str:
         return (self.folder / "server.txt").read_text()[-3000:]
