@@ -13,7 +13,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from marl.errors import CheckpointError, printable
 from marl.memory import free_memory, in_words
+from marl.trust import words_of
 
 JSON_GROWTH = 16  # bytes of Python objects per byte of JSON: lists of small numbers take 8 to 20
 KINDS = {
@@ -87,3 +89,10 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def check_texts(value: object, where: str) -> None:
+    """Refuse texts with characters that a terminal obeys: they name nothing, and would be printed."""
+    for text in words_of(value, with_keys=True):
+        if printable(text) != text:
+            raise CheckpointError(f"{printable(where)} holds {text!a}, which has control characters. It is not used.")

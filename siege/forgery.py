@@ -173,7 +173,7 @@ _CALLS: tuple[tuple[str, dict[str, Any]], ...] = (  # that would do harm, if the
     ("marl.runs.atomic:write_atomically", {"path": "../outside/x", "content": "x"}),
     ("marl.runs.files:new_run_directory", {"local_dir": "../outside", "experiment": "x", "name": "y"}),
     ("marl.registry:import_module", {"module_name": "antigravity", "what": "x"}),
-    ("marl.play.export:export_checkpoint", {"path": "run", "folder": "../outside/e"}),
+    ("marl.play.write_export:export_checkpoint", {"path": "run", "folder": "../outside/e"}),
     ("os:makedirs", {"name": "../outside/d"}),
 )
 

@@ -74,6 +74,11 @@ def _only_run(place: Path) -> Path:
     return found
 
 
+def was_struck(manner: str, ended: Ended) -> bool:
+    """Whether the signal met a run: one that ended at that very moment is not killed by signal 9, and no worse for it."""
+    return not manner.startswith("kill -9") or ended.code == -signal.SIGKILL
+
+
 class _Storm:
     """One run, struck several times."""
 
@@ -88,8 +93,11 @@ class _Storm:
         for _ in range(self.draw.randint(1, MOST_STRIKES)):
             (manner,) = self.draw.choices(list(MANNERS), list(MANNERS.values()))
             ended, struck = self._live(manner)
-            if not struck:
-                break  # it had ended before
+            if not struck:  # it had ended before
+                text = complaint(ended, (0,))
+                if text is not None:
+                    return f"before it was struck: {text}"
+                break
             self.strikes.append(manner)
             text = self._after(manner, ended) or self._lost_progress()
             if text is not None:
@@ -116,7 +124,7 @@ class _Storm:
         if manner == "kill -9 at a file operation":
             strike = Strike(self.place, self.draw.randint(1, self.victim.moments))
             ended = run(command, output, limits=PATIENCE, at_start=strike.arm)
-            return ended, ended.code == -signal.SIGKILL
+            return ended, was_struck(manner, ended)
         return self._signalled(command, output, manner)
 
     def _signalled(self, command: Command, output: Path, manner: str) -> tuple[Ended, bool]:
@@ -125,7 +133,8 @@ class _Storm:
             return child.end(), False
         if manner == "kill -9":
             child.send(signal.SIGKILL)
-            return child.end(), True
+            ended = child.end()
+            return ended, was_struck(manner, ended)
         child.send(signal.SIGTERM if manner == "SIGTERM" else signal.SIGINT)
         if manner == "double SIGINT" and not child.wait(self.draw.uniform(0.0, 0.1)):
             child.send(signal.SIGINT)
@@ -158,7 +167,7 @@ class _Storm:
     def _after(self, manner: str, ended: Ended) -> str | None:
         """Signals that ask are obeyed in time and with a message; signal 9 asks nobody."""
         if manner.startswith("kill -9"):
-            return None if ended.code == -signal.SIGKILL else f"exit code {ended.code}"
+            return None
         if ended.overtime:
             return f"still there after {QUICK:.0f} seconds"
         if TRACEBACK in ended.said:

@@ -296,3 +296,26 @@ def test_the_command_to_go_on_works_for_an_env_of_the_users_own(tmp_path: Path) 
     (tmp_path / "mended").touch()
     second = marl(*command[1].split(), "--stop-iters", 4, cwd=tmp_path)
     assert second.returncode == 0, second.stderr
+
+
+DROPPED = """
+import signal, sys, time
+from marl.cli.guard import guarded
+
+class Deaf:
+    def __del__(self):  # Python drops what is raised here, as some libraries do
+        signal.raise_signal(signal.SIGINT)
+
+def work():
+    deaf = Deaf()
+    del deaf
+    for _ in range(300):
+        time.sleep(0.01)
+
+guarded(work)
+"""
+
+
+def test_a_ctrl_c_that_a_library_drops_comes_again() -> None:
+    done = subprocess.run([sys.executable, "-c", DROPPED], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped\n")

@@ -20,6 +20,7 @@ import pytest
 from siege.canary import Canary
 from siege.child import Child, Command, Ended, Limits, run
 from siege.damage import DAMAGES
+from siege.kills import Victim, _Storm, was_struck
 from siege.ledger import CaseResult, Ledger, tally
 from siege.mutate import mutate
 from siege.strike import Strike
@@ -153,6 +154,25 @@ def test_children_die_with_the_siege(tmp_path: Path) -> None:
         os.sched_yield()
         signal.sigtimedwait([], 0.02)
     pytest.fail("the child is still there")
+
+
+def test_a_run_that_ends_by_itself_as_it_is_killed_was_not_struck() -> None:
+    assert was_struck("kill -9", Ended(-signal.SIGKILL, "", "", 1.0))
+    assert not was_struck("kill -9", Ended(0, "", "", 1.0))
+    assert was_struck("SIGTERM", Ended(0, "", "", 1.0))
+
+
+class Unlucky(_Storm):
+    """A run that fails by itself, once, before anybody strikes it."""
+
+    def _live(self, manner: str | None) -> tuple[Ended, bool]:
+        return Ended(1, "", "Traceback (most recent call last)", 1.0), False
+
+
+def test_a_run_that_fails_before_it_is_struck_is_lost(tmp_path: Path) -> None:
+    victim = Victim(tmp_path / "victim.yaml", {}, 1.0, 10)
+    told = Unlucky(victim, random.Random(1), tmp_path).rage()
+    assert str(told).startswith("before it was struck: traceback")
 
 
 def test_every_damage_changes_the_file(tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def test_a_step_on_a_users_dict_env_runs_through_more_files_than_on_a_native_one
     from tools.trace_step import ENVS, trace_env
 
     native, own = (trace_env(ENVS[name], "step", "ppo") for name in ("native", "dict"))
-    assert {"training/trainer.py", "envs/games/two_step.py"} <= set(native.files)
+    assert {"training/rounds.py", "envs/games/two_step.py"} <= set(native.files)
     assert len(native.files) < len(own.files)
     whole = trace_env(ENVS["native"], "iteration", "ppo")
     assert set(native.functions) <= set(whole.functions)

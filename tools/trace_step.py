@@ -1,8 +1,8 @@
 """``python -m tools.trace_step``: through how many files, functions and lines of the package one step of PPO runs.
 
 A *step* is one round of the loop: collect a fragment of experience in this process, learn from it, send the weights out
-(``Trainer._collect_and_learn``). An *iteration* is ``Trainer.train()``: the step, and what is made of it (result, stop
-conditions).
+(``collect_and_learn`` of ``training/rounds.py``). An *iteration* is ``Trainer.train()``: the step, and what is made of it
+(result, stop conditions).
 Both are traced after three iterations of warm-up, so that nothing of the set-up, of imports and of first calls counts.
 
 - files: distinct files of the package in which a function was called;
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
@@ -28,6 +29,7 @@ from gymnasium import spaces
 
 import marl
 from marl.envs.base import StepResult
+from marl.training.rounds import collect_and_learn
 from tools.density import print_table
 
 WARM_UP = 3  # iterations
@@ -38,7 +40,6 @@ CONFIG = {
     "sgd_minibatch_size": 100,
     "num_sgd_iter": 2,
 }  # small: it is soon done
-STEP = "_collect_and_learn"  # the method of the trainer that collects, learns and sends the weights out
 
 
 class Tracer:
@@ -138,7 +139,7 @@ def trace(trainer: marl.Trainer, step: Callable[[], object]) -> Tracer:
 def trace_env(env: Any, what: str, algo: str) -> Tracer:
     """Traces a ``step`` or an ``iteration`` of an algorithm on an env, without workers."""
     with marl.Trainer(algo, env=env, config=CONFIG) as trainer:
-        return trace(trainer, getattr(trainer, STEP) if what == "step" else trainer.train)
+        return trace(trainer, partial(collect_and_learn, trainer) if what == "step" else trainer.train)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -42,6 +42,7 @@ from marl.cli.play import export, replay, rollout
 from marl.cli.runs import compare, explain, runs
 from marl.cli.serve import serve
 from marl.cli.tune import tune
+from marl.cli.why import why
 from marl.errors import ConfigError
 from marl.run import execute, raw_scenario, run
 
@@ -124,7 +125,7 @@ def train(
 # The order is that of `marl --help`, panel by panel.
 BY_PANEL = {
     TRAIN: (tune,),
-    PLAY: (rollout, replay, export, serve),
+    PLAY: (rollout, replay, why, export, serve),
     GAMES: (crossplay, exploit, report),
     RESULTS: (runs, compare, explain),
     BEGIN: (init, show, schema),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import faulthandler
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ from marl.storage import write_atomically
 
 DEBUG = "--debug"
 TRACEBACK = "error.txt"
+AGAIN_S = 0.02  # seconds after which a Ctrl-C that was dropped comes again
 
 
 def guarded(app: Callable[[], Any]) -> None:
@@ -24,6 +27,7 @@ def guarded(app: Callable[[], Any]) -> None:
     # `kill -USR1 PID` prints where every thread stands: for runs that seem to hang.
     if hasattr(signal, "SIGUSR1") and sys.__stderr__ is not None:
         faulthandler.register(signal.SIGUSR1, file=sys.__stderr__, all_threads=True)
+    _press_again_what_is_dropped()
     debug = _take_debug()
     try:
         app()
@@ -40,6 +44,21 @@ def guarded(app: Callable[[], Any]) -> None:
     except KeyboardInterrupt:  # before a command has begun, or after it has ended
         print("stopped", file=sys.stderr)
         sys.exit(130)
+
+
+def _press_again_what_is_dropped() -> None:
+    """Whatever is raised within some libraries (pydantic's core) is dropped, with a traceback, and Ctrl-C would go with it."""
+    tell = sys.unraisablehook
+
+    def hear(dropped: sys.UnraisableHookArgs) -> None:
+        # A run has a handler of its own, for which a second Ctrl-C means another thing than the first.
+        if dropped.exc_type is KeyboardInterrupt and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            # A little later: what is raised here would be dropped as well.
+            threading.Timer(AGAIN_S, _thread.interrupt_main).start()
+        else:
+            tell(dropped)
+
+    sys.unraisablehook = hear
 
 
 def _take_debug() -> bool:

@@ -67,7 +67,8 @@ def rollout(
 
     Exit codes: 0 when all was played, 2 for bad input, 130 after Ctrl-C (a video is kept as far as it has come).
     """
-    from marl.play.playback import Changes, RolloutOptions, play
+    from marl.play.changes import Changes
+    from marl.play.playback import RolloutOptions, play
     from marl.play.policy_sources import read_sources
     from marl.runs.damage import noted
 
@@ -165,14 +166,20 @@ def export(
         Optional[list[str]],  # noqa: UP045
         typer.Option(metavar="ID", help="A policy to export; repeatable. Default: all."),
     ] = None,
+    format: Annotated[
+        str,
+        typer.Option(
+            metavar="safetensors|onnx", help="safetensors: for marl.load_policy. onnx: for others, with onnxruntime."
+        ),
+    ] = "safetensors",
     sets: EnvAgain = None,
     allow: Allow = None,
 ) -> None:
-    """Write policies as safetensors and JSON, to be played without the run: marl.load_policy(DIR)."""
-    from marl.play.export import export_checkpoint
+    """Write policies as files, to be played without the run: by marl.load_policy(DIR), or by others as ONNX graphs."""
+    from marl.play.write_export import export_checkpoint
     from marl.scenario.load import parse_set
 
     # A file of the run is not followed to other files, unless the user names them again.
     changes = dict(map(parse_set, sets or []))
-    for folder in export_checkpoint(checkpoint, out, policy or None, frozenset(allow or []), changes):
+    for folder in export_checkpoint(checkpoint, out, policy or None, frozenset(allow or []), changes, format):
         print(f"exported: {printable(folder)}")

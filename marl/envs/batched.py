@@ -103,6 +103,19 @@ class BatchedEnv(ABC):
         del env_id
         return None
 
+    def reseed(self, seeds: Ints) -> bool:
+        """Draw what chance has not shown yet anew, from these seeds, one per copy; whether anything is drawn later at all.
+
+        What has happened and what is shown stay as they are. Without it, copies of a state go on with the same luck.
+        """
+        del seeds
+        return False
+
+    def action_names(self, agent: AgentID) -> tuple[str, ...]:
+        """What the agent's Discrete actions are called; empty where they are only numbered."""
+        del agent
+        return ()
+
     def set_task(self, env_id: int, task: object) -> None:
         """Change what a copy plays from its next reset on."""
         raise NotImplementedError(f"{self.name} has no tasks (lane {env_id}, task {task!r})")

@@ -8,22 +8,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 
+from marl.data.action_units import ActionUnits, Units, from_env, to_env
 from marl.data.actions import action_encoder, decoder
 from marl.data.agent_ids import text_id
 from marl.data.episode import Episode
-from marl.data.task import AgentID, AgentType, Array, Bools, Floats, PolicyID
-from marl.envs.adapters.envelopes import MASKS, unpacked
-from marl.envs.base import ENV_STATE, Action, Obs
-from marl.envs.vector.encoding import Reader, outline
-from marl.envs.vector.layout import MASK, pattern_of
-from marl.errors import ConfigError, EnvError, SpaceMismatchError
+from marl.data.task import AgentID, Array, Floats, PolicyID
+from marl.envs.base import Action, Obs
+from marl.envs.vector.layout import pattern_of
+from marl.errors import ConfigError, SpaceMismatchError
 from marl.mappers.mapper import Mapper, check_known
+from marl.play.batch import act_for_all
+from marl.play.observations import read_one, seats_shown
 from marl.policies.mixture import Mixture
 from marl.policies.networks import Body, encode_actions
 from marl.policies.policy import Inputs, Policy
-from marl.rollout.config import RolloutConfig, from_env, to_env
 
 
 def act_once(
@@ -32,7 +31,7 @@ def act_once(
     agent: AgentID | None,
     explore: bool,
     rng: np.random.Generator,
-    config: RolloutConfig,
+    config: Units,
     state: Array | Sequence[float] | None = None,
     prev_reward: float = 0.0,
     prev_action: Action | None = None,
@@ -46,7 +45,7 @@ def act_once(
     policies with a memory.
     """
     kind = policy.kind
-    row, legal = _read(kind, obs, agent, info or {})
+    row, legal = read_one(kind, obs, agent, info or {})
     inputs = Inputs(row, legal, np.array([_seat(policy, agent)]))
     carry = _carry(policy, state, prev_reward)
     if prev_action is not None:
@@ -74,7 +73,7 @@ def _carry(policy: Policy, state: Array | Sequence[float] | None, prev_reward: f
     return carry
 
 
-def _remember_action(policy: Policy, carry: Floats, action: Action, config: RolloutConfig) -> None:
+def _remember_action(policy: Policy, carry: Floats, action: Action, config: Units) -> None:
     """Put the action into the carry, where the policy looks at its last one (``lstm_use_prev_action``)."""
     kind = policy.kind
     try:
@@ -95,45 +94,10 @@ def _remember_action(policy: Policy, carry: Floats, action: Action, config: Roll
         carry[0, first : first + body.prev_action] = encode_actions(kind.columns, table)[0].numpy()
 
 
-def _read(kind: AgentType, given: Obs, agent: AgentID | None, info: Mapping[str, Any]) -> tuple[Array, Bools]:
-    """Observation and legal-action mask as rows."""
-    obs, legal, mask = given, np.ones((1, kind.legal_width), bool), info.get(MASK)
-    reader = Reader(kind, kind.observation_space)
-    try:
-        if _is_envelope(kind, given):
-            obs, given_mask = unpacked(given, kind.observation_space)
-            mask = mask if given_mask is None else given_mask
-        if kind.masked and mask is not None:
-            legal[0] = reader.legal(str(agent), mask, lambda: "compute_action")
-        row = reader.row(str(agent), obs, lambda: "compute_action")
-    except (EnvError, KeyError) as error:
-        parts = f"the parts {', '.join(map(repr, given))}" if isinstance(given, Mapping) else outline(given)
-        raise SpaceMismatchError(
-            f"compute_action got an observation with {parts}; the policy plays {kind.observation_space}. Give an observation "
-            "of this space."
-        ) from error
-    return row.astype(kind.obs_dtype).reshape(1, kind.obs_width), legal
-
-
-def _is_envelope(kind: AgentType, given: Obs) -> bool:
-    """Whether the observation proper lies inside of ``given``, beside a mask or the state of the env."""
-    # An observation that is a dict itself looks like an envelope; what only an envelope has tells them apart.
-    space = kind.observation_space
-    if not isinstance(given, Mapping):
-        return False
-    if not isinstance(space, spaces.Dict):
-        return True
-    beside = given.keys() - space.spaces.keys()
-    if ENV_STATE in beside:
-        return True
-    return kind.masked and not beside.isdisjoint(MASKS)
-
-
 def _seat(policy: Policy, agent: AgentID | None) -> int:
     """The seat of the agent within its kind; only policies that are shown it need it."""
-    shown = getattr(getattr(policy, "features", None), "seats", 0)
     if agent is None:
-        if shown:
+        if seats_shown(policy):
             raise ConfigError(
                 "this policy is shown which agent it plays (agent_id). Say it: agent= one of "
                 f"{', '.join(policy.kind.agents)}."
@@ -151,7 +115,7 @@ class Actor:
     """A policy to ask for one decision at a time, away from any rollout."""
 
     policy: Policy
-    config: RolloutConfig = field(default_factory=RolloutConfig)
+    config: Units = field(default_factory=ActionUnits)
     """Says in which units the policy speaks (``normalize_actions``, ``clip_actions``)."""
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
 
@@ -187,6 +151,29 @@ class Actor:
         """The same for several agents at once: dicts by agent in, dicts by agent out."""
         actors = dict.fromkeys(obs, self)
         return ask_all(actors, obs, explore, state, prev_action, prev_reward, info, full_fetch)
+
+    def compute_actions_batch(
+        self,
+        obs: Any,
+        *,
+        masks: Any = None,
+        state: Any = None,
+        agent_index: Any = None,
+        prev_reward: Any = None,
+        explore: bool = False,
+    ) -> Any:
+        """Actions for ``N`` observations at once, in the env's units; with a memory ``(actions, state)``.
+
+        ``obs`` is an array ``[N, ...]``, a dict or tuple of arrays where the space is one, or a list of observations as the
+        env gives them. ``masks`` ``[N, options]`` are the legal actions, ``state`` ``[N, size]`` is what the call before gave
+        (zeros: a new episode) and ``prev_reward`` ``[N]`` what was paid since. ``agent_index`` ``[N]`` says which of
+        ``policy.kind.agents`` is played, where the policy is shown it. The answer has the form of ``obs``: arrays
+        ``[N, ...]``, in a dict or tuple where the action space is one.
+        """
+        actions, after = act_for_all(
+            self.policy, obs, masks, state, agent_index, prev_reward, explore, self.rng, self.config
+        )
+        return (actions, after) if self.policy.carry_size else actions
 
 
 def ask_all(

@@ -8,37 +8,28 @@ an export holds one folder per policy, of its name.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-import numpy as np
 import safetensors.numpy
 
-from marl.data.seal import check_seal, sealed
-from marl.data.space_json import space_from_json, space_to_json
-from marl.data.task import AgentID, AgentType, Array, PolicyID
+from marl.data.action_units import ActionUnits
+from marl.data.seal import check_seal
+from marl.data.space_json import space_from_json
+from marl.data.task import AgentType, Array, PolicyID
 from marl.errors import CheckpointError, ConfigError, DataError, SpaceMismatchError, UserError, did_you_mean
-from marl.inputs import read_bytes, read_json
+from marl.inputs import check_texts, read_bytes, read_json
 from marl.play.actor import Actor
 from marl.policies.build import build_policy, find_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
+from marl.policies.loading import check_weights, set_weights
 from marl.policies.policy import Policy
 from marl.registry import only_modules
-from marl.rollout.config import RolloutConfig
-from marl.runs.saved import SavedRun, check_texts, with_env_again
-from marl.runs.weights import check_weights, set_weights
-from marl.scenario.describe import can_be_replayed, to_plain
-from marl.scenario.env import env_name
-from marl.scenario.resolve import Setup
-from marl.scenario.routing import candidates, example_agent
-from marl.storage import write_atomically
-from marl.trust import words_of
 
 ABOUT, WEIGHTS = "policy.json", "weights.safetensors"
+ONNX, GRAPH = "onnx", "policy.onnx"  # a format for others, which is only written here
 FORMAT = 2
 UNSEALED = 1  # formats up to this one have no seal
 
@@ -52,7 +43,7 @@ class Exported:
     spec: PolicySpec
     kind: AgentType
     weights: Mapping[str, Array]
-    units: RolloutConfig  # how its actions become those of the env
+    units: ActionUnits  # how its actions become those of the env
 
     @property
     def name(self) -> PolicyID:
@@ -67,91 +58,6 @@ class Exported:
         except Exception as error:  # of torch, of a space: the recipe says what cannot be built
             raise _damaged(self.folder, error) from error
         return policy
-
-
-# -- writing -----------------------------------------------------------------------------------------------------------
-
-
-def export_policies(
-    folder: Path, setup: Setup, weights: Mapping[PolicyID, Mapping[str, Array]], names: Sequence[PolicyID] | None = None
-) -> list[Path]:
-    """Write the named policies (None: all), each into a folder of its name; returns these folders."""
-    chosen = list(weights) if names is None else list(names)
-    for name in chosen:
-        if name not in weights:
-            raise ConfigError(
-                f"there is no policy {name!r}. Policies: {', '.join(weights)}.{did_you_mean(name, weights)}"
-            )
-    # All are described before any is written: one that cannot be exported leaves no half of an export.
-    described = {name: _described(name, setup) for name in chosen}
-    return [_write(folder.expanduser() / _folder_name(name), described[name], weights[name]) for name in chosen]
-
-
-def _folder_name(name: PolicyID) -> str:
-    """The policy's name as that of a folder, never a way out of the folder of the export."""
-    quoted = quote(name, safe="")
-    if not quoted:
-        return "_"
-    if not quoted.strip("."):
-        return quoted.replace(".", "%2E")  # `..` would lead out of it
-    return quoted
-
-
-def _described(name: PolicyID, setup: Setup) -> dict[str, Any]:
-    spec, scenario = setup.policies[name], setup.scenario
-    kind, config = setup.task.kinds[spec.kind], setup.rollout.config
-    recipe = {
-        "acts": spec.acts,
-        "model": to_plain(spec.model),
-        "exploration": to_plain(spec.exploration),
-        "scripted": to_plain(spec.scripted),
-        "agent_id": spec.agent_id,
-        "options": to_plain(spec.options),
-        "population": spec.population,
-    }
-    if not can_be_replayed(recipe):
-        raise ConfigError(
-            f"policy {name!r} is made of Python objects that cannot be found by name, so it cannot be exported. Put them into "
-            "a module, and name them package.module:name."
-        )
-    return {
-        "format": FORMAT,
-        "policy": name,
-        "env": env_name(scenario.env),
-        "algo": setup.roles[name].preset.name if name in setup.roles else None,
-        "recipe": recipe,
-        "agents": list(kind.agents),
-        "plays": _played_by(name, setup, kind),
-        "observation_space": space_to_json(kind.observation_space),
-        "action_space": space_to_json(kind.action_space),
-        "masked": kind.masked,
-        "normalize_actions": config.normalize_actions,
-        "clip_actions": config.clip_actions,
-    }
-
-
-def _played_by(name: PolicyID, setup: Setup, kind: AgentType) -> list[AgentID]:
-    """The seats whose agents the policy may play in what the run proposes; of a population only the answers play."""
-    mapper = setup.proposed_mapper
-    return [seat for seat in kind.agents if name in candidates(mapper, example_agent(seat))]
-
-
-def _write(folder: Path, about: Mapping[str, Any], weights: Mapping[str, Array]) -> Path:
-    # safetensors stores memory as it lies there, so a view has to be laid out anew; ascontiguousarray would give
-    # single numbers a dimension that they do not have.
-    content = safetensors.numpy.save({name: np.asarray(array, order="C") for name, array in weights.items()})
-    digest = hashlib.sha256(content).hexdigest()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        # The description last: wherever it stands, its weights stand too.
-        write_atomically(folder / WEIGHTS, content)
-        write_atomically(folder / ABOUT, json.dumps(sealed({**about, "sha256": digest}), indent=1) + "\n")
-    except OSError as error:
-        raise CheckpointError(f"cannot export to {folder}: {error}. Choose a folder that can be written to.") from error
-    return folder
-
-
-# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def exported_folders(path: Path) -> dict[PolicyID, Path]:
@@ -188,6 +94,10 @@ def _about(folder: Path) -> dict[str, Any]:
             raise ValueError(f"the policy is called {about['policy']!r}")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read ({error!r}). Export the policy again.") from error
+    if version == ONNX:
+        raise CheckpointError(
+            f"{path} describes {GRAPH}, which onnxruntime plays. marl plays what is exported with --format safetensors."
+        )
     if version not in (UNSEALED, FORMAT):
         raise CheckpointError(
             f"{path} has format {version}; this marl reads formats {UNSEALED} and {FORMAT}. Export the policy again."
@@ -212,7 +122,7 @@ def _read(folder: Path) -> Exported:
         content = read_bytes(folder / WEIGHTS, growth=2.0)
         if hashlib.sha256(content).hexdigest() != about["sha256"]:
             raise DataError(f"{WEIGHTS} is not what {ABOUT} was written for")
-        units = RolloutConfig(**{key: about[key] for key in ("normalize_actions", "clip_actions")})
+        units = ActionUnits(**{key: about[key] for key in ("normalize_actions", "clip_actions")})
         return Exported(folder, about, spec, kind, safetensors.numpy.load(content), units)
     except ConfigError:
         raise
@@ -233,24 +143,6 @@ def load_policy(path: Path | str, *, allow: Collection[str] = ()) -> Actor:
     with only_modules(frozenset(allow)):
         found = read_exported(Path(folder), name or None)
         return Actor(found.build(), found.units)
-
-
-def export_checkpoint(
-    path: Path,
-    folder: Path,
-    names: Sequence[PolicyID] | None = None,
-    allow: frozenset[str] = frozenset(),
-    changes: Mapping[str, Any] | None = None,
-) -> list[Path]:
-    """Export policies of a run or checkpoint, which is read and left as it is.
-
-    ``changes`` give keys of its env again, ``{"env_config.filename": PATH}``: places in a file are not followed.
-    """
-    remedy = "Build the trainer as before, restore it, and call trainer.export_model(DIR)."
-    run = SavedRun.open(path, allow, words_of(changes), remedy=remedy)
-    setup = run.resolve(with_env_again(run.to_play(), changes or {}))
-    with run.trusted():
-        return export_policies(folder, setup, run.weights, names)
 
 
 def read_weights_for(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from marl.data.action_units import Units
 from marl.data.episode import Episode
 from marl.data.task import AgentID, AgentType, Array, PolicyID
 from marl.errors import CheckpointError, ConfigError, SpaceMismatchError, did_you_mean
@@ -19,10 +20,9 @@ from marl.mappers.mapper import Mapper
 from marl.play.export import exported_folders, read_exported, spaces_of
 from marl.policies.build import build_policy
 from marl.policies.config import PolicySpec, ScriptedConfig
+from marl.policies.loading import set_weights
 from marl.policies.policy import Policy
-from marl.rollout.config import RolloutConfig
 from marl.runs.saved import SavedRun
-from marl.runs.weights import set_weights
 from marl.scenario.resolve import Setup
 from marl.scenario.routing import candidates, example_agent
 from marl.trust import Trust, current
@@ -126,14 +126,20 @@ def _means(pattern: str, seat: str) -> bool:
 # -- sources -----------------------------------------------------------------------------------------------------------
 
 
-def _borrowed(name: str, source: str, k: int, setup: Setup) -> Policy:
+def find_policy(name: PolicyID, source: str, k: int, setup: Setup) -> Policy:
+    """The policy of a source for agents of kind ``k``: of several the one of this name."""
+    return _borrowed(name, source, k, setup, f"--policy {source}")
+
+
+def _borrowed(name: str, source: str, k: int, setup: Setup, option: str = "") -> Policy:
     kind = setup.task.kinds[k]
     if source == RANDOM:
         return build_policy(PolicySpec("scripted", k, scripted=ScriptedConfig(name=RANDOM)), kind)
     path, _, wanted = source.partition("#")
-    where = f"--policy {name}={source}"
+    where = option or f"--policy {name}={source}"
     place = Path(path).expanduser()
     there = exported_folders(place)
+    units: Units
     if there:
         exported = read_exported(place, wanted or (name if name in there else None))
         spec, theirs, weights, units = exported.spec, exported.kind, exported.weights, exported.units
@@ -147,9 +153,7 @@ def _borrowed(name: str, source: str, k: int, setup: Setup) -> Policy:
     return policy
 
 
-def _of_run(
-    name: str, path: Path, wanted: str, where: str
-) -> tuple[PolicySpec, AgentType, Mapping[str, Array], RolloutConfig]:
+def _of_run(name: str, path: Path, wanted: str, where: str) -> tuple[PolicySpec, AgentType, Mapping[str, Array], Units]:
     """A policy of another run: by its own name, the name of the one that it stands in for, or whoever plays the agent."""
     trust = current() or Trust()  # what holds for the run that is played holds for those that it borrows from
     run = SavedRun.open(path, trust.modules, trust.words)
@@ -194,7 +198,7 @@ def _told(kind: AgentType) -> str:
     return f"{kind.observation_space}, {kind.action_space}{mask}"
 
 
-def _check_units(where: str, theirs: RolloutConfig, mine: RolloutConfig) -> None:
+def _check_units(where: str, theirs: Units, mine: Units) -> None:
     for key in UNITS:
         there, here = getattr(theirs, key), getattr(mine, key)
         if there != here:

@@ -21,11 +21,11 @@ from torch import Tensor
 from marl.data.task import AgentType, Floats, Ints
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import ExplorationConfig, PolicySpec
-from marl.policies.distributions import ILLEGAL, race
+from marl.policies.distributions import ILLEGAL, MultiCategorical, race
 from marl.policies.exploration import Exploration, ParameterNoise, parameter_noise, rows_by_lot, sampling
 from marl.policies.network_policy import NetworkPolicy
 from marl.policies.networks import Body, action_width, seeded
-from marl.policies.policy import Decision, Inputs
+from marl.policies.policy import Decision, Inputs, Insight
 from marl.policies.stochastic import forbid
 
 Chooser: TypeAlias = Callable[[Tensor], Tensor]
@@ -74,6 +74,18 @@ class DeterministicPolicy(NetworkPolicy):
                 numbers, carry = self._noisy(numbers, carry, rng)
             actions[:, list(self.columns.numbers)] = numbers
         return Decision(actions.reshape(len(out), *self.kind.action_shape), np.zeros(len(out), np.float32), carry)
+
+    def insight(self, inputs: Inputs, carry: Floats, *, explore: bool) -> Insight:
+        """Chances of options by their logits, and coordinates without noise."""
+        del carry, explore
+        with torch.inference_mode():
+            out = self._outputs(inputs)
+        options = self.columns.options
+        mean = out[:, options:] if self.columns.numbers else None
+        if not options:
+            return Insight(mean=mean)
+        sizes = [self.columns.sizes[c] for c in self.columns.choices]
+        return Insight(MultiCategorical(sizes).probabilities(out[:, :options]), mean)
 
     def _noisy(self, numbers: Floats, carry: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Coordinates with noise, within their bounds, and what the noise remembers."""

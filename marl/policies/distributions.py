@@ -42,6 +42,16 @@ class Distribution(ABC):
     def kl(self, old: Tensor, new: Tensor) -> Tensor:
         """``KL(old || new)`` per row."""
 
+    def probabilities(self, params: Floats) -> Floats | None:
+        """Chance of every option ``[N, options]``, all choices side by side; None where there are no choices."""
+        del params
+        return None
+
+    def spread(self, params: Floats) -> tuple[Floats | None, Floats | None]:
+        """The greedy coordinates ``[N, numbers]`` and their standard deviations; None where there are none."""
+        del params
+        return None, None
+
 
 class Categorical(Distribution):
     """One of ``n`` actions by softmax of ``n`` logits."""
@@ -66,6 +76,10 @@ class Categorical(Distribution):
     def kl(self, old: Tensor, new: Tensor) -> Tensor:
         before, after = old.log_softmax(1), new.log_softmax(1)
         return (before.exp() * (before - after)).sum(1)
+
+    def probabilities(self, params: Floats) -> Floats | None:
+        weights = np.exp(params - params.max(axis=1, keepdims=True))
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 class MultiCategorical(Distribution):
@@ -97,6 +111,11 @@ class MultiCategorical(Distribution):
         pieces = zip(self.parts, torch.split(old, self.sizes, 1), torch.split(new, self.sizes, 1), strict=True)
         return torch.stack([part.kl(a, b) for part, a, b in pieces]).sum(0)
 
+    def probabilities(self, params: Floats) -> Floats | None:
+        pieces = np.split(params, np.cumsum(self.sizes)[:-1], axis=1)
+        chances = [part.probabilities(piece) for part, piece in zip(self.parts, pieces, strict=True)]
+        return np.concatenate([np.asarray(chance) for chance in chances], axis=1)
+
 
 class DiagGaussian(Distribution):
     """Independent normal numbers; ``params`` are means followed by log standard deviations."""
@@ -123,6 +142,9 @@ class DiagGaussian(Distribution):
     def kl(self, old: Tensor, new: Tensor) -> Tensor:
         (m0, s0), (m1, s1) = old.chunk(2, 1), new.chunk(2, 1)
         return (s1 - s0 + ((2 * s0).exp() + (m0 - m1).square()) / (2 * (2 * s1).exp()) - 0.5).sum(1)
+
+    def spread(self, params: Floats) -> tuple[Floats | None, Floats | None]:
+        return params[:, : self.width], np.exp(params[:, self.width :])
 
 
 class Mixed(Distribution):
@@ -156,6 +178,12 @@ class Mixed(Distribution):
     def kl(self, old: Tensor, new: Tensor) -> Tensor:
         (logits, rest), (new_logits, new_rest) = self._parts(old), self._parts(new)
         return self.discrete.kl(logits, new_logits) + self.gaussian.kl(rest, new_rest)
+
+    def probabilities(self, params: Floats) -> Floats | None:
+        return self.discrete.probabilities(params[:, : self.discrete.size])
+
+    def spread(self, params: Floats) -> tuple[Floats | None, Floats | None]:
+        return self.gaussian.spread(params[:, self.discrete.size :])
 
     def _parts(self, params: Tensor) -> tuple[Tensor, Tensor]:
         return params[:, : self.discrete.size], params[:, self.discrete.size :]

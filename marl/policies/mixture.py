@@ -17,7 +17,7 @@ from torch import nn
 
 from marl.data.task import AgentType, Array, Floats, Ints
 from marl.errors import ConfigError
-from marl.policies.policy import Decision, Inputs, Policy
+from marl.policies.policy import Decision, Inputs, Insight, Policy
 
 MEMBER = "members."
 Chances = NDArray[np.float64]
@@ -86,14 +86,37 @@ class Mixture(Policy):
         logp = np.zeros(len(inputs), np.float32)
         for number in np.unique(playing):
             rows, member = np.flatnonzero(playing == number), self.member(number)
-            part = Inputs(inputs.obs[rows], inputs.legal[rows], inputs.agent_index[rows])
-            if len(inputs.episode_uniform):
-                part.episode_uniform = member.draw(inputs.episode_uniform[rows] % 1.0)
-            found = member.act(part, carry[rows, 1:], rng, explore=self.draws_actions)
+            found = member.act(_part(inputs, rows, member), carry[rows, 1:], rng, explore=self.draws_actions)
             actions[rows], logp[rows] = found.actions, found.logp
             if member.carry_size:
                 carry[rows, 1:] = found.carry
         return Decision(actions, logp, carry)
+
+    def insight(self, inputs: Inputs, carry: Floats, *, explore: bool) -> Insight:
+        """What the member that plays each row thinks; nothing where no member was drawn yet."""
+        del explore
+        number = carry[:, 0].astype(np.int64) - 1
+        if len(inputs.episode_uniform):
+            number = np.where(number < 0, np.floor(inputs.episode_uniform).astype(np.int64), number)
+        # Outside of an episode the member is only drawn when it acts.
+        if (number < 0).any():
+            return Insight()
+        found: list[tuple[Ints, Insight]] = []
+        for k in np.unique(number).tolist():
+            rows, member = np.flatnonzero(number == k), self.member(k)
+            found.append(
+                (rows, member.insight(_part(inputs, rows, member), carry[rows, 1:], explore=self.draws_actions))
+            )
+        return joined_insights(found, member=number)
+
+    def recarried(self, inputs: Inputs, before: Floats, after: Floats, actions: Array) -> Floats:
+        changed = after.copy()
+        playing = after[:, 0].astype(np.int64) - 1
+        for k in np.unique(playing).tolist():
+            rows, member = np.flatnonzero(playing == k), self.member(k)
+            part = _part(inputs, rows, member)
+            changed[rows, 1:] = member.recarried(part, before[rows, 1:], after[rows, 1:], actions[rows])
+        return changed
 
     def draw(self, episode_uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         """The number of the member into whose share of 0..1 a lot falls, plus where in that share: the member's own lot."""
@@ -122,6 +145,25 @@ class Mixture(Policy):
 
     def weights_of_member(self, index: int) -> dict[str, Array]:
         return self.member(index).get_weights()
+
+
+def _part(inputs: Inputs, rows: Ints, member: Policy) -> Inputs:
+    """Rows that one member plays, with the member's own lots."""
+    part = Inputs(inputs.obs[rows], inputs.legal[rows], inputs.agent_index[rows])
+    if len(inputs.episode_uniform):
+        part.episode_uniform = member.draw(inputs.episode_uniform[rows] % 1.0)
+    return part
+
+
+def joined_insights(parts: Sequence[tuple[Ints, Insight]], member: Ints) -> Insight:
+    """What several members think of some rows each, as one table. Members are built alike: they think of the same things."""
+    columns: dict[str, Array] = {}
+    for name in ("probabilities", "mean", "std", "q_values", "value"):
+        for rows, insight in parts:
+            column = getattr(insight, name)
+            if column is not None:
+                columns.setdefault(name, np.zeros((len(member), *column.shape[1:]), np.float32))[rows] = column
+    return Insight(**columns, member=member)
 
 
 def weights_as_mixture(policy: Policy) -> dict[str, Array]:

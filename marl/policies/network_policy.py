@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from marl.data.task import Array, Ints
+from marl.data.task import Array, Floats, Ints
 from marl.policies.exploration import Exploration, ParameterNoise
-from marl.policies.networks import Body, Features
-from marl.policies.policy import Policy
+from marl.policies.networks import Body, Features, encode_actions
+from marl.policies.policy import Inputs, Policy
 
 MEASURED = 256  # rows of a round by which noise on weights is measured
 
@@ -28,6 +29,26 @@ class NetworkPolicy(Policy):
     def use_noisy_weights(self) -> None:
         """The exploration is noise on weights: it needs lots of episodes, and learns from what a round saw."""
         self.draws_lots = self.keeps_statistics = True
+
+    def recarried(self, inputs: Inputs, before: Floats, after: Floats, actions: Array) -> Floats:
+        del inputs, before
+        width = self.model.prev_action
+        if not width:
+            return after
+        # The memory has not seen the action yet: it stands beside it, until the next decision reads both.
+        first = self.model.memory_size
+        encoded = encode_actions(self.kind.columns, torch.from_numpy(np.ascontiguousarray(actions)))
+        changed = after.copy()
+        changed[:, first : first + width] = encoded.numpy()
+        return changed
+
+    def outputs(self, inputs: Inputs, carry: Floats) -> Tensor:
+        """What the network gives for these decisions."""
+        obs, index, _ = self.tensors(inputs, self.model.device)
+        if not self.model.carry_size:
+            out: Tensor = self.model(obs, index)
+            return out
+        return self.model.step(obs, index, torch.from_numpy(carry).to(self.model.device))[0]
 
     @property
     def network(self) -> nn.Module:

@@ -22,7 +22,7 @@ from marl.errors import ConfigError
 from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import Categorical
 from marl.policies.networks import Body, Features, seeded
-from marl.policies.policy import Decision, Inputs, Policy
+from marl.policies.policy import Decision, Inputs, Insight, Policy
 from marl.policies.stochastic import Chances, forbid
 from marl.policies.value import ValuePolicy
 
@@ -77,6 +77,19 @@ class NfspPolicy(Policy):
         episode_uniform = inputs.episode_uniform if len(inputs.episode_uniform) else rng.random(len(inputs))
         found: Bools = episode_uniform < self.anticipatory
         return found
+
+    def insight(self, inputs: Inputs, carry: Floats, *, explore: bool) -> Insight:
+        """Chances of the average policy, or of the best response where it plays; action values of the best response."""
+        with torch.inference_mode():
+            params = self.logits(*self.tensors(inputs, self.average.device)).cpu().numpy()
+        # The best response explores whenever it plays, so its chances are those of exploring.
+        response = self.best.insight(inputs, carry, explore=True)
+        chances = self.distribution.probabilities(params)
+        if explore and len(inputs.episode_uniform):
+            responds = (inputs.episode_uniform < self.anticipatory)[:, None]
+            if response.probabilities is not None and chances is not None:
+                chances = np.where(responds, response.probabilities, chances)
+        return Insight(chances, q_values=response.q_values)
 
     def _draw(self, inputs: Inputs, rng: np.random.Generator) -> tuple[Ints, Floats]:
         """Actions of the average policy, and their log probabilities."""

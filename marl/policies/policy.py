@@ -39,6 +39,18 @@ class Decision:
     carry: Floats  # [N, carry_size] memory for the next decision
 
 
+@dataclass(slots=True)
+class Insight:
+    """What a policy thinks of ``N`` decisions before it makes them; None: it has no such thing."""
+
+    probabilities: Floats | None = None  # [N, options]: chance of each option, all choices side by side
+    mean: Floats | None = None  # [N, numbers]: the greedy coordinates, in the units of ``Decision.actions``
+    std: Floats | None = None  # [N, numbers]: their standard deviation when they are drawn
+    q_values: Floats | None = None  # [N, num_actions]
+    value: Floats | None = None  # [N]: what is expected from here on
+    member: Ints | None = None  # [N]: the member of a mixture that plays
+
+
 class Policy(nn.Module, ABC):
     """Acts for agents of one kind. What it needs while acting is a parameter or a buffer, so it travels with the weights."""
 
@@ -66,6 +78,16 @@ class Policy(nn.Module, ABC):
     @abstractmethod
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         """Choose for all rows at once. Without ``explore`` the choice is the policy's best guess."""
+
+    def insight(self, inputs: Inputs, carry: Floats, *, explore: bool) -> Insight:
+        """What it thinks of these decisions, for people to look at; it neither draws nor remembers anything."""
+        del inputs, carry, explore
+        return Insight()
+
+    def recarried(self, inputs: Inputs, before: Floats, after: Floats, actions: Array) -> Floats:
+        """The carry ``after`` a decision that began with the carry ``before``, had these actions been taken instead."""
+        del inputs, before, actions
+        return after
 
     def draw(self, episode_uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         """What lots from 0 to 1 mean to the policy. Asked when episodes begin; holds for all their agents to the end."""

@@ -14,7 +14,7 @@ from marl.data.task import AgentType, Array, Floats
 from marl.errors import ConfigError
 from marl.policies.config import ScriptedConfig
 from marl.policies.distributions import race
-from marl.policies.policy import Decision, Inputs, Policy
+from marl.policies.policy import Decision, Inputs, Insight, Policy
 from marl.registry import load_object
 from marl.trust import Sort
 
@@ -36,6 +36,18 @@ class RandomPolicy(Policy):
         for column, options in columns.options_of(legal.astype(np.float32)):
             actions[:, column] = race(options, rng)
         return Decision(actions.reshape(rows, *self.kind.action_shape), np.zeros(rows, np.float32), carry)
+
+    def insight(self, inputs: Inputs, carry: Floats, *, explore: bool) -> Insight:
+        """Even chances of the legal options."""
+        del carry, explore
+        columns = self.kind.columns
+        if not columns.choices:
+            return Insight()
+        legal = inputs.legal if inputs.legal.shape[1] else np.ones((len(inputs), columns.options))
+        chances = []
+        for _, options in columns.options_of(legal.astype(np.float32)):
+            chances.append(options / options.sum(axis=1, keepdims=True))
+        return Insight(np.concatenate(chances, axis=1))
 
     def _numbers(self, rows: int, rng: np.random.Generator) -> Array:
         """Uniform within the bounds of a Box; choices are overwritten."""
@@ -96,21 +108,11 @@ class RulePolicy(Policy):
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         del explore
-        rows = [self._as_shown(obs) for obs in inputs.obs]
+        rows = [as_shown(self.kind, obs) for obs in inputs.obs]
         given = [(obs, rng, legal)[: self.takes] for obs, legal in zip(rows, inputs.legal, strict=True)]
         actions = np.stack([self._checked(self.rule(*arguments)) for arguments in given])
         _check_legal(self.name, self.kind, actions, inputs)
         return Decision(actions, np.zeros(len(inputs), np.float32), carry)
-
-    def _as_shown(self, obs: Array) -> Any:
-        space = self.kind.observation_space
-        if isinstance(space, spaces.Discrete):
-            return int(obs[0]) + int(space.start)
-        if isinstance(space, spaces.MultiDiscrete):
-            return obs.reshape(space.shape) + space.start
-        if isinstance(space, spaces.Tuple | spaces.Dict):
-            return spaces.unflatten(space, obs)
-        return obs.reshape(space.shape) if space.shape is not None else obs
 
     def _checked(self, chosen: object) -> Array:
         columns = self.kind.columns
@@ -124,6 +126,18 @@ class RulePolicy(Policy):
         raise ConfigError(
             f"scripted policy {self.name!r} returned {chosen!r}, which is not in {self.kind.action_space}."
         )
+
+
+def as_shown(kind: AgentType, obs: Array) -> Any:
+    """A stored observation as the env gave it."""
+    space = kind.observation_space
+    if isinstance(space, spaces.Discrete):
+        return int(obs[0]) + int(space.start)
+    if isinstance(space, spaces.MultiDiscrete):
+        return obs.reshape(space.shape) + space.start
+    if isinstance(space, spaces.Tuple | spaces.Dict):
+        return spaces.unflatten(space, obs)
+    return obs.reshape(space.shape) if space.shape is not None else obs
 
 
 def _whole(chosen: Any) -> bool:

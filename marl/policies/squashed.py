@@ -26,7 +26,7 @@ from marl.policies.distributions import Categorical, DiagGaussian, Distribution
 from marl.policies.exploration import sampling
 from marl.policies.network_policy import NetworkPolicy
 from marl.policies.networks import Body, seeded
-from marl.policies.policy import Decision, Inputs
+from marl.policies.policy import Decision, Inputs, Insight
 from marl.policies.stochastic import forbid
 
 LOG_STD = (-5.0, 2.0)  # the network's output is bent into this range, so that no gradient is lost at its ends
@@ -78,6 +78,18 @@ class SquashedGaussian(Distribution):
         """That of the Gaussians: squeezing both alike takes away no difference between them."""
         return self.gaussian.kl(old, new)
 
+    def spread(self, params: Floats) -> tuple[Floats | None, Floats | None]:
+        """Of the squeezed numbers, by Gauss-Hermite quadrature."""
+        mean, log_std = params[:, : self.width], params[:, self.width :]
+        nodes, weights = np.polynomial.hermite_e.hermegauss(64)
+        # 64 nodes: exact to float32 for every deviation that LOG_STD allows.
+        drawn = np.tanh(mean[..., None] + np.exp(log_std)[..., None] * nodes)
+        share = weights / weights.sum()
+        middle = (drawn * share).sum(-1)
+        squeezed = np.sqrt((np.square(drawn - middle[..., None]) * share).sum(-1))
+        std = np.where(self.bounded, squeezed, np.exp(log_std)).astype(np.float32)
+        return np.where(self.bounded, np.tanh(mean), mean), std
+
     def _shrinkage(self, free: Tensor) -> Tensor:
         """``log da / du`` per coordinate."""
         return torch.where(self._bounded.to(free.device), 2 * (math.log(2) - free - F.softplus(-2 * free)), 0.0)
@@ -119,6 +131,13 @@ class SquashedPolicy(NetworkPolicy):
                 params = self.forward(*self.tensors(inputs, self.model.device)).cpu().numpy()
             actions, logp = self.distribution.sample(params, rng, explore)
         return Decision(actions, logp, carry)
+
+    def insight(self, inputs: Inputs, carry: Floats, *, explore: bool) -> Insight:
+        del carry, explore
+        with torch.inference_mode():
+            params = self.forward(*self.tensors(inputs, self.model.device)).cpu().numpy()
+        mean, std = self.distribution.spread(params)
+        return Insight(self.distribution.probabilities(params), mean, std)
 
     def _uniform(self, legal: Bools, rows: int, rng: np.random.Generator) -> tuple[Array, Floats]:
         if self.gaussian is not None:

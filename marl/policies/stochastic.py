@@ -17,7 +17,7 @@ from marl.policies.distributions import ILLEGAL, Distribution, distribution_for
 from marl.policies.exploration import sampling
 from marl.policies.network_policy import NetworkPolicy
 from marl.policies.networks import Body, Sequences, seeded
-from marl.policies.policy import Decision, Inputs
+from marl.policies.policy import Decision, Inputs, Insight
 
 
 class StochasticPolicy(NetworkPolicy):
@@ -84,6 +84,19 @@ class StochasticPolicy(NetworkPolicy):
         taken = torch.from_numpy(np.ascontiguousarray(actions)).to(memory.device)
         carried: Floats = self.model.carried(memory, taken, torch.zeros(len(taken), device=memory.device)).cpu().numpy()
         return carried
+
+    def insight(self, inputs: Inputs, carry: Floats, *, explore: bool) -> Insight:
+        """The distribution from which it draws, of which greedy play takes the likeliest action."""
+        with torch.inference_mode():
+            out = self.outputs(inputs, carry)
+            legal = torch.from_numpy(inputs.legal).to(out.device)
+            params = self._params(out, legal)
+            if explore and self.starts_randomly and bool(self.exploration.uniform):
+                params = forbid(torch.zeros_like(params), legal)
+        numbers = params.cpu().numpy()
+        mean, std = self.distribution.spread(numbers)
+        value = out[:, -1].cpu().numpy() if self.shares_value else None
+        return Insight(self.distribution.probabilities(numbers), mean, std, value=value)
 
     # -- learning --------------------------------------------------------------------------------------------------
 

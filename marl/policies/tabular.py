@@ -21,7 +21,7 @@ from torch import Tensor
 from marl.data.task import AgentType, Array, Bools, Floats, Ints
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.distributions import race
-from marl.policies.policy import Decision, Inputs, Policy
+from marl.policies.policy import Decision, Inputs, Insight, Policy
 
 NOWHERE = -1
 """The carry after a past that the table does not know."""
@@ -87,6 +87,14 @@ class TabularPolicy(Policy):
         """Chances of the actions as they are played ``[N, n]``."""
         chances = self._chances(self._rows(inputs, carry), inputs.legal)
         return np.eye(self.num_actions)[chances.argmax(axis=1)] if self.greedy else chances
+
+    def insight(self, inputs: Inputs, carry: Floats, *, explore: bool) -> Insight:
+        del explore
+        return Insight(self.probabilities(inputs, carry))
+
+    def recarried(self, inputs: Inputs, before: Floats, after: Floats, actions: Array) -> Floats:
+        del after
+        return self.carried(inputs, before, actions)
 
     def carried(self, inputs: Inputs, carry: Floats, actions: Ints) -> Floats:
         """The carry after these actions."""

@@ -21,7 +21,7 @@ from marl.policies.distributions import ILLEGAL, race
 from marl.policies.exploration import ParameterNoise, epsilon_greedy, rows_by_lot
 from marl.policies.network_policy import NetworkPolicy
 from marl.policies.networks import Body, seeded
-from marl.policies.policy import Decision, Inputs
+from marl.policies.policy import Decision, Inputs, Insight
 
 
 class ValuePolicy(NetworkPolicy):
@@ -74,6 +74,20 @@ class ValuePolicy(NetworkPolicy):
             taken = torch.from_numpy(actions).to(memory.device)
             carry = model.carried(memory, taken, torch.zeros(len(taken), device=memory.device)).cpu().numpy()
         return Decision(actions, np.zeros(len(actions), np.float32), carry)
+
+    def insight(self, inputs: Inputs, carry: Floats, *, explore: bool) -> Insight:
+        """Action values without noise on weights; chances only where it explores, as greedy play takes the highest value."""
+        with torch.inference_mode():
+            values = self._values(self.outputs(inputs, carry)).cpu().numpy()
+        allowed = self._choices(inputs.legal, len(values))
+        best = np.where(allowed > 0, values, np.float32(ILLEGAL))
+        # With noise on weights the episode's perturbed network plays: no chance of an action can be told.
+        chances: Floats | None = None
+        if explore and not isinstance(self.exploration, ParameterNoise):
+            epsilon = np.float32(self.exploration.chance_of_random())
+            even = allowed / allowed.sum(axis=1, keepdims=True)
+            chances = epsilon * even + (1 - epsilon) * np.eye(self.num_actions, dtype=np.float32)[best.argmax(axis=1)]
+        return Insight(chances, q_values=values, value=best.max(axis=1))
 
     def _outputs(self, inputs: Inputs, carry: Floats) -> tuple[Tensor, Tensor | None]:
         """What the network gives, and its memory afterwards if it has one."""

@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from marl.config import Config
-from marl.data.actions import Columns
-from marl.data.task import Array, Floats, PolicyID, Task
+from marl.data.task import Floats, PolicyID, Task
 from marl.envs.families import EnvFamily
 from marl.envs.registry import EnvCreator
 from marl.envs.wrappers import Wrapper, Wrapping
@@ -194,24 +193,6 @@ def clipped(rewards: Floats, limit: float) -> Floats:
     if limit is True:
         return np.sign(rewards)
     return np.clip(rewards, -limit, limit)
-
-
-def from_env(actions: Array, columns: Columns, config: RolloutConfig) -> Array:
-    """The inverse of ``to_env`` within the bounds, for policies that speak the env's units."""
-    if columns.numbers and config.normalize_actions:
-        return columns.squeezed(actions)
-    return actions
-
-
-def to_env(actions: Array, columns: Columns, config: RolloutConfig) -> Array:
-    """Stored actions as the env takes them: coordinates stretched or cut to the bounds of their Box."""
-    if not columns.numbers:
-        return actions
-    if config.normalize_actions:
-        return columns.stretched(actions)
-    if config.clip_actions:
-        return columns.cut(actions)
-    return actions
 
 
 class EvaluationConfig(Config):

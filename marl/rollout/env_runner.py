@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marl.data.action_units import from_env, to_env
 from marl.data.clock import Clock
 from marl.data.episode import Episode
 from marl.data.task import AgentID, Array, Bools, Floats, Ints, PolicyID
@@ -26,7 +27,7 @@ from marl.errors import (
 )  # fmt: skip
 from marl.mappers.mapper import Mapper, check_known
 from marl.policies.policy import NO_LOTS, Inputs, Policy
-from marl.rollout.config import RolloutConfig, clipped, from_env, to_env
+from marl.rollout.config import RolloutConfig, clipped
 from marl.rollout.episode_callbacks import EpisodeCallbacks
 from marl.rollout.episode_stats import EpisodeStatsRecorder
 

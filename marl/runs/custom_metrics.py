@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
 
-from marl.data.episode import EpisodeStats
+from marl.data.episode import EpisodeStats, Remarks
 
 MOST_PICTURES = 8  # newest ones of each name in one result
 
@@ -56,6 +57,9 @@ def _by_name(stats: EpisodeStats, kind: Literal["custom_metrics", "hist_data", "
 
 def without_pictures(stats: EpisodeStats) -> EpisodeStats:
     """The same episodes for later results, which show their numbers again but not their pictures."""
+    remarks: list[Remarks] = []
     for remark in stats.remarks:
-        remark.pop("media", None)
-    return stats
+        kept = remark.copy()
+        kept.pop("media", None)
+        remarks.append(kept)
+    return replace(stats, remarks=remarks)

@@ -152,6 +152,19 @@ def _is_metric(value: Any) -> bool:
     return _is_number(value)
 
 
+def _are_numbers(value: Any) -> bool:
+    if not _has_names(value):
+        return False
+    return all(map(_is_number, value.values()))
+
+
+def _is_unmeasured(value: Any) -> bool:
+    """Whether it is what an iteration brought whose evaluation was broken off."""
+    if not isinstance(value, dict) or value.keys() != UNMEASURED.keys():
+        return False
+    return all(kind.fits(value[name]) for name, kind in UNMEASURED.items())
+
+
 def _is_result(value: Any) -> bool:
     if not _has_names(value):
         return False
@@ -250,9 +263,18 @@ COUNTERS = {  # of a trainer
     "trial_id": TEXT,
     "experiment_id": TEXT,
 }
+EPISODES = Expected(_are_episodes, "columns of episodes that fit each other")
+UNMEASURED = {  # of an iteration whose evaluation was broken off
+    "steps": COUNT,
+    "agent_steps": COUNT,
+    "episodes": COUNT,
+    "shown": EPISODES,
+    "extra": Expected(_are_numbers, "numbers by their names"),
+}
 RESULT = "named entries with numbers of at most 64 bits"
 SEEN = {  # besides the counters
-    "recent": Expected(_are_episodes, "columns of episodes that fit each other"),
+    "recent": EPISODES,
+    "unmeasured": Expected(_is_unmeasured, f"an iteration with {', '.join(UNMEASURED)}"),
     "last_metrics": Expected(_are_metrics, "numbers by their names for each policy"),
     "last_evaluation": Expected(lambda value: value is None or _is_result(value), f"null or {RESULT}"),
     "last_result": Expected(_is_result, RESULT),

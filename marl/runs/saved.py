@@ -19,19 +19,19 @@ from marl.data.task import Array, PolicyID
 from marl.envs.adapters.permits import places_given
 from marl.envs.external.server_config import ServerConfig
 from marl.errors import CheckpointError, ConfigError, did_you_mean, printable
-from marl.inputs import real_path
+from marl.inputs import check_texts, real_path
 from marl.old_names import with_current_names
 from marl.policies.build import build_policies
+from marl.policies.loading import set_weights
 from marl.policies.policy import Policy
 from marl.registry import used_packages
 from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
 from marl.runs.resume import TO_RESUME, find_resumable
-from marl.runs.weights import set_weights
 from marl.scenario.config import Scenario
 from marl.scenario.describe import can_be_replayed
 from marl.scenario.load import apply, compose
 from marl.scenario.resolve import Setup, resolve
-from marl.trust import current, only_modules, words_of
+from marl.trust import current, only_modules
 
 PLACES = {
     "address": "the Ray cluster that it joins",
@@ -187,13 +187,6 @@ def stored_scenario(folder: Path) -> dict[str, Any]:
     check_texts(scenario, f"{folder}, scenario")
     current_names: dict[str, Any] = with_current_names(scenario)
     return current_names
-
-
-def check_texts(value: object, where: str) -> None:
-    """Refuse texts with characters that a terminal obeys: they name nothing, and would be printed."""
-    for text in words_of(value, with_keys=True):
-        if printable(text) != text:
-            raise CheckpointError(f"{printable(where)} holds {text!a}, which has control characters. It is not used.")
 
 
 def check_stays_inside(directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""Weights from files into policies: names and shapes have to fit."""
+"""Policies that start from the weights of another run's checkpoint."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from marl.data.task import PolicyID
 from marl.errors import CheckpointError, did_you_mean
+from marl.policies.loading import set_weights
 from marl.policies.policy import Policy
 from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
 
@@ -53,25 +54,3 @@ def _loadable(name: PolicyID, source: str) -> tuple[Mapping[str, Any], str]:
             f"Name one: load: {{{name}: {path}#ID}}."
         )
     return policies[wanted], f"load: {folder}, policy {wanted!r}"
-
-
-def set_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> None:
-    """Copy weights into a policy; names and shapes have to fit."""
-    # Before shapes are compared: a population has as many members as its weights say.
-    policy.fit(weights)
-    check_weights(policy, weights, where)
-    policy.set_weights(dict(weights))
-
-
-def check_weights(policy: Policy, weights: Mapping[str, Any], where: str) -> None:
-    """Refuse weights of other names or shapes than the policy's own."""
-    mine = {key: tuple(tensor.shape) for key, tensor in policy.state_dict().items()}
-    theirs = {key: tuple(array.shape) for key, array in weights.items()}
-    for key in [*mine, *theirs]:
-        if mine.get(key) == theirs.get(key):
-            continue
-        raise CheckpointError(
-            f"{where} does not fit: {key} has shape {theirs.get(key, 'none')}, expected "
-            f"{mine.get(key, 'none')}. The model keys (fcnet_hiddens, dueling, ...) and the spaces must be the "
-            "same."
-        )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from marl.data.action_units import from_env
 from marl.data.actions import action_encoder
 from marl.data.task import AgentID
 from marl.envs.batched import BatchedEnv
@@ -14,7 +15,7 @@ from marl.envs.external.contract import EXTERNAL
 from marl.envs.external.env import ExternalEnv, Lines, lines_of
 from marl.envs.external.steps import OwnAction
 from marl.envs.vector.vector_env import DictVector
-from marl.rollout.config import EnvRecipe, from_env
+from marl.rollout.config import EnvRecipe
 from marl.rollout.env_runner import Actions, EnvRunner
 from marl.rollout.worker import RolloutWorker
 from marl.serve.ahead import Ahead

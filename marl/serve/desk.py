@@ -122,6 +122,14 @@ class Desk:
         self.counters.open = len(self.episodes)
         return episode
 
+    def unbegun(self) -> list[OpenEpisode]:
+        """Those that all parties want to play and nobody has taken yet."""
+        waiting = []
+        for episode in self.episodes.values():
+            if episode.full and not episode.bound:
+                waiting.append(episode)
+        return waiting
+
     def finish(self, episode: OpenEpisode, why: str) -> None:
         """The episode is over; its last answers are kept for those who ask again."""
         episode.end(why)
@@ -145,7 +153,9 @@ class Desk:
     def abandon(self, episode: OpenEpisode, why: str) -> None:
         """The clients are gone: whoever plays it is told that it is over."""
         if episode.bound:
-            episode.abandon()
+            unanswered = episode.abandon()
+            self.counters.pending -= unanswered
+            self.counters.dropped += unanswered
         self.finish(episode, why)
         self.counters.abandoned += 1
 
@@ -157,12 +167,14 @@ class Desk:
 
     def _forget(self, episode: OpenEpisode) -> None:
         """Only the name is kept: a start that comes late must not begin it a second time."""
-        if episode.consumed and episode.slot is not None and list(self.bindings.get(episode.slot, ())) == [episode]:
-            del self.bindings[episode.slot]
+        slot = episode.slot or ""
+        is_last_of_slot = self.bindings.get(slot) == deque([episode])
+        if is_last_of_slot and episode.consumed:
+            del self.bindings[slot]
         for id in episode.members:
-            session = self.sessions.by_id.get(id)
-            if session is not None and session.episodes.get(episode.name) is episode:
-                del session.episodes[episode.name]
             self.over_names[id, episode.name] = None
+            session = self.sessions.by_id.get(id)
+            if session is not None:
+                session.episodes.pop(episode.name, None)
         while len(self.over_names) > KEPT_NAMES:
             self.over_names.popitem(last=False)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from marl.data.space_json import space_from_json, space_to_json
@@ -113,17 +115,13 @@ def _check_space(name: str, key: str, given: Any, expected: Mapping[str, Any]) -
     if given is None or given == expected:
         return
     wanted = space_to_json(space_from_json(expected))
+    same = False
     # Sizes first: a space of another size is not built, however large it claims to be.
-    fits = isinstance(given, dict) and _size(given) == _size(wanted) and _same(given, wanted)
-    if not fits:
+    if _size(given) == _size(wanted):
+        with suppress(*BROKEN):
+            same = space_to_json(space_from_json(given)) == wanted
+    if not same:
         raise _misfit(name, key, _outline(given), wanted)
-
-
-def _same(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    try:
-        return space_to_json(space_from_json(given)) == wanted
-    except BROKEN:
-        return False
 
 
 def _check_size(name: str, key: str, given: Any) -> None:
@@ -135,35 +133,30 @@ def _check_size(name: str, key: str, given: Any) -> None:
 def _size(plain: Any) -> int | None:
     """Numbers of a space by its JSON; None where it is none."""
     try:
-        kind = plain["type"]
-        if kind == "Box":
-            return _product(plain["shape"])
-        if kind == "Discrete":
-            return 1
-        if kind == "MultiDiscrete":
-            return len(plain["nvec"])
-        if kind == "MultiBinary":
-            n = plain["n"]
-            return int(n) if isinstance(n, int) else _product(n)
-        parts = plain["spaces"]
-        if kind == "Dict":
-            parts = [part for _, part in parts]
-        sizes = [_size(part) for part in parts]
-        return None if None in sizes else sum(size for size in sizes if size is not None)
+        return int(SIZES[plain["type"]](plain))
     except BROKEN:
         return None
 
 
-def _product(shape: Any) -> int:
-    # Sizes alone: a text times 2**30, in a shape like ["x", 1073741824], would fill the memory.
-    if not all(type(size) is int for size in shape):
-        raise TypeError("a shape holds whole numbers")
-    return math.prod(shape)
+def _size_of_parts(parts: Iterable[Any]) -> int:
+    total = 0
+    for part in parts:
+        total += SIZES[part["type"]](part)
+    return total
+
+
+SIZES: dict[str, Callable[[Any], int]] = {
+    "Box": lambda plain: math.prod(plain["shape"]),
+    "Discrete": lambda _: 1,
+    "MultiDiscrete": lambda plain: np.size(plain["nvec"]),
+    "MultiBinary": lambda plain: math.prod(np.ravel(plain["n"]).tolist()),
+    "Tuple": lambda plain: _size_of_parts(plain["spaces"]),
+    "Dict": lambda plain: _size_of_parts(part for _, part in plain["spaces"]),
+}
 
 
 def _outline(given: Any) -> str:
-    text = str(given)
-    return text if len(text) <= 300 else f"{text[:300]}..."
+    return f"{given!s:.300}"
 
 
 def _misfit(name: str, key: str, got: str, expected: Any) -> Refused:

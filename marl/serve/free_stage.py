@@ -9,7 +9,7 @@ from typing import Any
 
 from marl.data.task import Array, PolicyID
 from marl.envs.external.contract import Contract
-from marl.play.export import export_policies
+from marl.play.write_export import export_policies
 from marl.policies.build import build_policies, weights_of
 from marl.policies.policy import Policy
 from marl.scenario.resolve import Setup

@@ -116,5 +116,7 @@ class Front:
         # What the hub has refused now has to pass through its tasks before sockets are closed behind it.
         while self.measures.waiting and loop.time() < deadline + 1.0:
             await asyncio.sleep(0.01)
-        for client in list(self.sockets):
-            await client.close(GOING_AWAY, reason)
+        closing = [asyncio.create_task(client.close(GOING_AWAY, reason)) for client in self.sockets]
+        if closing:
+            # All at once, and not for ever: a client that does not read cannot be told.
+            await asyncio.wait(closing, timeout=1.0)

@@ -54,12 +54,21 @@ class Greeting:
         if session is None:
             return self._new_session(name, agents, message.get("mode") or "remote")
         session.touched = desk.clock()
-        if agents and agents != session.agents:
-            if session.open_episodes():
-                raise Refused("conflict", "this session has open episodes with other agents. End them first.", 409)
-            desk.write(session_line(session.id, session.name, agents, session.mode))
-            session.agents = agents
+        if agents:
+            self._change_agents(session, agents)
         return session
+
+    def _change_agents(self, session: Session, agents: frozenset[str]) -> None:
+        if agents == session.agents:
+            return
+        if session.open_episodes():
+            raise Refused(
+                "conflict",
+                "this session has open episodes with other agents. End them first.",
+                409,
+            )
+        self.desk.write(session_line(session.id, session.name, agents, session.mode))
+        session.agents = agents
 
     def _new_session(self, name: str | None, agents: frozenset[str], mode: str) -> Session:
         desk = self.desk

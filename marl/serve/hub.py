@@ -9,25 +9,25 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from marl.envs.external.steps import Answer, Step
 from marl.errors import JournalError, StorageError
+from marl.serve.answering import Answering, refuse_waiters
 from marl.serve.counters import Counters
 from marl.serve.desk import Desk, Stage
 from marl.serve.greeting import Greeting
 from marl.serve.journal import Journal
 from marl.serve.limits import Limits
 from marl.serve.messages import KINDS
-from marl.serve.open_episode import OpenEpisode, StepRecord, Waiter
+from marl.serve.open_episode import OpenEpisode, Waiter
 from marl.serve.recovery import Recovery
 from marl.serve.refused import Refused, bad_message, shortly
 from marl.serve.snapshot import snapshot
-from marl.serve.starting import Starting, started
+from marl.serve.starting import Starting
 from marl.serve.stepping import Stepping
 
 __all__ = ["Counters", "Hub", "Journal", "Limits", "OpenEpisode", "Refused", "Stage"]
@@ -48,7 +48,8 @@ class Hub:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.desk = Desk(stage, limits, clock, journal)
-        self._greeting, self._starting, self._stepping = Greeting(self.desk), Starting(self.desk), Stepping(self.desk)
+        self._greeting, self._starting = Greeting(self.desk), Starting(self.desk)
+        self._stepping, self._answering = Stepping(self.desk), Answering(self.desk)
         self._lock = threading.RLock()
         self._stopped: Refused | None = None  # what everybody is told since
 
@@ -117,83 +118,29 @@ class Hub:
     def began(self, episode: OpenEpisode, seed: int | None, slot: str) -> None:
         """A place was found for the episode: its clients may go on."""
         with self._lock:
-            if episode.bound:
-                self._check_same_place(episode, seed, slot)
-                return
-            version = self.stage.version
-            line = {"kind": "bind", "episode": episode.id, "seed": seed, "slot": slot, "version": version}
-            self.desk.write(line)
-            episode.bind(seed, slot, version)
-            episode.touched = self.desk.clock()
-            self.desk.bind(episode)
-            for waiter in episode.start_waiters:
-                self.desk.delivery.send(waiter, started(episode))
-            episode.start_waiters.clear()
-        episode.begun.set_result(seed)
-
-    def _check_same_place(self, episode: OpenEpisode, seed: int | None, slot: str) -> None:
-        if (episode.seed, episode.slot) != (seed, slot):
-            raise JournalError(
-                f"episode {episode.name!r} was played on slot {episode.slot} with the seed {episode.seed} before the restart, "
-                f"and now on slot {slot} with {seed}: the run does not go on from the checkpoint that the journal belongs to."
-            )
+            self._answering.begin(episode, seed, slot)
 
     def answered(self, episode: OpenEpisode, step: Step, answer: Answer) -> None:
         """What agents do in this step: written down first, then sent."""
         with self._lock:
-            record = episode.records[step.t]
-            own = {agent: done.action for agent, done in record.own.items()}
-            actions = self.desk.reader.actions({**answer.actions, **own}, record.asked)
-            if record.answered:
-                self._check_same_answer(episode, record, actions)
-            else:
-                self._answer(episode, record, actions, answer)
-        if not step.answer.done():
-            step.answer.set_result(answer)
-
-    def _answer(self, episode: OpenEpisode, record: StepRecord, actions: dict[str, Any], answer: Answer) -> None:
-        details = {agent: _plain(answer.details[agent]) for agent in record.asked if agent in answer.details}
-        line = {"kind": "answer", "episode": episode.id, "t": record.t, "actions": actions, "version": answer.version}
-        self.desk.write({**line, "details": details})
-        episode.note_answer(record, actions, answer.version, details)
-        episode.touched = self.desk.clock()
-        self.counters.answered += 1
-        self.counters.pending -= 1
-        self._stepping.send(episode, record)
-
-    def _check_same_answer(self, episode: OpenEpisode, record: StepRecord, actions: dict[str, Any]) -> None:
-        """A step of the journal that is played again has to come to the same actions."""
-        if not record.journaled:
-            self.counters.doubled += 1
-            raise JournalError(f"step {record.t} of {episode.name!r} was answered twice.")
-        if actions != record.actions:
-            raise JournalError(
-                f"step {record.t} of {episode.name!r} was answered by {shortly(str(record.actions))} before the restart, and "
-                f"is now answered by {shortly(str(actions))}: the run does not go on from the checkpoint that the journal "
-                "belongs to, or computes otherwise on this machine. Move the journal's folder away to start without it."
-            )
-        record.journaled = False
-        self.counters.replayed += 1
-        if episode.over:
-            episode.end(episode.over)
+            self._answering.answer(episode, step, answer)
 
     def left(self, episode: OpenEpisode, step: Step, why: str) -> None:
         """The player ends the episode by itself (a horizon): its clients are told instead of an answer to this step."""
         with self._lock:
-            record = episode.records[step.t]
-            if record.journaled:  # it was left here before the restart as well
-                record.journaled = False
-                self.counters.replayed += 1
-                return
-            self.desk.write({"kind": "left", "episode": episode.id, "t": step.t, "why": why})
-            self.desk.leave(episode, record, why)
-            self._stepping.send(episode, record)
+            self._answering.leave(episode, step, why)
+
+    def failed(self, episode: OpenEpisode, error: BaseException) -> None:
+        """This one episode cannot be played on: its clients are told why, and all others go on."""
+        why = f"it could not be played on ({error})"
+        with self._lock:
+            self._answering.give_up(episode, why, Refused("failed", f"episode {episode.name!r} is over: {why}.", 500))
 
     def replace_stage(self, stage: Stage) -> list[OpenEpisode]:
         """Another stage plays from now on; returns the episodes that no player has taken yet."""
         with self._lock:
             self.desk.stage = stage
-            return [episode for episode in self.desk.episodes.values() if episode.full and not episode.bound]
+            return self.desk.unbegun()
 
     def keep_journal(self, journal: Journal) -> None:
         """Write everything down from now on: ``recover`` comes next."""
@@ -203,28 +150,12 @@ class Hub:
     def recorded(self, episode: OpenEpisode, t: int) -> Answer | None:
         """What was answered at ``t`` before a restart, for a player that would choose anew; None where nothing was."""
         with self._lock:
-            record = episode.records.get(t)
-            if record is None or not record.journaled:
-                return None
-            return Answer(self.desk.reader.chosen(record.actions), record.version, record.details)
+            return self._answering.recorded(episode, t)
 
     def fail(self, error: BaseException) -> None:
         """Whoever played has failed: nobody is left waiting for it, and nothing new is taken."""
         told = f"{type(error).__name__}: {error}"
         self._stop(Refused("failed", f"the server cannot play any more ({told}). See its log.", 500))
-
-    def failed(self, episode: OpenEpisode, error: BaseException) -> None:
-        """This one episode cannot be played on: its clients are told why, and all others go on."""
-        with self._lock:
-            if episode.over:
-                return
-            why = f"it could not be played on ({error})"
-            self.desk.write({"kind": "gone", "episode": episode.id, "why": why})
-            self._refuse_waiters(episode, Refused("failed", f"episode {episode.name!r} is over: {why}.", 500))
-            unanswered = sum(record.pending for record in episode.records.values())
-            self.counters.pending -= unanswered
-            self.counters.dropped += unanswered
-            self.desk.abandon(episode, why)
 
     # -- after a restart -------------------------------------------------------------------------------------------
 
@@ -245,10 +176,12 @@ class Hub:
             Recovery(self.desk).apply(journal.read(segment))
             if journal.segment is None:  # there is nothing yet
                 self.mark()
-            for episode in list(self.desk.episodes.values()):
-                if episode.full and not episode.bound:
-                    self.stage.begin(episode)
-            return {slot: list(queue) for slot, queue in self.desk.bindings.items()}
+            for episode in self.desk.unbegun():
+                self.stage.begin(episode)
+            slots = {}
+            for slot, queue in self.desk.bindings.items():
+                slots[slot] = list(queue)
+            return slots
 
     def _journal(self) -> Journal:
         if self.desk.journal is None:
@@ -258,12 +191,11 @@ class Hub:
     def episode(self, id: str) -> OpenEpisode | None:
         """An episode that is open, or that a slot still has to play again."""
         with self._lock:
-            found = self.desk.episodes.get(id) or self.desk.over.get(id)
+            known = {**self.desk.over, **self.desk.episodes}
             for queue in self.desk.bindings.values():
                 for episode in queue:
-                    if episode.id == id:
-                        return episode
-            return found
+                    known[episode.id] = episode
+            return known.get(id)
 
     def next_bound(self, slot: str, after: str | None) -> OpenEpisode | None:
         """The episode that a slot played next before the restart; None: it has played them all again, and is live.
@@ -271,15 +203,16 @@ class Hub:
         ``after`` is the id of the one that it has just played; None: it has played none since the mark.
         """
         with self._lock:
-            queue = self.desk.bindings.get(slot)
-            if not queue:
-                return None
+            queue = self.desk.bindings.get(slot, deque())
+            place = 0
             ids = [episode.id for episode in queue]
             if after in ids:
-                for _ in range(ids.index(after)):
+                place = 1
+                while queue[0].id != after:  # those before it are done
                     queue.popleft()
-                return queue[1] if len(queue) > 1 else None
-            return queue[0]
+            if place < len(queue):
+                return queue[place]
+            return None
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -293,16 +226,7 @@ class Hub:
                 return
             self._stopped = refused
             for episode in (*self.desk.episodes.values(), *self.desk.over.values()):
-                self._refuse_waiters(episode, refused)
-
-    def _refuse_waiters(self, episode: OpenEpisode, refused: Refused) -> None:
-        waiters = list(episode.start_waiters)
-        episode.start_waiters.clear()
-        for record in episode.records.values():
-            waiters += [waiter for waiter, _ in record.waiters]
-            record.waiters.clear()
-        for waiter in waiters:
-            self.desk.delivery.send(waiter, refused.again())
+                refuse_waiters(self.desk, episode, refused)
 
     def sweep(self) -> None:
         """Episodes and sessions that have been silent for too long end."""
@@ -320,25 +244,14 @@ class Hub:
 
     def _abandon(self, episode: OpenEpisode) -> None:
         why = f"its clients were silent for more than {self.limits.episode_timeout_s:g} seconds"
-        self.desk.write({"kind": "gone", "episode": episode.id, "why": why})
-        self._refuse_waiters(episode, Refused("ended", f"episode {episode.name!r} is over: {why}.", 410))
-        self.desk.abandon(episode, why)
+        self._answering.give_up(episode, why, Refused("ended", f"episode {episode.name!r} is over: {why}.", 410))
         if episode.bound:
             self.stage.arrived(episode)
 
 
 def _waits_for_us(episode: OpenEpisode) -> bool:
     """The silence is the player's, not the clients'."""
-    unbegun = episode.full and not episode.bound
-    return unbegun or any(record.pending for record in episode.records.values())
-
-
-def _plain(value: Any) -> Any:
-    """Details of an answer as JSON."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    return value
+    if not episode.bound:
+        return episode.full
+    newest = episode.records.get(episode.next_t - 1)
+    return newest is not None and newest.pending

@@ -15,9 +15,8 @@ import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from marl.errors import JournalError
 from marl.storage import make_folder, storing, write_atomically
@@ -25,7 +24,6 @@ from marl.storage import make_folder, storing, write_atomically
 FORMAT = 1
 NAME = re.compile(r"segment_(\d+)\.jsonl")
 BEGINNING = re.compile(rb'\{"crc":"([0-9a-f]{8})","line":')
-LENGTH = len(b'{"crc":"00000000","line":')
 REMEDY = "Restore it from a copy, or move the folder away: the server then starts without the open episodes."
 _PLAIN = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
@@ -41,12 +39,12 @@ class Journal:
         self._crc = 0
 
     def segments(self) -> list[int]:
+        """The numbers of those that are there, the oldest first."""
         found = []
-        if self.folder.is_dir():
-            for path in self.folder.iterdir():
-                name = NAME.fullmatch(path.name)
-                if name is not None:
-                    found.append(int(name[1]))
+        for path in self.folder.glob("segment_*.jsonl"):
+            name = NAME.fullmatch(path.name)
+            if name is not None:
+                found.append(int(name[1]))
         return sorted(found)
 
     def path(self, segment: int) -> Path:
@@ -87,9 +85,11 @@ class Journal:
     def forget(self, before: int) -> None:
         """Remove the segments that no checkpoint needs any more."""
         for segment in self.segments():
-            if segment < before and segment != self.segment:
-                with storing(self.path(segment)):
-                    self.path(segment).unlink(missing_ok=True)
+            if segment == self.segment or segment >= before:
+                break
+            path = self.path(segment)
+            with storing(path):
+                path.unlink(missing_ok=True)
 
     def close(self) -> None:
         if self._file >= 0:
@@ -109,40 +109,45 @@ class Journal:
     def read(self, first: int | None = None) -> Iterator[dict[str, Any]]:
         """The snapshot of a segment (default: the oldest) and all lines since; then the journal is open for more.
 
-        Nothing at all where there is no segment yet.
+        Nothing at all where there is no segment yet and none was asked for.
         """
-        segments = self.segments()
-        if first is not None:
-            segments = [segment for segment in segments if segment >= first]
-            if not segments or segments[0] != first:
-                raise JournalError(f"{self.path(first)} is missing; the checkpoint goes on from there. {REMEDY}")
-        for before, segment in pairwise(segments):
-            if segment != before + 1:
-                raise JournalError(f"{self.path(before + 1)} is missing between its neighbours. {REMEDY}")
-        for segment in segments:
-            yield from self._read_segment(segment, segment == segments[0], segment == segments[-1])
+        there = self.segments()
+        if first is None and not there:
+            return
+        if first is None:
+            first = there[0]
+        last = max([first, *there])
+        for segment in range(first, last + 1):
+            if segment not in there:
+                raise JournalError(f"{self.path(segment)} is missing, and what came after it builds on it. {REMEDY}")
+            yield from self._read_segment(segment, with_snapshot=segment == first, is_last=segment == last)
 
     def _read_segment(self, segment: int, with_snapshot: bool, is_last: bool) -> Iterator[dict[str, Any]]:
         path = self.path(segment)
         size, crc, skipped = 0, 0, 0
-        try:
-            file = path.open("rb")
-        except OSError as error:
-            raise JournalError(f"{path} cannot be read: {error.strerror}. {REMEDY}") from error
-        with file:
+        with _opened(path) as file:
             for number, raw in enumerate(file, 1):
-                if is_last and not raw.endswith(b"\n") and number > 1:
+                is_whole = raw.endswith(b"\n")
+                if is_last and size and not is_whole:
                     break  # the process ended while it wrote this line; nothing of it went out
                 line, crc = _read_line(path, number, raw, crc)
-                if number == 1:
-                    skipped = _check_header(path, line, segment)
-                elif with_snapshot or number > 1 + skipped:
-                    yield line
                 size += len(raw)
+                if number == 1:
+                    in_snapshot = _check_header(path, line, segment)
+                    skipped = 1 if with_snapshot else 1 + in_snapshot
+                if number > skipped:
+                    yield line
         if not size:
             raise JournalError(f"{path} is empty. {REMEDY}")
         if is_last:
             self._open(segment, size, crc)
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise JournalError(f"{path} cannot be read: {error.strerror}. {REMEDY}") from error
 
 
 def _written(line: Mapping[str, Any], crc: int) -> tuple[bytes, int]:
@@ -169,33 +174,41 @@ def _with_bytes(line: Mapping[str, Any]) -> str:
 
 
 def _read_line(path: Path, number: int, raw: bytes, crc: int) -> tuple[dict[str, Any], int]:
+    where = f"line {number} of {path}"
     begins = BEGINNING.match(raw)
-    body = raw[LENGTH:-2]
+    if begins is None or not raw.endswith(b"}\n"):
+        raise JournalError(f"{where} is not a line of a journal: the file is damaged, or not a server's. {REMEDY}")
+    body = raw[begins.end() : -2]
     crc = zlib.crc32(body, crc)
-    if begins is None or not raw.endswith(b"}\n") or int(begins[1], 16) != crc:
-        what = "does not have the checksum that it was written with"
-        if begins is None:
-            what = "is not a line of a journal"
-        raise JournalError(f"line {number} of {path} {what}: the file is damaged, or not a server's. {REMEDY}")
+    if int(begins[1], 16) != crc:
+        raise JournalError(
+            f"{where} does not have the checksum that it was written with: the file is damaged, or lines of it are gone. "
+            f"{REMEDY}"
+        )
     try:
         line = json.loads(body)
-        if isinstance(line, dict) and "bytes" in line:
-            line = _unpacked(line, line["bytes"])
-    except (ValueError, RecursionError) as error:
-        raise JournalError(f"line {number} of {path} cannot be read: {error}. {REMEDY}") from None
-    if not isinstance(line, dict) or not isinstance(line.get("kind"), str):
-        raise JournalError(f"line {number} of {path} says nothing that a server writes. {REMEDY}")
+        line = _unpacked(line, line.get("bytes"))
+    except (ValueError, RecursionError, AttributeError) as error:
+        raise JournalError(f"{where} cannot be read: {error}. {REMEDY}") from None
+    if not isinstance(line.get("kind"), str):
+        raise JournalError(f"{where} says nothing that a server writes. {REMEDY}")
     return line, crc
 
 
-def _unpacked(value: Any, key: str) -> Any:
+def _unpacked(value: Any, key: str | None) -> Any:
+    """What ``_with_bytes`` packed, as it was."""
+    if key is None:
+        return value
     if isinstance(value, list):
         return [_unpacked(item, key) for item in value]
-    if isinstance(value, dict):
-        if value.keys() == {key}:
-            return b64decode(value[key])
-        return {name: _unpacked(item, key) for name, item in value.items()}
-    return value
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {key}:
+        return b64decode(value[key])
+    found = {}
+    for name, item in value.items():
+        found[name] = _unpacked(item, key)
+    return found
 
 
 def _check_header(path: Path, line: Mapping[str, Any], segment: int) -> int:

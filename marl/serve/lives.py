@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
 
 from marl.data.task import AgentID
 from marl.envs.external.contract import Contract
@@ -23,43 +23,43 @@ class Lives:
 
     def check(self, report: Report, completes: bool) -> None:
         """Refuses what the env behind would fail at: more agents than seats, and a world in which nobody lives any more."""
-        new = [agent for agent, told in report.agents.items() if told.obs is not None and agent not in self.seated]
-        if new and self._contract.max_agents:
-            self._check_seats(report.t, new)
-        if completes and report.kind != "end" and self.empty + 1 >= LONGEST_EMPTY and not self._alive_after(report):
+        if self._contract.max_agents:
+            self._check_seats(report)
+        goes_on = completes and report.kind != "end"
+        empty_after = self.empty + 1
+        if goes_on and empty_after >= LONGEST_EMPTY:
+            self._check_somebody_lives(report)
+
+    def _check_seats(self, report: Report) -> None:
+        taken = Counter(map(self._contract.name_of, self.seated))
+        for agent in report.seen - self.seated:
+            name = self._contract.name_of(agent) or agent
+            taken[name] += 1
+            most = self._contract.max_agents.get(name, 1)
+            if taken[name] > most:
+                raise Refused(
+                    "too_many_agents",
+                    f"agent {agent!r} appeared at t = {report.t} while all {most} seats of {name!r} were taken. An agent that "
+                    f"ends in the same step still counts. Raise max of {name!r}.",
+                    where={"agent": agent, "t": report.t},
+                    expected=most,
+                )
+
+    def _check_somebody_lives(self, report: Report) -> None:
+        left = (self.alive | report.seen) - report.ended
+        if not left:
             raise Refused(
                 "nobody_alive",
                 f"nobody has been alive for {LONGEST_EMPTY} steps at t = {report.t}. End the episode.",
                 where={"t": report.t},
             )
 
-    def _check_seats(self, t: int, new: Iterable[AgentID]) -> None:
-        taken: dict[str, int] = {}
-        for agent in (*self.seated, *new):
-            name = self._contract.name_of(agent) or agent
-            taken[name] = taken.get(name, 0) + 1
-            most = self._contract.max_agents.get(name)
-            if most is not None and taken[name] > most:
-                raise Refused(
-                    "too_many_agents",
-                    f"agent {agent!r} appeared at t = {t} while all {most} seats of {name!r} were taken. An agent that ends "
-                    f"in the same step still counts. Raise max of {name!r}.",
-                    where={"agent": agent, "t": t},
-                    expected=most,
-                )
-
-    def _alive_after(self, report: Report) -> bool:
-        ended = {agent for agent, told in report.agents.items() if told.terminated or told.truncated}
-        return bool(report.asked) or bool(self.alive - ended)
-
     def apply(self, report: Report) -> None:
         for agent, told in report.agents.items():
             self.returns[agent] = self.returns.get(agent, 0.0) + told.reward
-            if told.obs is not None:
-                self.alive.add(agent)
-                self.seated.add(agent)
-            if told.terminated or told.truncated:
-                self.alive.discard(agent)
+        self.alive |= report.seen
+        self.seated |= report.seen
+        self.alive -= report.ended
 
     def finish_step(self, t: int) -> None:
         """All parties have reported: seats of those who ended are free in the next step."""

@@ -16,6 +16,7 @@ from marl.serve.refused import bad_message, shortly
 
 PROTOCOL = "marl/1"
 KINDS = ("hello", "start", "act", "log", "end")
+PLAIN = frozenset((str, int, float, bool, type(None)))
 LONGEST_NAME = 200  # letters of the ids that clients choose
 DETAILS = frozenset(("probabilities", "value", "state"))
 MASK = "action_mask"
@@ -42,6 +43,8 @@ class Report:
     t: int
     agents: dict[AgentID, AgentReport]
     asked: tuple[AgentID, ...]  # who is shown something and goes on
+    seen: frozenset[AgentID]  # who is shown something
+    ended: frozenset[AgentID]
     state: Array | None
     own: dict[AgentID, OwnAction] | None
     own_version: int | None
@@ -94,19 +97,24 @@ def flag(value: Any, default: bool, **where: Any) -> bool:
 
 def check_depth(value: Any, left: int, **where: Any) -> None:
     """Plain values, nested no deeper than allowed; neither NaN nor infinite."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise bad_message(f"{where['key']} holds {value}; expected finite numbers.", **where)
-    if isinstance(value, str | int | float | bool | None):
+    kind, key = type(value), where["key"]
+    if kind is float and not math.isfinite(value):
+        raise bad_message(f"{key} holds {value}; expected finite numbers.", **where)
+    if kind in PLAIN:
         return
-    if not isinstance(value, list | dict):
-        raise bad_message(f"{where['key']} holds a {type(value).__name__}; expected what JSON has.", **where)
+    if kind not in (list, dict):
+        raise bad_message(f"{key} holds a {kind.__name__}; expected what JSON has.", **where)
     if left <= 0:
-        raise bad_message(f"{where['key']} is nested too deeply.", **where)
-    inner: Iterable[Any] = value
-    if isinstance(value, dict):
+        raise bad_message(f"{key} is nested too deeply.", **where)
+    inner = value
+    if kind is dict:
         inner = value.values()
-        for key in value:
-            if not isinstance(key, str):
-                raise bad_message(f"{where['key']} has the key {shortly(key)}; expected texts as keys.", **where)
+        _check_texts(value, **where)
     for item in inner:
         check_depth(item, left - 1, **where)
+
+
+def _check_texts(keys: Iterable[Any], **where: Any) -> None:
+    for key in keys:
+        if not isinstance(key, str):
+            raise bad_message(f"{where['key']} has the key {shortly(key)}; expected texts as keys.", **where)

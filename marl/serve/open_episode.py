@@ -29,19 +29,22 @@ class Party:
     session: str
     agents: frozenset[str]  # agents and patterns that it plays; empty: all
     next_t: int = 0
+    sent_last: str = ""  # the kind of its last message
 
     def plays(self, agent: AgentID) -> bool:
-        if not self.agents or agent in self.agents:
+        if not self.agents:
             return True
         return any(covers(name, agent) for name in self.agents)
 
 
 def covers(pattern: str, agent: AgentID) -> bool:
-    """Whether an agent, or a whole pattern, lies within a pattern such as ``car_*``."""
+    """Whether an agent, or a whole pattern, is the one that is named, or lies within a pattern such as ``car_*``."""
+    if pattern == agent:
+        return True
     before, star, after = pattern.partition("*")
-    if not star:
-        return pattern == agent
-    return agent.startswith(before) and agent.endswith(after) and len(agent) > len(before) + len(after)
+    is_longer = len(agent) > len(before) + len(after)
+    begins, ends = agent.startswith(before), agent.endswith(after)
+    return all((star, is_longer, begins, ends))
 
 
 @dataclass(slots=True)
@@ -75,12 +78,20 @@ class StepRecord:
 
     @property
     def asked(self) -> tuple[AgentID, ...]:
-        return tuple(agent for sent in self.sent.values() for agent in sent.asked)
+        asked: tuple[AgentID, ...] = ()
+        for sent in self.sent.values():
+            asked += sent.asked
+        return asked
 
     @property
     def pending(self) -> bool:
         """The player has it and has not answered it."""
         return self.complete and not self.answered
+
+    @property
+    def done(self) -> bool:
+        """Nobody has to answer it any more."""
+        return self.answered and not self.journaled
 
     def add(self, session: str, report: Report, mark: bytes) -> None:
         self.sent[session] = Sent(report.kind, mark, report.asked)
@@ -95,10 +106,10 @@ class StepRecord:
 
     def step(self) -> Step:
         """All that the player gets; what agents saw is not needed here any more."""
-        own = None
-        if any(sent.kind == "log" for sent in self.sent.values()):
-            own = self.own
-        step = Step(self.t, self.agents, self.ends, self.state, own, self.own_version, self.wanted)
+        kinds = {sent.kind for sent in self.sent.values()}
+        own = self.own if "log" in kinds else None
+        # An episode that its player leaves also ends here, but not by what was reported.
+        step = Step(self.t, self.agents, "end" in kinds, self.state, own, self.own_version, self.wanted)
         self.agents, self.state = {}, None
         return step
 
@@ -116,6 +127,7 @@ class OpenEpisode:
         self.slot: str | None = None
         self.version = 0  # of the weights when it began
         self.records: dict[int, StepRecord] = {}
+        self.oldest = 0  # no record is older
         self.sources: dict[
             int, list[Mapping[str, Any]]
         ] = {}  # journal lines of steps that the player may ask for again
@@ -139,16 +151,21 @@ class OpenEpisode:
 
     def take(self, t: int) -> Step | None:
         """Step ``t`` if it has arrived; steps before it are not needed any more. Does not wait."""
-        while self.inbox and self.inbox[0].t < t:
-            self.inbox.popleft()
-        if not self.inbox or self.inbox[0].t != t:
+        inbox = self.inbox
+        while inbox and inbox[0].t < t:
+            inbox.popleft()
+        if not inbox or inbox[0].t > t:
             return None
-        step = self.inbox[0]
+        step = inbox[0]
         self.consumed |= step.ends
         return step
 
     def bind(self, seed: int | None, slot: str, version: int) -> None:
         self.seed, self.slot, self.version, self.bound = seed, slot, version, True
+
+    def waits_for_answer(self, t: int) -> bool:
+        record = self.records.get(t)
+        return record is not None and not record.answered
 
     def accept(self, party: Party, report: Report, mark: bytes) -> StepRecord:
         """A report counts from here on; its step is complete when it was the last one missing."""
@@ -157,7 +174,7 @@ class OpenEpisode:
             record = self.records[report.t] = StepRecord(report.t)
             self.trim(KEPT_STEPS)
         record.add(party.session, report, mark)
-        party.next_t = report.t + 1
+        party.next_t, party.sent_last = report.t + 1, report.kind
         self.lives.apply(report)
         if len(record.sent) == self.parties:
             self._complete(record)
@@ -171,12 +188,17 @@ class OpenEpisode:
         if record.ends:  # nobody has to act any more: it is its own answer
             record.answered = True
 
-    def abandon(self) -> None:
-        """The clients are gone: the player is told that it is over, reports that lack a party's part never were."""
-        self.records.pop(self.next_t, None)
-        self.sources.pop(self.next_t, None)
+    def abandon(self) -> int:
+        """The player is told that it is over. Steps that lack an answer or a party never were; how many had no answer."""
+        unanswered = 0
+        for record in list(self.records.values()):
+            if not record.answered:
+                unanswered += record.complete
+                del self.records[record.t]
+                self.sources.pop(record.t, None)
         self.inbox.append(Step(self.next_t, {}, ends=True))
         self.gone = True
+        return unanswered
 
     def note_answer(
         self, record: StepRecord, actions: dict[AgentID, Any], version: int, details: dict[str, Any]
@@ -195,17 +217,18 @@ class OpenEpisode:
     def trim(self, kept: int) -> None:
         """Forget the oldest steps; not those that wait for an answer, or have to be played again."""
         while len(self.records) > kept:
-            t = next(iter(self.records))
-            if not self.records[t].answered or self.records[t].journaled:
+            record = self.records.get(self.oldest)
+            if record is not None and not record.done:
                 return
-            del self.records[t]
+            self.records.pop(self.oldest, None)
+            self.oldest += 1
 
     def note_source(self, t: int, line: Mapping[str, Any]) -> None:
         """Keep a step's messages while its player may need them after a restart: until it asks for a later step."""
         self.sources.setdefault(t, []).append(line)
         first = self.first_kept
-        for old in [old for old in self.sources if old < first]:
-            del self.sources[old]
+        while min(self.sources) < first:
+            del self.sources[min(self.sources)]
 
     @property
     def first_kept(self) -> int:
@@ -217,6 +240,9 @@ class OpenEpisode:
 
     def part_of(self, party: Party, by_agent: Mapping[AgentID, Any]) -> dict[AgentID, Any]:
         """What concerns the agents of a party."""
-        if self.parties == 1:
-            return dict(by_agent)
-        return {agent: value for agent, value in by_agent.items() if party.plays(agent)}
+        part = dict(by_agent)
+        if self.parties > 1:
+            for agent in by_agent:
+                if not party.plays(agent):
+                    del part[agent]
+        return part

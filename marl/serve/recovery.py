@@ -39,8 +39,8 @@ class Recovery:
                 self._verbs[line["kind"]](line)
             except BROKEN as error:
                 raise JournalError(
-                    f"the journal's line {count} ({line['kind']}) cannot be: {type(error).__name__}: {error}. It was written by "
-                    "another version or with another contract; move its folder away to start without its episodes."
+                    f"the journal's line {count} ({line['kind']}) cannot be: {type(error).__name__}: {error}. It was written "
+                    "by another version or with another contract; move its folder away to start without its episodes."
                 ) from error
         desk = self.desk
         desk.counters.sessions, desk.counters.open = len(desk.sessions), len(desk.episodes)
@@ -101,13 +101,14 @@ class Recovery:
             record = episode.records[t]
             if record.complete:
                 episode.inbox.append(record.step())
-            record.journaled = record.answered and not record.ends
+            record.journaled |= record.answered and not record.ends
         if episode.gone:
             episode.abandon()
 
     def _bindings(self, line: Line) -> None:
         for slot, ids in line["slots"].items():
-            self.desk.bindings[slot] = deque(self._episodes[id] for id in ids)
+            queue = deque(map(self._episodes.__getitem__, ids))
+            self.desk.bindings[slot] = queue
 
     def _start(self, line: Line) -> None:
         session = self.desk.sessions.by_id[line["session"]]

@@ -25,8 +25,9 @@ from marl.envs.vector.vector_env import DictVector
 from marl.envs.wrappers import Wrapping, wrap
 from marl.errors import CheckpointError, ConfigError, SpaceMismatchError, UserError
 from marl.mappers.mapper import Mapper, Patterns
-from marl.play.export import Exported, export_policies, exported_folders, read_exported, spaces_of
+from marl.play.export import Exported, exported_folders, read_exported, spaces_of
 from marl.play.policy_sources import cast
+from marl.play.write_export import export_policies
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutConfig
 from marl.rollout.env_runner import EnvRunner
@@ -250,7 +251,7 @@ def _from_exports(path: Path, chosen: PolicyID | None, allow: frozenset[str]) ->
         kinds=kinds,
         agent_types=kinds_there,
         mapper=mapper,
-        config=playing_config(playing[0].units),
+        config=playing_config(RolloutConfig(**vars(playing[0].units))),
         trusted=trusted,
         export=lambda name: zip_of(folders[name]),
         algos={one.name: one.about["algo"] for one in playing},

@@ -191,10 +191,11 @@ def _cannot_listen(config: ServerConfig, error: OSError) -> ServerError:
     return ServerError(f"cannot listen on {where}: {error.strerror}. Give another host or port.")
 
 
-# What uvicorn logs as errors, the first with a traceback, although it is a client's doing: a text frame that is not UTF-8, and
-# hanging up before the answer to a request for a socket.
-CLIENTS_DOING = ("Invalid UTF-8 sequence", "ASGI callable returned without completing handshake")
+# What uvicorn logs as errors, some with a traceback, although it is a client's doing: a text frame that is not UTF-8, hanging
+# up before the answer to a request for a socket, and not reading what is left when the server stops.
+CLIENTS_DOING = ("Invalid UTF-8 sequence", "ASGI callable returned without completing handshake", "Cancel ")
 
 
 def _not_a_mistake_of_clients(record: logging.LogRecord) -> bool:
-    return not record.getMessage().startswith(CLIENTS_DOING)
+    was_cancelled = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not was_cancelled and not record.getMessage().startswith(CLIENTS_DOING)

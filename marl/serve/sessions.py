@@ -21,7 +21,11 @@ class Session:
     touched: float = 0.0
 
     def open_episodes(self) -> list[OpenEpisode]:
-        return [episode for episode in self.episodes.values() if not episode.over]
+        found = []
+        for episode in self.episodes.values():
+            if not episode.over:
+                found.append(episode)
+        return found
 
 
 class Sessions:
@@ -37,9 +41,7 @@ class Sessions:
 
     def find(self, id: object, now: float) -> Session:
         """A session that a message names; its clock starts anew."""
-        session = None
-        if isinstance(id, str):
-            session = self.by_id.get(id)
+        session = self.by_id.get(str(id))
         if session is None:
             raise Refused(
                 "unknown_session", "this session is unknown, or was silent for too long. Say hello again.", 404
@@ -49,10 +51,7 @@ class Sessions:
         return session
 
     def named(self, name: str | None) -> Session | None:
-        if name is None:
-            return None
-        id = self._by_name.get(name)
-        return None if id is None else self.by_id.get(id)
+        return self.by_id.get(self._by_name.get(name or "", ""))
 
     def check_room(self) -> None:
         if len(self.by_id) >= self.limits.max_sessions:
@@ -80,5 +79,6 @@ class Sessions:
 
     def forget(self, session: Session) -> None:
         self.by_id.pop(session.id, None)
-        if session.name is not None and self._by_name.get(session.name) == session.id:
-            del self._by_name[session.name]
+        name = session.name or ""
+        if self._by_name.get(name) == session.id:
+            del self._by_name[name]

@@ -19,10 +19,14 @@ def snapshot(desk: Desk) -> Iterator[dict[str, Any]]:
     for session in desk.sessions.by_id.values():
         yield session_line(session.id, session.name, session.agents, session.mode)
     # Those that are over come first, as they were first. A slot may still have to play one of them.
-    episodes = {**desk.over, **{episode.id: episode for queue in desk.bindings.values() for episode in queue}}
-    for episode in {**episodes, **desk.episodes}.values():
-        yield episode_line(episode)
-    slots = {slot: [episode.id for episode in queue] for slot, queue in desk.bindings.items()}
+    episodes = dict(desk.over)
+    slots: dict[str, list[str]] = {}
+    for slot, queue in desk.bindings.items():
+        played = {episode.id: episode for episode in queue}
+        slots[slot] = list(played)
+        episodes.update(played)
+    episodes.update(desk.episodes)
+    yield from map(episode_line, episodes.values())
     yield {"kind": "bindings", "slots": slots}
 
 
@@ -38,7 +42,7 @@ def episode_line(episode: OpenEpisode) -> dict[str, Any]:
         "name": episode.name,
         "training": episode.training,
         "parties": episode.parties,
-        "members": [[party.session, sorted(party.agents), party.next_t] for party in episode.members.values()],
+        "members": list(map(_party, episode.members.values())),
         "bound": episode.bound,
         "seed": episode.seed,
         "slot": episode.slot,
@@ -54,6 +58,10 @@ def episode_line(episode: OpenEpisode) -> dict[str, Any]:
         "records": [_record(record) for record in episode.records.values()],
         "steps": steps,
     }
+
+
+def _party(party: Party) -> list[Any]:
+    return [party.session, sorted(party.agents), party.next_t, party.sent_last]
 
 
 def _record(record: StepRecord) -> dict[str, Any]:
@@ -74,8 +82,8 @@ def _record(record: StepRecord) -> dict[str, Any]:
 def episode_from(line: Mapping[str, Any], contract: Contract) -> OpenEpisode:
     """The episode of an ``episode_line``, without the steps that its player has yet to see."""
     episode = OpenEpisode(line["episode"], line["name"], line["training"], line["parties"], contract)
-    for session, agents, next_t in line["members"]:
-        episode.members[session] = Party(session, frozenset(agents), next_t)
+    for session, agents, next_t, sent_last in line["members"]:
+        episode.members[session] = Party(session, frozenset(agents), next_t, sent_last)
     if line["bound"]:
         episode.bind(line["seed"], line["slot"], line["version"])
         episode.begun.set_result(line["seed"])
@@ -87,6 +95,7 @@ def episode_from(line: Mapping[str, Any], contract: Contract) -> OpenEpisode:
     for told in line["records"]:
         record = _record_from(told)
         episode.records[record.t] = record
+    episode.oldest = min(episode.records, default=0)
     return episode
 
 

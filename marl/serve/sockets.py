@@ -107,9 +107,9 @@ class ClientSocket:
                 answer["id"] = name
         except Refused as refused:
             answer = self._error(refused, name)
-        finally:
-            self._room.release()
         await self._send(form, answer)
+        # Not before it is out: a client that does not read its answers would pile them up here.
+        self._room.release()
 
     def _error(self, refused: Refused, name: Any) -> dict[str, Any]:
         told = {"type": "error", **self.front.told(refused)}

@@ -70,21 +70,34 @@ class Starting:
         return waiter
 
     def _check_join(self, session: Session, name: str, training: bool, parties: int) -> None:
-        desk = self.desk
-        episode = desk.shared.get(name)
-        if parties == 1 or episode is None:
-            if len(desk.episodes) >= desk.limits.max_episodes:
-                raise too_many(f"there are {len(desk.episodes)} open episodes already.", retry_after=1.0)
-            if parties > 1 and f"shared/{name}" in desk.over:
-                raise Refused("ended", f"the shared episode {name!r} is over. Choose another id.", 410)
+        desk, shared = self.desk, None
+        if parties > 1:
+            shared = desk.shared.get(name)
+            if f"shared/{name}" in desk.over:
+                raise Refused(
+                    "ended",
+                    f"the shared episode {name!r} is over. Choose another id.",
+                    410,
+                )
+        if shared is None:
+            self._check_place()
             return
-        if episode.full or (episode.training, episode.parties) != (training, parties):
+        same_values = (shared.training, shared.parties) == (training, parties)
+        if shared.full or not same_values:
             raise Refused(
                 "conflict",
                 f"the shared episode {name!r} has its parties already, or other values. Choose another id.",
                 409,
             )
-        _check_apart(Party(session.id, session.agents), episode)
+        _check_apart(Party(session.id, session.agents), shared)
+
+    def _check_place(self) -> None:
+        open_now = len(self.desk.episodes)
+        if open_now >= self.desk.limits.max_episodes:
+            raise too_many(
+                f"there are {open_now} open episodes already.",
+                retry_after=1.0,
+            )
 
 
 def started(episode: OpenEpisode) -> dict[str, Any]:
@@ -100,8 +113,9 @@ def started(episode: OpenEpisode) -> dict[str, Any]:
 def _check_apart(new: Party, episode: OpenEpisode) -> None:
     """Parties of an episode play different agents."""
     for other in episode.members.values():
-        overlap = any(map(new.plays, other.agents)) or any(map(other.plays, new.agents))
-        if overlap or not new.agents or not other.agents:  # without agents: all
+        both_say_which = bool(new.agents and other.agents)  # without agents: all
+        overlap = [*filter(new.plays, other.agents), *filter(other.plays, new.agents)]
+        if overlap or not both_say_which:
             raise Refused(
                 "conflict",
                 f"two parties of {episode.name!r} play the same agents. Say in hello which agents each of them plays.",

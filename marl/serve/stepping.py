@@ -44,16 +44,14 @@ class Stepping:
 
     def _check_turn(self, kind: str, episode: OpenEpisode, party: Party, t: int) -> None:
         if episode.over:
-            raise Refused("ended", f"episode {episode.name!r} is over: {episode.over}.", 410, where={"t": t})
+            raise _over(episode, t)
         if not episode.bound:
             raise out_of_order(f"start of {episode.name!r} has not been answered yet.", 0, t=t)
         if t > party.next_t:
             raise out_of_order(f"{kind} has t = {t}; expected {party.next_t}.", party.next_t, t=t)
-        before = episode.records.get(t - 1)
-        if before is None or before.answered:
-            return
         # What a client did itself may be sent ahead; an action that was asked for has to be known first.
-        if episode.parties > 1 or before.sent[party.session].kind == "act":
+        may_be_ahead = episode.parties == 1 and party.sent_last == "log"
+        if not may_be_ahead and episode.waits_for_answer(t - 1):
             raise out_of_order(f"t = {t - 1} has not been answered yet.", t - 1, t=t)
 
     def _check_report(self, report: Report, episode: OpenEpisode, party: Party) -> None:
@@ -128,7 +126,7 @@ class Stepping:
     def _complete(self, episode: OpenEpisode, record: StepRecord) -> None:
         count_step(self.desk, record)
         if record.ends:
-            self.send(episode, record)
+            send_answer(self.desk, episode, record)
             self.desk.finish(episode, ENDED)
         self.desk.stage.arrived(episode)
 
@@ -137,10 +135,11 @@ class Stepping:
     ) -> dict[str, Any] | Waiter:
         t = message["t"]
         record = episode.records.get(t)
+        if record is None and episode.gone:
+            raise _over(episode, t)
         if record is None:
-            raise Refused(
-                "too_old", f"t = {t} is too long ago to be sent again; expected {party.next_t}.", 409, where={"t": t}
-            )
+            text = f"t = {t} is too long ago to be sent again; expected {party.next_t}."
+            raise Refused("too_old", text, 409, where={"t": t})
         if record.sent[party.session].mark != fingerprint(kind, message):
             raise Refused(
                 "conflict",
@@ -161,16 +160,30 @@ class Stepping:
         record.waiters.append((waiter, party.session))
         return waiter
 
-    def send(self, episode: OpenEpisode, record: StepRecord) -> None:
-        """The answer of a step to all who wait for it."""
-        for waiter, session in record.waiters:
-            self.desk.delivery.send(waiter, told(episode, episode.members[session], record))
-        record.waiters.clear()
+
+def send_answer(desk: Desk, episode: OpenEpisode, record: StepRecord) -> None:
+    """The answer of a step to all who wait for it."""
+    for waiter, session in record.waiters:
+        desk.delivery.send(waiter, told(episode, episode.members[session], record))
+    record.waiters.clear()
+
+
+def _over(episode: OpenEpisode, t: int) -> Refused:
+    return Refused("ended", f"episode {episode.name!r} is over: {episode.over}.", 410, where={"t": t})
 
 
 def step_line(kind: str, episode: OpenEpisode, party: Party, t: int, message: Mapping[str, Any]) -> dict[str, Any]:
-    content = {key: message[key] for key in CONTENT if key in message}
-    return {"kind": kind, "episode": episode.id, "session": party.session, "t": t, "content": content}
+    content = {}
+    for key in CONTENT:
+        if key in message:
+            content[key] = message[key]
+    return {
+        "kind": kind,
+        "episode": episode.id,
+        "session": party.session,
+        "t": t,
+        "content": content,
+    }
 
 
 def count_step(desk: Desk, record: StepRecord) -> None:

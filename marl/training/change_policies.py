@@ -28,6 +28,7 @@ from marl.trust import as_built
 if TYPE_CHECKING:
     from marl.populations.loop import PopulationTrainer
     from marl.training.extensions.chosen import Extensions
+    from marl.training.iteration_result import Learned
     from marl.training.store import Store
 
 _as_built = as_built(lambda trainer: trainer.setup.rollout.trust)
@@ -53,6 +54,7 @@ class ChangingPolicies(PolicyAccess):
     hooks: Hooks
     population: PopulationTrainer | None
     recent: EpisodeStats
+    unmeasured: Learned | None
     policies_changed: bool
     store: Store
 
@@ -103,6 +105,8 @@ class ChangingPolicies(PolicyAccess):
         self.learning, self.learners = learning, learning.members
         self.choose_trained = choose_trained
         self.recent = self.recent.renumbered(places)
+        if self.unmeasured is not None:
+            self.unmeasured.shown = self.unmeasured.shown.renumbered(places)
         self.policies_changed = True
         self.extensions.policies_changed(setup)
         self.store.policies_changed()

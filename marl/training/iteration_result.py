@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.runs.custom_metrics import pictures
 from marl.runs.files import to_plain
@@ -17,16 +20,36 @@ if TYPE_CHECKING:
 NOT_KEPT = ("config", "hist_stats", "episode_media")  # of the last result, in a checkpoint
 
 
-def begin_result(trainer: Trainer, steps: int, agent_steps: int, episodes: int) -> Result:
+@dataclass
+class Learned:
+    """What one iteration has brought, as far as it is counted nowhere else; with it the iteration's result is begun."""
+
+    steps: int
+    agent_steps: int
+    episodes: int
+    shown: EpisodeStats
+    """The newest episodes, with their pictures, of which the result tells."""
+    extra: dict[str, float]
+    """Newest numbers of the source."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**vars(self), "shown": vars(self.shown)}
+
+    @staticmethod
+    def from_state(state: Mapping[str, Any]) -> Learned:
+        return Learned(**{**state, "shown": EpisodeStats(**state["shown"])})
+
+
+def begin_result(trainer: Trainer, learned: Learned) -> Result:
     """Everything but what extensions measure and how long it took."""
     trained = trainer.policies_to_train
     result: Result = {
-        **episode_numbers(trainer.recent, list(trainer.policies)),
-        "episode_media": pictures(trainer.recent),
-        "episodes_this_iter": episodes,
+        **episode_numbers(learned.shown, list(trainer.policies)),
+        "episode_media": pictures(learned.shown),
+        "episodes_this_iter": learned.episodes,
         "episodes_total": trainer.episodes_total,
         "training_iteration": trainer.iteration,
-        "timesteps_this_iter": steps,
+        "timesteps_this_iter": learned.steps,
         "timesteps_total": trainer.timesteps_total,
         "agent_timesteps_total": trainer.agent_timesteps_total,
         "num_healthy_workers": trainer.workers.num_healthy_workers,
@@ -35,10 +58,10 @@ def begin_result(trainer: Trainer, steps: int, agent_steps: int, episodes: int) 
             "num_steps_sampled": trainer.timesteps_total,
             "num_agent_steps_sampled": trainer.agent_timesteps_total,
             **trainer.learning.counters(),
-            **trainer.extra,
+            **learned.extra,
             "num_decisions_lost": trainer.decisions_lost,
         },
-        "agent_timesteps_this_iter": agent_steps,
+        "agent_timesteps_this_iter": learned.agent_steps,
         "policies_to_train": sorted(trained),
         "seed": trainer.scenario.seed,
         "trial_id": trainer.trial_id,

@@ -15,6 +15,7 @@ from marl.runs.directories import told_state
 from marl.runs.manifest import numbered
 from marl.runs.result import Result, look_up
 from marl.training.display import Display, Progress, Quiet
+from marl.training.extensions.evaluation import EvaluationBrokenOff
 from marl.training.trainer import Trainer
 
 
@@ -40,7 +41,8 @@ def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outco
     assert store.files is not None
     display.start([*trainer.setup.header, *_endless(trainer.scenario.stop), f"results: {store.directory}"])
     result: Result = trainer.last_result
-    if trainer.finished:
+    done = trainer.finished
+    if done:
         display.note("this run has met its stop condition already, so nothing is trained. Raise it: --stop-timesteps N")
     store.check_own()
     trainer.evaluation.show = display.busy
@@ -48,20 +50,21 @@ def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outco
     if trainer.workers.keeps_journal and not numbered(store.directory / "checkpoints"):
         trainer.save()  # a journal is read from a checkpoint on
     with told_state(store.directory) as ended, interruptible(lambda: _stop_soon(trainer, display)) as stopped:
-        while not stopped() and not trainer.finished:
+        while not stopped() and not done:
             try:
                 with store.proven():
                     result = trainer.train()
+            except EvaluationBrokenOff:
+                break  # there is no result yet: it comes when the run goes on
             except StoppedWaitingError:  # before the first round of an iteration: all is as after the one before
                 break
             display.update(store.newest, progress_of(trainer.scenario.stop, result))
             while trainer.notes:
                 display.note(trainer.notes.pop(0))
-            if result["done"]:
-                break
+            done = result["done"] or trainer.finished
         checkpoint = trainer.save()
         store.files.draw_curve()
-        interrupted = stopped() and not result.get("done", False)
+        interrupted = stopped() and not done
         ended.append("stopped" if interrupted else "finished")
     return Outcome(result, interrupted, checkpoint, store.directory)
 
@@ -69,7 +72,7 @@ def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outco
 def _stop_soon(trainer: Trainer, display: Display) -> None:
     """The first Ctrl-C. An evaluation is broken off: it may take any time, and nothing is learned from it."""
     if trainer.evaluation.running:
-        display.note("stopping; this evaluation is left out")
+        display.note("stopping; this evaluation is broken off, and made when the run goes on")
         trainer.evaluation.break_off()
     if trainer.workers.stop_waiting():
         display.note("stopping; clients are told so, and what they have reported is kept")

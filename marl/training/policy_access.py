@@ -13,7 +13,8 @@ from marl.data.task import AgentID, Array, PolicyID
 from marl.envs.base import Action, Obs
 from marl.errors import ConfigError
 from marl.play.actor import Actor, ask_all, policies_of
-from marl.play.export import export_policies, read_weights_for
+from marl.play.export import read_weights_for
+from marl.play.write_export import SAFETENSORS, export_policies
 from marl.policies.build import find_policy, weights_of
 from marl.policies.policy import Policy
 from marl.rollout.pool import WorkerPool
@@ -102,9 +103,12 @@ class PolicyAccess:
     def _actor(self, policy_id: PolicyID) -> Actor:
         return Actor(self.get_policy(policy_id), self.setup.rollout.config)
 
-    def export_model(self, path: Path | str, policies: Sequence[PolicyID] | None = None) -> list[Path]:
-        """Write policies (all, or these) as safetensors and JSON, each into a folder of its name: see ``load_policy``."""
-        return export_policies(Path(path), self.setup, self.get_weights(), policies)
+    def export_model(
+        self, path: Path | str, policies: Sequence[PolicyID] | None = None, format: str = SAFETENSORS
+    ) -> list[Path]:
+        """Write policies (all, or these), each into a folder of its name: ``safetensors`` for ``marl.load_policy``, or
+        ``onnx`` for onnxruntime, without marl."""
+        return export_policies(Path(path), self.setup, self.get_weights(), policies, format)
 
     def import_model(self, path: Path | str, policies: Sequence[PolicyID] | None = None) -> list[PolicyID]:
         """Take weights from ``export_model`` (all that are there and here, or these); returns the policies that changed."""

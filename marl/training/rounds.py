@@ -6,11 +6,38 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from marl.algos.learner import Metrics
+from marl.data.episode import EpisodeStats
 from marl.errors import StoppedWaitingError
 from marl.rollout.rollout_buffer import Collected
+from marl.runs.custom_metrics import without_pictures
+from marl.training.iteration_result import Learned
 
 if TYPE_CHECKING:
     from marl.training.trainer import Trainer
+
+
+RECENT = 100  # episodes that a result covers when fewer ended in its iteration
+
+
+def learn_iteration(trainer: Trainer) -> Learned:
+    """Rounds of collecting and learning, as many as make an iteration; they are counted, and not yet measured."""
+    steps, agent_steps, episodes, metrics = 0, 0, [], trainer.last_metrics
+    for collected, learned in rounds(trainer):
+        steps += collected.env_steps
+        agent_steps += collected.agent_steps
+        episodes.append(collected.episodes)
+        metrics = {**metrics, **learned}
+    trainer.iteration += 1
+    trainer.timesteps_total += steps
+    trainer.agent_timesteps_total += agent_steps
+    trainer.last_metrics = {name: row for name, row in metrics.items() if name in trainer.policies_to_train}
+    for extension in trainer.extensions:
+        extension.after_learning(trainer)
+    ended = EpisodeStats.concat(episodes)
+    trainer.episodes_total += len(ended)
+    shown = EpisodeStats.concat([trainer.recent, ended]).last(max(RECENT, len(ended)))
+    trainer.recent = without_pictures(shown.last(RECENT))
+    return Learned(steps, agent_steps, len(ended), shown, dict(trainer.extra))
 
 
 def rounds(trainer: Trainer) -> Iterator[tuple[Collected, Metrics]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marl.errors import ConfigError, LoggerError, StorageError, UserError
+from marl.policies.loading import set_weights
 from marl.runs.checkpoint import copy_checkpoint, has_part, keep_newest, read_part, write_checkpoint
 from marl.runs.files import RunFiles, new_run_directory, run_name
 from marl.runs.lock import RunLock, take_lock
@@ -19,7 +20,6 @@ from marl.runs.restoring import put_to_use
 from marl.runs.resume import TO_RESUME, find_resumable, holds_a_run, keep_as_numbered, leave_future, strip_older
 from marl.runs.resume_check import check_same
 from marl.runs.saved import SavedRun, check_given_again
-from marl.runs.weights import set_weights
 from marl.scenario.describe import can_be_replayed, describe
 from marl.scenario.env import env_name
 from marl.storage import make_folder
@@ -108,7 +108,8 @@ class Store:
         leave_future(self.directory, iteration, self.restored)
         if self.restored is not None:
             keep_as_numbered(self.directory, iteration, self.restored)
-        self.files.resume_at(iteration)
+        is_open = self.trainer.unmeasured is not None  # then its result comes again as well
+        self.files.resume_at(iteration - is_open)
         described = describe(self.trainer.scenario)
         self.files.write_params(described)
         self.loggers.open(self.directory, described)

@@ -12,7 +12,6 @@ from marl.data.clock import Timers
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.errors import ConfigError
-from marl.runs.custom_metrics import without_pictures
 from marl.runs.lock import check_unlocked
 from marl.runs.result import Result, reached
 from marl.runs.system_info import Usage, experiment_id
@@ -21,13 +20,13 @@ from marl.scenario.resolve import Setup
 from marl.training.build import build_parts, prepare, scenario_of
 from marl.training.change_policies import ChangingPolicies
 from marl.training.extensions.chosen import Extensions
-from marl.training.iteration_result import add_times, begin_result, to_keep
-from marl.training.rounds import rounds
+from marl.training.extensions.evaluation import EvaluationBrokenOff
+from marl.training.iteration_result import Learned, add_times, begin_result, to_keep
+from marl.training.rounds import learn_iteration
 from marl.training.sources import close_source
 from marl.training.store import Store
 from marl.trust import as_built
 
-RECENT = 100  # episodes that a result covers when fewer ended in its iteration
 COUNTERS = (
     "decisions_lost", "iteration", "timesteps_total", "agent_timesteps_total", "episodes_total", "time_total_s", "trial_id",
     "experiment_id",
@@ -83,6 +82,7 @@ class Trainer(ChangingPolicies):
         self.recent = EpisodeStats.empty()
         self.last_metrics: dict[PolicyID, dict[str, float]] = {}
         self.last_result: Result = {}
+        self.unmeasured: Learned | None = None  # of the last iteration, if its evaluation was broken off
         self.policies_changed = False  # since the run began
         self.trial_id = secrets.token_hex(3)[:5]
         self.experiment_id = experiment_id()
@@ -101,33 +101,23 @@ class Trainer(ChangingPolicies):
 
     @_as_built
     def train(self) -> Result:
-        """One iteration: rounds of collecting and learning, then whatever is due; returns the result."""
+        """One iteration: rounds of collecting and learning, then whatever is due; returns the result.
+
+        An iteration whose evaluation was broken off is not over: it is taken up where it was left.
+        """
         self.store.check_own()
         started = time.perf_counter()
         self.timers.clear()
-        steps, agent_steps, episodes, metrics = 0, 0, [], self.last_metrics
-        for collected, learned in rounds(self):
-            steps += collected.env_steps
-            agent_steps += collected.agent_steps
-            episodes.append(collected.episodes)
-            metrics = {**metrics, **learned}
-        self.iteration += 1
-        self.timesteps_total += steps
-        self.agent_timesteps_total += agent_steps
-        self.last_metrics = {name: row for name, row in metrics.items() if name in self.policies_to_train}
-        for extension in self.extensions:
-            extension.after_learning(self)
-        ended = EpisodeStats.concat(episodes)
-        self.episodes_total += len(ended)
-        self.recent = EpisodeStats.concat([self.recent, ended]).last(max(RECENT, len(ended)))
-        result = begin_result(self, steps, agent_steps, len(ended))
+        learned = self.unmeasured or learn_iteration(self)
+        result = begin_result(self, learned)
         result["time_total_s"] = self.time_total_s + time.perf_counter() - started  # a stop condition may ask for it
-        self.recent = without_pictures(self.recent.last(RECENT))
-        for extension in self.extensions:
-            extension.after_iteration(self, result)
-        result["done"] = self.should_stop(result)
-        for extension in self.extensions:
-            extension.after_done(self, result)
+        try:
+            self._measure(result)
+        except EvaluationBrokenOff:
+            self.unmeasured = learned
+            self.time_total_s += time.perf_counter() - started
+            raise
+        self.unmeasured = None
         took = time.perf_counter() - started
         self.time_total_s += took
         add_times(self, result, took)
@@ -136,6 +126,14 @@ class Trainer(ChangingPolicies):
         self.last_result = result
         self.store.written(result)
         return result
+
+    def _measure(self, result: Result) -> None:
+        """Whatever is due after learning, and whether the run is over."""
+        for extension in self.extensions:
+            extension.after_iteration(self, result)
+        result["done"] = self.should_stop(result)
+        for extension in self.extensions:
+            extension.after_done(self, result)
 
     @_as_built
     def evaluate(self) -> Result:
@@ -157,6 +155,8 @@ class Trainer(ChangingPolicies):
     @property
     def finished(self) -> bool:
         """Whether a stop condition was met before this moment, as after resuming a run that had ended."""
+        if self.unmeasured is not None:  # its last iteration is not over
+            return False
         counted = ("training_iteration", "timesteps_total", "episodes_total", "time_total_s")
         values = (self.iteration, self.timesteps_total, self.episodes_total, self.time_total_s)
         return self.should_stop({**self.last_result, **dict(zip(counted, values, strict=True))})
@@ -199,6 +199,7 @@ class Trainer(ChangingPolicies):
             "callbacks": self.hooks.state_dict(),
             "policies_to_train": sorted(self.policies_to_train),
             **({"policies_changed": True} if self.policies_changed else {}),
+            **({"unmeasured": self.unmeasured.state_dict()} if self.unmeasured is not None else {}),
             **({"curriculum": curriculum} if curriculum else {}),
         }
 
@@ -213,6 +214,7 @@ class Trainer(ChangingPolicies):
         self.recent = EpisodeStats(**state["recent"])
         self.last_metrics = state["last_metrics"]
         self.last_result = state["last_result"]
+        self.unmeasured = Learned.from_state(state["unmeasured"]) if "unmeasured" in state else None
         if self.curriculum.stages:
             self.curriculum.load_state_dict(state["curriculum"])
             self.workers.stage = self.curriculum.stage

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import ConfigError, RayLostError, ResourceError
+from marl.inputs import check_texts
 from marl.runs.directories import default_results
 from marl.runs.lock import check_unlocked, clear_lock, take_lock
-from marl.runs.saved import check_stays_inside, check_texts
+from marl.runs.saved import check_stays_inside
 from marl.scenario.describe import can_be_replayed, to_plain
 from marl.scenario.load import apply
 from marl.tune.config import TuneConfig, tune_config

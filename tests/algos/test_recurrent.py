@@ -16,6 +16,7 @@ from marl.algos.qmix.learner import QmixLearner
 from marl.data.batch import SampleBatch
 from marl.data.sequences import Chunks, in_sequences, rows_of, unpadded
 from marl.errors import ConfigError
+from marl.training.rounds import collect_and_learn
 
 MEMORY = {
     "use_lstm": True,
@@ -68,7 +69,7 @@ def test_the_first_ratio_of_a_recurrent_ppo_is_one_everywhere(env: str) -> None:
     """The log probabilities that learning computes over sequences are those of acting, step by step."""
     with marl.Trainer("ppo", env=env, config={**MEMORY, **FEW, "train_batch_size": 1000, "max_seq_len": 4}) as trainer:
         for _ in range(3):  # sequences go on over fragments
-            trainer._collect_and_learn()
+            collect_and_learn(trainer)
         for learner in trainer.learners:
             assert isinstance(learner, CentralCriticLearner)
             for name in learner.policies:
@@ -93,7 +94,7 @@ def test_recurrent_values_over_time_are_those_of_acting() -> None:
     }  # fmt: skip
     with marl.Trainer("qmix", config=keys) as trainer:
         for _ in range(6):
-            trainer._collect_and_learn()
+            collect_and_learn(trainer)
         seen = 0
         for learner in trainer.learners:
             assert isinstance(learner, QmixLearner)
@@ -114,7 +115,7 @@ def test_a_life_that_was_cut_off_is_valued_with_its_memory() -> None:
     keys = {**MEMORY, **FEW, "max_seq_len": 3, "learning_starts": 10**6, "horizon": 5, "env": "CartPole-v1"}
     with marl.Trainer("dqn", config=keys) as trainer:
         for _ in range(4):
-            trainer._collect_and_learn()
+            collect_and_learn(trainer)
         learner = trainer.learners[0]
         assert isinstance(learner, QmixLearner)
         (team,), (policy,) = learner.teams, learner.values.values()
@@ -314,7 +315,7 @@ def test_a_custom_loss_of_a_team_of_one_is_shown_single_decisions_by_plain_names
     }
     with marl.Trainer("dqn", config=keys) as trainer:
         for _ in range(4):
-            trainer._collect_and_learn()
+            collect_and_learn(trainer)
         learner = trainer.learners[0]
         assert isinstance(learner, QmixLearner)
         (team,), (custom,) = learner.teams, learner.custom.values()

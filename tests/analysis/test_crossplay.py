@@ -13,7 +13,7 @@ from marl.analysis.crossplay import Effort, cross_play, decided
 from marl.analysis.participants import short_labels
 from marl.envs.games.matrix import classic
 from marl.errors import CheckpointError, ConfigError, DataError, SpaceMismatchError
-from marl.play.playback import load_env_runner
+from marl.play.playable import load_env_runner
 from tests.analysis.runs import DILEMMA, RPS, checkpoint, with_fixed
 
 

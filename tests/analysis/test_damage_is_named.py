@@ -17,8 +17,9 @@ from marl.analysis.exploit import exploitability_of
 from marl.analysis.report.build import ReportOptions, build_report
 from marl.cli.app import app
 from marl.errors import CheckpointError
-from marl.play.export import export_checkpoint
-from marl.play.playback import Changes, RolloutOptions, play
+from marl.play.changes import Changes
+from marl.play.playback import RolloutOptions, play
+from marl.play.write_export import export_checkpoint
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.runs.damage import noted
 from tests.processes import run as marl

@@ -7,6 +7,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from marl.data.action_units import to_env
 from marl.data.actions import action_encoder, action_storage, columns_of, decoder
 from marl.data.task import AgentType
 from marl.errors import SpaceMismatchError
@@ -14,7 +15,7 @@ from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
 from marl.policies.distributions import Mixed, distribution_for
 from marl.policies.policy import Inputs
-from marl.rollout.config import RolloutConfig, to_env
+from marl.rollout.config import RolloutConfig
 
 LEAVES = st.one_of(
     st.builds(lambda n, start: spaces.Discrete(n, start=start), st.integers(1, 5), st.integers(-2, 3)),

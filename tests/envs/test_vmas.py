@@ -125,6 +125,18 @@ def test_with_one_copy_the_whole_episode_follows_from_its_seed() -> None:
     assert not same(logs[0], logs[2])
 
 
+def test_luck_that_is_drawn_anew_changes_the_future_and_not_the_present() -> None:
+    def future(seed: int) -> np.ndarray:
+        games, first = started("road_traffic", 1)  # which draws noise in every step
+        shown = [np.array(column) for column in first.obs]
+        assert games.reseed(np.array([seed]))
+        assert all(map(np.array_equal, games.get_state()["obs"], shown))
+        return np.array(games.step(actions(games, np.random.default_rng(0))).obs[0])
+
+    assert np.array_equal(future(1), future(1))
+    assert not np.array_equal(future(1), future(2))
+
+
 def test_a_partial_reset_leaves_the_other_copies_alone() -> None:
     games, _ = started("balance", copies=3)
     twin, _ = started("balance", copies=3)

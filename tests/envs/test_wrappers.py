@@ -94,7 +94,7 @@ def test_wrappers_are_kept_in_checkpoints(tmp_path):
     trainer.train()
     path = trainer.save(str(tmp_path / "checkpoint"))
     trainer.stop()
-    from marl.play.playback import load_env_runner
+    from marl.play.playable import load_env_runner
 
     runner = load_env_runner(path, frozenset())
     runner.begin(np.array([0]), np.array([1]))

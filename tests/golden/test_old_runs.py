@@ -18,8 +18,8 @@ import pytest
 import marl
 from marl import Trainer
 from marl.old_names import _tell
-from marl.play.export import export_checkpoint
 from marl.play.playback import RolloutOptions, play
+from marl.play.write_export import export_checkpoint
 from marl.runs.checkpoint import find_checkpoint, read_part
 from marl.runs.saved import SavedRun
 from marl.scenario.load import compose

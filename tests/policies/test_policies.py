@@ -9,6 +9,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from marl.data.action_units import to_env
 from marl.data.actions import columns_of
 from marl.data.task import AgentType
 from marl.errors import ConfigError, PolicyError, SpaceMismatchError
@@ -19,7 +20,6 @@ from marl.policies.exploration import epsilon_greedy, sampling
 from marl.policies.policy import Decision, Inputs, Policy
 from marl.policies.stochastic import Chances
 from marl.rollout.config import RolloutConfig
-from marl.rollout.env_runner import to_env
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)
 

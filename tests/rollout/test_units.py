@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from marl.data.action_units import from_env, to_env
 from marl.data.task import AgentType
-from marl.rollout.config import RolloutConfig, clipped, from_env, to_env
+from marl.rollout.config import RolloutConfig, clipped
 
 ACTS = AgentType(
     "k", ("a",), spaces.Discrete(2), spaces.Box(np.array([-3, 0], np.float32), np.array([1, 10], np.float32))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import random
 import socket
 import sys
@@ -161,6 +162,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    logging.getLogger("websockets").setLevel(
+        logging.CRITICAL
+    )  # the client's side, which is cut off in the middle of frames
     border = Border(options.seed)
     stop = threading.Event()
     if options.seconds:

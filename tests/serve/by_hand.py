@@ -82,7 +82,7 @@ def chosen(step: Step) -> dict[str, int]:
         asked = report.obs is not None and not (report.terminated or report.truncated)
         if asked:
             seen = report.obs["observation"] if isinstance(report.obs, dict) else report.obs
-            actions[name] = int(round(float(seen.sum()) * 10)) % 2
+            actions[name] = round(float(seen.sum()) * 10) % 2
     return actions
 
 

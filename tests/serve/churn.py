@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import threading
 import time
 
 from tests.serve.instant import act, ask
@@ -36,6 +37,11 @@ class Churn(ServerProcess):
         wrong = [f"{name} is {count}" for name, count in left.items() if count]
         return wrong + self.stop()
 
+    def tell(self) -> None:
+        while True:
+            time.sleep(60)
+            print(f"{self.sessions} sessions, {self.memories[-1]:.1f} MiB", flush=True)
+
     def come_and_go(self) -> None:
         """Every third client does not end its episode, every fifth not even waits for its last answer."""
         self.sessions += 1
@@ -62,6 +68,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=0.0)
     options = parser.parse_args()
     churn = Churn()
+    if options.seconds:
+        threading.Thread(target=churn.tell, daemon=True).start()
     wrong = churn.run(options.sessions, options.seconds)
     grown = growth(churn.memories)
     print(f"{churn.sessions} sessions, {churn.refused} of them refused because all places were taken;")

@@ -33,6 +33,8 @@ class InstantStage:
     training = False
     lock_step = False
     no_log = ""
+    own_needs: tuple[str, ...] = ()
+    own_why = ""
 
     def __init__(self) -> None:
         self.contract: Contract | None = small_contract()

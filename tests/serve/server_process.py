@@ -13,7 +13,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.serve.instant import instant_hub, serving
 
-LIMITS = {"max_body": 65536, "max_sessions": 50, "session_timeout_s": 1.0, "episode_timeout_s": 2.0}
+LIMITS = {"max_body": 65536, "max_sessions": 100, "session_timeout_s": 1.0, "episode_timeout_s": 2.0}
 AT_ZERO = ("marl_failures_total", "marl_lost_total", "marl_doubled_total")
 
 

@@ -152,12 +152,13 @@ class Strange:
     def request(self, host: str, token: str) -> bytes:
         """A POST with a body that is nearly right, in headers that are nearly right."""
         rng = self.rng
-        kind = rng.choice(
-            (*KINDS, *KINDS, "nothing", "session", "healthz", "../act", "%00", "policies/x/weights?newer_than=%ff")
-        )
-        method = rng.choice(("POST",) * 12 + ("GET", "PUT", "OPTIONS", "HEAD", "DELETE", "BREW", "CONNECT"))
         message = self.message()
-        if rng.random() < 0.8:
+        kind = str(message.get("type")) if str(message.get("type")) in KINDS else "act"
+        if rng.random() < 0.3:
+            strange = ("nothing", "session", "healthz", "../act", "%00", "policies/x/weights?newer_than=%ff")
+            kind = rng.choice((*KINDS, *strange))
+        method = rng.choice(("POST",) * 12 + ("GET", "PUT", "OPTIONS", "HEAD", "DELETE", "BREW", "CONNECT"))
+        if rng.random() < 0.9:
             message.pop("type", None)
         body = self._json(message).encode()
         media_type = rng.choice(

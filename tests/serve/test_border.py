@@ -56,7 +56,9 @@ BAD_STEPS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("more", "key"), BAD_STEPS.values(), ids=BAD_STEPS.keys())
-def test_a_bad_value_is_refused_with_its_agent_step_and_key_and_may_be_corrected(more: dict[str, Any], key: str) -> None:
+def test_a_bad_value_is_refused_with_its_agent_step_and_key_and_may_be_corrected(
+    more: dict[str, Any], key: str
+) -> None:
     with serving() as server, socket_of(server) as ws:
         session = greeted(ws)
         ask(ws, type="start", session=session, episode="e")
@@ -107,7 +109,13 @@ def test_a_session_that_sends_too_fast_is_told_when_to_go_on() -> None:
 
 @pytest.mark.parametrize(
     "sent",
-    [b"\x16\x03\x01\x02\x00\x01\x00\x01", b"\x00" * 100, b"GET\r\n\r\n", b"POST /v1/act HTTP/9.9\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01",
+        b"\x00" * 100,
+        b"GET\r\n\r\n",
+        b"POST /v1/act HTTP/9.9\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ],
 )
 def test_what_is_no_http_is_answered_in_json_and_hung_up_on(sent: bytes) -> None:
     with serving() as server, raw(server) as connection:

@@ -761,3 +761,49 @@ def test_agents_of_the_contract_are_told_in_hello() -> None:
         assert welcome["training"] is True
 
     run(play())
+
+
+def test_an_episode_that_cannot_be_played_on_is_given_up_and_others_go_on() -> None:
+    async def play() -> None:
+        hub, stage = new_hub(at_once=False)
+        client = await connected(hub)
+        starts = [asyncio.create_task(client.start(name)) for name in ("e", "f")]
+        await settled()
+        stage.begin_all()
+        await asyncio.gather(*starts)
+        acts = [asyncio.create_task(client.act(0, episode=name)) for name in ("e", "f")]
+        await settled()
+        broken = stage.playing.pop(0)
+        hub.failed(broken, ValueError("no such move"))
+        hub.failed(broken, ValueError("again"))
+        stage.play()
+        assert (await refusal(acts[0])).code == "failed"
+        assert (await acts[1])["t"] == 0
+        again = await refusal(client.act(0))
+        assert (again.code, "no such move" in str(again)) == ("ended", True)
+        counters = hub.counters
+        assert (counters.accepted, counters.answered, counters.dropped, counters.pending) == (2, 1, 1, 0)
+        assert (counters.lost, counters.abandoned, counters.open) == (0, 1, 1)
+
+    run(play())
+
+
+def test_an_episode_that_its_player_leaves_is_told_to_its_client_as_ended() -> None:
+    async def play() -> None:
+        hub, stage = new_hub(at_once=False)
+        client = await connected(hub)
+        started = asyncio.create_task(client.start())
+        await settled()
+        stage.begin_all()
+        await started
+        waiting = asyncio.create_task(client.act(0))
+        await settled()
+        [episode] = stage.playing
+        hub.left(episode, episode.take(0), "it was long enough")
+        told = {"episode": "e", "t": 0, "returns": {"a": 0.0}, "length": 0, "ended": True, "actions": {}}
+        assert await waiting == told
+        assert await client.act(0) == told
+        assert "long enough" in str(await refusal(client.act(1)))
+        assert (hub.counters.ended, hub.counters.open, hub.counters.lost) == (1, 0, 0)
+
+    run(play())

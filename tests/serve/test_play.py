@@ -16,7 +16,7 @@ import pytest
 from marl import Trainer, load_policy
 from marl.envs.registry import make_env
 from marl.errors import CheckpointError, ConfigError
-from marl.play.export import export_checkpoint
+from marl.play.write_export import export_checkpoint
 from marl.policies.mixture import Mixture
 from marl.serve.limits import Limits
 from marl.serve.served import load_served

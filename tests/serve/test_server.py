@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from marl.errors import ConfigError, UserError
 from marl.serve.config import ServerConfig
 from marl.serve.server import Server, ServerError
 from tests.serve.instant import InstantStage, act, ask, greeted, instant_hub, serving, socket_of
+from tests.serve.strange import masked, upgrade
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -450,6 +452,32 @@ def test_a_client_that_only_sends_is_not_read_any_further() -> None:
         assert len(stage.waiting) == 2
         stage.release()
         assert sorted(json.loads(ws.recv())["id"] for _ in range(3)) == [0, 1, 2]
+
+
+def test_a_client_that_does_not_read_its_answers_is_not_read_either(caplog: pytest.LogCaptureFixture) -> None:
+    with serving(max_unanswered=8) as server:
+        with socket_of(server) as ws:
+            session = greeted(ws)
+        with raw(server) as connection:
+            connection.sendall(upgrade(server.url.removeprefix("http://"), ""))
+            until(lambda: bool(server.front.sockets))
+            (client_of_it,) = server.front.sockets
+            # Its answers are 20 times as long as the message: they fill what the system keeps for a reader, and more.
+            frame = masked(0x81, json.dumps({"type": "hello", "protocol": "marl/1", "session": session}).encode())
+            connection.settimeout(0.5)
+            with suppress(TimeoutError):
+                for _ in range(100):
+                    connection.sendall(frame * 200)
+            read = [-1, 0]
+            while read[-1] != read[-2]:  # until no more is read
+                time.sleep(0.5)
+                read.append(server.front.measures.latency["hello"].count)
+            assert read[-1] < 20_000
+            assert len(client_of_it._tasks) <= 8
+            server.stop(0.1)  # does not wait for it either
+            assert caplog.records == []
+            assert not server.failed.is_set()
+            assert not [thread for thread in threading.enumerate() if thread.name == "marl server"]
 
 
 # -- without the packages ------------------------------------------------------------------------------------------

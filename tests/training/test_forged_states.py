@@ -15,7 +15,7 @@ from marl.cli.guard import guarded
 from marl.errors import CheckpointError, DataError
 from marl.offline.manifest import read_manifest
 from marl.play.export import exported_folders, load_policy
-from marl.play.playback import load_env_runner
+from marl.play.playable import load_env_runner
 from marl.runs.checkpoint import read_part, write_checkpoint
 from marl.training.loop import run_until_stopped
 from marl.training.trainer import Trainer

@@ -17,7 +17,8 @@ from marl.cli.play import rollout
 from marl.data.episode import EpisodeStats
 from marl.envs.games.matrix import MatrixGames
 from marl.errors import CheckpointError, ConfigError, SpaceMismatchError
-from marl.play.playback import ACTING, Changes, RolloutOptions, play
+from marl.play.changes import ACTING, Changes
+from marl.play.playback import RolloutOptions, play
 from marl.play.policy_sources import read_sources
 from marl.play.return_summary import Tally, estimate, returns_by_agent, table
 from tests.small_envs import Scripted, Step

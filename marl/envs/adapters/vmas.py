@@ -227,6 +227,11 @@ class VmasEnv(BatchedEnv):
         ]
         return self._frame(np.zeros((self.num_envs, len(self._by_seat)), np.float32))
 
+    def reseed(self, seeds: Ints) -> bool:
+        """All copies draw from the same generators, so the seed of the first one stands for all."""
+        self._luck = _first_generators(int(seeds[0]) % 2**32)
+        return True
+
     @contextmanager
     def _own_luck(self) -> Iterator[None]:
         """VMAS draws from this env's generators within the block. It leaves those of everybody else as they were."""
@@ -278,12 +283,12 @@ def _generators() -> list[Any]:
     return [torch.random.get_rng_state(), np.random.get_state(), random.getstate()]  # noqa: NPY002
 
 
-def _first_generators() -> list[Any]:
+def _first_generators(seed: int = 0) -> list[Any]:
     """The same states whenever an env is new."""
     return [
-        torch.Generator().manual_seed(0).get_state(),
-        np.random.RandomState(0).get_state(),
-        random.Random(0).getstate(),
+        torch.Generator().manual_seed(seed).get_state(),
+        np.random.RandomState(seed).get_state(),
+        random.Random(seed).getstate(),
     ]
 
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, PositiveInt
 
 from marl.config import Config
-from marl.data.task import AgentType, Array, Bools, Floats, Ints, number_seats
+from marl.data.task import AgentID, AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.batched import NativeEnv
 from marl.errors import ConfigError, UnknownNameError, did_you_mean
 
@@ -205,6 +205,9 @@ class MatrixGames(NativeEnv):
         del seeds  # nothing is random
         self.rounds[env_ids] = 0
         self.last[env_ids] = 0
+
+    def action_names(self, agent: AgentID) -> tuple[str, ...]:
+        return self.actions[int(agent.rsplit("_", 1)[1])]
 
     def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
         for players, chosen in zip(self.players, actions, strict=True):

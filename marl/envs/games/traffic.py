@@ -132,16 +132,29 @@ class TrafficGames(NativeEnv):
             return f"car_{self.name_at[env_id, seat]}"
         return f"traffic_light_{seat - self.cars}"
 
+    def reseed(self, seeds: Ints) -> bool:
+        """Other cars arrive and other lights fail from now on."""
+        self._draw_luck(np.arange(self.num_envs), seeds)
+        return True
+
+    def action_names(self, agent: AgentID) -> tuple[str, ...]:
+        if agent.startswith("car_"):
+            return ("wait", "go")
+        return ("avenue", "street")
+
     def _born_seats(self) -> list[tuple[int, int]]:
         env_ids, seats = np.nonzero(self.born)
         return list(zip(env_ids.tolist(), seats.tolist(), strict=True))
 
-    def _start(self, env_ids: Ints, seeds: Ints) -> None:
+    def _draw_luck(self, env_ids: Ints, seeds: Ints) -> None:
         # One generator per env and all luck of an episode at once: it follows from the env's seed alone.
         for env_id, seed in zip(env_ids, seeds, strict=True):
             luck = np.random.default_rng(int(seed))
             self.arrivals[env_id] = luck.random(self.arrivals.shape[1:])
             self.failures[env_id] = luck.random(self.failures.shape[1:])
+
+    def _start(self, env_ids: Ints, seeds: Ints) -> None:
+        self._draw_luck(env_ids, seeds)
         self.clock[env_ids] = 0
         self.status[env_ids, : self.cars] = EMPTY
         self.status[env_ids, self.cars :] = ALIVE

@@ -84,8 +84,16 @@ class TwoStepGames(NativeEnv):
         self.where[env_ids] = FIRST
         self.steps[env_ids] = 0
         if self.config.actions_are_logits:
-            for env_id, seed in zip(env_ids, seeds, strict=True):
-                self.luck[env_id] = np.random.default_rng(int(seed)).random((2, 2))
+            self._draw_luck(env_ids, seeds)
+
+    def _draw_luck(self, env_ids: Ints, seeds: Ints) -> None:
+        for env_id, seed in zip(env_ids, seeds, strict=True):
+            self.luck[env_id] = np.random.default_rng(int(seed)).random((2, 2))
+
+    def reseed(self, seeds: Ints) -> bool:
+        """Moves that are drawn by logits are drawn anew."""
+        self._draw_luck(np.arange(self.num_envs), seeds)
+        return self.config.actions_are_logits
 
     def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
         moves = self._moves(actions[0])

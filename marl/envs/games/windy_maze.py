@@ -38,6 +38,7 @@ from marl.envs.batched import State
 from marl.errors import ConfigError
 
 WALKER = "walker_0"
+NAMES = ("stay", "north", "east", "south", "west")
 MOVES = ((0, 0), (-1, 0), (0, 1), (1, 0), (0, -1))  # stay, north, east, south, west
 CELLS_PER_UNIT = 10.0  # of the position in observations
 PIXELS = 8  # per cell of a picture
@@ -119,6 +120,17 @@ class WindyMaze(MultiAgentEnv):
         self.wind = int(rng.integers(4))
         # All of it at once: then the seed and the clock are a whole state, and no generator has to be saved.
         self.luck = rng.random((self.config.limit, 2)).tolist()
+
+    def reseed(self, seed: int) -> bool:
+        """Another wind from now on; it blows where it blows at present."""
+        blows = self.wind
+        self._draw_luck(seed)
+        self.wind = blows
+        return True
+
+    def action_names(self, agent: AgentID) -> tuple[str, ...]:
+        del agent
+        return NAMES
 
     def _observe(self) -> dict[AgentID, Obs]:
         return {WALKER: self.seen[self.cell][self.wind].copy()}

@@ -194,6 +194,12 @@ class SingleLane(MultiAgentEnv):
     def close(self) -> None:
         self.env.close()
 
+    def reseed(self, seed: int) -> bool:
+        return self.env.reseed(np.array([seed]))
+
+    def action_names(self, agent: AgentID) -> tuple[str, ...]:
+        return self.env.action_names(agent)
+
     def _set_task(self, task: object) -> None:
         self.env.set_task(0, task)
 

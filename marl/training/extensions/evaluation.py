@@ -39,6 +39,10 @@ def warn_of_long(horizon: int | None) -> None:
         )
 
 
+class EvaluationBrokenOff(KeyboardInterrupt):
+    """The first Ctrl-C came while an evaluation ran. All was learned, but the iteration is over only when it is measured."""
+
+
 class Evaluation(Extension):
     """The last evaluation of a run, and the best value of ``evaluation.metric`` so far."""
 
@@ -77,7 +81,7 @@ class Evaluation(Extension):
         raise KeyboardInterrupt  # nothing else: Ray makes one of whatever a handler raises while it waits
 
     def _measure_into(self, result: Result, trainer: Trainer) -> None:
-        """Measure, unless Ctrl-C comes: the iteration then ends without an evaluation, and with all that was learned."""
+        """Measure, unless Ctrl-C comes: the trainer then keeps the iteration open until the evaluation is made."""
         try:
             result["evaluation"] = self.measure(trainer)
         except KeyboardInterrupt:
@@ -85,6 +89,7 @@ class Evaluation(Extension):
                 raise
             self._broken_off = False
             trainer.workers.abandon_evaluation()
+            raise EvaluationBrokenOff from None
 
     def _remember(self, trainer: Trainer, block: Result) -> None:
         """The last evaluation, and the best, whose checkpoint is kept."""
@@ -132,8 +137,8 @@ class Evaluation(Extension):
         patience.daemon = True
         if config.num_workers:  # in this process the episodes themselves say how long they are
             patience.start()
-        self.running = True
         try:
+            self.running = True
             return trainer.workers.evaluate(seeds, config.evaluation.explore)
         finally:
             self.running = False

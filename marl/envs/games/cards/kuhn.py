@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from marl.config import Config
-from marl.data.task import Floats, Ints
+from marl.data.task import AgentID, Floats, Ints
 from marl.envs.games.cards.betting import RANKS, BettingGames, History, Positions, Rules, positions
 
 PASS, BET = 0, 1
@@ -43,6 +43,10 @@ class KuhnGames(BettingGames):
     def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
         self.config = KuhnConfig(**env_config)
         super().__init__(num_envs, _rules(self.config.players), masked=False)
+
+    def action_names(self, agent: AgentID) -> tuple[str, ...]:
+        del agent
+        return MOVES
 
     def render(self, env_id: int) -> str:
         tree, row = self.rules.positions, self.position[env_id]

@@ -21,7 +21,7 @@ import numpy as np
 from pydantic import Field
 
 from marl.config import Config
-from marl.data.task import Floats, Ints
+from marl.data.task import AgentID, Floats, Ints
 from marl.envs.games.cards.betting import RANKS, BettingGames, History, Positions, Rules, positions
 
 FOLD, CALL, RAISE = 0, 1, 2
@@ -47,6 +47,10 @@ class LeducGames(BettingGames):
     def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
         self.config = LeducConfig(**env_config)
         super().__init__(num_envs, _rules(self.config.ranks), masked=True)
+
+    def action_names(self, agent: AgentID) -> tuple[str, ...]:
+        del agent
+        return MOVES
 
     def render(self, env_id: int) -> str:
         tree, row, deal = self.rules.positions, self.position[env_id], self.deal[env_id]
