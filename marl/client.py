@@ -25,18 +25,17 @@ import struct
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import partialmethod
+from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
-PROTOCOL = "marl/1"
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0
-BUSY = (429, 503)  # the server, or something in front of it, asks us to come again
-LARGEST_FRAME = 1 << 28  # bytes; no length that a broken peer states is believed beyond this
-WEBSOCKET_KEY = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # of RFC 6455
+UPGRADE = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
 TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
+KNOWN = {"address": "http https ws wss", "transport": "auto ws http", "inference_mode": "remote local"}
 
 
 class PolicyClientError(RuntimeError):
@@ -52,12 +51,12 @@ def read_answer(status: int, content: bytes) -> dict[str, Any]:
     answer: Any = None
     with contextlib.suppress(ValueError):  # a page of a proxy, perhaps
         answer = json.loads(content)
-    if status == 200 and isinstance(answer, dict) and "error" not in answer:
+    error = answer.get("error") if isinstance(answer, dict) else None
+    if status == 200 and isinstance(answer, dict) and error is None:
         return answer
-    if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
-        error = answer["error"]
+    if isinstance(error, dict):
         raise PolicyClientError(error.get("code", ""), error.get("message", ""), error.get("retry_after"), error)
-    pause = FIRST_PAUSE_S if status in BUSY else None
+    pause = FIRST_PAUSE_S if status in (429, 503) else None  # something in front of the server asks us to come again
     raise PolicyClientError("not_marl", f"what answered is no marl server (HTTP status {status}).", pause)
 
 
@@ -72,58 +71,55 @@ def plain(value: Any) -> Any:
     return value
 
 
+def write_message(message: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(message, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise PolicyClientError("misuse", f"the message cannot be written as JSON: {error}.") from error
+
+
 class Http:
     """One connection that is kept alive, with a POST per message."""
 
     def __init__(self, client: PolicyClient) -> None:
         self.path, host = client.place.path.rstrip("/"), client.place.netloc
-        if client.tls is None:
-            self.connection = http.client.HTTPConnection(host, timeout=client.timeout)
-        else:
+        self.connection = http.client.HTTPConnection(host, timeout=client.timeout)
+        if client.tls is not None:
             self.connection = http.client.HTTPSConnection(host, timeout=client.timeout, context=client.tls)
         self.headers = {"Content-Type": "application/json", **client.headers}
+        self.close = self.connection.close
 
     def ask(self, kind: str, message: str) -> tuple[int, bytes]:
         self.connection.request("POST", f"{self.path}/v1/{kind}", message, self.headers)
         response = self.connection.getresponse()
         return response.status, response.read()
 
-    def close(self) -> None:
-        self.connection.close()
-
 
 class WebSocket:
     """One socket of RFC 6455, with one question at a time."""
 
     def __init__(self, client: PolicyClient) -> None:
-        place = client.place
-        host, port = place.hostname or "", place.port or (80 if client.tls is None else 443)
+        host, port = client.place.hostname or "", client.place.port or (80 if client.tls is None else 443)
         self.socket: socket.socket = socket.create_connection((host, port), client.timeout)
         try:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if client.tls is not None:
                 self.socket = client.tls.wrap_socket(self.socket, server_hostname=host)
             self.stream = self.socket.makefile("rb")
-            self._shake_hands(f"{place.path.rstrip('/')}/v1/session", {"Host": place.netloc, **client.headers})
+            self._shake_hands(client.place.path.rstrip("/"), {"Host": client.place.netloc, **client.headers})
         except BaseException:
             self.socket.close()
             raise
 
     def _shake_hands(self, path: str, headers: Mapping[str, str]) -> None:
         key = base64.b64encode(os.urandom(16)).decode()
-        wanted = {
-            "Upgrade": "websocket",
-            "Connection": "Upgrade",
-            "Sec-WebSocket-Version": "13",
-            "Sec-WebSocket-Key": key,
-        }
-        lines = [f"{name}: {text}" for name, text in {**headers, **wanted}.items()]
-        self.socket.sendall("\r\n".join([f"GET {path} HTTP/1.1", *lines, "", ""]).encode())
+        lines = "".join(f"{name}: {text}\r\n" for name, text in {**headers, "Sec-WebSocket-Key": key}.items())
+        self.socket.sendall(f"GET {path}/v1/session HTTP/1.1\r\n{UPGRADE}{lines}\r\n".encode())
         status = self.stream.readline(65536)
         if not status:
             raise ConnectionError("closed during the handshake")
         answer = http.client.parse_headers(self.stream)
-        proof = base64.b64encode(hashlib.sha1(f"{key}{WEBSOCKET_KEY}".encode()).digest()).decode()
+        proof = base64.b64encode(hashlib.sha1(f"{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11".encode()).digest()).decode()
         if b" 101" not in status or answer.get("Sec-WebSocket-Accept") != proof:
             raise PolicyClientError("not_marl", "the server takes no WebSocket here; try transport='http'.")
 
@@ -167,8 +163,6 @@ class WebSocket:
             (size,) = struct.unpack("!H", self._read(2))
         elif size == 127:
             (size,) = struct.unpack("!Q", self._read(8))
-        if size > LARGEST_FRAME:
-            raise ConnectionError(f"a frame of {size} bytes")
         return first >= 128, first & 15, self._read(size)
 
     def _read(self, size: int) -> bytes:
@@ -187,16 +181,16 @@ class WebSocket:
 class Running:
     """An open episode: the number of its next step, who plays, and what agents have earned since the last step."""
 
-    def __init__(self, t: int = 0) -> None:
-        self.t = t
-        self.alive: dict[str, None] = {}
+    def __init__(self, t: int = 0, alive: Iterable[str] = ()) -> None:
+        self.t, self.alive = t, set(alive)
         self.earned: dict[str, dict[str, Any]] = {}
 
-    def earn(self, agent: str, reward: float, info: Any) -> None:
+    def earn(self, agent: str, reward: float = 0.0, info: Any = None) -> dict[str, Any]:
         entry = self.earned.setdefault(agent, {"reward": 0.0})
         entry["reward"] += float(reward)
         if info:
             entry["info"] = {**entry.get("info", {}), **plain(info)}
+        return entry
 
     def report(self, seen: Mapping[str, Any], masked: list[str]) -> dict[str, dict[str, Any]]:
         """The agents of the next message. Nothing is forgotten before it has been answered."""
@@ -210,21 +204,17 @@ class Running:
 
     def answered(self, agents: Mapping[str, Mapping[str, Any]]) -> None:
         self.t, self.earned = self.t + 1, {}
-        for agent, entry in agents.items():
-            if entry.get("terminated") or entry.get("truncated"):
-                self.alive.pop(agent, None)
-            elif "obs" in entry:
-                self.alive[agent] = None
+        self.alive |= {agent for agent, entry in agents.items() if "obs" in entry}
+        self.alive -= {agent for agent, entry in agents.items() if entry.get("terminated") or entry.get("truncated")}
 
 
 class PolicyClient:
     """A session with a server at ``address``, ``http(s)://host:port``. Threads may share it, each with episodes of its own.
 
-    ``name``: a client that is started again under the same name finds its open episodes (``hello()["open"]``). ``agents``:
-    ids or patterns and their spaces, where this client plays only some, or is to tell a new server what it will play.
-    ``inference_mode="local"``: policies are downloaded, act here, and are replaced by newer ones every ``update_interval``
-    seconds (needs marl). ``transport``: ``ws``, ``http``, or ``auto``, which takes what gets through. After ``timeout``
-    seconds of silence a message is sent again; after ``patience`` seconds of faults in a row it is given up.
+    ``name``: started again under the same name, it finds its open episodes (``hello()["open"]``). ``agents``: ids or patterns
+    and their spaces, where this client plays only some, or tells a new server whom it plays. ``inference_mode="local"``:
+    policies are downloaded, act here, and are renewed every ``update_interval`` seconds (needs marl). ``transport``: ``ws``,
+    ``http`` or ``auto``. After ``timeout`` seconds of silence a message is sent again; after ``patience`` it is given up.
     """
 
     def __init__(
@@ -243,16 +233,15 @@ class PolicyClient:
         patience: float = 600.0,
     ) -> None:
         self.place = urlsplit(address if "//" in address else f"http://{address}")
-        _one_of("scheme of the address", self.place.scheme, ("http", "https", "ws", "wss"))
-        _one_of("transport", transport, ("auto", "ws", "http"))
-        _one_of("inference_mode", inference_mode, ("remote", "local"))
+        for (option, known), got in zip(KNOWN.items(), (self.place.scheme, transport, inference_mode), strict=True):
+            if got not in known.split():
+                raise PolicyClientError("misuse", f"{option}: {got!r}; expected one of {known}.")
         self.tls = ssl.create_default_context(cafile=cafile) if self.place.scheme in ("https", "wss") else None
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.timeout, self.patience, self.transport = timeout, patience, transport
         # Also a client without a name gives one: then a greeting that is sent again does not open a second session.
-        self.greeting: dict[str, Any] = {"protocol": PROTOCOL, "name": name or uuid.uuid4().hex, "mode": inference_mode}
-        if agents:
-            self.greeting |= {"agents": agents, "state_size": state_size}
+        self.greeting: dict[str, Any] = {"protocol": "marl/1", "name": name or uuid.uuid4().hex, "mode": inference_mode}
+        self.greeting |= {key: value for key, value in (("agents", agents), ("state_size", state_size)) if value}
         self.final: tuple[str, ...] = ()  # refusals after which we do not come again, though the server says when
         self.about: dict[str, Any] = {}
         self.running: dict[str, Running] = {}
@@ -260,10 +249,8 @@ class PolicyClient:
         self.idle: list[Http | WebSocket] = []
         self.lock, self.closed = threading.Lock(), threading.Event()
         self.local: Any = None
-        if inference_mode == "local":
-            from marl.serve.local import LocalPolicies  # the one thing for which marl itself has to be installed
-
-            self.local = LocalPolicies(self, update_interval)
+        if inference_mode == "local":  # the one thing for which marl itself has to be installed
+            self.local = import_module("marl.serve.local").LocalPolicies(self, update_interval)
 
     def hello(self) -> dict[str, Any]:
         """What the server said of itself: session, agents, policies, version, limits, and which episodes are open."""
@@ -271,7 +258,7 @@ class PolicyClient:
             if not self.about:
                 self.about = self._until_answered("hello", self.greeting)
                 for one in self.about.get("open", []):
-                    self.running.setdefault(one["episode"], Running(one["t"]))
+                    self.running.setdefault(one["episode"], Running(one["t"], (one["actions"] or [()])[-1]))
             return self.about
 
     def ask(self, kind: str, **fields: Any) -> dict[str, Any]:
@@ -294,26 +281,23 @@ class PolicyClient:
     end = partialmethod(ask, "end")
 
     def _until_answered(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            written = json.dumps(message, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise PolicyClientError("misuse", f"the message cannot be written as JSON: {error}.") from error
-        deadline, pause = 0.0, 0.0
+        deadline, pause, written = 0.0, 0.0, write_message(message)
         while not self.closed.wait(pause):
             try:
                 return read_answer(*self._ask_once(kind, written))
             except PolicyClientError as error:
                 if error.retry_after is None or error.code in self.final:
                     raise
-                fault, wanted = error, float(error.retry_after)
+                fault = error
             except (OSError, http.client.HTTPException) as error:
-                told = f"{self.place.netloc} does not answer ({type(error).__name__}: {error})."
-                fault, wanted = PolicyClientError("unreachable", told), 0.0
+                fault = PolicyClientError("unreachable", f"{self.place.netloc} does not answer ({error!r}).")
             deadline = deadline or time.monotonic() + self.patience
             if time.monotonic() > deadline:
                 raise fault
             # Clients that lost the same server should not all come back in the same moment.
-            pause = max(wanted, min(LONGEST_PAUSE_S, 2 * pause or FIRST_PAUSE_S) * random.uniform(0.75, 1.0))
+            pause = max(
+                fault.retry_after or 0, min(LONGEST_PAUSE_S, 2 * pause or FIRST_PAUSE_S) * random.uniform(0.75, 1.0)
+            )
         raise PolicyClientError("closed", "this client has been closed.")
 
     def _ask_once(self, kind: str, message: str) -> tuple[int, bytes]:
@@ -337,12 +321,12 @@ class PolicyClient:
         except PolicyClientError:
             if self.transport == "ws":
                 raise
-        # A proxy may let only requests through; if it was for the token, the answer to a POST will say so.
-        self.transport = "http"
+        self.transport = (
+            "http"  # a proxy may let only requests through; if it was the token, the answer to a POST tells
+        )
         return Http(self)
 
-    def _drop_idle(self) -> None:
-        """After a fault of one connection the others have most likely gone with the same server."""
+    def _drop_idle(self) -> None:  # after a fault of one, the others have most likely gone with the same server
         while self.idle:
             with contextlib.suppress(IndexError, OSError):
                 self.idle.pop().close()
@@ -380,16 +364,14 @@ class PolicyClient:
             running.earn(agent, earned, infos.get(agent))
         for agent, done in (multiagent_done_dict or {}).items():
             if done and agent != "__all__":  # that all are done is said by the end of the episode
-                running.earn(agent, 0.0, None)
-                running.earned[agent]["terminated"] = True
+                running.earn(agent)["terminated"] = True
 
     def end_episode(self, episode_id: str, observation: Any = None, truncated: bool = False) -> dict[str, float]:
         """End it with the last observations; returns what each agent earned. ``truncated``: cut off, not over by the rules."""
         running = self._running(episode_id)
         seen = {} if observation is None else self._by_agent(observation)
-        for agent in running.alive:
-            running.earn(agent, 0.0, None)
-            running.earned[agent].setdefault("terminated", not truncated)
+        for agent in sorted(running.alive):
+            running.earn(agent).setdefault("terminated", not truncated)
         returns: dict[str, float] = self._step("end", episode_id, seen)["returns"]
         self.running.pop(episode_id)
         return returns
@@ -415,11 +397,4 @@ class PolicyClient:
             return value
         if alone:
             return {names[0]: value}
-        raise PolicyClientError(
-            "misuse", f"got {value!r} for the agents {', '.join(names)}; expected a dict from agents."
-        )
-
-
-def _one_of(what: str, got: str, known: tuple[str, ...]) -> None:
-    if got not in known:
-        raise PolicyClientError("misuse", f"{what} is {got!r}; expected one of {', '.join(known)}.")
+        raise PolicyClientError("misuse", f"expected a dict from agents ({', '.join(names)}); got {value!r}.")

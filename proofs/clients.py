@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from marl.training.trainer import Trainer
 
@@ -18,7 +19,8 @@ def playing(trainer: Trainer, clients: int) -> Iterator[None]:
     processes: list[subprocess.Popen[bytes]] = []
     try:
         if clients:
-            words = [sys.executable, "-c", CLIENT, str(trainer.scenario.evaluation.env), trainer.workers.serve()]
+            pool: Any = trainer.workers  # those of clients have an address
+            words = [sys.executable, "-c", CLIENT, str(trainer.scenario.evaluation.env), pool.serve()]
             processes = [subprocess.Popen(words) for _ in range(clients)]
         yield
     finally:

@@ -26,6 +26,8 @@ ROOMS = {
     "gametheory": "Game theory",
     "training": "Training",
     "play": "Playing",
+    "client": "Clients of a server",
+    "driving": "Envs that a server plays",
     "offline": "Recorded episodes",
     "runs": "Runs",
     "scenario": "Scenarios",

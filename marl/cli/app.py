@@ -11,6 +11,7 @@ import typer
 
 from marl import __version__
 from marl.cli.bench import bench
+from marl.cli.clients import client, drive
 from marl.cli.config import debug, doctor, init, schema, show, tune_throughput
 from marl.cli.games import crossplay, exploit, report
 from marl.cli.guard import DEBUG, guarded
@@ -125,7 +126,7 @@ def train(
 # The order is that of `marl --help`, panel by panel.
 BY_PANEL = {
     TRAIN: (tune,),
-    PLAY: (rollout, replay, why, export, serve),
+    PLAY: (rollout, replay, why, export, serve, drive, client),
     GAMES: (crossplay, exploit, report),
     RESULTS: (runs, compare, explain),
     BEGIN: (init, show, schema),

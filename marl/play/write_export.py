@@ -121,6 +121,12 @@ def _need_onnx() -> None:
         ) from error
 
 
+def _played_by(name: PolicyID, setup: Setup, kind: AgentType) -> list[AgentID]:
+    """The seats whose agents the policy may play in what the run proposes; of a population only the answers play."""
+    mapper = setup.proposed_mapper
+    return [seat for seat in kind.agents if name in candidates(mapper, example_agent(seat))]
+
+
 def _described(name: PolicyID, setup: Setup) -> dict[str, Any]:
     """What holds in every format: who acts, in which spaces and units."""
     spec = setup.policies[name]
@@ -137,12 +143,6 @@ def _described(name: PolicyID, setup: Setup) -> dict[str, Any]:
         "normalize_actions": config.normalize_actions,
         "clip_actions": config.clip_actions,
     }
-
-
-def _played_by(name: PolicyID, setup: Setup, kind: AgentType) -> list[AgentID]:
-    """The seats whose agents the policy may play in what the run proposes; of a population only the answers play."""
-    mapper = setup.proposed_mapper
-    return [seat for seat in kind.agents if name in candidates(mapper, example_agent(seat))]
 
 
 def _write(folder: Path, files: Files) -> Path:

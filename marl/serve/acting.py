@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -58,7 +59,9 @@ class ActingLoop:
         self._explain, self._torch_threads = explain, torch_threads
         self._rng = np.random.default_rng(seed)
         # Other threads ask for something by a letter: a method of the loop and what to call it with.
-        self._letters: SimpleQueue[tuple[Callable[[Any], None], Any]] = SimpleQueue()
+        self._letters: deque[tuple[Callable[[Any], None], Any]] = deque()
+        self._sleeping, self._enough = False, 1  # letters that are worth to be woken up for
+        self._bell: SimpleQueue[None] = SimpleQueue()
         self._numbers = itertools.count()
         self._slots: set[Slot] = set()
         self._ready: deque[Slot] = deque()
@@ -78,23 +81,26 @@ class ActingLoop:
 
     def spawn(self, body: Body, failed: Failed, name: str | None = None) -> None:
         """One more slot, which plays ``body``. ``failed`` hears of what it raises, in the loop's thread."""
-        self._letters.put((self._welcome, (name or f"slot_{next(self._numbers)}", body, failed)))
+        self._post(self._welcome, (name or f"slot_{next(self._numbers)}", body, failed))
 
     def offer(self, episode: Episode) -> None:
         """Somebody wants to play this episode: the next free slot takes it."""
-        self._letters.put((self._seat, episode))
+        self._post(self._seat, episode)
 
     def arrived(self, episode: Episode) -> None:
         """A message has come for this episode: its slot looks again."""
-        self._letters.put((self._stir, episode))
+        self._letters.append((self._stir, episode))
+        # To wake the loop costs as much as a decision: a batch that waits is told once, when all have come.
+        if self._sleeping and len(self._letters) >= self._enough:
+            self._ring()
 
     def set_weights(self, version: int, weights: Mapping[PolicyID, Mapping[str, Array]]) -> None:
         """Decide with these from the next pass on."""
-        self._letters.put((self._take_weights, (version, weights)))
+        self._post(self._take_weights, (version, weights))
 
     def call(self, job: Callable[[], None]) -> None:
         """Have something done in the loop's thread, between two passes."""
-        self._letters.put((_do, job))
+        self._post(_do, job)
 
     def wake(self, name: str) -> None:
         """In the loop's thread: the slot of this name looks again what there is for it."""
@@ -102,7 +108,7 @@ class ActingLoop:
 
     def stop(self, timeout: float | None = 10.0) -> None:
         """End all slots where they wait, and the thread."""
-        self._letters.put((self._stop, None))
+        self._post(self._stop, None)
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(timeout)
 
@@ -181,20 +187,35 @@ class ActingLoop:
         except BaseException as error:  # nobody else would hear of it: a thread dies in silence
             self._fail(error)
 
+    def _post(self, verb: Callable[[Any], None], subject: Any) -> None:
+        """Called by other threads."""
+        self._letters.append((verb, subject))
+        if self._sleeping:
+            self._ring()
+
+    def _ring(self) -> None:
+        self._sleeping = False
+        self._bell.put(None)
+
     def _listen(self) -> None:
-        """Read all letters; wait for one where there is nothing else to do."""
+        """Read all letters; wait for some where there is nothing else to do."""
         patience = self._patience()
-        if self._ready:
-            patience = 0.0
-        try:
-            if patience is None or patience > 0.0:
-                verb, subject = self._letters.get(timeout=patience)
-                verb(subject)
-            while True:
-                verb, subject = self._letters.get_nowait()
-                verb(subject)
-        except Empty:
-            return
+        if not self._ready and patience != 0.0:
+            self._sleep(patience)
+        while self._letters:
+            verb, subject = self._letters.popleft()
+            verb(subject)
+
+    def _sleep(self, patience: float | None) -> None:
+        self._enough = 1
+        if self._asked:  # a batch waits: it can go when everybody else who plays has written
+            self._enough = len(self._player_of) - len(self._asked)
+        self._sleeping = True
+        # Looked at after the flag was set: what is written from now on rings the bell.
+        if len(self._letters) < self._enough:
+            with suppress(Empty):
+                self._bell.get(timeout=patience)
+        self._sleeping = False
 
     def _patience(self) -> float | None:
         """Seconds that those who wait for a decision may wait for others to join; None: nobody waits."""

@@ -23,7 +23,7 @@ from marl.config import Config, explain
 from marl.errors import ConfigError, printable
 from marl.serve.config import ServerConfig
 from marl.serve.limits import Limits
-from marl.serve.metrics import Histogram
+from marl.serve.metrics import LATENCIES, Histogram
 from marl.serve.play_server import PlayServer
 from marl.serve.served import Served, load_served
 from marl.serve.server import ServerError
@@ -110,7 +110,7 @@ class InThisProcess:
 
     def figures(self) -> Figures:
         counters = self._server.hub.counters
-        times = self._server.server.front.measures.latency.get("act", Histogram(()))
+        times = self._server.server.front.measures.latency.get("act", Histogram(LATENCIES))
         return Figures(counters.open, counters.answered, tuple(times.counts), times.bounds)
 
 
@@ -225,8 +225,7 @@ def _wait(running: Running, stop: threading.Event, show: Callable[[str], None]) 
 def live_line(before: Figures, now: Figures, seconds: float) -> str:
     """What happened between two looks."""
     acts = (now.acts - before.acts) / max(seconds, 1e-9)
-    earlier = before.latency or (0,) * len(now.latency)
-    recent = [new - old for new, old in zip(now.latency, earlier, strict=True)]
+    recent = [new - old for new, old in zip(now.latency, before.latency, strict=True)]
     half = median_below(recent, now.bounds)
     return f"{now.open_episodes} open episodes, {acts:,.0f} acts per second, {half}"
 

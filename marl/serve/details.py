@@ -13,7 +13,7 @@ from marl.policies.distributions import Categorical, MultiCategorical
 from marl.policies.mixture import Mixture
 from marl.policies.nfsp import NfspPolicy
 from marl.policies.policy import Inputs, Policy
-from marl.policies.stochastic import StochasticPolicy
+from marl.policies.stochastic import Chances, StochasticPolicy
 from marl.policies.tabular import TabularPolicy
 from marl.policies.value import ValuePolicy
 from marl.serve.passes import Detail, Request
@@ -24,20 +24,18 @@ def explain(policy: Policy, request: Request) -> list[Detail]:
     assert request.decision is not None
     if isinstance(policy, Mixture):
         return _of_members(policy, request)
-    rows = len(request.inputs)
-    found: list[dict[str, Any]] = [{} for _ in range(rows)]
+    columns: dict[str, list[Any]] = {}
     if "probabilities" in request.wanted:
-        for row, chances in enumerate(_probabilities(policy, request) or [None] * rows):
-            found[row]["probabilities"] = chances
-            found[row]["logp"] = float(request.decision.logp[row])
+        columns["probabilities"] = _probabilities(policy, request)
+        columns["logp"] = request.decision.logp.tolist()
     if "value" in request.wanted:
-        values = _values(policy, request)
-        for row in range(rows):
-            found[row]["value"] = None if values is None else float(values[row])
+        columns["value"] = _values(policy, request)
     if "state" in request.wanted:
-        for row in range(rows):
-            found[row]["state"] = request.decision.carry[row].tolist()
-    return list(found)
+        columns["state"] = request.decision.carry.tolist()
+    found: list[Detail] = []
+    for row in range(len(request.inputs)):
+        found.append({name: column[row] for name, column in columns.items()})
+    return found
 
 
 def member_of(policy: PolicyID, number: int) -> str:
@@ -71,23 +69,31 @@ def _columns(policy: Policy, request: Request) -> Mapping[str, Array]:
     return {"obs": inputs.obs, "legal": inputs.legal, "agent_index": inputs.agent_index, "carry": carry}
 
 
-def _probabilities(policy: Policy, request: Request) -> list[Any] | None:
+def _probabilities(policy: Policy, request: Request) -> list[Any]:
     """Of each option, as the policy draws or, where it is greedy over values, as it chooses; None for coordinates."""
+    found: list[Any] = [None] * len(request.inputs)
     if isinstance(policy, TabularPolicy):
-        found: list[Any] = policy.probabilities(request.inputs, request.carry).tolist()
-        return found
-    if isinstance(policy, ValuePolicy):
-        return _greedy_chances(policy, request)
-    if not isinstance(policy, StochasticPolicy | NfspPolicy):
-        return None
-    chances = policy.action_distribution(_columns(policy, request))  # type: ignore[arg-type]
-    if isinstance(chances.family, Categorical):
+        found = policy.probabilities(request.inputs, request.carry).tolist()
+    elif isinstance(policy, ValuePolicy):
+        found = _greedy_chances(policy, request)
+    elif isinstance(policy, StochasticPolicy | NfspPolicy):
+        chances = policy.action_distribution(_columns(policy, request))  # type: ignore[arg-type]
+        found = _by_option(chances) or found
+    return found
+
+
+def _by_option(chances: Chances) -> list[Any]:
+    """Numbers for a choice, lists of numbers for several; nothing for coordinates."""
+    family = chances.family
+    if isinstance(family, Categorical):
         plain: list[Any] = chances.params.softmax(1).tolist()
         return plain
-    if isinstance(chances.family, MultiCategorical):
-        parts = [part.softmax(1).tolist() for part in torch.split(chances.params, chances.family.sizes, 1)]
-        return [list(row) for row in zip(*parts, strict=True)]
-    return None
+    if not isinstance(family, MultiCategorical):
+        return []
+    parts = []
+    for logits in torch.split(chances.params, family.sizes, 1):
+        parts.append(logits.softmax(1).tolist())
+    return [list(row) for row in zip(*parts, strict=True)]
 
 
 def _greedy_chances(policy: ValuePolicy, request: Request) -> list[Any]:
@@ -103,16 +109,15 @@ def _greedy_chances(policy: ValuePolicy, request: Request) -> list[Any]:
     return found
 
 
-def _values(policy: Policy, request: Request) -> Array | None:
+def _values(policy: Policy, request: Request) -> list[Any]:
     """Where the policy itself knows it: the best action's value, or that of layers which it shares with its critic."""
+    found: list[Any] = [None] * len(request.inputs)
     if isinstance(policy, ValuePolicy):
         values = policy.q_values(_columns(policy, request)).cpu().numpy()
         legal = request.inputs.legal
         if legal.shape[1]:
             values = np.where(legal, values, -np.inf)
-        best: Array = values.max(axis=1)
-        return best
-    if isinstance(policy, StochasticPolicy) and policy.shares_value:
-        own: Array = policy.value_function(_columns(policy, request)).cpu().numpy()
-        return own
-    return None
+        found = values.max(axis=1).tolist()
+    elif isinstance(policy, StochasticPolicy) and policy.shares_value:
+        found = policy.value_function(_columns(policy, request)).tolist()
+    return found

@@ -134,7 +134,9 @@ class Hub:
         """This one episode cannot be played on: its clients are told why, and all others go on."""
         why = f"it could not be played on ({error})"
         with self._lock:
-            self._answering.give_up(episode, why, Refused("failed", f"episode {episode.name!r} is over: {why}.", 500))
+            self._answering.give_up(
+                episode, why, Refused("episode_failed", f"episode {episode.name!r} is over: {why}.", 500)
+            )
 
     def replace_stage(self, stage: Stage) -> list[OpenEpisode]:
         """Another stage plays from now on; returns the episodes that no player has taken yet."""

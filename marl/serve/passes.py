@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from marl.data.task import Floats, Ints
+from marl.data.task import Floats
 from marl.errors import let_through
 from marl.policies.policy import NO_LOTS, Decision, Inputs, Policy
 
@@ -33,16 +33,21 @@ class Request:
 
 def decide(policy: Policy, requests: Sequence[Request], rng: np.random.Generator, explain: Explain) -> None:
     """Answer all requests to one policy: those who explore in one pass, those who do not in another."""
-    for explore in (False, True):
-        alike = [request for request in requests if request.explore == explore]
-        if alike:
-            _pass_guarded(policy, alike, rng)
+    exploring: list[Request] = []
+    greedy: list[Request] = []
     for request in requests:
-        if request.wanted and request.error is None:
+        chosen = exploring if request.explore else greedy
+        chosen.append(request)
+    _pass_guarded(policy, greedy, rng)
+    _pass_guarded(policy, exploring, rng)
+    for request in requests:
+        if request.wanted:
             _explain_guarded(policy, request, explain)
 
 
 def _pass_guarded(policy: Policy, requests: Sequence[Request], rng: np.random.Generator) -> None:
+    if not requests:
+        return
     try:
         _one_pass(policy, requests, rng)
     except BaseException as error:
@@ -56,6 +61,8 @@ def _pass_guarded(policy: Policy, requests: Sequence[Request], rng: np.random.Ge
 
 
 def _explain_guarded(policy: Policy, request: Request, explain: Explain) -> None:
+    if request.error is not None:  # there is no decision to explain
+        return
     try:
         request.details = explain(policy, request)
     except BaseException as error:
@@ -69,7 +76,7 @@ def _one_pass(policy: Policy, requests: Sequence[Request], rng: np.random.Genera
         alone = requests[0]
         alone.decision = policy.act(alone.inputs, alone.carry, rng, explore=explore)
         return
-    made = policy.act(_joined(policy, requests), _joined_carry(policy, requests), rng, explore=explore)
+    made = policy.act(_joined(policy, requests), _joined_carry(requests), rng, explore=explore)
     first = 0
     for request in requests:
         rows = slice(first, first + len(request.inputs))
@@ -79,23 +86,18 @@ def _one_pass(policy: Policy, requests: Sequence[Request], rng: np.random.Genera
 
 def _joined(policy: Policy, requests: Sequence[Request]) -> Inputs:
     """The rows of all requests, one below the other."""
-    lots = NO_LOTS
+    obs, legal, seats, lots = [], [], [], []
+    for request in requests:
+        inputs = request.inputs
+        obs.append(inputs.obs)
+        legal.append(inputs.legal)
+        seats.append(inputs.agent_index)
+        lots.append(inputs.episode_uniform)
+    drawn = NO_LOTS
     if policy.draws_lots:
-        lots = np.concatenate([request.inputs.episode_uniform for request in requests])
-    return Inputs(
-        np.concatenate([request.inputs.obs for request in requests]),
-        np.concatenate([request.inputs.legal for request in requests]),
-        _joined_seats(requests),
-        lots,
-    )
+        drawn = np.concatenate(lots)
+    return Inputs(np.concatenate(obs), np.concatenate(legal), np.concatenate(seats), drawn)
 
 
-def _joined_seats(requests: Sequence[Request]) -> Ints:
-    seats: Ints = np.concatenate([request.inputs.agent_index for request in requests])
-    return seats
-
-
-def _joined_carry(policy: Policy, requests: Sequence[Request]) -> Floats:
-    if not policy.carry_size:
-        return np.zeros((sum(len(request.inputs) for request in requests), 0), np.float32)
+def _joined_carry(requests: Sequence[Request]) -> Floats:
     return np.concatenate([request.carry for request in requests])

@@ -1,14 +1,19 @@
 """One of several processes that play behind one address: stage and hub, without a network of its own.
 
-Ray Serve keeps it alive and carries batches of messages to it and answers back.
+Ray Serve starts it, looks after it and replaces it. Messages come by a socket of this machine that only the process which
+talks to clients can open: a call by Ray Serve costs several times as much as the answer to a message.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Mapping, Sequence
+import hmac
+import secrets
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from typing import Any, TypeAlias
+
+import msgpack  # type: ignore[import-untyped]
 
 from marl.serve.hub import Hub
 from marl.serve.limits import Limits
@@ -16,12 +21,23 @@ from marl.serve.refused import Refused
 from marl.serve.served import load_served
 from marl.serve.stage import PlayStage
 
-Message: TypeAlias = tuple[str, Mapping[str, Any]]
-Told: TypeAlias = tuple[str, Any]
-"""("answer", its object), ("refused", what ``Refused`` is made of) or ("later", a number to claim it by)."""
+Told: TypeAlias = list[Any]
+"""["answer", its object], or ["refused", what ``Refused`` is made of]."""
 
-PATIENCE_S = 0.02  # for so long the answers of a batch are waited for; later ones are claimed one by one
+CHUNK = 65536
 SWEEP_S = 1.0
+SECRET_BYTES = 32
+
+
+def pack(value: Any) -> bytes:
+    """Plain values on their way between our own processes."""
+    packed: bytes = msgpack.packb(value, unicode_errors="surrogatepass")
+    return packed
+
+
+def unpacking() -> Any:
+    """Gives the values of a stream, one after the other."""
+    return msgpack.Unpacker(strict_map_key=False, unicode_errors="surrogatepass", max_buffer_size=2**31 - 1)
 
 
 class Replica:
@@ -38,24 +54,40 @@ class Replica:
         self.hub = Hub(self.stage, bounds)
         self.trouble = ""
         self.stage.open(self.hub, self._note)
-        self._late: dict[int, asyncio.Task[Told]] = {}
-        self._numbers = itertools.count()
-        self._sweeping: asyncio.Task[None] | None = None
+        self._secret = secrets.token_bytes(SECRET_BYTES)
+        self._door: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()  # the loop itself does not hold on to them
 
     def _note(self, trouble: str) -> None:
         self.trouble = trouble
 
-    async def deliver(self, messages: Sequence[Message]) -> list[Told]:
-        """The answers to a batch, in its order."""
-        if self._sweeping is None:
-            self._sweeping = asyncio.create_task(self._sweep())
-        tasks = [asyncio.create_task(self._answer(kind, message)) for kind, message in messages]
-        await asyncio.wait(tasks, timeout=PATIENCE_S)
-        return [self._told(task) for task in tasks]
+    async def listen(self) -> tuple[int, bytes]:
+        """The port at which it takes messages, and the bytes that open it."""
+        if self._door is None:
+            self._door = await asyncio.start_server(self._meet, "127.0.0.1", 0)
+            self._spawn(self._sweep())
+        return self._door.sockets[0].getsockname()[1], self._secret
 
-    async def claim(self, number: int) -> Told:
-        """An answer that took longer."""
-        return await self._late.pop(number)
+    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection: messages as they come, answers as they are ready."""
+        with suppress(OSError, asyncio.IncompleteReadError):  # the other end is gone; it comes again if it wants
+            shown = await reader.readexactly(SECRET_BYTES)
+            if hmac.compare_digest(shown, self._secret):
+                unpacker = unpacking()
+                while data := await reader.read(CHUNK):
+                    unpacker.feed(data)
+                    for number, kind, message in unpacker:
+                        self._spawn(self._reply(writer, number, kind, message))
+        writer.close()
+
+    async def _reply(self, writer: asyncio.StreamWriter, number: int, kind: str, message: Mapping[str, Any]) -> None:
+        told = await self._answer(kind, message)
+        writer.write(pack([number, *told]))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def figures(self) -> dict[str, Any]:
         """What its hub has counted."""
@@ -71,17 +103,10 @@ class Replica:
 
     async def _answer(self, kind: str, message: Mapping[str, Any]) -> Told:
         try:
-            return "answer", await self.hub.answer(kind, message)
+            return ["answer", await self.hub.answer(kind, message)]
         except Refused as refused:
             about = {"retry_after": refused.retry_after, "where": refused.where, "expected": refused.expected}
-            return "refused", (refused.code, str(refused), refused.status, about)
-
-    def _told(self, task: asyncio.Task[Told]) -> Told:
-        if task.done():
-            return task.result()
-        number = next(self._numbers)
-        self._late[number] = task
-        return "later", number
+            return ["refused", [refused.code, str(refused), refused.status, about]]
 
     async def _sweep(self) -> None:
         while True:

@@ -1,16 +1,18 @@
 """Several processes that play behind one address: ``marl serve --replicas N``, on Ray Serve.
 
 This process keeps the network to itself: sockets, tokens, limits of messages. A session belongs to one replica for ever, whose
-number stands in front of its id, so nobody has to look it up. Messages that come at the same time travel together.
+number stands in front of its id, so nobody has to look it up.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import threading
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
@@ -23,16 +25,15 @@ from marl.serve.config import ServerConfig
 from marl.serve.counters import Counters
 from marl.serve.hub import Hub
 from marl.serve.limits import Limits
-from marl.serve.metrics import Histogram
+from marl.serve.metrics import LATENCIES, Histogram
 from marl.serve.open_episode import OpenEpisode
-from marl.serve.refused import Refused
-from marl.serve.replica import Message, Replica, Told
+from marl.serve.refused import Refused, bad_message
+from marl.serve.replica import CHUNK, Replica, Told, pack, unpacking
 from marl.serve.served import Served
 from marl.serve.server import Server
 
 _log = logging.getLogger(__name__)
 
-MOST_CALLS = 2  # under way to one replica at once; what comes meanwhile travels together in the next one
 MARK = "."  # between the number of a replica and the id of a session
 
 
@@ -67,67 +68,70 @@ class Reception:
 
 
 class ReplicaLine:
-    """Carries messages to one replica, as many at once as have come."""
+    """A connection to one replica, opened when it is needed; answers come in any order."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
-        self._outbox: list[tuple[Message, asyncio.Future[Told]]] = []
-        self._calls = 0
-        self._tasks: set[asyncio.Task[None]] = set()  # the loop itself does not hold on to them
+        self._writer: asyncio.StreamWriter | None = None
+        self._waiting: dict[int, asyncio.Future[Told]] = {}
+        self._numbers = itertools.count()
+        self._reading: asyncio.Task[None] | None = None
+        self._opening = asyncio.Lock()
 
     async def ask(self, kind: str, message: Mapping[str, Any]) -> Told:
+        number = next(self._numbers)
+        try:
+            packed = pack([number, kind, message])
+        except (ValueError, OverflowError, TypeError) as error:  # a whole number of more than 64 bits, for instance
+            raise bad_message(f"the message holds what cannot be passed on ({error}).") from None
+        try:
+            writer = self._writer or await self._open()
+        except Exception as error:  # of Ray: the replica died, or cannot be reached
+            return _unreachable(error)
         future: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
-        if not self._outbox:
-            asyncio.get_running_loop().call_soon(self._send)
-        self._outbox.append(((kind, message), future))
-        return await future
+        self._waiting[number] = future
+        writer.write(packed)
+        try:
+            return await future
+        finally:
+            self._waiting.pop(number, None)  # its client may have hung up
 
     async def figures(self) -> dict[str, Any]:
         found: dict[str, Any] = await self._handle.figures.remote()
         return found
 
-    def _send(self) -> None:
-        if not self._outbox or self._calls >= MOST_CALLS:
-            return
-        batch, self._outbox = self._outbox, []
-        self._calls += 1
-        self._spawn(self._deliver(batch))
+    async def _open(self) -> asyncio.StreamWriter:
+        async with self._opening:
+            if self._writer is None:
+                port, secret = await self._handle.listen.remote()
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(secret)
+                self._writer = writer
+                self._reading = asyncio.ensure_future(self._read(reader))
+            return self._writer
 
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        unpacker = unpacking()
+        with suppress(OSError):
+            while data := await reader.read(CHUNK):
+                unpacker.feed(data)
+                for number, *told in unpacker:
+                    self._settle(number, told)
+        # Whoever still waits would wait for ever; the next message opens a new connection.
+        self._writer = None
+        for number in list(self._waiting):
+            self._settle(number, _unreachable(ConnectionResetError("the connection ended")))
 
-    async def _deliver(self, batch: list[tuple[Message, asyncio.Future[Told]]]) -> None:
-        try:
-            told = await self._handle.deliver.remote([message for message, _ in batch])
-        except Exception as error:  # of Ray: the replica died, or cannot be reached
-            told = [_unreachable(error)] * len(batch)
-        self._calls -= 1
-        self._send()
-        for (_, future), answer in zip(batch, told, strict=True):
-            if answer[0] == "later":
-                self._spawn(self._claim(answer[1], future))
-            else:
-                _settle(future, answer)
-
-    async def _claim(self, number: int, future: asyncio.Future[Told]) -> None:
-        try:
-            told = await self._handle.claim.remote(number)
-        except Exception as error:
-            told = _unreachable(error)
-        _settle(future, told)
-
-
-def _settle(future: asyncio.Future[Told], told: Told) -> None:
-    if not future.done():  # its client may have hung up
-        future.set_result(told)
+    def _settle(self, number: int, told: Told) -> None:
+        future = self._waiting.pop(number, None)
+        if future is not None and not future.done():
+            future.set_result(told)
 
 
 def _unreachable(error: Exception) -> Told:
     _log.error("a replica could not be reached", exc_info=error)
     text = "the replica that plays this session cannot be reached. Say hello and start again."
-    return "refused", ("failed", text, 503, {"retry_after": 1.0, "where": None, "expected": None})
+    return ["refused", ["unreachable", text, 503, {"retry_after": 1.0, "where": None, "expected": None}]]
 
 
 class RoutingHub(Hub):
@@ -139,6 +143,7 @@ class RoutingHub(Hub):
         self._agents = frozenset(reception.contract.agents)
         self._lines: list[ReplicaLine] = []
         self._replicas, self._turn = replicas, 0
+        self._numbers = frozenset(map(str, range(replicas)))
         self._stopping: Refused | None = None
         self._looking: asyncio.Task[None] | None = None
 
@@ -163,10 +168,9 @@ class RoutingHub(Hub):
     def _sent_to(self, kind: str, message: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
         """The replica for a message, and the message as that one knows it."""
         session = message.get("session")
-        if isinstance(session, str):
-            number, _, own = session.partition(MARK)
-            if number.isdecimal() and len(number) < 6 and int(number) < self._replicas:
-                return int(number), {**message, "session": own}
+        number, _, own = str(session).partition(MARK)
+        if number in self._numbers:
+            return int(number), {**message, "session": own}
         if kind == "hello":
             return self._for_newcomer(message), message
         return 0, message  # whichever: no replica knows such a session
@@ -185,8 +189,9 @@ class RoutingHub(Hub):
 
     def sweep(self) -> None:
         """The replicas sweep by themselves; once a second they are asked what they have counted."""
-        if self._lines and (self._looking is None or self._looking.done()):
-            self._looking = asyncio.ensure_future(self._look())
+        if self._looking is not None and not self._looking.done():
+            return  # a replica takes longer than a second
+        self._looking = asyncio.ensure_future(self._look())
 
     async def _look(self) -> None:
         try:
@@ -268,7 +273,7 @@ class Replicas:
         return str(self.server.health.reason)
 
     def figures(self) -> Figures:
-        times = self.server.front.measures.latency.get("act", Histogram(()))
+        times = self.server.front.measures.latency.get("act", Histogram(LATENCIES))
         return Figures(self.hub.counters.open, sum(times.counts), tuple(times.counts), times.bounds)
 
 

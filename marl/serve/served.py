@@ -229,33 +229,44 @@ def zip_of(folder: Path) -> bytes:
 
 def _from_exports(path: Path, chosen: PolicyID | None, allow: frozenset[str]) -> Served:
     trusted = partial(only_modules, allow)
+    policies: dict[PolicyID, Policy] = {}
+    kinds: dict[PolicyID, int] = {}
+    folders: dict[PolicyID, Path] = {}
+    algos: dict[PolicyID, str | None] = {}
     with trusted():
-        there = exported_folders(path)
-        names = [chosen] if chosen is not None else list(there)
-        exported = [read_exported(path, name) for name in names]
-        playing = [one for one in exported if played_by(one)]
-        if not playing:
-            raise CheckpointError(f"{path} holds {', '.join(there)}, which play nobody. Export the policies that play.")
-        _check_units(playing)
-        policies = {one.name: one.build() for one in playing}
-    contract, mapper = _who_is_played(path, playing)
-    kinds_there = kinds_of(ExternalEnv(contract))
-    kinds = {}
-    for one in playing:
-        kinds[one.name] = [spaces_of(kind) for kind in kinds_there].index(spaces_of(one.kind))
-    folders = {one.name: one.folder for one in playing}
+        playing = _exports_that_play(path, chosen)
+        contract, mapper = _who_is_played(path, playing)
+        agent_types = kinds_of(ExternalEnv(contract))
+        spaces_there = [spaces_of(kind) for kind in agent_types]
+        for one in playing:
+            policies[one.name] = one.build()
+            kinds[one.name] = spaces_there.index(spaces_of(one.kind))
+            folders[one.name], algos[one.name] = one.folder, one.about["algo"]
     return Served(
         name=str(playing[0].about["env"]),
         contract=contract,
         policies=policies,
         kinds=kinds,
-        agent_types=kinds_there,
+        agent_types=agent_types,
         mapper=mapper,
-        config=playing_config(RolloutConfig(**vars(playing[0].units))),
+        config=playing_config(RolloutConfig(**playing[0].units.model_dump())),
         trusted=trusted,
         export=lambda name: zip_of(folders[name]),
-        algos={one.name: one.about["algo"] for one in playing},
+        algos=algos,
     )
+
+
+def _exports_that_play(path: Path, chosen: PolicyID | None) -> list[Exported]:
+    there = exported_folders(path)
+    names = list(there)
+    if chosen is not None:
+        names = [chosen]
+    exported = [read_exported(path, name) for name in names]
+    playing = [one for one in exported if played_by(one)]
+    if not playing:
+        raise CheckpointError(f"{path} holds {', '.join(there)}, which play nobody. Export the policies that play.")
+    _check_units(playing)
+    return playing
 
 
 def played_by(exported: Exported) -> list[AgentID]:
@@ -267,25 +278,35 @@ def played_by(exported: Exported) -> list[AgentID]:
 
 def _who_is_played(path: Path, playing: Sequence[Exported]) -> tuple[Contract, Mapper]:
     """All agents of all policies in their order; an agent that several play is played by one of them, drawn per episode."""
-    agents: dict[str, ExternalAgent] = {}
     players: dict[str, list[PolicyID]] = {}
     for one in playing:
-        for stem, most in _stems(one.kind.agents).items():
-            agents.setdefault(stem, _external(one.kind.observation_space, one.kind.action_space, one.kind.masked, most))
         for stem in _stems(played_by(one)):
             players.setdefault(stem, []).append(one.name)
+    _check_who_plays_is_known(path, playing, players)
+    agents: dict[str, ExternalAgent] = {}
+    nobodys: list[str] = []
+    for one in playing:
+        kind = one.kind
+        for stem, most in _stems(kind.agents).items():
+            if stem in players:
+                agents[stem] = _external(kind.observation_space, kind.action_space, kind.masked, most)
+            else:
+                nobodys.append(stem)
+    _check_seats_kept(path, playing, nobodys)
+    return Contract(agents), Patterns(players)
+
+
+def _check_who_plays_is_known(
+    path: Path, playing: Sequence[Exported], players: Mapping[str, Sequence[PolicyID]]
+) -> None:
+    """Files that were written before they said whom they play mean everybody of their kind."""
+    unsure = {one.name for one in playing if "plays" not in one.about}
     for stem, names in players.items():
-        unsure = [one.name for one in playing if one.name in names and "plays" not in one.about]
-        if len(names) > 1 and unsure:
+        if len(names) > 1 and not unsure.isdisjoint(names):
             raise ConfigError(
                 f"{path}: {' and '.join(names)} may all play {stem!r}, and their files do not say who does. Export them "
                 f"again, or serve one: {path}#{names[0]}."
             )
-    nobodys = [stem for stem in agents if stem not in players]
-    for stem in nobodys:
-        del agents[stem]
-    _check_seats_kept(path, playing, nobodys)
-    return Contract(agents), Patterns(players)
 
 
 def _check_seats_kept(path: Path, playing: Sequence[Exported], nobodys: Sequence[str]) -> None:

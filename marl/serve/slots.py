@@ -88,6 +88,7 @@ class SharedPolicy(Policy):
     def draw(self, episode_uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         return self._real[0].draw(episode_uniform)
 
+    # Whoever looks at the weights wants those that decide.
     def get_weights(self) -> dict[str, Array]:
         return self._real[0].get_weights()
 

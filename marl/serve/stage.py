@@ -77,13 +77,12 @@ class PlayStage:
 
     def _go_on(self, hub: Hub, journal: Journal) -> None:
         """Play the episodes that were open when the server ended again, up to where they were."""
-        opened = False
+        running: list[tuple[str, OpenEpisode]] = []
         for slot, episodes in hub.recover().items():
-            for episode in episodes:
-                if not episode.over:
-                    opened = True
-                    self._add_slot(hub, slot, episode)
-        if not opened:  # nobody needs what was written before
+            running += [(slot, episode) for episode in episodes if not episode.over]
+        for slot, episode in running:
+            self._add_slot(hub, slot, episode)
+        if not running:  # nobody needs what was written before
             journal.forget(hub.mark())
 
     def close(self) -> None:
@@ -139,6 +138,7 @@ class PlayStage:
                 while not over:
                     output = runner.advance(runner.decide(rng, explore=self._explore))
                     over = runner.settle(output).size > 0
+                # The hub adds up returns; what the runner noted of them would only grow.
                 runner.stats.pop()
                 seed = self._seeds.integers(LARGEST_SEED, size=1)
 

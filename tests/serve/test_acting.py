@@ -217,6 +217,7 @@ def test_weights_are_swapped_between_passes_and_answers_say_which_decided(start:
         versions.append(answer.version)
         actions.append(answer.actions["a"])
     assert versions == [3] * 20 + [4] * 20
+    assert [slot.decided for slot in loop._slots] == [[]]  # what was answered is forgotten
     inputs = Inputs(obs[20:], np.ones((20, 0), bool), np.zeros(20, np.int64))
     expected = new.act(inputs, np.zeros((20, 0), np.float32), np.random.default_rng(), explore=False)
     assert actions[20:] == expected.actions.tolist()
@@ -300,3 +301,14 @@ def test_slots_that_cannot_even_begin_end_the_loop_instead_of_being_made_for_eve
     loop.offer(ToldEpisode("e"))
     assert "no such wrapper" in str(owner.result(WAIT))
     assert [str(error) for error in made] == ["no such wrapper"]
+
+
+def test_a_loop_in_which_a_request_waits_for_others_can_be_stopped_at_once(start: Start) -> None:
+    loop, clients, counted = start(network(), max_wait_ms=600_000.0)
+    thinking, quick = clients.start("thinking"), clients.start("quick")
+    thinking.begun.result(WAIT)
+    quick.begun.result(WAIT)
+    clients.say(quick, 0, np.zeros(3, np.float32))
+    loop.stop(WAIT)
+    assert not loop.running
+    assert not counted.batches

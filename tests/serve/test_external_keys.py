@@ -45,7 +45,9 @@ def refused(**keys: Any) -> str:
         ({"evaluation": {"interval": 5}}, "Set evaluation: {interval: 0}, or give evaluation.env"),
     ],
 )
-def test_keys_that_mean_nothing_where_clients_play_are_refused_with_the_remedy(keys: dict[str, Any], remedy: str) -> None:
+def test_keys_that_mean_nothing_where_clients_play_are_refused_with_the_remedy(
+    keys: dict[str, Any], remedy: str
+) -> None:
     assert remedy in refused(**keys)
 
 

@@ -108,6 +108,31 @@ def test_hello_tells_who_plays_and_what_they_see(tmp_path: Path) -> None:
     assert "car_*" in hello["agents"]
 
 
+def test_an_episode_ends_when_its_client_says_so_and_not_at_the_horizon_of_the_run(tmp_path: Path) -> None:
+    served = load_served(str(trained(tmp_path / "run", "ppo", "CartPole-v1", horizon=3, **SMALL)))
+    with server(served) as running:
+        one = Driven(SocketClient(running.server.url), make_env("CartPole-v1")).play(8)
+    assert one.t == 8
+    assert one.ended["length"] == 8
+
+
+def test_what_a_client_did_itself_counts_as_a_step_and_the_memory_goes_on(tmp_path: Path) -> None:
+    served = load_served(str(trained(tmp_path / "run", "ppo", "CartPole-v1", **MEMORY)))
+    with server(served) as running:
+        client = SocketClient(running.server.url)
+        act = Driven(client, make_env("CartPole-v1"), want=["state"])
+        log = client.say("start", session=client.session, episode="own")["episode"]
+        report = {"agent_0": {"obs": act.report["agent_0"]["obs"]}}
+        told = {"session": client.session, "episode": log, "agents": report}
+        answer = client.say("log", **told, t=0, actions={"agent_0": 1})
+        assert "actions" not in answer
+        for _ in range(2):
+            act.report = report
+            act.take(client.say("act", **act.message(), **act.want))
+        again = client.say("act", **told, t=1, want=["state"])
+    assert again["details"]["agent_0"]["state"] == act.answers[1]["details"]["agent_0"]["state"]
+
+
 # -- exports -----------------------------------------------------------------------------------------------------------
 
 
@@ -264,7 +289,7 @@ def test_a_failure_in_one_episode_is_told_to_its_client_and_the_others_go_on(
         say(good, 0, 0.0)
         with pytest.raises(Refusal, match="too far to the right") as refused:
             say(bad, 0, 4.5)
-        assert refused.value.told["code"] == "failed"
+        assert refused.value.told["code"] == "episode_failed"
         assert "agent_0" in say(good, 1, 0.0)["actions"]
         with pytest.raises(Refusal, match="over"):
             say(bad, 1, 0.0)

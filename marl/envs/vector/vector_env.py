@@ -25,10 +25,7 @@ LONGEST_EMPTY = 1_000  # steps without anybody alive before an env is told off
 
 
 class DictVector(BatchedEnv):
-    """``E`` objects of a ``MultiAgentEnv`` behind the array API.
-
-    ``kinds`` are for agents that are told apart elsewhere, as a native env may; without it equal spaces are one kind.
-    """
+    """``E`` objects of a ``MultiAgentEnv`` behind the array API. ``kinds``: agents as they are told apart elsewhere."""
 
     def __init__(
         self,
@@ -43,8 +40,7 @@ class DictVector(BatchedEnv):
         self.envs, self.name, self.worker_index = list(envs), name, worker_index
         self.num_envs = len(self.envs)
         self.kinds = tuple(kinds) or kinds_of(first)
-        self.fixed_seats = bool(first.possible_agents)
-        self.lifted = True
+        self.fixed_seats, self.lifted = bool(first.possible_agents), True
         self.with_state = with_state  # asking an env for its state may cost as much as a step
         self.fresh = fresh  # makes a new env object for a copy, for envs that a reset does not clean
         self.infos: list[Mapping[AgentID, Any]] = [{} for _ in self.envs]
