@@ -12,10 +12,9 @@ from marl.data.actions import action_encoder
 from marl.data.task import AgentID
 from marl.envs.batched import BatchedEnv
 from marl.envs.external.contract import EXTERNAL
-from marl.envs.external.env import ExternalEnv, Lines, lines_of
+from marl.envs.external.env import Lines, ReportedEnv, lines_of
 from marl.envs.external.steps import OwnAction
 from marl.envs.vector.vector_env import DictVector
-from marl.envs.wrapper import EnvWrapper
 from marl.rollout.config import EnvRecipe
 from marl.rollout.env_runner import Actions, EnvRunner
 from marl.rollout.worker import RolloutWorker
@@ -28,7 +27,7 @@ class ClientRunner(EnvRunner):
     def __init__(self, env: BatchedEnv, *given: Any) -> None:
         super().__init__(env, *given)
         self._encoders = [action_encoder(kind.action_space) for kind in env.kinds]
-        self.externals: list[ExternalEnv] = []
+        self.externals: list[ReportedEnv] = []
         if isinstance(env, DictVector):
             self.externals = [one for one in map(bare_external, env.envs) if one is not None]
 
@@ -51,18 +50,11 @@ class ClientRunner(EnvRunner):
             choices.logp[env_id, seat] = done.logp or 0.0
 
 
-def bare_external(env: object) -> ExternalEnv | None:
+def bare_external(env: object) -> ReportedEnv | None:
     """The external env itself, where no wrapper has changed whose actions are whose."""
     if isinstance(env, Ahead):
         env = env.env
-    return env if isinstance(env, ExternalEnv) else None
-
-
-def innermost(env: object) -> object:
-    """The env inside of all wrappers of ours."""
-    while isinstance(env, EnvWrapper):
-        env = env.env
-    return env
+    return env if isinstance(env, ReportedEnv) else None
 
 
 class ClientWorker(RolloutWorker):
