@@ -5,7 +5,6 @@ python examples/serve/cartpole_client.py
 """
 
 import os
-import sys
 
 from gymnasium import spaces
 from numpy import inf
@@ -13,7 +12,7 @@ from numpy import inf
 from marl import ExternalEnv, PolicyServer, Trainer, pretty_print, register_env
 
 SERVER_ADDRESS = "localhost"
-SERVER_PORT = int(sys.argv[1]) if len(sys.argv) > 1 else 9900
+SERVER_PORT = 9900
 CHECKPOINT_FILE = "last_checkpoint.out"
 
 

@@ -72,9 +72,11 @@ class ExternalEnv(MultiAgentEnv):
         vars(self).update(action_space=action_space, observation_space=observation_space)
 
     def observation_space(self, agent: AgentID) -> AnySpace:
+        del agent
         raise self._without_spaces()
 
     def action_space(self, agent: AgentID) -> AnySpace:
+        del agent
         raise self._without_spaces()
 
     def _without_spaces(self) -> EnvError:
@@ -127,9 +129,11 @@ class ExternalEnv(MultiAgentEnv):
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[AgentID, Obs], dict[AgentID, Info]]:
+        del seed, options
         raise self._plays_by_itself()
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:
+        del actions
         raise self._plays_by_itself()
 
     def _plays_by_itself(self) -> EnvError:
@@ -168,7 +172,7 @@ class ExternalMultiAgentEnv(ExternalEnv):
                 f"{type(self).__name__}: action_space names {', '.join(map(str, action_space))}, observation_space "
                 f"{', '.join(map(str, observation_space))}; expected the same agents in both."
             )
-        for agent in action_space:
+        for agent in action_space:  # each pair is looked at as if it were alone
             super()._take_spaces(action_space[agent], observation_space[agent])
         self.possible_agents = tuple(action_space)
         vars(self).update(action_space=dict(action_space), observation_space=dict(observation_space))
