@@ -51,9 +51,13 @@ def _service(setup: Setup, stage: Stage) -> Service:
 
 def _program(setup: Setup, hub: Hub) -> Program:
     scenario = setup.scenario
-    env = innermost(make_env(scenario.env, scenario.env_config))
-    assert isinstance(env, ExternalEnv)
-    return Program(env, hub, scenario.num_envs_per_worker)
+
+    def build() -> ExternalEnv:
+        env = innermost(make_env(scenario.env, scenario.env_config))
+        assert isinstance(env, ExternalEnv)
+        return env
+
+    return Program(build, hub, scenario.num_envs_per_worker)
 
 
 def described(setup: Setup, policies: Mapping[PolicyID, Policy]) -> list[dict[str, Any]]:

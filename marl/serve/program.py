@@ -63,10 +63,12 @@ class InProcessClient(PolicyClient):
 
 
 class Program:
-    """Runs an ``ExternalEnv``. ``on_failure`` is told, in the program's thread, why it cannot go on."""
+    """Builds an ``ExternalEnv`` and runs it. ``on_failure`` is told, in the program's thread, why it cannot go on."""
 
-    def __init__(self, env: ExternalEnv, hub: Hub, most: int) -> None:
-        self.env, self.hub = env, hub
+    env: ExternalEnv
+
+    def __init__(self, build: Callable[[], ExternalEnv], hub: Hub, most: int) -> None:
+        self._build, self.hub = build, hub
         self.calls = InProcessClient(hub, most)
         self.url = ""  # of its server, if it starts one
         self.note: Callable[[str], None] = _tell_nobody
@@ -76,6 +78,7 @@ class Program:
         self._thread = threading.Thread(target=self._run, name="marl program", daemon=True)
 
     def start(self) -> str:
+        self.env = self._build()
         self.env.played_by = self
         self._thread.start()
         return self.url
@@ -122,6 +125,8 @@ class Program:
     def stop(self, grace_s: float = 0.0, reason: str = "the run was stopped") -> None:
         """Calls that wait are refused, which ends run(), as does the end of its server."""
         del grace_s
+        if self._stopped.is_set():
+            return
         self._reason = reason
         self._stopped.set()
         self.hub.close(reason)

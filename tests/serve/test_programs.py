@@ -18,6 +18,7 @@ from gymnasium import spaces
 import marl
 from examples.serve import cartpole_client
 from marl.errors import ConfigError, EnvError, UserError
+from marl.serve.served import load_served
 from marl.serve.server import ServerError
 from tests.serve.waiting import wait_until
 
@@ -197,6 +198,14 @@ def test_a_run_directory_of_a_program_has_no_journal(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "journal").exists()
 
 
+def test_policies_of_a_program_are_served_afterwards(tmp_path: Path) -> None:
+    keys = {**KEYS, "stop": {"training_iteration": 1}}
+    with marl.Trainer("dqn", env=f"{__name__}:Counting", config=keys, directory=tmp_path / "run") as one:
+        one.run()
+    served = load_served(str(tmp_path / "run"), allow=frozenset({"tests"}))
+    assert list(served.contract.agents) == ["agent_0"]
+
+
 # -- a server ----------------------------------------------------------------------------------------------------------
 
 
@@ -365,11 +374,13 @@ def test_keys_that_mean_nothing_where_a_program_plays_are_refused(keys: dict[str
         marl.Trainer(keys.pop("algo", "dqn"), env=Counting, config={**few, **keys})
 
 
-def test_an_object_that_no_run_plays_says_so() -> None:
+def test_objects_that_no_run_plays_and_servers_of_something_else_are_told() -> None:
     with pytest.raises(EnvError, match="no run plays this Counting"):
         Counting().start_episode()
     with pytest.raises(EnvError, match="no run plays this Counting"):
         marl.PolicyServer(Counting(), "127.0.0.1", 0).serve_forever()
+    with pytest.raises(ConfigError, match=r"PolicyServer: unknown key 'tokenfile'.*token_file"):
+        marl.PolicyServer(Counting(), "127.0.0.1", 0, tokenfile="x")
     with pytest.raises(EnvError, match=r"expected the marl\.ExternalEnv"):
         marl.PolicyServer("CartPole-v1", "127.0.0.1", 0)  # type: ignore[arg-type]
 

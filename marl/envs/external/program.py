@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from gymnasium import spaces
+from pydantic import ValidationError
 
+from marl.config import explain
 from marl.data.space_json import space_to_json
 from marl.data.task import AgentID, AnySpace
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
@@ -196,7 +198,10 @@ class ExternalMultiAgentEnv(ExternalEnv):
 
 
 class PolicyServer:
-    """Lets other programs play an ``ExternalEnv``: made in its ``run()``. Further keys are those of ``external:``."""
+    """Lets other programs play an ``ExternalEnv``: made in its ``run()``.
+
+    Further keys say who may talk to it, as those of ``external:`` do: ``token_file``, ``tls_cert``, ``tls_key``, ``origins``.
+    """
 
     def __init__(self, external_env: ExternalEnv, address: str, port: int, **keys: Any) -> None:
         if not isinstance(external_env, ExternalEnv):
@@ -205,7 +210,10 @@ class PolicyServer:
                 "it: PolicyServer(self, address, port)."
             )
         self.env = external_env
-        self.config = ServerConfig(host=address, port=port, **keys)
+        try:
+            self.config = ServerConfig(host=address, port=port, **keys)
+        except ValidationError as error:
+            raise explain(error, "PolicyServer", ServerConfig.model_fields) from None
         self.config.check()  # refuses what would let strangers in
 
     def serve_forever(self) -> None:
