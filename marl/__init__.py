@@ -31,6 +31,9 @@ _WHERE = {
     "EnvContext": "marl.envs.base",
     "ENV_STATE": "marl.envs.base",
     "EnvWrapper": "marl.envs.wrapper",
+    "ExternalEnv": "marl.envs.external.program",
+    "ExternalMultiAgentEnv": "marl.envs.external.program",
+    "PolicyServer": "marl.envs.external.program",
     "BatchedEnv": "marl.envs.batched",
     "NativeEnv": "marl.envs.batched",
     "StepOutput": "marl.envs.batched",
@@ -100,6 +103,7 @@ if TYPE_CHECKING:
     from marl.envs.base import ENV_STATE, EnvContext, MultiAgentEnv, StepResult
     from marl.envs.batched import BatchedEnv, NativeEnv, StepOutput
     from marl.envs.check import check_env
+    from marl.envs.external.program import ExternalEnv, ExternalMultiAgentEnv, PolicyServer
     from marl.envs.families import register_env_family
     from marl.envs.groups import AgentGroups
     from marl.envs.hierarchy.env import HierarchicalEnv
@@ -132,6 +136,8 @@ __all__ = [
     "Distribution",
     "EnvContext",
     "EnvWrapper",
+    "ExternalEnv",
+    "ExternalMultiAgentEnv",
     "Goals",
     "HierarchicalEnv",
     "Inputs",
@@ -144,6 +150,7 @@ __all__ = [
     "Policy",
     "PolicyClient",
     "PolicyClientError",
+    "PolicyServer",
     "PopulationKind",
     "Preprocessor",
     "Preset",

@@ -85,3 +85,10 @@ class EnvWrapper(MultiAgentEnv):
 
     def _set_state(self, state: State) -> None:
         self.env.set_state(self.unpack_state(state))  # type: ignore[attr-defined]
+
+
+def innermost(env: object) -> object:
+    """The env inside of all wrappers of ours."""
+    while isinstance(env, EnvWrapper):
+        env = env.env
+    return env

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
 from marl.config import Config
 from marl.data.task import Floats, PolicyID, Task
@@ -25,6 +25,15 @@ ONE_AFTER_THE_OTHER = "workers in this process play one after the other, and onl
 RECORDED = "what was recorded is what it is"
 ES_EPISODES = "es compares the returns of whole episodes and explores by moving weights"
 ES_PLAYS = "es plays whole episodes, populations of its own (num_perturbations pairs of episodes_per_perturbation)"
+
+# What says the same as `"input": lambda ioctx: PolicyServerInput(ioctx, address, port)`; env is None there.
+INSTEAD_OF_A_SERVER = (
+    "a function that makes an input (PolicyServerInput) is not taken. Where clients play, write instead of env, input and "
+    'input_evaluation: env="external", "env_config": {"agents": {"agent_0": {"observation_space": {"type": "Box", "low": -10, '
+    '"high": 10, "shape": [4], "dtype": "float32"}, "action_space": {"type": "Discrete", "n": 2, "start": 0}}}}, "external": '
+    '{"host": "127.0.0.1", "port": 9900}, "evaluation": {"interval": 0}; or a marl.ExternalEnv whose run() calls '
+    "marl.PolicyServer(self, address, port).serve_forever()"
+)
 
 
 class RolloutConfig(Config):
@@ -179,6 +188,14 @@ class RolloutConfig(Config):
         True,
         description="A worker that dies is replaced and goes on with the same numbers; false: the run ends with an error.",
     )
+
+    @field_validator("input", mode="before")
+    @classmethod
+    def _is_no_server(cls, value: Any) -> Any:
+        """RLlib's later scripts put their server here, as a function."""
+        if callable(value):
+            raise ValueError(INSTEAD_OF_A_SERVER)
+        return value
 
     @property
     def on_ray(self) -> bool:

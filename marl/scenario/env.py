@@ -8,9 +8,11 @@ from typing import Any
 
 from marl.data.task import AgentID, AgentType, AnySpace, GroupID
 from marl.envs.batched import BatchedEnv
+from marl.envs.external.program import ExternalEnv
 from marl.envs.registry import make_batched_env, resolve_env
 from marl.envs.vector.env_errors import close_all
 from marl.envs.vector.vector_env import DictVector
+from marl.envs.wrapper import innermost
 from marl.envs.wrappers import Wrapping, read_wrappers
 from marl.envs.wrappers.joint import GroupedEnv
 from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
@@ -30,6 +32,7 @@ class EnvFacts:
     groups: Mapping[GroupID, Sequence[AgentID]]  # teams; a group that is played as one agent is a team of itself
     notes: tuple[str, ...] = ()
     remark: str = ""  # what a user might not expect
+    program: ExternalEnv | None = None  # an env that plays by itself, in its own run()
 
 
 def inspect_env(scenario: Scenario) -> EnvFacts:
@@ -63,6 +66,7 @@ def inspect_env(scenario: Scenario) -> EnvFacts:
         groups=groups,
         notes=tuple(notes),
         remark=remark,
+        program=_program(env),
     )
 
 
@@ -74,6 +78,15 @@ def _wrappers(scenario: Scenario, joint: Mapping[GroupID, Sequence[AgentID]]) ->
     if joint:
         wrappers.append(Wrapping("with_agent_groups", {"groups": joint}))
     return tuple(wrappers)
+
+
+def _program(env: BatchedEnv) -> ExternalEnv | None:
+    if not isinstance(env, DictVector):
+        return None
+    inside = innermost(env.envs[0])
+    if isinstance(inside, ExternalEnv):
+        return inside
+    return None
 
 
 def _grouped_env(env: BatchedEnv) -> GroupedEnv | None:

@@ -64,14 +64,27 @@ def waits_for_agents(scenario: Scenario) -> bool:
 
 def check_external(scenario: Scenario) -> None:
     """Refuse keys that mean nothing where clients play, before anything listens."""
-    if not is_external(scenario):
-        return
+    if is_external(scenario):
+        _check_keys(scenario, "env: external")
+
+
+def with_program(scenario: Scenario) -> Scenario:
+    """The scenario of an env that plays by itself (``marl.ExternalEnv``): evaluations, which have to be played, are off."""
+    _check_keys(scenario, "an ExternalEnv")
+    evaluation = scenario.evaluation
+    if evaluation.env is not None or not evaluation.interval:
+        return scenario
+    return scenario.model_copy(update={"evaluation": evaluation.model_copy(update={"interval": 0})})
+
+
+def _check_keys(scenario: Scenario, kind: str) -> None:
     for refused in REFUSED:
         if scenario.changed(refused.key):
             value = getattr(scenario, refused.key)
             shown = f"{refused.key} is {value!r}" if isinstance(value, int | float) else f"{refused.key} is given"
-            raise ConfigError(f"{shown}, but with env: external {refused.why}. {refused.remedy}.")
-    if scenario.evaluation.interval and scenario.evaluation.env is None:
+            raise ConfigError(f"{shown}, but with {kind} {refused.why}. {refused.remedy}.")
+    asked = is_external(scenario) or "interval" in scenario.evaluation.model_fields_set
+    if scenario.evaluation.interval and scenario.evaluation.env is None and asked:
         raise ConfigError(
             f"evaluation.interval is {scenario.evaluation.interval}, but an external env is played by its clients and not "
             "here. Set evaluation: {interval: 0}, or give evaluation.env: an env with the same agents and spaces that can be "
@@ -100,10 +113,8 @@ def strict_policies(roles: Mapping[PolicyID, Role]) -> frozenset[PolicyID]:
     return frozenset(found)
 
 
-def check_learners(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> None:
+def check_learners(roles: Mapping[PolicyID, Role]) -> None:
     """Refuse algorithms that cannot learn from clients."""
-    if not is_external(scenario):
-        return
     for name, role in roles.items():
         if learns_from(role.preset, role.config) is Learns.NOTHING:
             raise ConfigError(

@@ -9,6 +9,7 @@ from typing import Any
 
 from marl.algos.plan import LearnerPlan, Role, plan_learners
 from marl.data.task import GroupID, PolicyID, Task
+from marl.envs.external.contract import EXTERNAL
 from marl.envs.families import added_families
 from marl.envs.groups import AgentGroups
 from marl.envs.registry import ENVS
@@ -22,7 +23,7 @@ from marl.registry import import_module
 from marl.rollout.config import RolloutConfig, RolloutSpec
 from marl.scenario.config import Scenario
 from marl.scenario.env import EnvFacts, evaluation_recipe, inspect_env
-from marl.scenario.external import check_external, check_learners
+from marl.scenario.external import check_external, check_learners, is_external, with_program
 from marl.scenario.policy_entries import PolicyEntry, parse_entry, policy_spec
 from marl.scenario.population import casting, check_plans, find_stage, mixtures_of
 from marl.scenario.routing import build_mapper, possible_seats, seats_of_policies
@@ -95,7 +96,10 @@ def resolve(scenario: Scenario) -> Setup:
     for module in scenario.imports:
         import_module(module, "imports")
     check_external(scenario)
-    draft = _who_plays(scenario, inspect_env(scenario))
+    look = inspect_env(scenario)
+    if look.program is not None:
+        scenario = with_program(scenario)
+    draft = _who_plays(scenario, look)
     _who_learns(draft)
     plans = _checked_plans(draft)
     rollout = _rollout_spec(draft)
@@ -189,7 +193,8 @@ def _checked_plans(draft: _Draft) -> tuple[LearnerPlan, ...]:
     _check_units(scenario, draft.specs, draft.task)
     _check_trainable(scenario, draft.roles, draft.policies)
     check_run_keys(scenario, draft.roles, draft.specs, draft.task.kinds)
-    check_learners(scenario, draft.roles)
+    if is_external(scenario) or draft.look.program is not None:
+        check_learners(draft.roles)
     plans = tuple(plan_learners(draft.roles, draft.task))
     if draft.stage is not None:
         check_plans(draft.stage, plans)
@@ -212,10 +217,13 @@ def _rollout_spec(draft: _Draft) -> RolloutSpec:
     for used in look.wrappers:
         if used.name in WRAPPERS:
             wrappers[used.name] = WRAPPERS[used.name]
+    env, env_config = scenario.env, scenario.env_config
+    if look.program is not None:  # to workers it is an env whose steps are reported, by whomever
+        env, env_config = EXTERNAL, look.program.contract()
     rollout_keys = {key: getattr(scenario, key) for key in RolloutConfig.model_fields}
     return RolloutSpec(
-        env=scenario.env,
-        env_config=scenario.env_config,
+        env=env,
+        env_config=env_config,
         wrappers=look.wrappers,
         task=draft.task,
         policies=draft.specs,

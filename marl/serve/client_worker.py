@@ -12,7 +12,7 @@ from marl.data.actions import action_encoder
 from marl.data.task import AgentID
 from marl.envs.batched import BatchedEnv
 from marl.envs.external.contract import EXTERNAL
-from marl.envs.external.env import ExternalEnv, Lines, lines_of
+from marl.envs.external.env import Lines, ReportedEnv, lines_of
 from marl.envs.external.steps import OwnAction
 from marl.envs.vector.vector_env import DictVector
 from marl.rollout.config import EnvRecipe
@@ -27,7 +27,7 @@ class ClientRunner(EnvRunner):
     def __init__(self, env: BatchedEnv, *given: Any) -> None:
         super().__init__(env, *given)
         self._encoders = [action_encoder(kind.action_space) for kind in env.kinds]
-        self.externals: list[ExternalEnv] = []
+        self.externals: list[ReportedEnv] = []
         if isinstance(env, DictVector):
             self.externals = [one for one in map(bare_external, env.envs) if one is not None]
 
@@ -51,11 +51,11 @@ class ClientRunner(EnvRunner):
             choices.logp[env_id, seat] = done.logp or 0.0
 
 
-def bare_external(env: object) -> ExternalEnv | None:
+def bare_external(env: object) -> ReportedEnv | None:
     """The external env itself, where no wrapper has changed whose actions are whose."""
     if isinstance(env, Ahead):
         env = env.env
-    return env if isinstance(env, ExternalEnv) else None
+    return env if isinstance(env, ReportedEnv) else None
 
 
 class ClientWorker(RolloutWorker):

@@ -92,6 +92,7 @@ class FreeRunningPool(WorkerPool):
             for slot in range(self.spec.config.num_envs_per_worker):
                 self._taken.append(True)
                 self.clients.loop.spawn(partial(self._play, slot), self._handed.put, f"copy_{slot}")
+            self.service.on_failure = self._handed.put
             self.service.start()
         return self.service.url
 
@@ -143,6 +144,7 @@ class FreeRunningPool(WorkerPool):
         handed = self._handed.get()
         self._busy("")
         if isinstance(handed, BaseException):  # of a slot, or of the loop: nobody plays any more
+            self._handed.put(handed)  # whoever asks again is told the same
             raise handed
         if isinstance(handed, str):
             raise StoppedWaitingError("the run was stopped while it waited for clients.")

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
@@ -73,12 +74,28 @@ class Hub:
 
     async def answer(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to one message, as soon as there is one; raises ``Refused``."""
-        try:
+        with self._counting():
             with self._lock:
                 answer = self._dispatch(kind, message)
             if isinstance(answer, dict):
                 return answer
+            assert not isinstance(answer, Future)
             return await self.desk.delivery.wait(answer)
+
+    def ask(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The same for a program in this process: its thread sleeps until there is an answer."""
+        with self._counting():
+            with self._lock, self.desk.delivery.to_threads():
+                answer = self._dispatch(kind, message)
+            if isinstance(answer, Future):
+                return answer.result()
+            assert isinstance(answer, dict)
+            return answer
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        try:
+            yield
         except Refused as refused:
             self.counters.refused[refused.code] += 1
             if refused.code == "out_of_order":

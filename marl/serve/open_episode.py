@@ -19,7 +19,8 @@ KEPT_STEPS = 1_000  # of an open episode, whose messages may be sent again
 KEPT_AFTER_END = 4  # of an episode that is over
 LONGEST_HISTORY = 10_000  # steps of an episode that a client which was killed can replay
 
-Waiter: TypeAlias = "asyncio.Future[dict[str, Any]]"
+Waiter: TypeAlias = "asyncio.Future[dict[str, Any]] | Future[dict[str, Any]]"
+"""Who waits for an answer: a coroutine of the network's loop, or a thread of this process."""
 
 
 @dataclass(slots=True)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from marl.data.space_json import space_to_json
 from marl.data.task import PolicyID
 from marl.envs.external.contract import Contract
+from marl.envs.external.program import ExternalEnv
+from marl.envs.registry import make_env
+from marl.envs.wrapper import innermost
 from marl.policies.policy import Policy
 from marl.rollout.pool import WorkerPool
+from marl.scenario.external import is_external
 from marl.scenario.resolve import Setup
 from marl.serve.free_running import FreeRunningPool
 from marl.serve.free_stage import FreeStage
-from marl.serve.hub import Stage
+from marl.serve.hub import Hub, Stage
 from marl.serve.lock_step import LockStepPool
 from marl.serve.own_actions import own_actions
+from marl.serve.program import Program
 from marl.serve.service import Service
 from marl.serve.thread_line import WaitingStage
 
@@ -35,10 +41,23 @@ def make_client_pool(setup: Setup, policies: Mapping[PolicyID, Policy]) -> Worke
 def _service(setup: Setup, stage: Stage) -> Service:
     """A new one, or the one that has heard the first client."""
     service: Service | None = setup.server
+    if not is_external(setup.scenario):  # by its name, so a program that was written here plays
+        return Service(setup.scenario.external_keys, stage, partial(_program, setup))
     if service is None:
         return Service(setup.scenario.external_keys, stage)
     service.hand_over(stage)
     return service
+
+
+def _program(setup: Setup, hub: Hub) -> Program:
+    scenario = setup.scenario
+
+    def build() -> ExternalEnv:
+        env = innermost(make_env(scenario.env, scenario.env_config))
+        assert isinstance(env, ExternalEnv)
+        return env
+
+    return Program(build, hub, scenario.num_envs_per_worker)
 
 
 def described(setup: Setup, policies: Mapping[PolicyID, Policy]) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from marl.data.space_json import space_to_json
 from marl.data.task import AgentID, AgentType, PolicyID
 from marl.envs.base import MultiAgentEnv
 from marl.envs.external.contract import Contract, ExternalAgent
-from marl.envs.external.env import ExternalEnv
+from marl.envs.external.env import ReportedEnv
 from marl.envs.external.steps import Line
 from marl.envs.registry import make_env
 from marl.envs.vector.env_errors import close_all
@@ -57,7 +57,7 @@ class Served:
 
     def env(self, line: Line | None = None) -> DictVector:
         """One copy of the env whose world is the client's, in the wrappers of the run."""
-        inside = wrap(ExternalEnv(self.contract, line), self.wrappers, self.name)
+        inside = wrap(ReportedEnv(self.contract, line), self.wrappers, self.name)
         return DictVector([inside], self.name, with_state=False, kinds=self.agent_types)
 
     def runner(self, line: Line, policies: Mapping[PolicyID, Policy]) -> EnvRunner:
@@ -189,7 +189,7 @@ def _seats(kinds: Sequence[AgentType]) -> dict[AgentID, tuple[Any, ...]]:
 
 def contract_of(env: MultiAgentEnv) -> Contract:
     """The agents of an env and their spaces, as clients are to keep to them."""
-    if isinstance(env, ExternalEnv):
+    if isinstance(env, ReportedEnv):
         return env.contract
     names: Mapping[str, int] = env.max_agents
     if env.possible_agents:
@@ -236,7 +236,7 @@ def _from_exports(path: Path, chosen: PolicyID | None, allow: frozenset[str]) ->
     with trusted():
         playing = _exports_that_play(path, chosen)
         contract, mapper = _who_is_played(path, playing)
-        agent_types = kinds_of(ExternalEnv(contract))
+        agent_types = kinds_of(ReportedEnv(contract))
         spaces_there = [spaces_of(kind) for kind in agent_types]
         for one in playing:
             policies[one.name] = one.build()

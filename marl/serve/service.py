@@ -14,6 +14,7 @@ from marl.serve.config import ServerConfig
 from marl.serve.hub import Hub, Stage
 from marl.serve.journal import Journal
 from marl.serve.limits import Limits
+from marl.serve.program import Program
 from marl.serve.server import Server
 from marl.storage import write_atomically
 
@@ -23,14 +24,19 @@ C = TypeVar("C", bound=Config)
 
 
 class Service:
-    """Listens from ``start`` on. Without a ``directory`` there is no journal, and open episodes end with the process."""
+    """Listens from ``start`` on. Without a ``directory`` there is no journal, and open episodes end with the process.
 
-    def __init__(self, keys: ExternalTraining, stage: Stage) -> None:
+    With a ``program`` that one plays, and serves if it likes. It begins anew in every process, so there is no journal either.
+    """
+
+    def __init__(self, keys: ExternalTraining, stage: Stage, program: Callable[[Hub], Program] | None = None) -> None:
         self.keys, self.stage = keys, stage
         self.directory: Path | None = None
         self.note: Callable[[str], None] = _tell_nobody
+        self.on_failure: Callable[[BaseException], None] = _tell_nobody  # of a program
         self.hub = Hub(stage, _part(keys, Limits))
-        self.server = Server(self.hub, _part(keys, ServerConfig))  # refuses what would let strangers in
+        self.program = None if program is None else program(self.hub)
+        self.server = self.program or Server(self.hub, _part(keys, ServerConfig))  # refuses what would let strangers in
         self.open = False
         self.marks: dict[str, int] = {}  # checkpoint to the segment that goes on from it
 
@@ -46,7 +52,7 @@ class Service:
 
     def start(self, segment: int | None = None) -> None:
         """Go on from a segment of the journal, if there is one, and listen, unless that is done already."""
-        if self.directory is not None:
+        if self.directory is not None and self.program is None:
             journal = Journal(self.directory / JOURNAL)
             self.hub.keep_journal(journal)
             # A run that ended before it served anybody has a checkpoint, and no journal yet.
@@ -54,8 +60,14 @@ class Service:
             self.marks = read_marks(journal.folder)
         if self.open:
             return
+        if self.program is not None:
+            self.program.note, self.program.on_failure = self.note, self.on_failure
         self.server.start()
         self.open = True
+        if self.program is None:
+            self._tell_address()
+
+    def _tell_address(self) -> None:
         told = f"clients: {self.url}"
         if self.keys.token_file is not None:
             told += f", with the token in {self.keys.token_file}"
@@ -107,5 +119,5 @@ def _part(keys: ExternalTraining, kind: type[C]) -> C:
     return kind(**{key: getattr(keys, key) for key in kind.model_fields})
 
 
-def _tell_nobody(text: str) -> None:
-    del text
+def _tell_nobody(told: object) -> None:
+    del told

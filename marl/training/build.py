@@ -11,6 +11,7 @@ import torch
 
 from marl.callbacks.callbacks import make_hooks
 from marl.data.task import PolicyID
+from marl.envs.external.contract import EXTERNAL
 from marl.errors import ConfigError
 from marl.policies.build import build_policies
 from marl.policies.policy import Policy
@@ -20,7 +21,7 @@ from marl.runs.loggers import find_logger
 from marl.runs.result import check_field
 from marl.runs.weights import check_loaded, load_policy
 from marl.scenario.config import Scenario
-from marl.scenario.external import is_external, waits_for_agents
+from marl.scenario.external import waits_for_agents
 from marl.scenario.load import compose
 from marl.scenario.resolve import Setup, resolve
 from marl.scenario.unused_keys import check_measured
@@ -149,7 +150,7 @@ def _check_stop(scenario: Scenario, field: str, policies: Sequence[PolicyID]) ->
 def make_pool(setup: Setup, policies: Mapping[PolicyID, Policy]) -> WorkerPool:
     """Workers in this process, or on Ray actors that wait for each other or do not; clients, where they play the env."""
     config = setup.rollout.config
-    if is_external(setup.scenario):
+    if setup.rollout.env == EXTERNAL:
         from marl.serve.pools import make_client_pool
 
         return make_client_pool(setup, policies)

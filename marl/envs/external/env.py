@@ -36,7 +36,7 @@ def lines_of(lines: Lines) -> Iterator[None]:
         LINES.reset(token)
 
 
-class ExternalEnv(MultiAgentEnv):
+class ReportedEnv(MultiAgentEnv):
     """One running episode of a client. Without a ``line`` it only knows its spaces."""
 
     config_class = ExternalConfig
@@ -131,7 +131,7 @@ class ExternalCreator:
 
     config_class = ExternalConfig
 
-    def __call__(self, config: EnvContext) -> ExternalEnv:
+    def __call__(self, config: EnvContext) -> ReportedEnv:
         contract = Contract.of(config)
         if contract is None:
             raise ConfigError(
@@ -142,4 +142,4 @@ class ExternalCreator:
         line = None
         if lines is not None:
             line = lines(config.vector_index)
-        return ExternalEnv(contract, line)
+        return ReportedEnv(contract, line)
