@@ -95,8 +95,9 @@ class Answering:
         if episode.over:
             return
         self.desk.write({"kind": "gone", "episode": episode.id, "why": why})
-        refuse_waiters(self.desk, episode, refused)
-        self.desk.abandon(episode, why)
+        with self.desk.counting():
+            refuse_waiters(self.desk, episode, refused)
+            self.desk.abandon(episode, why)
 
     def recorded(self, episode: OpenEpisode, t: int) -> Answer | None:
         record = episode.records.get(t)

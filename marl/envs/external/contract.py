@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from gymnasium import spaces
@@ -12,7 +12,7 @@ from marl.config import Config
 from marl.data.actions import columns_of
 from marl.data.space_json import space_from_json
 from marl.data.task import AgentID, AnySpace
-from marl.envs.base import EnvContext
+from marl.envs.base import ALL, EnvContext
 from marl.errors import UserError
 
 EXTERNAL = "external"  # the env's name
@@ -41,6 +41,31 @@ class ExternalAgent(Config):
         return plain
 
 
+def unclear_names(names: Collection[str]) -> str:
+    """What is wrong with the ids and patterns of a contract, in a sentence; empty: nothing."""
+    patterns = [name for name in names if "*" in name]
+    for name in names:
+        if name == ALL or "[" in name or name.count("*") > 1:
+            return f"agent {name!r:.80}: an id has no bracket and at most one *, which makes it a pattern. Rename it."
+        if patterns and "?" in name:
+            return (
+                f"agent {name!r:.80}: beside a pattern an id has no question mark, which is a pattern too. Rename it."
+            )
+    # Envs and the server would not agree on which of the two entries such an agent is.
+    for name in names:
+        both = [pattern for pattern in patterns if pattern != name and fits(name, pattern)]
+        if both and "*" not in name:
+            return f"agent {name!r:.80} also fits the pattern {both[0]!r:.80}, so its spaces are unclear. Rename one."
+    return ""
+
+
+def fits(agent: AgentID, pattern: str) -> bool:
+    """Whether an id belongs to a pattern such as ``car_*``."""
+    before, _, after = pattern.partition("*")
+    is_longer = len(agent) > len(before) + len(after)
+    return is_longer and agent.startswith(before) and agent.endswith(after)
+
+
 class ExternalConfig(Config):
     """Keys of the ``env_config`` of an external env."""
 
@@ -51,6 +76,14 @@ class ExternalConfig(Config):
     state_size: NonNegativeInt = Field(
         0, description="Numbers of the global state that clients send with every step; 0: they send none."
     )
+
+    @field_validator("agents")
+    @classmethod
+    def _names_are_clear(cls, agents: dict[str, ExternalAgent] | None) -> dict[str, ExternalAgent] | None:
+        unclear = unclear_names(agents or {})
+        if unclear:
+            raise ValueError(unclear)
+        return agents
 
 
 class Contract:
@@ -89,9 +122,7 @@ class Contract:
         if agent in self._seen:
             return agent
         for pattern in self.patterns:
-            before, _, after = pattern.partition("*")
-            fits = agent.startswith(before) and agent.endswith(after) and len(agent) > len(before) + len(after)
-            if fits:
+            if fits(agent, pattern):
                 return pattern
         return None
 
