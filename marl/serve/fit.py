@@ -65,8 +65,8 @@ def _check_amount(agents: Mapping[str, Mapping[str, Any]]) -> None:
     if seats > MOST_AGENTS or numbers > LARGEST_CONTRACT:
         raise Refused(
             "contract",
-            f"hello names {seats} agents at once, with {numbers} numbers in their spaces; expected at most {MOST_AGENTS} agents "
-            f"and {LARGEST_CONTRACT} numbers. A run with more has to say them in env_config of its scenario.",
+            f"hello names {seats} agents at once, with {numbers} numbers in their spaces; expected at most {MOST_AGENTS} "
+            f"agents and {LARGEST_CONTRACT} numbers. A run with more has to say them in env_config of its scenario.",
             409,
             where={"key": "agents"},
         )

@@ -44,19 +44,31 @@ class ExternalAgent(Config):
 def unclear_names(names: Collection[str]) -> str:
     """What is wrong with the ids and patterns of a contract, in a sentence; empty: nothing."""
     patterns = [name for name in names if "*" in name]
+    # Envs read brackets and, beside patterns, question marks as parts of a pattern.
+    signs = "[?" if patterns else "["
     for name in names:
-        if name == ALL or "[" in name or name.count("*") > 1:
-            return f"agent {name!r:.80}: an id has no bracket and at most one *, which makes it a pattern. Rename it."
-        if patterns and "?" in name:
+        has_signs = any(sign in name for sign in signs)
+        if name == ALL or has_signs or name.count("*") > 1:
             return (
-                f"agent {name!r:.80}: beside a pattern an id has no question mark, which is a pattern too. Rename it."
+                f"agent {name!r:.80}: an id has none of the signs {' '.join(signs)} and at most one *, which makes it a "
+                "pattern. Rename it."
             )
-    # Envs and the server would not agree on which of the two entries such an agent is.
-    for name in names:
-        both = [pattern for pattern in patterns if pattern != name and fits(name, pattern)]
-        if both and "*" not in name:
-            return f"agent {name!r:.80} also fits the pattern {both[0]!r:.80}, so its spaces are unclear. Rename one."
+    for pattern in patterns:
+        twice = _ids_of(pattern, names)
+        if twice:
+            return (
+                f"agent {twice[0]!r:.80} also fits the pattern {pattern!r:.80}, so its spaces are unclear. Rename one."
+            )
     return ""
+
+
+def _ids_of(pattern: str, names: Collection[str]) -> list[str]:
+    """Names that are no patterns themselves and fit this one."""
+    found = []
+    for name in names:
+        if "*" not in name and fits(name, pattern):
+            found.append(name)
+    return found
 
 
 def fits(agent: AgentID, pattern: str) -> bool:
