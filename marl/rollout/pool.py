@@ -13,6 +13,7 @@ from marl.data.batch import MultiAgentBatch
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.envs.batched import State
+from marl.errors import ConfigError
 from marl.log import set_log_level
 from marl.policies.policy import Policy
 from marl.rollout.config import RolloutSpec
@@ -105,6 +106,10 @@ class WorkerPool(ABC):
 
     def opened(self, directory: Path) -> None:
         """The run writes into this directory from now on."""
+
+    def serve(self) -> str:
+        """Listen to the clients of an external env, unless that is done already; returns the address."""
+        raise ConfigError("only a run with env: external listens to clients; this one plays its env itself.")
 
     def saved(self, checkpoint: Path) -> None:
         """A checkpoint with the pool's state has been written into the run directory."""

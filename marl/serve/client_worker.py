@@ -15,7 +15,6 @@ from marl.envs.external.contract import EXTERNAL
 from marl.envs.external.env import ExternalEnv, Lines, lines_of
 from marl.envs.external.steps import OwnAction
 from marl.envs.vector.vector_env import DictVector
-from marl.envs.wrapper import EnvWrapper
 from marl.rollout.config import EnvRecipe
 from marl.rollout.env_runner import Actions, EnvRunner
 from marl.rollout.worker import RolloutWorker
@@ -33,6 +32,7 @@ class ClientRunner(EnvRunner):
             self.externals = [one for one in map(bare_external, env.envs) if one is not None]
 
     def decide(self, rng: np.random.Generator, *, explore: bool) -> Actions:
+        # The policy decides all the same: generators and memories go on as if it had been asked.
         choices = super().decide(rng, explore=explore)
         for env_id, env in enumerate(self.externals):
             if env.now is not None and env.now.own:
@@ -56,13 +56,6 @@ def bare_external(env: object) -> ExternalEnv | None:
     if isinstance(env, Ahead):
         env = env.env
     return env if isinstance(env, ExternalEnv) else None
-
-
-def innermost(env: object) -> object:
-    """The env inside of all wrappers of ours."""
-    while isinstance(env, EnvWrapper):
-        env = env.env
-    return env
 
 
 class ClientWorker(RolloutWorker):

@@ -50,9 +50,11 @@ class Stage(Protocol):
 
 @runtime_checkable
 class Choosy(Protocol):
-    """A stage whose learners can use what clients did themselves only if they say more of it."""
+    """A stage that learns, and cannot use everything that clients might do."""
 
-    own_needs: tuple[str, ...]  # logp, version
+    no_play: str  # why episodes that are only played are refused; empty: they are not
+
+    own_needs: tuple[str, ...]  # what clients have to say of their own actions: logp, version
     own_why: str  # who needs them
 
 

@@ -49,7 +49,7 @@ def resolve_with_first_client(scenario: Scenario) -> Setup:
     service.start()
     _tell("waiting for the first client, which says who plays")
     try:
-        stage.heard.wait()
+        stage.heard.wait()  # in the main thread, so Ctrl-C ends it
         assert stage.contract is not None
         agents, state_size = contract_json(stage.contract), stage.contract.state_size
         known = scenario.model_copy(update={"env_config": {"agents": agents, "state_size": state_size}})

@@ -51,6 +51,7 @@ def without_stale(fragment: Fragment, newest: int, strict: Collection[PolicyID])
 
 def _silence(batch: MultiAgentBatch, stale: Any, strict: Collection[PolicyID]) -> None:
     for policy in strict:
+        # The rows stay: others learn from them, and returns are folded over them.
         theirs = batch.policy_index == batch.policy_ids.index(policy)
         batch.active &= ~(theirs & stale[:, None, None])
 

@@ -97,12 +97,14 @@ class FreeRunningPool(WorkerPool):
 
     def _play(self, slot: int) -> None:
         """The life of one slot, in the loop's thread."""
+        # Numbers of workers are part of their seeds and of episodes' ids, so none comes twice in the lives of a run.
         config = self.spec.config.model_copy(update={"num_envs_per_worker": 1})
         index = 1 + slot + self.lives * self.spec.config.num_envs_per_worker
         worker = SlotWorker(replace(self.spec, config=config), index, self.clients.loop, self.service.hub)
         self.slots.append(worker)
         while True:
             fragment = worker.fragment(self._fragment, slot)
+            # Its client waits for the next action meanwhile: that is how slow learners slow clients down.
             while not self._taken[slot]:
                 self.clients.loop.park()
             self._taken[slot] = False
@@ -125,7 +127,7 @@ class FreeRunningPool(WorkerPool):
             self.lags.append(self.version - fragment.played_by)
             batch, stale = without_stale(fragment, self.version, self.strict)
             self.stale_steps_dropped += stale
-            if batch is None:
+            if batch is None:  # nothing of it is of use; episodes that ended in it count all the same
                 continue
             batch.first_lane = fragment.slot
             return Collected(
@@ -140,7 +142,7 @@ class FreeRunningPool(WorkerPool):
             )
         handed = self._handed.get()
         self._busy("")
-        if isinstance(handed, BaseException):
+        if isinstance(handed, BaseException):  # of a slot, or of the loop: nobody plays any more
             raise handed
         if isinstance(handed, str):
             raise StoppedWaitingError("the run was stopped while it waited for clients.")
@@ -173,6 +175,7 @@ class FreeRunningPool(WorkerPool):
 
     def stop(self) -> None:
         self.service.stop("the run has ended")
+        # After the server: what its clients still wait for has been refused, and nothing new arrives.
         if self._live:
             self.clients.loop.stop()
         self._driver.close()

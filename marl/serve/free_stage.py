@@ -24,7 +24,7 @@ Weights = Mapping[PolicyID, Mapping[str, Array]]
 class FreeStage:
     """Hands episodes to the loop. The learners' weights come in as versions; the loop has its own copies of the policies."""
 
-    training, lock_step = True, False
+    training, lock_step, no_play = True, False, ""
 
     def __init__(
         self, setup: Setup, policies: Mapping[PolicyID, Policy], told: list[dict[str, Any]], own: OwnActions
@@ -32,6 +32,7 @@ class FreeStage:
         self.contract: Contract | None = Contract.of(setup.rollout.env_config)
         self.no_log, self.own_needs, self.own_why = own.refused, own.needed, own.why
         self._setup, self._told = setup, told
+        # Copies, because the learners write into theirs while the loop acts.
         copies = build_policies(setup.policies, setup.task.kinds)
         self.version = 0
         self._newest: tuple[int, Weights] = (0, weights_of(policies))
@@ -70,7 +71,7 @@ class FreeStage:
 
     def export(self, name: PolicyID) -> tuple[int, bytes] | None:
         """The newest weights of a policy as a zip of its files, for clients that act by themselves."""
-        version, weights = self._newest
+        version, weights = self._newest  # one tuple, so that a change in between does not part them
         if name not in weights:
             return None
         with tempfile.TemporaryDirectory() as folder:

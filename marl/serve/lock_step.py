@@ -83,6 +83,7 @@ class LockStepPool(InProcessPool):
 
     def serve(self) -> str:
         """Listen to clients, unless that is done already; returns the server's address."""
+        # Not when the pool is built: a journal has its place only when the run has a directory.
         if not self._live:
             self._live = True
             saved, self._saved = self._saved, None
@@ -101,6 +102,7 @@ class LockStepPool(InProcessPool):
 
     def collect(self, steps: int) -> Collected:
         self.serve()
+        # A wait may be broken off anywhere in the round, where the worker's state is that of no moment.
         self._before_round = self._state_now(self.service.segment)
         try:
             return super().collect(steps)
@@ -141,9 +143,11 @@ class LockStepPool(InProcessPool):
     def _state_now(self, segment: int | None) -> State:
         workers: list[Any] | None = None
         worker = self.workers[0]
+        # Asked for its state, a worker would begin its first episodes, and wait for clients that may never come.
         if isinstance(worker, ClientWorker) and worker.has_begun:
             workers = [worker.state_dict() for worker in self.workers]
         return {"workers": workers, "version": self.clients.version, "segment": segment}
 
     def load_state_dict(self, state: State) -> None:
+        # Put to use by `serve`: episodes are rejoined through the hub, which has to know its journal first.
         self._saved = state

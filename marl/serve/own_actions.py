@@ -19,6 +19,12 @@ class OwnActions:
     needed: tuple[str, ...] = ()
     why: str = ""
 
+    def in_lock_step(self) -> OwnActions:
+        """There nobody notes by which weights a client acted, so learners from their own play take nothing."""
+        if "version" not in self.needed:
+            return self
+        return OwnActions(f"{self.why}, and this run learns in lock-step. Use act, or external: {{lock_step: false}}.")
+
 
 def own_actions(setup: Setup, policies: Mapping[PolicyID, Policy]) -> OwnActions:
     """What the learners of a run can make of a client's own actions."""

@@ -26,7 +26,7 @@ def make_client_pool(setup: Setup, policies: Mapping[PolicyID, Policy]) -> Worke
     if setup.scenario.external_keys.lock_step:
         contract = Contract.of(setup.rollout.env_config)
         assert contract is not None
-        waiting = WaitingStage(contract, told, own)
+        waiting = WaitingStage(contract, told, own.in_lock_step())
         return LockStepPool(setup.rollout, policies, waiting, _service(setup, waiting))
     free = FreeStage(setup, policies, told, own)
     return FreeRunningPool(setup, policies, free, _service(setup, free))

@@ -77,6 +77,7 @@ class Service:
         journal = self.hub.journal
         if journal is None or segment is None:
             return
+        # By name, also of earlier lives of the run: `best` may be much older than the others.
         beside = checkpoint.parent
         kept = {name: number for name, number in self.marks.items() if (beside / name).is_dir()}
         self.marks = {**kept, checkpoint.name: segment}

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from marl.serve.desk import Desk
+from marl.serve.desk import Choosy, Desk
 from marl.serve.messages import START_KEYS, check_keys, flag, text, whole
 from marl.serve.open_episode import OpenEpisode, Party, Waiter
 from marl.serve.refused import Refused, too_many
@@ -41,6 +41,8 @@ class Starting:
         desk = self.desk
         if (session.id, name) in desk.over_names:
             raise Refused("ended", f"episode {name!r} is over. Choose another id.", 410)
+        if not training and isinstance(desk.stage, Choosy) and desk.stage.no_play:
+            raise Refused("not_learnable", desk.stage.no_play, 409)
         desk.check_room()
         self._check_join(session, name, training, parties)
         line = {"kind": "start", "session": session.id, "episode": name, "training": training, "parties": parties}

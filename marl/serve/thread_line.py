@@ -15,7 +15,6 @@ from marl.errors import StoppedWaitingError
 from marl.serve.hub import Hub
 from marl.serve.open_episode import OpenEpisode
 from marl.serve.own_actions import OwnActions
-from marl.serve.refused import Refused
 
 NOT_HERE = (
     "this run learns in lock-step from every episode, so none is only played. Start it with training: true, or play against "
@@ -29,7 +28,7 @@ class WaitingStage:
     ``changed`` is called, in any thread, whenever another number of copies waits for an episode.
     """
 
-    training, lock_step = True, True
+    training, lock_step, no_play = True, True, NOT_HERE
 
     def __init__(self, contract: Contract, told: list[dict[str, Any]], own: OwnActions) -> None:
         self.contract: Contract | None = contract
@@ -52,8 +51,6 @@ class WaitingStage:
         return self._told
 
     def begin(self, episode: OpenEpisode) -> None:
-        if not episode.training:
-            raise Refused("not_learnable", NOT_HERE, 409)
         with self._news:
             self._offered.append(episode)
             self._news.notify_all()
@@ -73,7 +70,7 @@ class WaitingStage:
                 while True:
                     while self._offered:
                         episode = self._offered.popleft()
-                        if not episode.over:
+                        if not episode.over:  # its client may have left while it waited
                             return episode
                     self._wait()
             finally:
@@ -88,6 +85,7 @@ class WaitingStage:
             return step
 
     def _wait(self) -> None:
+        # Only here: a copy that has its step goes on to the next wait, so a round is left at a clean place.
         if self._stopped:
             raise StoppedWaitingError("the run was stopped while it waited for clients.")
         self._news.wait()

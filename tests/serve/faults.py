@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -17,13 +18,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import yaml
 
-from marl.client import PolicyClient
+from marl.client import PolicyClient, PolicyClientError
 from marl.driving import RemoteEnv, contract_of
 from marl.envs.registry import make_env
 from marl.runs.saved import SavedRun
@@ -35,6 +38,7 @@ KEYS: dict[str, Any] = {
     "evaluation": {"interval": 0}, "seed": 7, "horizon": 40, "checkpoint_freq": 3, "log_sys_usage": False,
 }  # fmt: skip
 CUT_BEFORE, CUT_AFTER, TWICE, OLD = "cut before", "cut after", "twice", "old"
+COUNTED = re.compile(r"^marl_(accepted|answered|repeated|replayed|lost|doubled)(?:_total)? (\S+)", re.MULTILINE)
 KINDS = (CUT_BEFORE, CUT_AFTER, TWICE, OLD)
 
 
@@ -80,6 +84,16 @@ class FaultyClient(PolicyClient):
         return answers[0]
 
 
+@contextmanager
+def over() -> Iterator[None]:
+    """The run may cut an episode off, at its horizon: then the next one begins."""
+    try:
+        yield
+    except PolicyClientError as error:
+        if error.code != "ended":
+            raise
+
+
 def play(url: str, name: str, chance: float, seed: int, log: Path) -> None:
     """What a client's process does, until it is killed or the run has ended."""
     env = make_env(ENV)
@@ -87,10 +101,11 @@ def play(url: str, name: str, chance: float, seed: int, log: Path) -> None:
     client = FaultyClient(url, name, chance, seed, log, agents=agents, state_size=state_size)
     remote = RemoteEnv(env, client)
     for again in client.hello()["open"]:
-        if again["begun"]:
+        with over():
             remote.rejoin(again)
     while True:
-        remote.play()
+        with over():
+            remote.play()
 
 
 class Ordeal:
@@ -110,6 +125,7 @@ class Ordeal:
         self.server: subprocess.Popen[str] | None = None
         self.clients: dict[str, subprocess.Popen[str]] = {}
         self.killed = {"server": 0, "client": 0}
+        self.counted: dict[str, int] = {}  # the largest value that any server told
 
     @property
     def directory(self) -> Path | None:
@@ -171,11 +187,18 @@ class Ordeal:
                     if self.server.poll() is None:
                         getattr(self, f"kill_{order[done]}")()
                     done += 1
+                self.look_at_counters()
                 time.sleep(0.02)
         finally:
             self.end()
         assert self.server is not None
         assert self.server.returncode == 0, self.told()
+
+    def look_at_counters(self) -> None:
+        """What the server itself counts; while it is dead there is nobody to ask."""
+        with suppress(OSError), urlopen(f"{self.url}/v1/metrics", timeout=2.0) as response:
+            for name, value in COUNTED.findall(response.read().decode()):
+                self.counted[name] = max(self.counted.get(name, 0), int(float(value)))
 
     def told(self) -> str:
         return (self.folder / "server.txt").read_text()[-3000:]
@@ -196,9 +219,11 @@ class Ordeal:
         kept = [told(json.loads(json.dumps(line))) for line in self.lines]
         expected = [told(json.loads(json.dumps({**line, "config": {}}, default=str))) for line in lines]
         assert kept == expected, "result lines differ"
+        assert (self.counted["lost"], self.counted["doubled"]) == (0, 0), self.counted
         faults = self.log.read_text().split("\n")
         counted = {kind: faults.count(kind) for kind in KINDS}
-        return {"faults": counted, "killed": self.killed, "all": sum(counted.values()) + sum(self.killed.values())}
+        everything = sum(counted.values()) + sum(self.killed.values())
+        return {"faults": counted, "killed": self.killed, "all": everything, "counters": self.counted}
 
 
 def main(words: Sequence[str]) -> int:

@@ -20,6 +20,7 @@ class LedgerEnv(MultiAgentEnv):
     def __init__(self, number: int) -> None:
         self.number, self.episode, self.t = number, -1, 0
         self.asked: dict[tuple[int, int, int], int] = {}
+        self.seeds: list[int | None] = []
 
     def observation_space(self, agent: str) -> Any:
         return BOX
@@ -36,6 +37,7 @@ class LedgerEnv(MultiAgentEnv):
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         self.episode, self.t = self.episode + 1, 0
+        self.seeds.append(seed)
         return self._obs(), {}
 
     def step(self, actions: dict[str, Any]) -> StepResult:

@@ -12,6 +12,7 @@ import pytest
 from marl.driving import contract_of, drive
 from marl.envs.registry import make_env
 from marl.runs.saved import SavedRun
+from marl.serve.served import load_served
 from marl.training.trainer import Trainer
 from tests.serve.runs import running
 
@@ -45,6 +46,9 @@ def test_the_first_client_says_who_plays_and_the_run_remembers_it(
             trainer.save()
     assert came.is_set()
     agents, _ = contract_of(make_env("CartPole-v1"))
+    served = load_served(str(tmp_path))
+    assert list(served.contract.agents) == ["agent_0"]
+    assert list(served.policies) == ["default_policy"]
     kept = SavedRun.open(tmp_path).scenario["env_config"]["agents"]
     assert kept["agent_0"]["action_space"] == agents["agent_0"]["action_space"]
     assert kept["agent_0"]["observation_space"] == agents["agent_0"]["observation_space"]

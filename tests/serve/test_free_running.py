@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -214,3 +216,26 @@ def test_a_failure_of_the_users_own_callback_ends_the_run_with_its_words() -> No
 def test_policies_cannot_be_changed_while_clients_play_on() -> None:
     with Trainer(env="external", config=free(DQN, 1)) as trainer, pytest.raises(ConfigError, match="lock_step: true"):
         trainer.workers.change_policies(trainer.setup.rollout, trainer.policies)
+
+
+def test_a_resumed_run_goes_on_with_its_versions_and_draws_other_episodes(tmp_path: Path) -> None:
+    keys = free({**DQN, "timesteps_per_iteration": 40}, 2)
+    lives: list[list[int | None]] = []
+    steps: list[int] = []
+    versions: list[int] = []
+    for life in range(2):
+        envs = [LedgerEnv(number) for number in (1, 2)]
+        with Trainer(env="external", config=keys, directory=tmp_path, fresh=life == 0) as trainer:
+            if life:
+                trainer.restore(tmp_path)
+            url = trainer.workers.serve()
+            with running([partial(drive, env, url, patience=2.0) for env in envs]):
+                steps.append(trainer.train()["timesteps_total"])
+                trainer.save()
+                versions.append(trainer.workers.state_dict()["version"])
+                trainer.stop()
+        lives.append([seed for env in envs for seed in env.seeds])
+    assert steps[1] > steps[0]
+    assert versions[1] > versions[0]
+    # Also an env that asks for its state before its first episode is reset, with the seed 0.
+    assert not (set(lives[0]) & set(lives[1])) - {0, None}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from tests.serve.runs import played_elsewhere, played_here, same_weights
+from marl.client import PolicyClient, PolicyClientError
+from marl.errors import StoppedWaitingError
+from marl.training.trainer import Trainer
+from tests.serve.runs import external, played_elsewhere, played_here, running, same_weights
 
 BASE: dict[str, Any] = {"evaluation": {"interval": 0}, "seed": 3, "log_sys_usage": False}
 PPO = {**BASE, "algo": "ppo", "train_batch_size": 64, "sgd_minibatch_size": 32, "num_sgd_iter": 2}
@@ -64,3 +68,33 @@ def test_a_hierarchy_around_the_clients_env_has_clocks_of_its_own() -> None:
     levels = [{"name": "top_level", "horizon": 3, "goals": goals}, {"name": "low_level"}]
     keys = {**PPO, "wrappers": [{"hierarchy": {"features": [2], "levels": levels}}], "policy_mapping_fn": "levels"}
     same("CartPole-v1", keys, clients=2)
+
+
+def refusal(keys: dict[str, Any], kind: str, **message: Any) -> PolicyClientError:
+    with Trainer(env="external", config=external("CartPole-v1", {**keys, "num_envs_per_worker": 1})) as trainer:
+        client = PolicyClient(trainer.workers.serve(), patience=2.0)
+        with running([lambda: suppressed(trainer.train)]), pytest.raises(PolicyClientError) as refused:
+            episode = client.start(**message)["episode"]
+            agents = {"agent_0": {"obs": [0.0, 0.0, 0.0, 0.0]}}
+            client.ask(
+                kind, episode=episode, t=0, agents=agents, actions={"agent_0": 1}, logp={"agent_0": -0.7}, version=0
+            )
+        trainer.workers.stop_waiting()
+    return refused.value
+
+
+def suppressed(job: Any) -> None:
+    with suppress(StoppedWaitingError):
+        job()
+
+
+def test_in_lock_step_an_on_policy_learner_takes_no_actions_that_clients_chose_themselves() -> None:
+    refused = refusal(PPO, "log")
+    assert refused.code == "not_learnable"
+    assert "lock_step: false" in str(refused)
+
+
+def test_in_lock_step_no_episode_is_only_played() -> None:
+    refused = refusal(DQN, "log", training=False)
+    assert refused.code == "not_learnable"
+    assert "marl serve" in str(refused)

@@ -105,8 +105,10 @@ def test_who_only_looks_at_a_run_follows_none_of_its_places() -> None:
         "output": "out",
         "load": {"p": "there"},
         "output_format": "json",
+        "external": {"host": "0.0.0.0", "token_file": "there"},
     }
     blank = {"env": "x", "address": None, "input": None, "output": None, "load": {}, "output_format": "npz"}
+    blank["external"] = None
     assert without_places(told) == blank
 
 
