@@ -168,8 +168,10 @@ class Hub:
         with self._lock:
             return journal.mark(snapshot(self.desk))
 
-    def recover(self, segment: int | None = None) -> dict[str, list[OpenEpisode]]:
+    def recover(self, segment: int | None = None, play_again: bool = True) -> dict[str, list[OpenEpisode]]:
         """All that the journal tells since a mark (default: since its oldest segment).
+
+        Without ``play_again`` nobody goes on with the episodes that were played: they are over, and their clients are told.
 
         Gives what each slot was playing at the mark and has played since, in order; steps since the mark are in the episodes'
         inboxes. Episodes that nobody had begun are given to the stage anew.
@@ -177,6 +179,8 @@ class Hub:
         journal = self._journal()
         with self._lock:
             Recovery(self.desk).apply(journal.read(segment))
+            if not play_again:
+                self._answering.let_go("the run that played it was started again")
             if journal.segment is None:  # there is nothing yet
                 self.mark()
             for episode in self.desk.unbegun():

@@ -44,13 +44,18 @@ class Service:
         for episode in waiting:
             stage.begin(episode)
 
-    def start(self, segment: int | None = None) -> None:
-        """Go on from a segment of the journal, if there is one, and listen, unless that is done already."""
+    def start(self, segment: int | None = None, play_again: bool = True) -> None:
+        """Go on from a segment of the journal, if there is one, and listen, unless that is done already.
+
+        ``play_again``: the run plays what clients have reported since the segment began; else open episodes are over.
+        """
         if self.directory is not None:
             journal = Journal(self.directory / JOURNAL)
             self.hub.keep_journal(journal)
             # A run that ended before it served anybody has a checkpoint, and no journal yet.
-            self.hub.recover(segment if journal.segments() else None)
+            self.hub.recover(segment if journal.segments() else None, play_again)
+            if not play_again:
+                self.forget_past()
             self.marks = read_marks(journal.folder)
         if self.open:
             return
@@ -83,6 +88,11 @@ class Service:
         self.marks = {**kept, checkpoint.name: segment}
         write_marks(journal.folder, self.marks)
         journal.forget(min(self.marks.values()))
+
+    def forget_past(self) -> None:
+        """For a run that never plays anything again: the journal needs no more than who is there now."""
+        if self.hub.journal is not None:
+            self.hub.journal.forget(self.hub.mark())
 
     def stop(self, reason: str) -> None:
         """Whoever waits for an answer gets the reason at once: what has been reported is kept."""
