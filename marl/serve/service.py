@@ -9,7 +9,9 @@ from typing import TypeVar
 
 from marl.config import Config
 from marl.envs.external.training import ExternalTraining
+from marl.errors import CheckpointError
 from marl.inputs import read_text
+from marl.runs.resume import is_resumable
 from marl.serve.config import ServerConfig
 from marl.serve.hub import Hub, Stage
 from marl.serve.journal import Journal
@@ -84,7 +86,7 @@ class Service:
             return
         # By name, also of earlier lives of the run: `best` may be much older than the others.
         beside = checkpoint.parent
-        kept = {name: number for name, number in self.marks.items() if (beside / name).is_dir()}
+        kept = {name: number for name, number in self.marks.items() if _can_go_on(beside / name)}
         self.marks = {**kept, checkpoint.name: segment}
         write_marks(journal.folder, self.marks)
         journal.forget(min(self.marks.values()))
@@ -98,6 +100,16 @@ class Service:
         """Whoever waits for an answer gets the reason at once: what has been reported is kept."""
         if self.open:
             self.server.stop(grace_s=0.0, reason=reason)
+
+
+def _can_go_on(checkpoint: Path) -> bool:
+    """Whether a run could still be resumed from it: older ones are gone, or only good for playing."""
+    if not checkpoint.is_dir():
+        return False
+    try:
+        return is_resumable(checkpoint)
+    except CheckpointError:  # damaged: whoever mends it may still want its segment
+        return True
 
 
 def read_marks(folder: Path) -> dict[str, int]:

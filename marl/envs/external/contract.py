@@ -45,13 +45,12 @@ def unclear_names(names: Collection[str]) -> str:
     """What is wrong with the ids and patterns of a contract, in a sentence; empty: nothing."""
     patterns = [name for name in names if "*" in name]
     # Envs read brackets and, beside patterns, question marks as parts of a pattern.
-    signs = "[?" if patterns else "["
+    signs = {"[", "?"} if patterns else {"["}
     for name in names:
-        has_signs = any(sign in name for sign in signs)
-        if name == ALL or has_signs or name.count("*") > 1:
+        if _is_no_id(name, signs):
             return (
-                f"agent {name!r:.80}: an id has none of the signs {' '.join(signs)} and at most one *, which makes it a "
-                "pattern. Rename it."
+                f"agent {name!r:.80}: an id has none of the signs {' '.join(sorted(signs))} and at most one *, which makes it "
+                "a pattern. Rename it."
             )
     for pattern in patterns:
         twice = _ids_of(pattern, names)
@@ -60,6 +59,11 @@ def unclear_names(names: Collection[str]) -> str:
                 f"agent {twice[0]!r:.80} also fits the pattern {pattern!r:.80}, so its spaces are unclear. Rename one."
             )
     return ""
+
+
+def _is_no_id(name: str, signs: set[str]) -> bool:
+    stars = name.count("*")
+    return name == ALL or stars > 1 or not signs.isdisjoint(name)
 
 
 def _ids_of(pattern: str, names: Collection[str]) -> list[str]:
