@@ -63,6 +63,10 @@ def space_from_json(plain: Mapping[str, Any]) -> AnySpace:
 
 def _box(plain: Mapping[str, Any]) -> spaces.Box:
     dtype, shape = np.dtype(plain["dtype"]), _checked(plain["shape"])
+    if dtype.kind not in "biuf":  # a text may be a gigabyte long, each
+        raise DataError(
+            f"a space has numbers of the type {plain['dtype']!s:.80}; expected one such as float32 or uint8."
+        )
     low = np.broadcast_to(np.array(_read(plain["low"]), dtype), shape)
     high = np.broadcast_to(np.array(_read(plain["high"]), dtype), shape)
     return spaces.Box(low, high, shape, dtype.type)

@@ -95,8 +95,19 @@ class Answering:
         if episode.over:
             return
         self.desk.write({"kind": "gone", "episode": episode.id, "why": why})
-        refuse_waiters(self.desk, episode, refused)
-        self.desk.abandon(episode, why)
+        with self.desk.counting():
+            refuse_waiters(self.desk, episode, refused)
+            self.desk.abandon(episode, why)
+
+    def let_go(self, why: str) -> None:
+        """No player goes on with what was played before a restart; those who were waiting for it would wait for ever."""
+        desk = self.desk
+        for episode in list(desk.episodes.values()):
+            if episode.bound:
+                self.give_up(episode, why, Refused("ended", f"episode {episode.name!r} is over: {why}.", 410))
+        desk.bindings.clear()
+        for episode in desk.over.values():
+            episode.drop_steps()
 
     def recorded(self, episode: OpenEpisode, t: int) -> Answer | None:
         record = episode.records.get(t)

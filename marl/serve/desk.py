@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -77,6 +78,9 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.sessions = Sessions(self.limits)
+        self.half_done = (
+            False  # whether an error now would leave a message that counts without all that follows from it
+        )
         self._reader: StepReader | None = None
 
     @property
@@ -97,8 +101,16 @@ class Desk:
         if self.journal is not None:
             self.journal.append(line)
 
-    def check_room(self) -> None:
-        waiting = self.delivery.waiting
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """A message counts from here on: all of what follows from it happens, or nobody can go on."""
+        self.half_done = True
+        yield
+        self.half_done = False
+
+    def check_room(self, steps: int = 0) -> None:
+        """``steps``: those that wait for the player, whose clients need not be there any more."""
+        waiting = max(self.delivery.waiting, steps)
         if waiting >= self.limits.max_pending:
             raise too_many(f"{waiting} messages wait for their answer.", retry_after=0.1)
 

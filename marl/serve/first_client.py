@@ -14,16 +14,20 @@ from marl.scenario.resolve import Setup, resolve
 from marl.serve.fit import contract_json
 from marl.serve.open_episode import OpenEpisode
 from marl.serve.service import Service
+from marl.serve.thread_line import NOT_HERE
 
 
 class FirstClient:
     """The stage of a server whose run has not been built yet. Episodes that clients begin wait for it."""
 
     training, version, no_log = True, 0, ""
+    own_needs: tuple[str, ...] = ()
+    own_why = ""
 
     def __init__(self, lock_step: bool) -> None:
         self.contract: Contract | None = None
         self.lock_step = lock_step
+        self.no_play = NOT_HERE if lock_step else ""  # the run would refuse it as well, too late for its client
         self.heard = Event()
 
     def agree(self, contract: Contract) -> None:

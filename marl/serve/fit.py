@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 
 from marl.data.space_json import space_from_json, space_to_json
-from marl.envs.external.contract import Contract, ExternalAgent
-from marl.errors import UserError, did_you_mean
+from marl.envs.external.contract import Contract, ExternalAgent, unclear_names
+from marl.errors import did_you_mean
 from marl.serve.messages import LONGEST_NAME, check_depth, whole
 from marl.serve.refused import Refused, bad_message, shortly
+from marl.serve.space_size import BROKEN, LARGEST_SPACE, size_of
 
-LARGEST_SPACE = 10_000_000  # numbers of one space that a client may ask for
+MOST_AGENTS = 1_000  # at once, of all patterns
+LARGEST_CONTRACT = 100_000_000  # numbers of all agents at once: as many as ten spaces of the largest size
 AGENT_KEYS = frozenset(("observation_space", "action_space", "action_mask", "group", "max"))
-BROKEN = (UserError, KeyError, TypeError, ValueError, AssertionError, OverflowError, AttributeError, MemoryError)
 
 
 def new_contract(message: Mapping[str, Any], max_depth: int) -> Contract:
@@ -31,19 +30,53 @@ def new_contract(message: Mapping[str, Any], max_depth: int) -> Contract:
             409,
             where={"key": "agents"},
         )
+    _check_amount(agents)
+    _check_names(agents)
     built: dict[str, ExternalAgent] = {}
     for name, told in agents.items():
-        for key in ("observation_space", "action_space"):
-            _check_size(name, key, told.get(key))
         try:
             built[name] = ExternalAgent(**told)
         except ValidationError as error:
             first = error.errors()[0]
-            raise _misfit(name, str(first["loc"][0]), first["msg"], "a space as JSON") from None
+            raise _misfit(name, str(first["loc"][0]), _outline(first["msg"]), "a space as JSON") from None
     state_size = 0
     if message.get("state_size") is not None:
         state_size = whole("hello", message, "state_size", 0, LARGEST_SPACE)
     return Contract(built, state_size)
+
+
+def _check_names(agents: Mapping[str, Any]) -> None:
+    unclear = unclear_names(agents)
+    if unclear:
+        raise Refused("contract", unclear, 409, where={"key": "agents"})
+
+
+def _check_amount(agents: Mapping[str, Mapping[str, Any]]) -> None:
+    """What a run would be built for, before anything of it is."""
+    seats, numbers = 0, 0
+    for name, told in agents.items():
+        most = told.get("max", 1)
+        highest = MOST_AGENTS if "*" in name else 1
+        if type(most) is not int or not 1 <= most <= highest:
+            raise _misfit(name, "max", shortly(most), f"a whole number from 1 to {highest}")
+        seats += most
+        for key in ("observation_space", "action_space"):
+            numbers += most * _checked_size(name, key, told.get(key))
+    if seats > MOST_AGENTS or numbers > LARGEST_CONTRACT:
+        raise Refused(
+            "contract",
+            f"hello names {seats} agents at once, with {numbers} numbers in their spaces; expected at most {MOST_AGENTS} "
+            f"agents and {LARGEST_CONTRACT} numbers. A run with more has to say them in env_config of its scenario.",
+            409,
+            where={"key": "agents"},
+        )
+
+
+def _checked_size(name: str, key: str, given: Any) -> int:
+    size = size_of(given)
+    if size is None or size > LARGEST_SPACE:
+        raise _misfit(name, key, _outline(given), f"a space of at most {LARGEST_SPACE} numbers as JSON")
+    return size
 
 
 def check_fit(contract: Contract, message: Mapping[str, Any], max_depth: int) -> frozenset[str]:
@@ -117,42 +150,11 @@ def _check_space(name: str, key: str, given: Any, expected: Mapping[str, Any]) -
     wanted = space_to_json(space_from_json(expected))
     same = False
     # Sizes first: a space of another size is not built, however large it claims to be.
-    if _size(given) == _size(wanted):
+    if size_of(given) == size_of(wanted):
         with suppress(*BROKEN):
             same = space_to_json(space_from_json(given)) == wanted
     if not same:
         raise _misfit(name, key, _outline(given), wanted)
-
-
-def _check_size(name: str, key: str, given: Any) -> None:
-    size = _size(given)
-    if size is None or size > LARGEST_SPACE:
-        raise _misfit(name, key, _outline(given), f"a space of at most {LARGEST_SPACE} numbers as JSON")
-
-
-def _size(plain: Any) -> int | None:
-    """Numbers of a space by its JSON; None where it is none."""
-    try:
-        return int(SIZES[plain["type"]](plain))
-    except BROKEN:
-        return None
-
-
-def _size_of_parts(parts: Iterable[Any]) -> int:
-    total = 0
-    for part in parts:
-        total += SIZES[part["type"]](part)
-    return total
-
-
-SIZES: dict[str, Callable[[Any], int]] = {
-    "Box": lambda plain: math.prod(plain["shape"]),
-    "Discrete": lambda _: 1,
-    "MultiDiscrete": lambda plain: np.size(plain["nvec"]),
-    "MultiBinary": lambda plain: math.prod(np.ravel(plain["n"]).tolist()),
-    "Tuple": lambda plain: _size_of_parts(plain["spaces"]),
-    "Dict": lambda plain: _size_of_parts(part for _, part in plain["spaces"]),
-}
 
 
 def _outline(given: Any) -> str:

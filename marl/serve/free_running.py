@@ -93,7 +93,7 @@ class FreeRunningPool(WorkerPool):
                 self._taken.append(True)
                 self.clients.loop.spawn(partial(self._play, slot), self._handed.put, f"copy_{slot}")
             self.service.on_failure = self._handed.put
-            self.service.start()
+            self.service.start(play_again=False)
         return self.service.url
 
     def _play(self, slot: int) -> None:
@@ -221,6 +221,12 @@ class FreeRunningPool(WorkerPool):
 
     def state_dict(self) -> State:
         return {"version": self.version, "lives": self.lives, "stale_steps_dropped": self.stale_steps_dropped}
+
+    def saved(self, checkpoint: Path) -> None:
+        """A new segment each time, or the journal of a long run would fill the disk."""
+        del checkpoint
+        if self._live:
+            self.service.forget_past()
 
     def load_state_dict(self, state: State) -> None:
         """Episodes that were open end with the process that played them; their clients begin new ones."""

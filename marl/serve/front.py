@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from marl.serve.config import ServerConfig
 from marl.serve.hub import Hub
 from marl.serve.metrics import Measures
-from marl.serve.refused import Refused
+from marl.serve.refused import Refused, internal
 from marl.serve.tokens import Token
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class Front:
         except Refused as refused:
             if refused.code == "failed":
                 self._note_end(refused)
+            elif refused.code == "internal":  # of the hub, which has logged it
+                self.measures.failures += 1
             raise
         except Exception as error:
             raise self.failure(error) from None
@@ -79,8 +81,7 @@ class Front:
     def failure(self, error: BaseException) -> Refused:
         """A mistake of our own: the log has all of it. The client learns that it is not its fault, and nothing else."""
         self.measures.failures += 1
-        _log.error("the server made a mistake with a message", exc_info=error)
-        return Refused("internal", "the server made a mistake with this message; its log has the reason.", 500)
+        return internal(error)
 
     def told(self, refused: Refused) -> dict[str, Any]:
         """The refusal as its client gets it."""

@@ -26,7 +26,8 @@ class Greeting:
         if desk.stage.contract is None:
             contract = new_contract(message, desk.limits.max_depth)
             desk.write(contract_line(contract))
-            desk.stage.agree(contract)
+            with desk.counting():
+                desk.stage.agree(contract)
         agents = check_fit(desk.contract, message, desk.limits.max_depth)
         return self._welcome(self._session(message, agents))
 
@@ -75,8 +76,9 @@ class Greeting:
         desk.sessions.check_room()
         id = desk.sessions.new_id()
         desk.write(session_line(id, name, agents, mode))
-        session = desk.sessions.add(id, name, desk.clock())
-        session.agents, session.mode = agents, mode
+        with desk.counting():
+            session = desk.sessions.add(id, name, desk.clock())
+            session.agents, session.mode = agents, mode
         desk.counters.sessions = len(desk.sessions)
         return session
 

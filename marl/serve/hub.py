@@ -26,7 +26,7 @@ from marl.serve.limits import Limits
 from marl.serve.messages import KINDS
 from marl.serve.open_episode import OpenEpisode, Waiter
 from marl.serve.recovery import Recovery
-from marl.serve.refused import Refused, bad_message, shortly
+from marl.serve.refused import Refused, bad_message, internal, shortly
 from marl.serve.snapshot import snapshot
 from marl.serve.starting import Starting
 from marl.serve.stepping import Stepping
@@ -118,14 +118,15 @@ class Hub:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """Whatever goes wrong on our side is told to the client at hand and to all who wait: nobody hangs."""
+        """Whatever goes wrong on our side is told: to all who wait where a message counts already, so that nobody hangs."""
+        self.desk.half_done = False
         try:
             yield
         except Refused:
             raise
-        except StorageError as error:  # the message was not written, so it does not count; it may be sent again
-            raise Refused("storage", f"the journal cannot be written: {error}", 507, retry_after=5.0) from error
         except Exception as error:
+            if not self.desk.half_done:
+                raise _not_taken(error) from error
             self.fail(error)
             assert self._stopped is not None
             raise self._stopped.again() from error
@@ -184,8 +185,10 @@ class Hub:
         with self._lock:
             return journal.mark(snapshot(self.desk))
 
-    def recover(self, segment: int | None = None) -> dict[str, list[OpenEpisode]]:
+    def recover(self, segment: int | None = None, play_again: bool = True) -> dict[str, list[OpenEpisode]]:
         """All that the journal tells since a mark (default: since its oldest segment).
+
+        Without ``play_again`` nobody goes on with the episodes that were played: they are over, and their clients are told.
 
         Gives what each slot was playing at the mark and has played since, in order; steps since the mark are in the episodes'
         inboxes. Episodes that nobody had begun are given to the stage anew.
@@ -193,6 +196,8 @@ class Hub:
         journal = self._journal()
         with self._lock:
             Recovery(self.desk).apply(journal.read(segment))
+            if not play_again:
+                self._answering.let_go("the run that played it was started again")
             if journal.segment is None:  # there is nothing yet
                 self.mark()
             for episode in self.desk.unbegun():
@@ -264,8 +269,16 @@ class Hub:
     def _abandon(self, episode: OpenEpisode) -> None:
         why = f"its clients were silent for more than {self.limits.episode_timeout_s:g} seconds"
         self._answering.give_up(episode, why, Refused("ended", f"episode {episode.name!r} is over: {why}.", 410))
-        if episode.bound:
-            self.stage.arrived(episode)
+        with self.desk.counting():
+            if episode.bound:
+                self.stage.arrived(episode)
+
+
+def _not_taken(error: Exception) -> Refused:
+    """Nothing has changed, so it is the trouble of this message alone; it may be sent again."""
+    if isinstance(error, StorageError):
+        return Refused("storage", f"the journal cannot be written: {error}", 507, retry_after=5.0)
+    return internal(error)
 
 
 def _waits_for_us(episode: OpenEpisode) -> bool:

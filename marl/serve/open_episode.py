@@ -201,6 +201,14 @@ class OpenEpisode:
         self.gone = True
         return unanswered
 
+    def drop_steps(self) -> None:
+        """Nobody plays it again: only what was answered is kept, for those who ask once more."""
+        self.inbox.clear()
+        self.sources.clear()
+        for record in self.records.values():
+            record.journaled = False
+        self.trim(KEPT_AFTER_END)
+
     def note_answer(
         self, record: StepRecord, actions: dict[AgentID, Any], version: int, details: dict[str, Any]
     ) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from marl.errors import UserError
+
+_log = logging.getLogger(__name__)
 
 SHORT = 80  # letters of a value in a message: it may be a picture
 
@@ -69,3 +72,9 @@ def out_of_order(message: str, expected: int, **where: Any) -> Refused:
 
 def too_many(message: str, retry_after: float) -> Refused:
     return Refused("too_many", message, 429, retry_after=retry_after)
+
+
+def internal(error: BaseException) -> Refused:
+    """A mistake of our own with one message: the log has all of it, the client learns that it is not its fault."""
+    _log.error("the server made a mistake with a message", exc_info=error)
+    return Refused("internal", "the server made a mistake with this message; its log has the reason.", 500)

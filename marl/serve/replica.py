@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import secrets
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
@@ -17,12 +18,14 @@ import msgpack  # type: ignore[import-untyped]
 
 from marl.serve.hub import Hub
 from marl.serve.limits import Limits
-from marl.serve.refused import Refused
+from marl.serve.refused import Refused, internal
 from marl.serve.served import load_served
 from marl.serve.stage import PlayStage
 
 Told: TypeAlias = list[Any]
 """["answer", its object], or ["refused", what ``Refused`` is made of]."""
+
+_log = logging.getLogger(__name__)
 
 CHUNK = 65536
 SWEEP_S = 1.0
@@ -70,19 +73,28 @@ class Replica:
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: messages as they come, answers as they are ready."""
-        with suppress(OSError, asyncio.IncompleteReadError):  # the other end is gone; it comes again if it wants
-            shown = await reader.readexactly(SECRET_BYTES)
-            if hmac.compare_digest(shown, self._secret):
-                unpacker = unpacking()
-                while data := await reader.read(CHUNK):
-                    unpacker.feed(data)
-                    for number, kind, message in unpacker:
-                        self._spawn(self._reply(writer, number, kind, message))
-        writer.close()
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError):  # the other end is gone; it comes again if it wants
+                shown = await reader.readexactly(SECRET_BYTES)
+                if hmac.compare_digest(shown, self._secret):
+                    await self._read_all(reader, writer)
+        finally:
+            writer.close()
+
+    async def _read_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        unpacker = unpacking()
+        while data := await reader.read(CHUNK):
+            unpacker.feed(data)
+            for number, kind, message in unpacker:
+                self._spawn(self._reply(writer, number, kind, message))
 
     async def _reply(self, writer: asyncio.StreamWriter, number: int, kind: str, message: Mapping[str, Any]) -> None:
         told = await self._answer(kind, message)
-        writer.write(pack([number, *told]))
+        try:
+            packed = pack([number, *told])
+        except (TypeError, ValueError, OverflowError) as error:  # without an answer its client would wait for ever
+            packed = pack([number, *_told(internal(error))])
+        writer.write(packed)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -105,13 +117,20 @@ class Replica:
         try:
             return ["answer", await self.hub.answer(kind, message)]
         except Refused as refused:
-            about = {"retry_after": refused.retry_after, "where": refused.where, "expected": refused.expected}
-            return ["refused", [refused.code, str(refused), refused.status, about]]
+            return _told(refused)
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_S)
-            self.hub.sweep()
+            try:
+                self.hub.sweep()
+            except Refused as refused:  # the next round may work
+                _log.warning("silent clients could not be let go: %s", refused)
+
+
+def _told(refused: Refused) -> Told:
+    about = {"retry_after": refused.retry_after, "where": refused.where, "expected": refused.expected}
+    return ["refused", [refused.code, str(refused), refused.status, about]]
 
 
 def _keep_to_loopback() -> None:

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import logging
 import threading
-import zlib
+from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields
@@ -25,6 +25,7 @@ from marl.serve.config import ServerConfig
 from marl.serve.counters import Counters
 from marl.serve.hub import Hub
 from marl.serve.limits import Limits
+from marl.serve.messages import LONGEST_NAME
 from marl.serve.metrics import LATENCIES, Histogram
 from marl.serve.open_episode import OpenEpisode
 from marl.serve.refused import Refused, bad_message
@@ -34,6 +35,9 @@ from marl.serve.server import Server
 
 _log = logging.getLogger(__name__)
 
+OPENING_S = 5.0  # for so long a message waits for a replica that is being replaced
+KEPT_NAMES = 20_000  # of sessions, of which it is known where they are
+MEETING_PLACE = 0  # the replica of all parties of shared episodes
 MARK = "."  # between the number of a replica and the id of a session
 
 
@@ -85,7 +89,8 @@ class ReplicaLine:
         except (ValueError, OverflowError, TypeError) as error:  # a whole number of more than 64 bits, for instance
             raise bad_message(f"the message holds what cannot be passed on ({error}).") from None
         try:
-            writer = self._writer or await self._open()
+            async with asyncio.timeout(OPENING_S):  # Ray Serve itself would wait until there is a new one
+                writer = self._writer or await self._open()
         except Exception as error:  # of Ray: the replica died, or cannot be reached
             return _unreachable(error)
         future: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
@@ -112,13 +117,20 @@ class ReplicaLine:
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         unpacker = unpacking()
-        with suppress(OSError):
-            while data := await reader.read(CHUNK):
-                unpacker.feed(data)
-                for number, *told in unpacker:
-                    self._settle(number, told)
-        # Whoever still waits would wait for ever; the next message opens a new connection.
-        self._writer = None
+        try:
+            with suppress(OSError):
+                while data := await reader.read(CHUNK):
+                    unpacker.feed(data)
+                    for number, *told in unpacker:
+                        self._settle(number, told)
+        finally:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Whoever still waits would wait for ever; the next message opens a new connection."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
         for number in list(self._waiting):
             self._settle(number, _unreachable(ConnectionResetError("the connection ended")))
 
@@ -129,7 +141,7 @@ class ReplicaLine:
 
 
 def _unreachable(error: Exception) -> Told:
-    _log.error("a replica could not be reached", exc_info=error)
+    _log.warning("a replica could not be reached: %s", first_line(error) or type(error).__name__)
     text = "the replica that plays this session cannot be reached. Say hello and start again."
     return ["refused", ["unreachable", text, 503, {"retry_after": 1.0, "where": None, "expected": None}]]
 
@@ -144,6 +156,7 @@ class RoutingHub(Hub):
         self._lines: list[ReplicaLine] = []
         self._replicas, self._turn = replicas, 0
         self._numbers = frozenset(map(str, range(replicas)))
+        self._homes: OrderedDict[str, int] = OrderedDict()  # of sessions that have a name
         self._stopping: Refused | None = None
         self._looking: asyncio.Task[None] | None = None
 
@@ -152,13 +165,16 @@ class RoutingHub(Hub):
 
     async def answer(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any]:
         if self._stopping is not None:
-            raise self._stopping
+            raise self._stopping.again()
         if not self._lines:
             raise Refused("starting", "the server has just been started. Come again.", 503, retry_after=1.0)
         number, message = self._sent_to(kind, message)
         form, told = await self._lines[number].ask(kind, message)
         if form == "refused":
             code, text, status, about = told
+            if code == "failed":  # it is replaced, and the others play on
+                about = {**about, "retry_after": 1.0}
+                code, text, status = "unreachable", f"{text} It is replaced: say hello and start again.", 503
             raise Refused(code, text, status, **about)
         if kind == "hello":
             told["session"] = f"{number}{MARK}{told['session']}"
@@ -170,17 +186,30 @@ class RoutingHub(Hub):
         session = message.get("session")
         number, _, own = str(session).partition(MARK)
         if number in self._numbers:
+            if kind == "start":
+                _check_meets(int(number), message)
             return int(number), {**message, "session": own}
         if kind == "hello":
             return self._for_newcomer(message), message
         return 0, message  # whichever: no replica knows such a session
 
     def _for_newcomer(self, message: Mapping[str, Any]) -> int:
-        name, agents = message.get("name"), message.get("agents")
-        if isinstance(name, str):  # found again by it, so it has to lead to the same place
-            return zlib.crc32(name.encode("utf-8", "replace")) % self._replicas
+        name = message.get("name")
+        if not isinstance(name, str) or len(name) > LONGEST_NAME:
+            return self._new_home(message)
+        # Found again by its name alone, so it has to lead to the same place.
+        home = self._homes.pop(name, None)
+        if home is None:
+            home = self._new_home(message)
+        self._homes[name] = home
+        if len(self._homes) > KEPT_NAMES:
+            self._homes.popitem(last=False)
+        return home
+
+    def _new_home(self, message: Mapping[str, Any]) -> int:
+        agents = message.get("agents")
         if isinstance(agents, dict) and agents.keys() != self._agents:
-            return 0  # parties of shared episodes have to meet
+            return MEETING_PLACE
         self._turn = (self._turn + 1) % self._replicas
         return self._turn
 
@@ -200,6 +229,19 @@ class RoutingHub(Hub):
             _log.warning("a replica did not say how it is: %s", first_line(error))
             return
         self.desk.counters = summed(found)
+
+
+def _check_meets(number: int, message: Mapping[str, Any]) -> None:
+    """Parties of a shared episode have to be on one replica; they would wait for each other in vain."""
+    parties = message.get("parties")
+    if type(parties) is int and parties > 1 and number != MEETING_PLACE:
+        raise Refused(
+            "conflict",
+            "with --replicas a session can share episodes only if its first hello says which agents it plays, and not all. "
+            "Say hello again, with these agents and without this session.",
+            409,
+            where={"key": "parties"},
+        )
 
 
 def summed(figures: list[dict[str, Any]]) -> Counters:

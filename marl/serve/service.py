@@ -9,7 +9,9 @@ from typing import TypeVar
 
 from marl.config import Config
 from marl.envs.external.training import ExternalTraining
+from marl.errors import CheckpointError
 from marl.inputs import read_text
+from marl.runs.resume import is_resumable
 from marl.serve.config import ServerConfig
 from marl.serve.hub import Hub, Stage
 from marl.serve.journal import Journal
@@ -50,13 +52,18 @@ class Service:
         for episode in waiting:
             stage.begin(episode)
 
-    def start(self, segment: int | None = None) -> None:
-        """Go on from a segment of the journal, if there is one, and listen, unless that is done already."""
+    def start(self, segment: int | None = None, play_again: bool = True) -> None:
+        """Go on from a segment of the journal, if there is one, and listen, unless that is done already.
+
+        ``play_again``: the run plays what clients have reported since the segment began; else open episodes are over.
+        """
         if self.directory is not None and self.program is None:
             journal = Journal(self.directory / JOURNAL)
             self.hub.keep_journal(journal)
             # A run that ended before it served anybody has a checkpoint, and no journal yet.
-            self.hub.recover(segment if journal.segments() else None)
+            self.hub.recover(segment if journal.segments() else None, play_again)
+            if not play_again:
+                self.forget_past()
             self.marks = read_marks(journal.folder)
         if self.open:
             return
@@ -91,15 +98,30 @@ class Service:
             return
         # By name, also of earlier lives of the run: `best` may be much older than the others.
         beside = checkpoint.parent
-        kept = {name: number for name, number in self.marks.items() if (beside / name).is_dir()}
+        kept = {name: number for name, number in self.marks.items() if _can_go_on(beside / name)}
         self.marks = {**kept, checkpoint.name: segment}
         write_marks(journal.folder, self.marks)
         journal.forget(min(self.marks.values()))
+
+    def forget_past(self) -> None:
+        """For a run that never plays anything again: the journal needs no more than who is there now."""
+        if self.hub.journal is not None:
+            self.hub.journal.forget(self.hub.mark())
 
     def stop(self, reason: str) -> None:
         """Whoever waits for an answer gets the reason at once: what has been reported is kept."""
         if self.open:
             self.server.stop(grace_s=0.0, reason=reason)
+
+
+def _can_go_on(checkpoint: Path) -> bool:
+    """Whether a run could still be resumed from it: older ones are gone, or only good for playing."""
+    if not checkpoint.is_dir():
+        return False
+    try:
+        return is_resumable(checkpoint)
+    except CheckpointError:  # damaged: whoever mends it may still want its segment
+        return True
 
 
 def read_marks(folder: Path) -> dict[str, int]:

@@ -47,9 +47,10 @@ class Starting:
         self._check_join(session, name, training, parties)
         line = {"kind": "start", "session": session.id, "episode": name, "training": training, "parties": parties}
         desk.write(line)
-        episode = desk.join(session, name, training, parties)
-        if episode.full:
-            desk.stage.begin(episode)
+        with desk.counting():
+            episode = desk.join(session, name, training, parties)
+            if episode.full:
+                desk.stage.begin(episode)
         return self._wait(episode)
 
     def _again(self, episode: OpenEpisode, training: bool, parties: int) -> dict[str, Any] | Waiter:
@@ -66,6 +67,7 @@ class Starting:
         if episode.bound:
             return started(episode)
         waiter = self.desk.delivery.waiter()
+        episode.start_waiters = [known for known in episode.start_waiters if not known.done()]  # the others hung up
         episode.start_waiters.append(waiter)
         return waiter
 

@@ -37,7 +37,7 @@ class Stepping:
         if t < party.next_t:
             return self._again(kind, message, episode, party)
         self._check_turn(kind, episode, party, t)
-        desk.check_room()
+        desk.check_room(desk.counters.pending)
         report = desk.reader.read(kind, t, message)
         self._check_report(report, episode, party)
         return self._accept(report, message, episode, party)
@@ -112,13 +112,16 @@ class Stepping:
         """From here on the message counts, and it is in the journal first."""
         desk = self.desk
         mark = fingerprint(report.kind, message)
+        line = None
         if desk.journal is not None:
             line = step_line(report.kind, episode, party, report.t, message)
             desk.write(line)
-            episode.note_source(report.t, line)
-        record = episode.accept(party, report, mark)
-        if record.complete:
-            self._complete(episode, record)
+        with desk.counting():
+            if line is not None:
+                episode.note_source(report.t, line)
+            record = episode.accept(party, report, mark)
+            if record.complete:
+                self._complete(episode, record)
         if record.answered:
             return told(episode, party, record)
         return self._wait(party, record)
@@ -157,6 +160,8 @@ class Stepping:
 
     def _wait(self, party: Party, record: StepRecord) -> Waiter:
         waiter = self.desk.delivery.waiter()
+        # Those who hung up are forgotten: a client may do so, and ask again, as often as it likes.
+        record.waiters = [known for known in record.waiters if not known[0].done()]
         record.waiters.append((waiter, party.session))
         return waiter
 

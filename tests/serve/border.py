@@ -27,6 +27,7 @@ from tests.serve.server_process import ServerProcess, growth
 from tests.serve.strange import Strange
 
 BATCH = 25  # frames of one socket
+PATIENCE = 300.0  # seconds: a server that hangs, not a machine that is busy
 
 
 @dataclass
@@ -92,7 +93,7 @@ class Border(ServerProcess):
         answers = 0
         try:
             while True:
-                answer = _read(ws.recv(timeout=30))
+                answer = _read(ws.recv(timeout=PATIENCE))
                 if answer.get("id") == "fence":
                     break
                 answers += 1
@@ -113,12 +114,12 @@ class Border(ServerProcess):
         if code == "internal":
             self.report.wrong.append(f"the server made a mistake: {answer}")
 
-    def talk(self, sent: bytes, patience: float = 30.0) -> None:
+    def talk(self, sent: bytes, patience: float = PATIENCE) -> None:
         """Send bytes and read whatever comes back; after so many seconds hang up on a server that waits for more."""
         self.report.frames += 1
         host, _, port = self.host.rpartition(":")
         with (
-            socket.create_connection((host, int(port)), timeout=30) as connection,
+            socket.create_connection((host, int(port)), timeout=PATIENCE) as connection,
             suppress(ConnectionError, TimeoutError),
         ):
             connection.sendall(sent)

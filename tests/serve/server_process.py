@@ -34,7 +34,10 @@ class ServerProcess:
 
     def connect(self) -> ClientConnection:
         url = self.url.replace("http", "ws", 1) + "/v1/session"
-        return connect(url, compression=None, proxy=None, additional_headers=self.headers, max_size=2**24)
+        # No pings: a machine that is busy with other tests is no server that hangs.
+        return connect(
+            url, compression=None, proxy=None, additional_headers=self.headers, max_size=2**24, ping_interval=None
+        )
 
     def memory(self) -> float:
         """MiB."""

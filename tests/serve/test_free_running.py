@@ -235,6 +235,8 @@ def test_a_resumed_run_goes_on_with_its_versions_and_draws_other_episodes(tmp_pa
                 versions.append(trainer.workers.state_dict()["version"])
                 trainer.stop()
         lives.append([seed for env in envs for seed in env.seeds])
+        # Nothing of it is ever played again, so it does not grow with the run.
+        assert len(list((tmp_path / "journal").glob("segment_*"))) == 1
     assert steps[1] > steps[0]
     assert versions[1] > versions[0]
     # Also an env that asks for its state before its first episode is reset, with the seed 0.

@@ -425,3 +425,39 @@ def test_steps_of_an_episode_that_was_given_up_stay_dropped_after_a_restart(tmp_
             assert (hub.counters.pending, hub.counters.dropped, hub.counters.lost) == (0, 1, 0)
 
     asyncio.run(play())
+
+
+def test_where_nobody_plays_again_open_episodes_are_over_and_their_clients_are_told(tmp_path: Path) -> None:
+    async def before() -> Client:
+        hub, stage = journaled(tmp_path, at_once=False)
+        client = await connected(hub, name="one")
+        starting = asyncio.ensure_future(client.start())
+        await settled()
+        stage.begin_all()
+        await starting
+        asking = asyncio.ensure_future(client.act(0, 0.1))
+        await settled()
+        stage.play()
+        await asking
+        waiting = [asyncio.ensure_future(client.act(1, 0.2)), asyncio.ensure_future(client.start("later"))]
+        await settled()
+        for one in waiting:
+            one.cancel()
+        return client
+
+    async def after(client: Client) -> None:
+        hub, stage = new_hub(journal=Journal(tmp_path), at_once=False)
+        hub.recover(play_again=False)
+        client.hub = hub
+        assert (await client.act(0, 0.1))["actions"] == {"a": 1}
+        for t in (1, 2):
+            told = await asyncio.wait_for(refusal(client.act(t, 0.2)), 60)
+            assert (told.code, told.status) == ("ended", 410)
+            assert "started again" in str(told)
+        assert [episode.name for episode in stage.wanted] == ["later"]  # nobody had begun it
+        assert hub.counters.pending == hub.counters.lost == 0
+        assert not hub.desk.bindings
+
+    client = asyncio.run(before())
+    asyncio.run(after(client))
+    asyncio.run(after(client))  # and they stay so

@@ -15,7 +15,7 @@ import pytest
 
 from marl import Trainer, load_policy
 from marl.envs.registry import make_env
-from marl.errors import CheckpointError, ConfigError
+from marl.errors import CheckpointError, ConfigError, RunLockedError
 from marl.play.write_export import export_checkpoint
 from marl.policies.mixture import Mixture
 from marl.serve.limits import Limits
@@ -361,3 +361,16 @@ def test_with_a_journal_open_episodes_go_on_after_a_restart(explore: bool, tmp_p
     with server(served, journal=tmp_path / "journal") as running:
         assert not SocketClient(running.server.url, session=client.session).hello["open"]
     assert len(list((tmp_path / "journal").iterdir())) == 1  # what nobody needs any more is gone
+
+
+def test_two_servers_cannot_write_into_one_journal(tmp_path: Path) -> None:
+    served = load_served(str(trained(tmp_path / "run", "ppo", "CartPole-v1")))
+    with server(served, journal=tmp_path / "journal") as first:
+        client = SocketClient(first.server.url)
+        one = Driven(client, make_env("CartPole-v1"))
+        one.step()
+        with pytest.raises(RunLockedError, match="journal of a server that runs already"):
+            server(served, journal=tmp_path / "journal").start()
+        one.step()  # the first one has not noticed
+    with server(served, journal=tmp_path / "journal") as again:
+        assert SocketClient(again.server.url, session=client.session).hello["open"]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from marl.driving import contract_of
+from marl.driving import contract_of, drive
 from marl.envs.registry import make_env
 from marl.errors import ConfigError
 from marl.runs.saved import SavedRun, check_given_again, places_again
 from marl.training.trainer import Trainer
+from tests.serve.runs import running
 
 AGENTS, _ = contract_of(make_env("CartPole-v1"))
 KEYS: dict[str, Any] = {"env_config": {"agents": AGENTS}, "evaluation": {"interval": 0}, "algo": "ppo"}
@@ -47,3 +49,22 @@ def test_the_port_of_a_run_may_change_when_it_goes_on(tmp_path: Path) -> None:
     with Trainer(env="external", config={**KEYS, "external": {"port": 0}}, fresh=False) as trainer:
         with pytest.raises(Exception, match=r"external.lock_step"):
             trainer.restore(folder)
+
+
+def test_segments_that_only_checkpoints_for_playing_would_need_are_forgotten(tmp_path: Path) -> None:
+    config = {
+        **KEYS,
+        "train_batch_size": 16,
+        "sgd_minibatch_size": 16,
+        "keep_resumable": 1,
+        "external": {"port": 0, "lock_step": True},
+    }
+    with Trainer(env="external", config=config, directory=tmp_path) as trainer:
+        url = trainer.workers.serve()
+        with running([partial(drive, make_env("CartPole-v1"), url, patience=2.0)]):
+            for _ in range(3):
+                trainer.train()
+                trainer.save()
+            trainer.stop()
+    assert len(list((tmp_path / "checkpoints").glob("checkpoint_*"))) == 2
+    assert len(list((tmp_path / "journal").glob("segment_*"))) == 1

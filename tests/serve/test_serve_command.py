@@ -23,7 +23,7 @@ from marl.envs.registry import make_env
 from marl.serve.command import Figures, ServeOptions, live_line, run_server
 from marl.serve.metrics import LATENCIES
 from tests.command import marl
-from tests.serve.players import Driven, PostClient, SocketClient, trained
+from tests.serve.players import Driven, PostClient, Refusal, SocketClient, trained
 
 SMALL: dict[str, Any] = {"model": {"fcnet_hiddens": [16]}, "train_batch_size": 64}
 
@@ -121,6 +121,38 @@ def listening(pid: int) -> set[str]:
     return found
 
 
+def lose_a_replica(url: str, pid: int) -> None:
+    """Kill one by its number: its sessions are told, the others play on, and another one takes its place."""
+    played = {}
+    while len(played) < 2:
+        client = PostClient(url)
+        played[client.session.partition(".")[0]] = Driven(client, make_env("CartPole-v1"))
+    for one in played.values():
+        one.step()
+    replicas = [child for child in psutil.Process(pid).children(recursive=True) if "ServeReplica" in child.name()]
+    assert len(replicas) == 2
+    replicas[0].kill()
+    told: dict[str, Any] = {}
+    while not told:  # which of the two it was shows in who is refused
+        for home, one in played.items():
+            try:
+                one.step()
+            except Refusal as refusal:
+                told[home] = refusal.told["code"]
+    [(lost, code)] = told.items()
+    assert code in ("unreachable", "unknown_session")
+    [other] = [one for home, one in played.items() if home != lost]
+    other.step()
+    homes = set()
+    while lost not in homes:
+        other.step()
+        with suppress(Refusal):
+            homes.add(PostClient(url).session.partition(".")[0])
+    with pytest.raises(Refusal) as gone:
+        played[lost].step()
+    assert gone.value.told["code"] == "unknown_session"
+
+
 @pytest.mark.slow
 @pytest.mark.ray
 def test_replicas_answer_behind_one_address_and_sessions_stay_where_they_are(run: Path) -> None:
@@ -139,6 +171,7 @@ def test_replicas_answer_behind_one_address_and_sessions_stay_where_they_are(run
         for one in played:
             assert one.end()["length"] == 5
         assert listening(process.pid) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+        lose_a_replica(url, process.pid)
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=120)
         assert process.returncode == 0, rest

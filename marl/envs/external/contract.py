@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from gymnasium import spaces
@@ -12,7 +12,7 @@ from marl.config import Config
 from marl.data.actions import columns_of
 from marl.data.space_json import space_from_json
 from marl.data.task import AgentID, AnySpace
-from marl.envs.base import EnvContext
+from marl.envs.base import ALL, EnvContext
 from marl.errors import UserError
 
 EXTERNAL = "external"  # the env's name
@@ -41,6 +41,47 @@ class ExternalAgent(Config):
         return plain
 
 
+def unclear_names(names: Collection[str]) -> str:
+    """What is wrong with the ids and patterns of a contract, in a sentence; empty: nothing."""
+    patterns = [name for name in names if "*" in name]
+    # Envs read brackets and, beside patterns, question marks as parts of a pattern.
+    signs = {"[", "?"} if patterns else {"["}
+    for name in names:
+        if _is_no_id(name, signs):
+            return (
+                f"agent {name!r:.80}: an id has none of the signs {' '.join(sorted(signs))} and at most one *, which makes it "
+                "a pattern. Rename it."
+            )
+    for pattern in patterns:
+        twice = _ids_of(pattern, names)
+        if twice:
+            return (
+                f"agent {twice[0]!r:.80} also fits the pattern {pattern!r:.80}, so its spaces are unclear. Rename one."
+            )
+    return ""
+
+
+def _is_no_id(name: str, signs: set[str]) -> bool:
+    stars = name.count("*")
+    return name == ALL or stars > 1 or not signs.isdisjoint(name)
+
+
+def _ids_of(pattern: str, names: Collection[str]) -> list[str]:
+    """Names that are no patterns themselves and fit this one."""
+    found = []
+    for name in names:
+        if "*" not in name and fits(name, pattern):
+            found.append(name)
+    return found
+
+
+def fits(agent: AgentID, pattern: str) -> bool:
+    """Whether an id belongs to a pattern such as ``car_*``."""
+    before, _, after = pattern.partition("*")
+    is_longer = len(agent) > len(before) + len(after)
+    return is_longer and agent.startswith(before) and agent.endswith(after)
+
+
 class ExternalConfig(Config):
     """Keys of the ``env_config`` of an external env."""
 
@@ -51,6 +92,14 @@ class ExternalConfig(Config):
     state_size: NonNegativeInt = Field(
         0, description="Numbers of the global state that clients send with every step; 0: they send none."
     )
+
+    @field_validator("agents")
+    @classmethod
+    def _names_are_clear(cls, agents: dict[str, ExternalAgent] | None) -> dict[str, ExternalAgent] | None:
+        unclear = unclear_names(agents or {})
+        if unclear:
+            raise ValueError(unclear)
+        return agents
 
 
 class Contract:
@@ -89,9 +138,7 @@ class Contract:
         if agent in self._seen:
             return agent
         for pattern in self.patterns:
-            before, _, after = pattern.partition("*")
-            fits = agent.startswith(before) and agent.endswith(after) and len(agent) > len(before) + len(after)
-            if fits:
+            if fits(agent, pattern):
                 return pattern
         return None
 
