@@ -77,7 +77,7 @@ class FreeRunningPool(WorkerPool):
         """Nobody is waited for yet: where clients are to come is told when the run begins."""
 
     def opened(self, directory: Path) -> None:
-        self.service.directory = directory
+        """No journal is kept: nobody plays steps again for learners that have gone on, so open episodes begin anew."""
 
     def hear(self, note: Callable[[str], None], busy: Callable[[str], None]) -> None:
         self.service.note, self._busy = note, busy

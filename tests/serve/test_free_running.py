@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -214,3 +216,19 @@ def test_a_failure_of_the_users_own_callback_ends_the_run_with_its_words() -> No
 def test_policies_cannot_be_changed_while_clients_play_on() -> None:
     with Trainer(env="external", config=free(DQN, 1)) as trainer, pytest.raises(ConfigError, match="lock_step: true"):
         trainer.workers.change_policies(trainer.setup.rollout, trainer.policies)
+
+
+def test_a_run_that_goes_on_has_room_for_new_episodes_where_old_ones_were_open(tmp_path: Path) -> None:
+    steps = []
+    for fresh in (True, False):
+        with Trainer(env="external", config=free(PPO, 1), directory=tmp_path, fresh=fresh) as trainer:
+            if not fresh:
+                trainer.restore(tmp_path)
+            url = trainer.workers.serve()
+            # Each time another client; that of the first time is in an episode when the run stops, and never comes back.
+            with running([partial(drive, LedgerEnv(1), url, patience=1.0)]):
+                steps.append(trainer.train()["timesteps_total"])
+                trainer.save()
+                trainer.stop()
+    assert steps[1] > steps[0]
+    assert not (tmp_path / "journal").exists()

@@ -47,3 +47,15 @@ def test_the_port_of_a_run_may_change_when_it_goes_on(tmp_path: Path) -> None:
     with Trainer(env="external", config={**KEYS, "external": {"port": 0}}, fresh=False) as trainer:
         with pytest.raises(Exception, match=r"external.lock_step"):
             trainer.restore(folder)
+
+
+def test_a_run_whose_evaluations_have_an_env_of_their_own_can_be_played(tmp_path: Path) -> None:
+    more = {
+        "evaluation": {"interval": 10, "env": "CartPole-v1"},
+        "goal": {"evaluation.episode_reward_mean": 450},
+        "stop": {"timesteps_total": 7, "evaluation.episode_reward_mean": 450},
+    }
+    with Trainer(env="external", config={**KEYS, **more, "external": {"port": 0}}) as trainer:
+        folder = trainer.save(tmp_path / "kept")
+    assert list(SavedRun.open(folder).setup.policies) == ["default_policy"]
+    assert SavedRun.open(folder).to_play()["stop"] == {"timesteps_total": 7}
