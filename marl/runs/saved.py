@@ -17,6 +17,7 @@ from typing import Any
 
 from marl.data.task import Array, PolicyID
 from marl.envs.adapters.permits import places_given
+from marl.envs.external.contract import EXTERNAL
 from marl.envs.external.server_config import ServerConfig
 from marl.errors import CheckpointError, ConfigError, did_you_mean, printable
 from marl.inputs import check_texts, real_path
@@ -110,6 +111,11 @@ class SavedRun:
         to_play = without_places(self.scenario)
         # Collection as well: async would ask for Ray workers.
         to_play.update(num_workers=0, pool="auto", collection="auto", evaluation=evaluation)
+        if to_play.get("env") == EXTERNAL:
+            # Nobody can evaluate there without an env of its own, nor wait for the outcome.
+            evaluation["interval"] = 0
+            for key in ("goal", "stop"):
+                to_play[key] = _without_evaluations(to_play.get(key) or {})
         return to_play
 
     def trusted(self) -> AbstractContextManager[None]:
@@ -251,6 +257,10 @@ def check_given_again(
             f"the scenario in {where} has {key}: {value!r}, {meaning}. A place that stands in a file is not followed "
             f"unless you give it again: {printable(option)} to go on as before, {without} to go on without it."
         )
+
+
+def _without_evaluations(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: value for field, value in conditions.items() if not field.startswith("evaluation")}
 
 
 def place_option(key: str, value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from glob import escape
 from typing import Any
 
 from marl.data.episode import Episode
@@ -144,17 +145,18 @@ def _default(
 
 def _by_equal_spaces(by_kind: Sequence[PolicyID], kinds: Sequence[AgentType]) -> Mapper:
     """Sends the agents of each kind to the policy of that kind."""
-    table: dict[AgentID, PolicyID] = {}
+    named: dict[AgentID, PolicyID] = {}
     patterns: dict[str, PolicyID] = {}
     for policy, kind in zip(by_kind, kinds, strict=True):
         for name in kind.agents:
-            table[example_agent(name)] = policy
             if "*" in name:
                 patterns[name.split("[")[0]] = policy
-    # Agents that come and go have ids that a table cannot list.
+            else:
+                named[name] = policy
+    # Agents that come and go have ids that a table cannot list. Those with a name go first, because it may fit a pattern.
     if patterns:
-        return Patterns(patterns)
-    return ByTable("equal spaces", table.get, "")
+        return Patterns({escape(str(name)): policy for name, policy in named.items()} | patterns)
+    return ByTable("equal spaces", named.get, "")
 
 
 def seats_of_policies(

@@ -116,7 +116,7 @@ def _stated(message: Mapping[str, Any], max_depth: int) -> dict[str, dict[str, A
         if not isinstance(told, dict) or not told.keys() <= AGENT_KEYS:
             raise bad_message(
                 f"agent {shortly(name)} is {shortly(told)}; expected an object with keys of {', '.join(sorted(AGENT_KEYS))}.",
-                agent=shortly(name),
+                agent=name,
             )
     return agents
 
@@ -129,7 +129,7 @@ def _check_agent(contract: Contract, name: str, told: Mapping[str, Any]) -> None
             "contract",
             f"agent {shortly(name)} is unknown here. Known: {', '.join(known)}.{did_you_mean(name, known)}",
             409,
-            where={"agent": shortly(name)},
+            where={"agent": name},
             expected=known,
         )
     agent = contract.agents[entry]
@@ -167,6 +167,6 @@ def _misfit(name: str, key: str, got: str, expected: Any) -> Refused:
         f"agent {shortly(name)}: {key} is {got}; the server plays with {expected}. Send what it was trained with, or serve a "
         "policy that was trained with yours.",
         409,
-        where={"agent": shortly(name), "key": key},
+        where={"agent": name, "key": key},
         expected=expected,
     )

@@ -77,6 +77,7 @@ class FreeRunningPool(WorkerPool):
         """Nobody is waited for yet: where clients are to come is told when the run begins."""
 
     def opened(self, directory: Path) -> None:
+        """Its journal is for the clients: after a restart they are told which of their episodes are over."""
         self.service.directory = directory
 
     def hear(self, note: Callable[[str], None], busy: Callable[[str], None]) -> None:

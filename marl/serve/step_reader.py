@@ -137,10 +137,11 @@ class StepReader:
         except (KeyError, TypeError, AttributeError):  # a stranger, or not even a text
             pass
         known = list(self.contract.agents)
+        named = agent[:LONGEST_NAME] if isinstance(agent, str) else shortly(agent)
         raise Refused(
             "unknown_agent",
             f"agent {shortly(agent)} is unknown at t = {t}. Known: {', '.join(known)}.{did_you_mean(agent, known)}",
-            where={"agent": shortly(agent), "t": t},
+            where={"agent": named, "t": t},
             expected=known,
         )
 

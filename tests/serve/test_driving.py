@@ -253,7 +253,7 @@ def test_an_env_that_does_not_fit_is_refused_by_agent_with_what_is_expected() ->
         with pytest.raises(marl.PolicyClientError, match="observation_space") as refused:
             marl.drive("Pendulum-v1", server.url, episodes=1)
     assert refused.value.code == "contract"
-    assert refused.value.details["agent"] == "'agent_0'"
+    assert refused.value.details["agent"] == "agent_0"
 
 
 def test_a_server_that_was_never_there_is_an_error() -> None:

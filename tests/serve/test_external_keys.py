@@ -96,3 +96,23 @@ def test_marl_explain_knows_the_fields_of_runs_with_clients() -> None:
 def test_a_server_that_strangers_could_reach_needs_a_token() -> None:
     with pytest.raises(ConfigError, match="token_file"):
         Trainer(env="external", config={**BASE, "external": {"host": "0.0.0.0", "port": 0}})
+
+
+def test_a_space_that_cannot_be_built_is_told_in_one_sentence() -> None:
+    agents = {"a": {"observation_space": {"type": "Bax"}, "action_space": {"type": "Discrete", "n": 2, "start": 0}}}
+    told = refused(env_config={"agents": agents})
+    assert told.startswith(
+        "env_config: agents.a.observation_space: {'type': 'Bax'} is not a space (a space of type 'Bax'"
+    )
+    assert "unknown key 'agent'. Did you mean 'agents'" in refused(env_config={"agent": agents})
+
+
+@pytest.mark.parametrize("name", ["light", "car_1"])
+def test_agents_with_names_beside_patterns_have_policies_by_their_spaces(name: str) -> None:
+    seen = {"type": "Box", "low": 0, "high": 1, "shape": [2], "dtype": "float32"}
+    cars = {"observation_space": seen, "action_space": {"type": "Discrete", "n": 2, "start": 0}, "max": 3}
+    other = {"observation_space": seen, "action_space": {"type": "Discrete", "n": 5, "start": 0}}
+    setup = resolve(compose({**BASE, "env_config": {"agents": {"car_*": cars, name: other}}}))
+    (mine,), (theirs,) = setup.rollout.mapper.candidates(name), setup.rollout.mapper.candidates("car_2")
+    assert mine != theirs
+    assert set(setup.policies) == {mine, theirs}

@@ -241,3 +241,18 @@ def test_a_resumed_run_goes_on_with_its_versions_and_draws_other_episodes(tmp_pa
     assert versions[1] > versions[0]
     # Also an env that asks for its state before its first episode is reset, with the seed 0.
     assert not (set(lives[0]) & set(lives[1])) - {0, None}
+
+
+def test_a_run_that_goes_on_has_room_for_new_episodes_where_old_ones_were_open(tmp_path: Path) -> None:
+    steps = []
+    for fresh in (True, False):
+        with Trainer(env="external", config=free(PPO, 1), directory=tmp_path, fresh=fresh) as trainer:
+            if not fresh:
+                trainer.restore(tmp_path)
+            url = trainer.workers.serve()
+            # Each time another client; that of the first time is in an episode when the run stops, and never comes back.
+            with running([partial(drive, LedgerEnv(1), url, patience=1.0)]):
+                steps.append(trainer.train()["timesteps_total"])
+                trainer.save()
+                trainer.stop()
+    assert steps[1] > steps[0]

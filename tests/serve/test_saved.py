@@ -68,3 +68,15 @@ def test_segments_that_only_checkpoints_for_playing_would_need_are_forgotten(tmp
             trainer.stop()
     assert len(list((tmp_path / "checkpoints").glob("checkpoint_*"))) == 2
     assert len(list((tmp_path / "journal").glob("segment_*"))) == 1
+
+
+def test_a_run_whose_evaluations_have_an_env_of_their_own_can_be_played(tmp_path: Path) -> None:
+    more = {
+        "evaluation": {"interval": 10, "env": "CartPole-v1"},
+        "goal": {"evaluation.episode_reward_mean": 450},
+        "stop": {"timesteps_total": 7, "evaluation.episode_reward_mean": 450},
+    }
+    with Trainer(env="external", config={**KEYS, **more, "external": {"port": 0}}) as trainer:
+        folder = trainer.save(tmp_path / "kept")
+    assert list(SavedRun.open(folder).setup.policies) == ["default_policy"]
+    assert SavedRun.open(folder).to_play()["stop"] == {"timesteps_total": 7}

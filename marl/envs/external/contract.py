@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from gymnasium import spaces
-from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError, field_validator
 
-from marl.config import Config
+from marl.config import Config, explain
 from marl.data.actions import columns_of
 from marl.data.space_json import space_from_json
 from marl.data.task import AgentID, AnySpace
@@ -37,7 +37,7 @@ class ExternalAgent(Config):
         try:
             space_from_json(plain)
         except (UserError, KeyError, TypeError, ValueError, AssertionError, OverflowError) as error:
-            raise ValueError(f"{plain} is not a space ({error!r})") from error
+            raise ValueError(f"{plain} is not a space ({error}). docs/wire.md lists all") from error
         return plain
 
 
@@ -128,7 +128,10 @@ class Contract:
     @classmethod
     def of(cls, env_config: EnvContext | Mapping[str, Any]) -> Contract | None:
         """The contract that an ``env_config`` states; None where the first client is to say it."""
-        config = ExternalConfig(**env_config)
+        try:
+            config = ExternalConfig(**env_config)
+        except ValidationError as error:
+            raise explain(error, "env_config", [*ExternalConfig.model_fields, *ExternalAgent.model_fields]) from None
         if config.agents is None:
             return None
         return cls(config.agents, config.state_size)
