@@ -290,7 +290,7 @@ class PolicyClient:
                     raise
                 fault = error
             except (OSError, http.client.HTTPException) as error:
-                fault = PolicyClientError("unreachable", f"{self.place.netloc} does not answer ({error!r}).")
+                fault = PolicyClientError("unreachable", f"{self.place.netloc} does not answer: {error}.")
             deadline = deadline or time.monotonic() + self.patience
             if time.monotonic() > deadline:
                 raise fault

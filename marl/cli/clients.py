@@ -44,7 +44,7 @@ def client(
         raise ConfigError(f"{path} is there already. Choose another DIR, or write over it with --force.")
     make_folder(folder)
     write_atomically(path, source.read_text(encoding="utf-8"))
-    print(f"wrote {printable(path)}. docs/wire.md describes the messages behind it.")
+    print(f"wrote {printable(path)}. The documentation's page on the wire format describes its messages.")
 
 
 def drive(
@@ -87,6 +87,7 @@ def drive(
         options["cafile"] = str(cafile)
     if local:
         options["inference_mode"] = "local"
+    typer.echo(f"playing {printable(env)} for {printable(url)}; Ctrl-C ends it", err=True)
     try:
         driven = marl.drive(
             env,

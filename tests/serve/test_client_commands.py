@@ -18,7 +18,10 @@ from tests.serve.instant import serving
 def test_a_client_is_written_and_never_written_over_by_mistake(language: str, name: str, tmp_path: Path) -> None:
     path = tmp_path / "new" / name
     done = marl("client", language, path.parent)
-    assert (done.code, done.out.splitlines()) == (0, [f"wrote {path}. docs/wire.md describes the messages behind it."])
+    assert (done.code, done.out.splitlines()) == (
+        0,
+        [f"wrote {path}. The documentation's page on the wire format describes its messages."],
+    )
     assert path.read_bytes() == next(source for source, called in FILES.values() if called == name).read_bytes()
     path.write_text("mine")
     again = marl("client", language, path.parent)
@@ -48,7 +51,7 @@ def test_an_env_is_driven_by_the_command() -> None:
 
 def test_a_server_that_is_not_there_is_a_sentence_and_not_a_traceback(tmp_path: Path) -> None:
     done = marl("drive", "CartPole-v1", "http://127.0.0.1:9", "--patience", 0)
-    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert (done.code, len(done.err.splitlines())) == (2, 2)  # what it does, and why it cannot
     assert "does not answer" in done.errors[0]
 
 

@@ -84,5 +84,5 @@ class ServerConfig(Config):
         if self.token_file is None and not self.is_loopback():
             raise ConfigError(
                 f"host: {self.host} can be reached by other machines, so clients have to show a token: give token_file "
-                "(a file that is made if it is missing), or listen on 127.0.0.1."
+                "(--token-file FILE; a file that is made if it is missing), or listen on 127.0.0.1."
             )
