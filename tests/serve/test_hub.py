@@ -288,7 +288,7 @@ def test_a_contract_is_what_the_first_client_says_where_the_server_has_none() ->
         said = {"a": {"observation_space": huge, "action_space": TWO}}
         assert (await refusal(connected(hub, agents=said))).where["key"] == "observation_space"
         said = {"a": {"observation_space": BOX, "action_space": {"type": "Discrete"}}}
-        assert (await refusal(connected(hub, agents=said))).where == {"agent": "'a'", "key": "action_space"}
+        assert (await refusal(connected(hub, agents=said))).where == {"agent": "a", "key": "action_space"}
         said = {"a": {"observation_space": BOX, "action_space": TWO}}
         client = await connected(hub, agents=said, state_size=2)
         assert stage.contract.state_size == 2
@@ -300,19 +300,19 @@ def test_a_contract_is_what_the_first_client_says_where_the_server_has_none() ->
 @pytest.mark.parametrize(
     ("hello", "where"),
     [
-        ({"agents": {"z": {}}}, {"agent": "'z'"}),
+        ({"agents": {"z": {}}}, {"agent": "z"}),
         (
             {"agents": {"a": {"action_space": {"type": "Discrete", "n": 3, "start": 0}}}},
-            {"agent": "'a'", "key": "action_space"},
+            {"agent": "a", "key": "action_space"},
         ),
-        ({"agents": {"a": {"observation_space": {**BOX, "high": 6}}}}, {"agent": "'a'", "key": "observation_space"}),
+        ({"agents": {"a": {"observation_space": {**BOX, "high": 6}}}}, {"agent": "a", "key": "observation_space"}),
         (
             {"agents": {"a": {"observation_space": {**BOX, "shape": [10**12]}}}},
-            {"agent": "'a'", "key": "observation_space"},
+            {"agent": "a", "key": "observation_space"},
         ),
-        ({"agents": {"a": {"observation_space": 3}}}, {"agent": "'a'", "key": "observation_space"}),
-        ({"agents": {"a": {"action_mask": True}}}, {"agent": "'a'", "key": "action_mask"}),
-        ({"agents": {"a": {"max": 3}}}, {"agent": "'a'", "key": "max"}),
+        ({"agents": {"a": {"observation_space": 3}}}, {"agent": "a", "key": "observation_space"}),
+        ({"agents": {"a": {"action_mask": True}}}, {"agent": "a", "key": "action_mask"}),
+        ({"agents": {"a": {"max": 3}}}, {"agent": "a", "key": "max"}),
         ({"state_size": 3}, {"key": "state_size"}),
     ],
 )
