@@ -30,7 +30,7 @@ from typing import Any
 import psutil
 
 ECHO = """
-import socket, uvicorn
+import contextlib, socket, uvicorn
 async def app(scope, receive, send):
     if scope["type"] == "lifespan":
         while (await receive())["type"] != "lifespan.shutdown":
@@ -44,7 +44,8 @@ async def app(scope, receive, send):
 listening = socket.create_server(("127.0.0.1", 0))
 print(f"at http://127.0.0.1:{listening.getsockname()[1]} ", flush=True)
 config = uvicorn.Config(app, log_level="error", ws="websockets-sansio", ws_per_message_deflate=False)
-uvicorn.Server(config).run(sockets=[listening])
+with contextlib.suppress(KeyboardInterrupt):  # it is ended by one
+    uvicorn.Server(config).run(sockets=[listening])
 """
 WARM_UP_S = 1.0  # after the first episode of every client has begun
 CLIENTS_PER_PROCESS = 32
