@@ -26,6 +26,9 @@ def small_contract() -> Contract:
     return Contract({"a": agent, "car_*": cars})
 
 
+PATIENCE_S = 60.0  # tests share a machine with others, and none of them is about time
+
+
 class InstantStage:
     """Every agent that is asked does 1, as soon as it is asked; ``held`` keeps answers back."""
 
@@ -101,7 +104,7 @@ def serving(hub: Hub | None = None, **config: Any) -> Iterator[Server]:
 @contextmanager
 def socket_of(server: Server, **options: Any) -> Iterator[ClientConnection]:
     url = server.url.replace("http", "ws", 1) + "/v1/session"
-    with connect(url, compression=None, proxy=None, **options) as socket:
+    with connect(url, compression=None, proxy=None, **{"open_timeout": PATIENCE_S, **options}) as socket:
         yield socket
 
 

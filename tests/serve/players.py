@@ -53,7 +53,7 @@ class SocketClient:
     """One socket, one session."""
 
     def __init__(self, url: str, **hello: Any) -> None:
-        self.socket = connect(url.replace("http", "ws", 1) + "/v1/session", compression=None)
+        self.socket = connect(url.replace("http", "ws", 1) + "/v1/session", compression=None, open_timeout=60)
         self.hello = self.say("hello", protocol="marl/1", **hello)
         self.session = self.hello["session"]
 

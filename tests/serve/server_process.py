@@ -36,7 +36,13 @@ class ServerProcess:
         url = self.url.replace("http", "ws", 1) + "/v1/session"
         # No pings: a machine that is busy with other tests is no server that hangs.
         return connect(
-            url, compression=None, proxy=None, additional_headers=self.headers, max_size=2**24, ping_interval=None
+            url,
+            compression=None,
+            proxy=None,
+            additional_headers=self.headers,
+            max_size=2**24,
+            ping_interval=None,
+            open_timeout=60,
         )
 
     def memory(self) -> float:
@@ -44,7 +50,7 @@ class ServerProcess:
         return float(psutil.Process(self.process.pid).memory_info().rss / 2**20)
 
     def metrics(self) -> dict[str, float]:
-        text = httpx.get(f"{self.url}/v1/metrics", headers=self.headers, trust_env=False).text
+        text = httpx.get(f"{self.url}/v1/metrics", headers=self.headers, trust_env=False, timeout=60).text
         lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
         return {name: float(value) for name, _, value in lines}
 
@@ -54,7 +60,7 @@ class ServerProcess:
         try:
             counted = self.metrics()
             wrong += [f"{name} is {counted[name]}" for name in AT_ZERO if counted[name]]
-            if httpx.get(f"{self.url}/v1/healthz", trust_env=False).json() != {"status": "ok"}:
+            if httpx.get(f"{self.url}/v1/healthz", trust_env=False, timeout=60).json() != {"status": "ok"}:
                 wrong.append("health is not ok")
         finally:
             self.process.communicate("", timeout=60)

@@ -30,7 +30,7 @@ def shared() -> Iterator[Server]:
 
 @pytest.fixture
 def web(shared: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=shared.url, trust_env=False) as client:
+    with httpx.Client(base_url=shared.url, trust_env=False, timeout=60) as client:
         yield client
 
 
@@ -130,7 +130,7 @@ def test_nobody_is_kept_waiting_for_a_client_that_has_hung_up() -> None:
             httpx.post(f"{server.url}/v1/act", json=message, timeout=0.3, trust_env=False)
         until(lambda: server.front.measures.waiting == 0)
         stage.release()
-        answer = httpx.post(f"{server.url}/v1/act", json=message, trust_env=False).json()
+        answer = httpx.post(f"{server.url}/v1/act", json=message, trust_env=False, timeout=60).json()
         assert answer["actions"] == {"a": 1}
         assert server.hub.counters.accepted == 1
 
@@ -236,7 +236,10 @@ class BrokenStage(InstantStage):
 def test_a_mistake_of_ours_is_logged_and_told_without_its_inside_and_the_server_lives(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with serving(instant_hub(ShyStage())) as server, httpx.Client(base_url=server.url, trust_env=False) as web:
+    with (
+        serving(instant_hub(ShyStage())) as server,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=60) as web,
+    ):
         with caplog.at_level(logging.ERROR):
             answer = web.get("/v1/policies")
         assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
@@ -250,7 +253,10 @@ def test_a_mistake_of_ours_is_logged_and_told_without_its_inside_and_the_server_
 def test_when_nobody_can_play_any_more_everybody_is_told_and_the_log_has_the_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with serving(instant_hub(BrokenStage())) as server, httpx.Client(base_url=server.url, trust_env=False) as web:
+    with (
+        serving(instant_hub(BrokenStage())) as server,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=60) as web,
+    ):
         with socket_of(server) as ws, caplog.at_level(logging.ERROR):
             session = greeted(ws)
             told = ask(ws, type="start", session=session, episode="e", id=5)
@@ -276,7 +282,7 @@ class ExportingStage(InstantStage):
 
 def test_weights_are_given_when_they_are_newer() -> None:
     stage = ExportingStage()
-    with serving(instant_hub(stage)) as server, httpx.Client(base_url=server.url, trust_env=False) as web:
+    with serving(instant_hub(stage)) as server, httpx.Client(base_url=server.url, trust_env=False, timeout=60) as web:
         assert web.get("/v1/policies").json()["weights"] is True
         path = "/v1/policies/team/all/weights"
         first = web.get(path)
@@ -307,7 +313,10 @@ LINE = re.compile(r'^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? -?[0-9.e+-]+
 
 
 def test_metrics_are_what_prometheus_reads() -> None:
-    with serving(instant_hub(MeasuringStage())) as server, httpx.Client(base_url=server.url, trust_env=False) as web:
+    with (
+        serving(instant_hub(MeasuringStage())) as server,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=60) as web,
+    ):
         with socket_of(server) as ws:
             session = greeted(ws)
             ask(ws, type="start", session=session, episode="e")

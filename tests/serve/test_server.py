@@ -37,7 +37,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def client(server: Server, **options: Any) -> httpx.Client:
-    return httpx.Client(base_url=server.url, trust_env=False, **options)
+    return httpx.Client(base_url=server.url, trust_env=False, **{"timeout": 60, **options})
 
 
 # -- where it listens ----------------------------------------------------------------------------------------------
@@ -68,7 +68,9 @@ def test_a_host_that_others_can_reach_is_refused_without_a_token(host: str) -> N
 def test_a_host_that_others_can_reach_asks_everybody_for_the_token(tmp_path: Path) -> None:
     with serving(host="0.0.0.0", token_file=tmp_path / "token") as server:
         url = server.url.replace("0.0.0.0", "127.0.0.1")
-        assert httpx.post(f"{url}/v1/hello", json={"protocol": "marl/1"}, trust_env=False).status_code == 401
+        assert (
+            httpx.post(f"{url}/v1/hello", json={"protocol": "marl/1"}, trust_env=False, timeout=60).status_code == 401
+        )
 
 
 def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:
