@@ -51,22 +51,34 @@ def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outco
         trainer.save()  # a journal is read from a checkpoint on
     with told_state(store.directory) as ended, interruptible(lambda: _stop_soon(trainer, display)) as stopped:
         while not stopped() and not done:
-            try:
-                with store.proven():
-                    result = trainer.train()
-            except EvaluationBrokenOff:
-                break  # there is no result yet: it comes when the run goes on
-            except StoppedWaitingError:  # before the first round of an iteration: all is as after the one before
+            new = _iteration(trainer)
+            if new is None:
                 break
-            display.update(store.newest, progress_of(trainer.scenario.stop, result))
-            while trainer.notes:
-                display.note(trainer.notes.pop(0))
+            result = new
+            _show(trainer, result, display)
             done = result["done"] or trainer.finished
         checkpoint = trainer.save()
         store.files.draw_curve()
         interrupted = stopped() and not done
         ended.append("stopped" if interrupted else "finished")
     return Outcome(result, interrupted, checkpoint, store.directory)
+
+
+def _iteration(trainer: Trainer) -> Result | None:
+    """The result of one more iteration; None where the run was stopped before there was one."""
+    try:
+        with trainer.store.proven():
+            return trainer.train()
+    except EvaluationBrokenOff:
+        return None  # there is no result yet: it comes when the run goes on
+    except StoppedWaitingError:
+        return None  # before the first round of an iteration: all is as after the one before
+
+
+def _show(trainer: Trainer, result: Result, display: Display) -> None:
+    display.update(trainer.store.newest, progress_of(trainer.scenario.stop, result))
+    while trainer.notes:
+        display.note(trainer.notes.pop(0))
 
 
 def _stop_soon(trainer: Trainer, display: Display) -> None:
