@@ -43,6 +43,7 @@ from marl.cli.play import export, replay, rollout
 from marl.cli.runs import compare, explain, runs
 from marl.cli.serve import serve
 from marl.cli.tune import tune
+from marl.cli.watch import watch
 from marl.cli.why import why
 from marl.errors import ConfigError
 from marl.run import execute, raw_scenario, run
@@ -128,7 +129,7 @@ BY_PANEL = {
     TRAIN: (tune,),
     PLAY: (rollout, replay, why, export, serve, drive, client),
     GAMES: (crossplay, exploit, report),
-    RESULTS: (runs, compare, explain),
+    RESULTS: (watch, runs, compare, explain),
     BEGIN: (init, show, schema),
     SPEED: (doctor, debug, tune_throughput),
 }

@@ -24,6 +24,7 @@ from marl.serve.schema import ABOUT, WEIGHTS, WEIGHTS_PARAMETERS, describe, requ
 from marl.serve.sockets import ClientSocket
 from marl.serve.tokens import bearer
 
+SOCKET_PATH = "/v1/session"
 CODES = {404: "not_found", 405: "method_not_allowed", 422: "bad_message"}
 
 
@@ -50,7 +51,7 @@ def build_app(front: Front) -> ASGIApp:
     _add_weights(app, front)
     _add_documents(app)
     _add_refusals(app, front)
-    return Guard(app, front)
+    return Guard(app, front, SOCKET_PATH)
 
 
 def _sweeping(front: Front) -> Any:
@@ -75,7 +76,7 @@ def _add_messages(app: FastAPI, front: Front) -> None:
             responses=responses(kind), openapi_extra=request_body(kind),
         )  # fmt: skip
 
-    @app.websocket("/v1/session")
+    @app.websocket(SOCKET_PATH)
     async def session(socket: WebSocket) -> None:
         client = ClientSocket(front, socket)
         front.sockets.add(client)

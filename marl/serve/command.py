@@ -47,20 +47,20 @@ class ServeOptions:
     allow: frozenset[str] = frozenset()
 
     def server_config(self) -> ServerConfig:
-        config = _checked(ServerConfig, self.network)
+        config = checked_keys(ServerConfig, self.network, "marl serve")
         config.check()
         return config
 
     def checked_limits(self) -> Limits:
-        return _checked(Limits, self.limits)
+        return checked_keys(Limits, self.limits, "marl serve")
 
 
-def _checked(keys: type[Keys], given: Mapping[str, Any]) -> Keys:
+def checked_keys(keys: type[Keys], given: Mapping[str, Any], command: str) -> Keys:
     """The config class with these keys; what is wrong is told in the words of the command line."""
     try:
         return keys(**given)
     except ValidationError as error:
-        raise explain(error, "marl serve", list(keys.model_fields)) from None
+        raise explain(error, command, list(keys.model_fields)) from None
 
 
 class Running(Protocol):
@@ -121,7 +121,7 @@ def run_server(options: ServeOptions, console: Console | None = None) -> None:
     config, limits = options.server_config(), options.checked_limits()
     served = load_served(options.path, options.allow, options.sources)
     running = _running(options, served, config, limits)
-    with _stop_wanted() as stop:
+    with stop_wanted() as stop:
         url = running.start()
         try:
             for line in introduction(url, served, config, options):
@@ -149,7 +149,7 @@ def _running(options: ServeOptions, served: Served, config: ServerConfig, limits
 
 
 @contextmanager
-def _stop_wanted() -> Iterator[threading.Event]:
+def stop_wanted() -> Iterator[threading.Event]:
     """Set by Ctrl-C or SIGTERM, which do nothing else meanwhile: the server decides how it ends."""
     wanted = threading.Event()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from marl.serve.config import ServerConfig
+from marl.serve.health import Health
 from marl.serve.hub import Hub
 from marl.serve.metrics import Measures
 from marl.serve.refused import Refused, internal
@@ -21,25 +21,6 @@ _log = logging.getLogger(__name__)
 
 SWEEP_S = 1.0
 GOING_AWAY = 1001  # a code of the WebSocket standard
-
-
-class Health:
-    """Whether the server can be used: ``starting`` until policies are there, ``ok``, or ``failed``; and why."""
-
-    def __init__(self) -> None:
-        self.status: Literal["starting", "ok", "failed"] = "starting"
-        self.reason = ""
-        self.failed = threading.Event()
-
-    def ok(self) -> None:
-        """It can be used; what has failed stays so."""
-        if not self.failed.is_set():
-            self.status, self.reason = "ok", ""
-
-    def fail(self, reason: str) -> None:
-        if not self.failed.is_set():  # the first reason is the cause of the later ones
-            self.status, self.reason = "failed", reason
-            self.failed.set()
 
 
 class Front:

@@ -8,22 +8,36 @@ from __future__ import annotations
 
 import ipaddress
 import json
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from marl.serve.front import Front
+from marl.serve.config import ServerConfig
 from marl.serve.refused import Refused, shortly
 
 MOST_HEADERS = 100
-SOCKET_PATH = "/v1/session"
+
+
+class Guarded(Protocol):
+    """What the guard has to know of a server."""
+
+    config: ServerConfig
+
+    def failure(self, error: BaseException) -> Refused:
+        """A mistake of our own, as it is told."""
+        ...
+
+    def told(self, refused: Refused) -> dict[str, Any]:
+        """The refusal as its client gets it."""
+        ...
 
 
 class Guard:
-    """Wraps the app."""
+    """Wraps the app. ``socket_path`` is where WebSockets are answered; None: nowhere."""
 
-    def __init__(self, app: ASGIApp, front: Front) -> None:
-        self.app, self.front = app, front
+    def __init__(self, app: ASGIApp, front: Guarded, socket_path: str | None = None) -> None:
+        self.app, self.front, self.socket_path = app, front, socket_path
         config = front.config
         self._origins = frozenset(config.origins)
         # None: anybody's name will do, because only those with a token get further.
@@ -60,8 +74,8 @@ class Guard:
         """The origin, where it is another one that is allowed; refused otherwise."""
         if len(scope["headers"]) > MOST_HEADERS:
             raise Refused("too_large", f"the request has more than {MOST_HEADERS} headers", 431)
-        if scope["type"] == "websocket" and scope["path"] != SOCKET_PATH:
-            raise Refused("not_found", f"sockets are at {SOCKET_PATH} alone", 404)
+        if scope["type"] == "websocket" and scope["path"] != self.socket_path:
+            raise Refused("not_found", f"sockets are at {self.socket_path or 'no address'} alone", 404)
         host = _only(scope, b"host")
         if self._hosts is not None and not self._is_own(host):
             raise Refused(

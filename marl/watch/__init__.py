@@ -1,0 +1,1 @@
+"""``marl watch``: a page in the browser on which one sees runs, replays episodes, plays, and looks into games."""

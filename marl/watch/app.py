@@ -1,0 +1,112 @@
+"""The routes of ``marl watch``: the page's files for everybody on this machine, ``/api`` for those with the token."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.responses import HTMLResponse
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.types import ASGIApp
+
+from marl.page.assets import MEDIA, files, served_page
+from marl.page.standalone import standalone
+from marl.serve.guard import Guard
+from marl.serve.refused import Refused, shortly
+from marl.serve.tokens import bearer
+from marl.watch.desk import Desk
+from marl.watch.replies import Answer, body_of
+
+MOST_SAVED = 64 * 1024 * 1024  # bytes of answers in a saved view
+SAFE = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+def build_app(desk: Desk) -> ASGIApp:
+    """The whole app, with everything that keeps strangers out."""
+    app = FastAPI(title="marl watch", docs_url=None, redoc_url=None, openapi_url=None)
+    api = APIRouter(prefix="/api", dependencies=[Depends(_with_token(desk))], default_response_class=Answer)
+    _add_page(app)
+    _add_work(api, desk)
+    _add_views(api, desk)
+    app.include_router(api)
+    _add_refusals(app)
+    # Curves and traces are numbers in text: a tenth of their size on the way.
+    app.add_middleware(GZipMiddleware, minimum_size=2048, compresslevel=5)
+    return Guard(app, desk)
+
+
+def _with_token(desk: Desk) -> Any:
+    async def check(request: Request) -> None:
+        desk.check_token(bearer(request.headers.get("authorization")))
+
+    return check
+
+
+def _add_views(api: APIRouter, desk: Desk) -> None:
+    """Each view has its own module with ``add(api, desk)``."""
+    del api, desk
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+def _add_page(app: FastAPI) -> None:
+    text, policy = served_page()
+
+    @app.get("/")
+    async def page() -> Response:
+        return HTMLResponse(text, headers={**SAFE, "content-security-policy": policy})
+
+    @app.get("/static/{name:path}")
+    async def static(name: str) -> Response:
+        content = files().get(name)  # of a list, so no path leads anywhere else
+        if content is None:
+            raise Refused("not_found", f"the page has no file {shortly(name)}.", 404)
+        media = MEDIA[name[name.rindex(".") :]]
+        return Response(content, media_type=media, headers=SAFE)
+
+
+# -- what all views use ------------------------------------------------------------------------------------------------
+
+
+def _add_work(api: APIRouter, desk: Desk) -> None:
+    @api.get("/jobs/{number}")
+    async def job(number: int) -> Any:
+        return Answer(desk.jobs.get(number))
+
+    @api.delete("/jobs/{number}")
+    async def stop(number: int) -> Any:
+        desk.jobs.stop(number)
+        return Answer({})
+
+    @api.post("/saved")
+    async def saved(request: Request) -> Response:
+        """The view that is shown, as one file."""
+        body = await body_of(request, MOST_SAVED)
+        view, title, answers = body.get("view"), body.get("title"), body.get("answers")
+        if not (isinstance(view, str) and isinstance(title, str) and isinstance(answers, dict)):
+            raise Refused("bad_message", "expected {view: text, title: text, answers: map}.", 400)
+        return HTMLResponse(standalone(view, answers, title), headers=SAFE)
+
+
+def _add_refusals(app: FastAPI) -> None:
+    """Every error has the same form, also those of the libraries."""
+
+    async def refused(_: Request, error: Exception) -> Response:
+        assert isinstance(error, Refused)
+        return Answer(error.to_json(), error.status)
+
+    async def of_the_library(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        told = {"error": {"code": "not_found", "message": f"{error.detail}."}}
+        return Response(json.dumps(told), error.status_code, media_type="application/json")
+
+    app.add_exception_handler(Refused, refused)
+    app.add_exception_handler(HTTPException, of_the_library)
