@@ -16,6 +16,7 @@ from marl.page.standalone import standalone
 from marl.serve.guard import Guard
 from marl.serve.refused import Refused, shortly
 from marl.serve.tokens import bearer
+from marl.watch.api import episodes, explain, games, play, runs, tree, what_if
 from marl.watch.desk import Desk
 from marl.watch.replies import Answer, body_of
 
@@ -51,7 +52,8 @@ def _with_token(desk: Desk) -> Any:
 
 def _add_views(api: APIRouter, desk: Desk) -> None:
     """Each view has its own module with ``add(api, desk)``."""
-    del api, desk
+    for view in (runs, episodes, what_if, play, games, tree, explain):
+        view.add(api, desk)
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------

@@ -73,14 +73,20 @@ export async function post(path, body = {}, { method = "POST", signal } = {}) {
   return ask(path, options);
 }
 
-/** Long work: POST begins it, then its progress is asked for until it ends. `onProgress` gets {done, total, text}. */
-export async function job(path, body, { onProgress = () => {}, signal } = {}) {
+/** Long work: POST begins it, then its progress is asked for until it ends. `onProgress` gets {done, total, text}.
+ *  The result is kept for a saved file, which gives it again to whoever asks for the same; `keep: false` where none should. */
+export async function job(path, body, { onProgress = () => {}, signal, keep = true } = {}) {
+  const key = `${path} ${JSON.stringify(body)}`;
+  if (saved !== null && key in saved.answers) return saved.answers[key];
   const { job: id } = await post(path, body, { signal });
   try {
     for (;;) {
       const told = await get(`/api/jobs/${id}`, { signal, keep: false });
-      if (told.state === "done") return told.result;
       if (told.state === "failed") throw new ApiError(400, told.error);
+      if (told.state === "done") {
+        if (keep) answers.set(key, told.result);
+        return told.result;
+      }
       onProgress(told);
       await pause(150, signal);
     }
@@ -117,11 +123,6 @@ export async function follow(path, show, { every = 1000, signal, onTrouble = () 
       return;
     }
   }
-}
-
-/** Remember that an answer to this address would be this: of work whose result a saved file should show. */
-export function keep(path, answer) {
-  answers.set(path, answer);
 }
 
 export function forget() {

@@ -1,0 +1,1 @@
+"""What the views ask for: one module for each, with `add(api, desk)`."""
