@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
@@ -19,14 +19,10 @@ from marl.serve.tokens import bearer
 from marl.watch.api import episodes, explain, games, play, runs, tree, what_if
 from marl.watch.desk import Desk
 from marl.watch.replies import Answer, body_of
+from marl.watch.safe_headers import SafeHeaders
 
 MOST_SAVED = 64 * 1024 * 1024  # bytes of answers in a saved view
-SAFE = {
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
-    "cache-control": "no-store",
-}
+MOST_TOLD = 3  # words of one address that are told to be wrong
 
 
 def build_app(desk: Desk) -> ASGIApp:
@@ -40,7 +36,7 @@ def build_app(desk: Desk) -> ASGIApp:
     _add_refusals(app)
     # Curves and traces are numbers in text: a tenth of their size on the way.
     app.add_middleware(GZipMiddleware, minimum_size=2048, compresslevel=5)
-    return Guard(app, desk)
+    return SafeHeaders(Guard(app, desk))
 
 
 def _with_token(desk: Desk) -> Any:
@@ -64,7 +60,7 @@ def _add_page(app: FastAPI) -> None:
 
     @app.get("/")
     async def page() -> Response:
-        return HTMLResponse(text, headers={**SAFE, "content-security-policy": policy})
+        return HTMLResponse(text, headers={"content-security-policy": policy})
 
     @app.get("/static/{name:path}")
     async def static(name: str) -> Response:
@@ -72,7 +68,7 @@ def _add_page(app: FastAPI) -> None:
         if content is None:
             raise Refused("not_found", f"the page has no file {shortly(name)}.", 404)
         media = MEDIA[name[name.rindex(".") :]]
-        return Response(content, media_type=media, headers=SAFE)
+        return Response(content, media_type=media)
 
 
 # -- what all views use ------------------------------------------------------------------------------------------------
@@ -95,7 +91,7 @@ def _add_work(api: APIRouter, desk: Desk) -> None:
         view, title, answers = body.get("view"), body.get("title"), body.get("answers")
         if not (isinstance(view, str) and isinstance(title, str) and isinstance(answers, dict)):
             raise Refused("bad_message", "expected {view: text, title: text, answers: map}.", 400)
-        return HTMLResponse(standalone(view, answers, title), headers=SAFE)
+        return HTMLResponse(standalone(view, answers, title))
 
 
 def _add_refusals(app: FastAPI) -> None:
@@ -105,10 +101,25 @@ def _add_refusals(app: FastAPI) -> None:
         assert isinstance(error, Refused)
         return Answer(error.to_json(), error.status)
 
-    async def of_the_library(_: Request, error: Exception) -> Response:
+    async def of_the_library(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        told = {"error": {"code": "not_found", "message": f"{error.detail}."}}
-        return Response(json.dumps(told), error.status_code, media_type="application/json")
+        code = "wrong_method" if error.status_code == 405 else "not_found"
+        where = f"{request.method} {shortly(request.url.path)}"
+        return Answer(Refused(code, f"{where}: {error.detail}.").to_json(), error.status_code)
+
+    async def wrong_words(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return Answer(Refused("bad_message", _what_is_wrong(error)).to_json(), 422)
 
     app.add_exception_handler(Refused, refused)
     app.add_exception_handler(HTTPException, of_the_library)
+    app.add_exception_handler(RequestValidationError, wrong_words)
+
+
+def _what_is_wrong(error: RequestValidationError) -> str:
+    """The first words of an address that do not fit, without what was sent: it may be as long as its sender likes."""
+    found = []
+    for one in error.errors()[:MOST_TOLD]:
+        place = " ".join(str(word) for word in one["loc"])
+        found.append(f"{shortly(place)}: {one['msg']}")
+    return "; ".join(found) + "."

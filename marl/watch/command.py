@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import html
-import os
-import tempfile
-import webbrowser
+import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,9 +14,10 @@ from rich.text import Text
 from marl.errors import printable
 from marl.serve.command import checked_keys, stop_wanted
 from marl.serve.config import ServerConfig
-from marl.serve.http_server import ServerError
+from marl.serve.http_server import ServerError, is_in_use
 from marl.serve.tokens import token_of_file
 from marl.watch.desk import Desk, new_secret, results_folder
+from marl.watch.opening import Opening
 from marl.watch.server import WatchServer
 
 DEFAULT_PORT = 9901
@@ -40,18 +37,20 @@ class WatchOptions:
 def watch(options: WatchOptions, console: Console | None = None) -> None:
     """Show the page until Ctrl-C."""
     console = console or Console(soft_wrap=True, emoji=False, highlight=False)
-    server = WatchServer(_desk(options))
+    desk = _desk(options)
     with stop_wanted() as stop:
-        server.start()
+        server = _started(desk, options, console)
+        opening = Opening(server.page, desk.root) if options.browser else None
         try:
-            console.print(Text(printable(f"watching {server.desk.root}")))
+            console.print(Text(printable(f"watching {desk.root}")))
             console.print(Text(f"open {server.page}"))
             console.print("Ctrl-C ends the page; runs that were started from it go on.")
-            if options.browser:
-                _open(server.page)
-            while not stop.wait(0.5) and not server.failed.is_set():
-                pass
+            if opening is not None:
+                opening.begin()
+            _wait(server, stop, opening)
         finally:
+            if opening is not None:
+                opening.end()
             server.stop(reason="marl watch was stopped")
     if server.failed.is_set() and not stop.is_set():
         failure = ServerError(f"marl watch failed: {server.health.reason}")
@@ -70,12 +69,22 @@ def _desk(options: WatchOptions) -> Desk:
     return Desk(results_folder(options.results), config, secret, options.allow, options.demo)
 
 
-def _open(address: str) -> None:
-    """Open a browser by way of a file for the user alone: other users can read the words of a command."""
-    descriptor, name = tempfile.mkstemp(suffix=".html", prefix="marl_watch_")
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(address)}">')
-    if os.name == "posix":
-        os.chmod(name, 0o600)
-    with suppress(webbrowser.Error):
-        webbrowser.open(Path(name).as_uri())
+def _started(desk: Desk, options: WatchOptions, console: Console) -> WatchServer:
+    """The server, at a port that nobody asked for where the usual one is taken: several may be open at once."""
+    server = WatchServer(desk)
+    try:
+        server.start()
+    except ServerError as error:
+        if "port" in options.network or not is_in_use(error):
+            raise
+        desk.config = desk.config.model_copy(update={"port": 0})
+        server = WatchServer(desk)
+        server.start()
+        console.print(f"port {DEFAULT_PORT} is in use, so this page is at another one.")
+    return server
+
+
+def _wait(server: WatchServer, stop: threading.Event, opening: Opening | None) -> None:
+    while not stop.wait(0.5) and not server.failed.is_set():
+        if opening is not None and server.desk.seen.is_set():
+            opening.end()  # the browser has read the file

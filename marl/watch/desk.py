@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from marl.errors import ConfigError
 from marl.serve.config import ServerConfig
-from marl.serve.refused import Refused, internal
+from marl.serve.refused import Refused, internal, shortly
 from marl.serve.tokens import Token
 from marl.watch.jobs import Jobs
 from marl.watch.workers import Worker
@@ -30,6 +31,7 @@ class Desk:
     def __post_init__(self) -> None:
         self.token = Token(self.secret)
         self.jobs = Jobs()
+        self.seen = threading.Event()  # somebody has come with the token
         self.closing: list[Any] = []  # functions to call at the end, such as those that stop what a view has begun
 
     def check_token(self, shown: object) -> None:
@@ -39,14 +41,20 @@ class Desk:
                 "the token of this session is needed: open the address that marl watch printed when it started.",
                 401,
             )
+        self.seen.set()
 
     def inside(self, name: str) -> Path:
-        """A folder or file of the results by its name in them; nothing outside of them can be named."""
-        place = (self.root / name).resolve()
-        if not place.is_relative_to(self.root.resolve()):
-            raise Refused("not_found", f"{name!r} is not in the results folder.", 404)
-        if not place.exists():
-            raise Refused("not_found", f"there is no {name!r} in the results folder (any more).", 404)
+        """A folder or file of the results by its name in them; nothing outside of them can be named, not by links either."""
+        root = self.root.resolve()
+        try:
+            place = (root / name).resolve()
+            is_there = place.exists()
+        except (OSError, ValueError, TypeError, RuntimeError):  # too long, no text, zeros in it, links in a circle
+            raise Refused("not_found", f"{shortly(name)} is no name of anything in the results folder.", 404) from None
+        if not place.is_relative_to(root):
+            raise Refused("not_found", f"{shortly(name)} is not in the results folder.", 404)
+        if not is_there:
+            raise Refused("not_found", f"there is no {shortly(name)} in the results folder (any more).", 404)
         return place
 
     # -- of the guard ------------------------------------------------------------------------------------------------

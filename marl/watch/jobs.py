@@ -24,7 +24,6 @@ class Job:
 
     worker: Worker
     task: asyncio.Task[None] | None = None
-    running: bool = False
     state: str = "waiting"
     done: float = 0.0
     total: float | None = None
@@ -34,6 +33,7 @@ class Job:
     began: float = field(default_factory=time.monotonic)
 
     def tell(self, done: float, total: float | None, text: str) -> None:
+        self.state = "running"
         self.done, self.total, self.text = done, total, text
 
     def to_json(self) -> dict[str, Any]:
@@ -69,7 +69,6 @@ class Jobs:
 
     async def _run(self, job: Job, task: str, arguments: dict[str, Any], finish: Callable[[Any], Any] | None) -> None:
         try:
-            job.state = "running"
             found = await job.worker.call(task, arguments, job.tell)
             job.result = found if finish is None else finish(found)
             job.state = "done"
@@ -90,8 +89,12 @@ class Jobs:
     def stop(self, number: int) -> None:
         """Break it off: its process ends, and a new one begins with the next task."""
         job = self._jobs.pop(number, None)
-        if job is not None and job.state == "running":
+        if job is None or job.task is None:
+            return
+        if job.state == "running":
             job.worker.stop()
+        elif job.state == "waiting":  # the process does somebody else's work, which goes on
+            job.task.cancel()
 
     def _sweep(self) -> None:
         """Forget what has ended and nobody asks about."""

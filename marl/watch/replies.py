@@ -10,18 +10,17 @@ from typing import Any
 import numpy as np
 from fastapi import Request, Response
 
+from marl.serve.frames import is_too_deep
 from marl.serve.refused import Refused
 
 MOST_BODY = 1024 * 1024
+DEEPEST = 100  # levels of a request; traces and trees are flat lists
 
 
 class Answer(Response):
     """Any value of ours as JSON."""
 
     media_type = "application/json"
-
-    def __init__(self, content: Any, status_code: int = 200, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(content, status_code, {"cache-control": "no-store", **(headers or {})})
 
     def render(self, content: Any) -> bytes:
         if isinstance(content, bytes):  # JSON already
@@ -57,6 +56,11 @@ def finite(value: Any) -> Any:
     return value
 
 
+def _no_number(word: str) -> None:
+    """Python would read NaN and infinities, which are no JSON and which answers could not hold."""
+    raise ValueError(f"{word} is no JSON")
+
+
 async def body_of(request: Request, most: int = MOST_BODY) -> dict[str, Any]:
     """The JSON object of a request, no more of it than is allowed."""
     body = bytearray()
@@ -67,8 +71,10 @@ async def body_of(request: Request, most: int = MOST_BODY) -> dict[str, Any]:
     # A page of another origin cannot send this type without being asked for its origin first.
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise Refused("bad_message", "expected content-type application/json.", 415)
+    if is_too_deep(bytes(body), DEEPEST):
+        raise Refused("bad_message", f"the request is nested more than {DEEPEST} levels deep.", 400)
     try:
-        content = json.loads(body)
+        content = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError):
         raise Refused("bad_message", "the request is no JSON.", 400) from None
     if not isinstance(content, dict):

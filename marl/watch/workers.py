@@ -10,11 +10,14 @@ import asyncio
 import importlib
 import logging
 import multiprocessing
+import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Mapping
-from multiprocessing.connection import Connection
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
 from typing import Any, TypeAlias
 
 from marl.errors import UserError
@@ -35,14 +38,19 @@ class Worker:
         self._process: Any = None
         self._pipe: Connection | None = None
         self._turn = threading.Lock()
+        # A thread of its own, which is the queue: those that wait take no thread away from the rest of the server.
+        self._queue = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"marl watch {name}")
 
     async def call(self, task: str, arguments: Mapping[str, Any], tell: Tell | None = None) -> Any:
-        """Do the task, after those that came before; mistakes of users come back as ``Refused``."""
-        return await asyncio.to_thread(self.call_now, task, arguments, tell)
+        """Do the task, after those that came before; mistakes of users come back as ``Refused``. ``tell`` hears when it
+        begins. A call that is cancelled before that is never done."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._queue, self.call_now, task, arguments, tell)
 
     def call_now(self, task: str, arguments: Mapping[str, Any], tell: Tell | None = None) -> Any:
         """The same, for callers that may wait."""
         with self._turn:
+            (tell or _tell_nobody)(0.0, None, "")
             pipe = self._connected()
             try:
                 pipe.send((task, dict(arguments)))
@@ -56,7 +64,8 @@ class Worker:
             context = multiprocessing.get_context("spawn")
             self._pipe, other = context.Pipe()
             self._process = context.Process(target=work, args=(other,), name=f"marl watch {self.name}", daemon=True)
-            self._process.start()
+            with _without_interrupts():
+                self._process.start()
             other.close()
         return self._pipe
 
@@ -76,12 +85,26 @@ class Worker:
             self._process.kill()
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, and do nothing more."""
+        self._queue.shutdown(wait=False, cancel_futures=True)
         if self._process is not None:
             self._process.terminate()
             self._process.join(2.0)
             if self._process.is_alive():
                 self._process.kill()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """A process that starts in here is deaf to Ctrl-C from its first moment, until it has said itself what it does then."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _tell_nobody(done: float, total: float | None, text: str) -> None:
@@ -109,6 +132,9 @@ def work(pipe: Connection) -> None:
     """Do tasks until the server hangs up."""
     # Ctrl-C reaches all processes of a terminal; the server alone decides when this one ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    threading.Thread(target=_end_with_the_server, daemon=True).start()
     import torch
 
     torch.set_num_threads(1)
@@ -118,6 +144,14 @@ def work(pipe: Connection) -> None:
         except (EOFError, OSError):
             return
         pipe.send(_done(pipe, task, arguments))
+
+
+def _end_with_the_server() -> None:
+    """A server that was killed closes nothing, and an env may play on for hours without looking at the pipe."""
+    server = multiprocessing.parent_process()
+    if server is not None:
+        wait([server.sentinel])
+        os._exit(0)
 
 
 def _done(pipe: Connection, task: str, arguments: dict[str, Any]) -> tuple[str, Any]:
