@@ -43,7 +43,8 @@ async function ask(path, options) {
     response = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0, { code: "gone", message: "marl watch does not answer: it was stopped, or the network is away." });
+    const message = "marl watch does not answer: it was stopped, or the network is away.";
+    throw new ApiError(0, { code: "gone", message });
   }
   if (response.status === 204) return null;
   const content = response.headers.get("content-type") ?? "";
@@ -56,8 +57,8 @@ async function ask(path, options) {
 /** GET, as JSON. Answers are kept for a saved file; `keep: false` for what no view is made of. */
 export async function get(path, { signal, keep = true } = {}) {
   if (saved !== null) {
-    if (!(path in saved.answers)) throw new ApiError(0, { code: "saved", message: "This saved page does not hold that." });
-    return saved.answers[path];
+    if (Object.hasOwn(saved.answers, path)) return saved.answers[path];
+    throw new ApiError(0, { code: "saved", message: "This saved page does not hold that." });
   }
   const answer = await ask(path, { headers: headers(), signal });
   if (keep) answers.set(path, answer);
@@ -69,15 +70,15 @@ export async function post(path, body = {}, { method = "POST", signal } = {}) {
   if (saved !== null) {
     throw new ApiError(0, { code: "saved", message: "This is a saved page: open it in marl watch to do that." });
   }
-  const options = { method, headers: headers({ "content-type": "application/json" }), body: JSON.stringify(body), signal };
-  return ask(path, options);
+  const typed = headers({ "content-type": "application/json" });
+  return ask(path, { method, headers: typed, body: JSON.stringify(body), signal });
 }
 
 /** Long work: POST begins it, then its progress is asked for until it ends. `onProgress` gets {done, total, text}.
- *  The result is kept for a saved file, which gives it again to whoever asks for the same; `keep: false` where none should. */
+ *  The result is kept for a saved file, which gives it again to whoever asks for the same; `keep: false`: it is not. */
 export async function job(path, body, { onProgress = () => {}, signal, keep = true } = {}) {
   const key = `${path} ${JSON.stringify(body)}`;
-  if (saved !== null && key in saved.answers) return saved.answers[key];
+  if (saved !== null && Object.hasOwn(saved.answers, key)) return saved.answers[key];
   const { job: id } = await post(path, body, { signal });
   try {
     for (;;) {
@@ -106,7 +107,7 @@ function pause(milliseconds, signal) {
   });
 }
 
-/** Ask again and again while the view is shown and the tab is looked at; `show` gets every new answer. Not in saved files. */
+/** Ask again and again while the view is shown and the tab is looked at; `show` gets every answer. Once in a file. */
 export async function follow(path, show, { every = 1000, signal, onTrouble = () => {} } = {}) {
   for (;;) {
     try {
