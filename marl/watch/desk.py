@@ -10,8 +10,9 @@ from typing import Any
 
 from marl.errors import ConfigError
 from marl.serve.config import ServerConfig
-from marl.serve.refused import Refused, internal, shortly
+from marl.serve.refused import Refused, internal
 from marl.serve.tokens import Token
+from marl.watch.episode_request import inside
 from marl.watch.jobs import Jobs
 from marl.watch.workers import Worker
 
@@ -44,18 +45,8 @@ class Desk:
         self.seen.set()
 
     def inside(self, name: str) -> Path:
-        """A folder or file of the results by its name in them; nothing outside of them can be named, not by links either."""
-        root = self.root.resolve()
-        try:
-            place = (root / name).resolve()
-            is_there = place.exists()
-        except (OSError, ValueError, TypeError, RuntimeError):  # too long, no text, zeros in it, links in a circle
-            raise Refused("not_found", f"{shortly(name)} is no name of anything in the results folder.", 404) from None
-        if not place.is_relative_to(root):
-            raise Refused("not_found", f"{shortly(name)} is not in the results folder.", 404)
-        if not is_there:
-            raise Refused("not_found", f"there is no {shortly(name)} in the results folder (any more).", 404)
-        return place
+        """A folder or file of the results by its name in them; nothing outside of them can be named."""
+        return inside(self.root, name)
 
     # -- of the guard ------------------------------------------------------------------------------------------------
 
