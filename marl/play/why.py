@@ -21,8 +21,9 @@ from marl.play.episode import Tape, Which, play_episode
 from marl.play.exported_run import open_playable
 from marl.play.playable import Playable
 from marl.play.return_summary import CONFIDENCE, MOST_AGENTS, Estimate
+from marl.play.takeover import Instead
 from marl.play.trace import AgentStep, Trace, as_env_takes, plain, recorded_episode, traced
-from marl.play.what_if import Answer, Effect, Instead, Progress, both_ways, what_if
+from marl.play.what_if import Answer, Effect, Progress, both_ways, what_if
 
 MOST_STEPS_NAMED = 8
 METHOD = "paired differences with common random numbers, Student's t"
