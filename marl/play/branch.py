@@ -9,8 +9,6 @@ One branch is an example. What the other action changes on average is asked of `
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from marl.envs.vector.episode_log import LONGEST_REPLAY
@@ -28,24 +26,26 @@ def trace_branch(
     *,
     other: str | None = None,
     frames: bool = False,
+    scenes: bool = False,
     longest: int = LONGEST_REPLAY,
 ) -> Trace:
     """The whole episode as it goes in this branch. The step must be one of the episode, and the agent asked in it.
 
-    The other policy is called ``(instead)`` in it. ``other`` and ``frames`` are those of ``trace_episode``.
+    The other policy is called ``(instead)`` in it. ``other`` is that of ``trace_episode``, ``frames`` and ``scenes``
+    are those of ``play_episode``.
     """
     takeover = Takeover(playable, tape, question)
-    return traced(takeover.playable, _play(takeover, frames, longest), other)
+    return traced(takeover.playable, _play(takeover, frames, scenes, longest), other)
 
 
-def _play(takeover: Takeover, frames: bool, longest: int) -> Tape:
+def _play(takeover: Takeover, frames: bool, scenes: bool, longest: int) -> Tape:
     playable, which = takeover.playable, takeover.tape.which
-    runner = playable.runner(render_mode="rgb_array" if frames else None, with_state=True)
+    runner = playable.runner(render_mode="rgb_array" if frames or scenes else None, with_state=True)
     try:
         rng = np.random.default_rng([which.first_seed, 1])
         # Also where what was done is recorded: the policies go on with the numbers that they drew from in that rollout.
         play_before(runner, which, rng, longest)
-        return _BranchPlayer(takeover, runner, frames).play(rng, longest)
+        return _BranchPlayer(takeover, runner, frames, scenes).play(rng, longest)
     finally:
         runner.env.close()
 
@@ -53,8 +53,8 @@ def _play(takeover: Takeover, frames: bool, longest: int) -> Tape:
 class _BranchPlayer(Player):
     """Does what was done until the step, and lets the policies decide after it."""
 
-    def __init__(self, takeover: Takeover, runner: EnvRunner, frames: bool) -> None:
-        super().__init__(takeover.playable, runner, replace(takeover.tape.which), frames)
+    def __init__(self, takeover: Takeover, runner: EnvRunner, frames: bool, scenes: bool) -> None:
+        super().__init__(takeover.playable, runner, takeover.tape.which, frames, scenes)
         self.takeover = takeover
 
     def _decide(self, step: int, rng: np.random.Generator) -> Actions:

@@ -66,6 +66,10 @@ def test_a_recorded_episode_goes_on_with_the_numbers_that_its_policies_drew(tmp_
     for step in (0, 2):
         branch = trace_branch(playable, tape, Instead(step, "two", done(tape, "two", step)))
         assert branch.returns == played.returns  # which tell every action
+    actions[0][0] = (actions[0][0] + 1) % 3  # what no policy would have done
+    tape = play_episode(playable, Which(2, 5, True, actions, seen))
+    branch = trace_branch(playable, tape, Instead(1, "two", done(tape, "two", 1)))
+    assert np.array_equal(branch.tape.batch.actions[0][:2], tape.batch.actions[0][:2])
 
 
 def test_the_other_action_is_done_once_and_the_steps_before_are_as_they_were(tmp_path: Path) -> None:
@@ -98,7 +102,8 @@ def test_the_branch_goes_where_the_other_action_leads(tmp_path: Path) -> None:
     path = constant(tmp_path / "run", "two_step_game", {"agent_0": [SURE, 0.0], "agent_1": [0.0, SURE]})
     playable = opened(path)
     tape = play_episode(playable, Which())
-    branch = trace_branch(playable, tape, Instead(0, "agent_0", np.array(1)))
+    branch = trace_branch(playable, tape, Instead(0, "agent_0", np.array(1)), scenes=True)
+    assert len(branch.tape.scenes) == 3  # before the first step, and after each
     assert sum(tape.returns.values()) == 7.0
     assert sum(branch.returns.values()) == 1.0  # risky, and (0, 1) there
     bold = constant(tmp_path / "bold", "two_step_game", {"agent_0": [0.0, SURE], "agent_1": [0.0, SURE]})
@@ -113,10 +118,11 @@ def test_the_branch_goes_where_the_other_action_leads(tmp_path: Path) -> None:
 def test_the_same_policy_instead_changes_nothing(tmp_path: Path) -> None:
     path = trained(tmp_path / "run", f"{ENVS}:StoredDigits", loud=True, model=LSTM)
     playable = opened(path)
-    tape = play_episode(playable, Which(3))
-    for step in (0, 3):
-        branch = trace_branch(playable, tape, Instead(step, "two", policy=str(path)))
-        assert branch.returns == tape.returns
+    for number in range(3):
+        tape = play_episode(playable, Which(number))
+        for step in (0, 2, 4):
+            branch = trace_branch(playable, tape, Instead(step, "two", policy=str(path)))
+            assert branch.returns == tape.returns
 
 
 def test_an_env_that_does_not_repeat_itself_has_no_branches(tmp_path: Path) -> None:
