@@ -1,0 +1,1 @@
+"""What the processes of the page do: tasks, see ``workers.py``."""
