@@ -11,6 +11,7 @@ from marl.errors import ConfigError
 from marl.serve.config import ServerConfig
 from marl.serve.refused import Refused, internal
 from marl.serve.tokens import Token
+from marl.watch.episode_request import inside
 from marl.watch.jobs import Jobs
 from marl.watch.workers import Worker
 
@@ -42,12 +43,7 @@ class Desk:
 
     def inside(self, name: str) -> Path:
         """A folder or file of the results by its name in them; nothing outside of them can be named."""
-        place = (self.root / name).resolve()
-        if not place.is_relative_to(self.root.resolve()):
-            raise Refused("not_found", f"{name!r} is not in the results folder.", 404)
-        if not place.exists():
-            raise Refused("not_found", f"there is no {name!r} in the results folder (any more).", 404)
-        return place
+        return inside(self.root, name)
 
     # -- of the guard ------------------------------------------------------------------------------------------------
 
