@@ -167,8 +167,8 @@ def check_readable(setup: Setup, policies: Mapping[PolicyID, Policy]) -> QmixCon
     config = next((role.config for role in setup.roles.values()), None)
     if not isinstance(config, QmixConfig):
         raise ConfigError(
-            f"{scenario.preset.name} learns no values of single actions, so there is no table of them. Take a run of qmix, vdn "
-            "or dqn."
+            f"{scenario.preset.name} learns no values of single actions, so there is no table of them. Take a run of "
+            "qmix, vdn or dqn."
         )
     remembers = any(policy.carry_size for policy in policies.values())
     if remembers or scenario.env_config.get("hide_branch"):
