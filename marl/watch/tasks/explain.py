@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from marl.algos.plan import build_learner
+from marl.data.task import PolicyID
 from marl.errors import CheckpointError
 from marl.play.playable import Playable
+from marl.policies.policy import Policy
 from marl.runs.checkpoint import has_part, read_part
 from marl.runs.directories import told_state
 from marl.runs.manifest import BEST, numbered
 from marl.runs.restoring import put_to_use
+from marl.scenario.resolve import Setup
 from marl.training.trainer import Trainer
-from marl.watch.demo_runs import FOLDER, command, demo_scenario, note, shown_keys
+from marl.watch.demo_runs import FOLDER, command, demo_scenario, note, read_notes, shown_keys
 from marl.watch.joint_values import Beliefs, beliefs, check_readable, greedy_return, mixers, true_values
+from marl.watch.tasks.episode_answer import shorter
 from marl.watch.workers import Tell
 
 
@@ -28,7 +32,7 @@ def train(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
     with Trainer(scenario=demo_scenario(algo, seed, steps)) as trainer:
         directory = trainer.store.create(root / FOLDER)
         name = directory.relative_to(root).as_posix()
-        note(directory, {**_about(trainer), "run": name, "command": command(algo, seed, steps), "steps": steps})
+        note(directory, {**_about(trainer.setup, trainer.policies), "run": name, "command": command(algo, seed, steps), "steps": steps})
         note(directory, _point(trainer))
         tell(0, steps, name)
         with told_state(directory) as ended:
@@ -42,9 +46,9 @@ def train(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
     return {"run": name, "done": done}
 
 
-def _about(trainer: Trainer) -> dict[str, Any]:
-    config = check_readable(trainer.setup, trainer.policies)
-    scenario = trainer.scenario
+def _about(setup: Setup, policies: Mapping[PolicyID, Policy]) -> dict[str, Any]:
+    """What is shown of a run beside its values; refuses one that has none."""
+    config, scenario = check_readable(setup, policies), setup.scenario
     return {
         "algo": scenario.preset.name,
         "mixer": config.mixer,
@@ -62,38 +66,37 @@ def _point(trainer: Trainer) -> dict[str, Any]:
 
 def point(steps: int, believed: Beliefs, env_config: Any) -> dict[str, Any]:
     """A moment of learning, as the page reads it."""
-    return {"steps": steps, "reward": greedy_return(env_config, believed.greedy), **believed.to_json()}
+    told: dict[str, Any] = shorter(believed.to_json())
+    return {"steps": steps, "reward": greedy_return(env_config, believed.greedy), **told}
 
 
 # -- of a run that is there --------------------------------------------------------------------------------------------
 
 
+def values(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
+    """What a run believed over time: as it has noted itself, or by its checkpoints."""
+    noted = read_notes(Path(arguments["folder"]))
+    if noted is None:
+        return of_checkpoints(arguments, tell)
+    about, points = noted
+    return {**about, "run": arguments["run"], "points": points}
+
+
 def of_checkpoints(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
     """What a run's checkpoints believe, oldest first, ``best`` among them by its time."""
-    directory, allow = Path(arguments["folder"]), frozenset(arguments["allow"])
-    folders = list(_checkpoints(directory))
+    folders = list(_checkpoints(Path(arguments["folder"])))
     if not folders:
         raise CheckpointError("this run has no checkpoint yet: its values are shown as soon as there is one.")
-    found: dict[str, Any] = {}
+    about: dict[str, Any] = {}
     points: dict[int, dict[str, Any]] = {}
     for number, folder in enumerate(folders):
         tell(number, len(folders), folder.name)
-        playable = Playable.open(folder, allow)
-        if not found:
-            config = check_readable(playable.setup, playable.learned)
-            env_config = playable.setup.scenario.env_config
-            found = {
-                "algo": playable.setup.scenario.preset.name,
-                "mixer": config.mixer,
-                "gamma": config.gamma,
-                "truth": true_values(env_config, config.gamma),
-                "keys": shown_keys(playable.setup.scenario),
-                "run": arguments["run"],
-            }
+        playable = Playable.open(folder, frozenset(arguments["allow"]))
+        about = {**_about(playable.setup, playable.learned), "run": arguments["run"]}
+        believed = beliefs(playable.setup, playable.learned, _mixer_of(playable, about["mixer"]))
         steps = int(read_part(folder, "run")["counters"]["timesteps_total"])
-        believed = beliefs(playable.setup, playable.learned, _mixer_of(playable, config.mixer))
-        points[steps] = {**point(steps, believed, env_config), "checkpoint": folder.name}
-    return {**found, "points": [points[steps] for steps in sorted(points)]}
+        points[steps] = {**point(steps, believed, playable.setup.scenario.env_config), "checkpoint": folder.name}
+    return {**about, "points": [points[steps] for steps in sorted(points)]}
 
 
 def _checkpoints(directory: Path) -> Iterator[Path]:

@@ -28,8 +28,9 @@ def branch(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
         other = source_in(asked.other, root, playable.setup.policies)
     tell(0, None, "playing on from there")
     found = trace_branch(playable, trace.tape, question, other=other, scenes=True)
-    # Whatever was left out of a long episode cannot be asked for again: a branch has no address of its own.
-    return first_answer(asked, found, root)
+    told = first_answer(asked, found, root)
+    # What was left out of a long episode cannot be asked for: the page would get that of the episode as it was.
+    return {**told, "left_out": [], "branch": {key: arguments[key] for key in ("step", "agent", "action", "policy")}}
 
 
 def effect(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
