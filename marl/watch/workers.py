@@ -1,7 +1,8 @@
 """Processes that play and think for the page, so that a hanging or crashing env never takes the server along.
 
-A task is a function named ``package.module:function`` by our own code, never by a request. It gets its arguments and a function to tell progress,
-and returns what JSON can hold. What it keeps in its module stays there from one call to the next, until the process ends.
+A task is a function named ``package.module:function`` by our own code, never by a request. It gets its arguments and a
+function to tell progress, and returns what JSON can hold. What it keeps in its module stays there from one call to the next,
+until the process ends.
 """
 
 from __future__ import annotations
