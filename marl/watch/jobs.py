@@ -32,8 +32,10 @@ class Job:
     error: Refused | None = None
     began: float = field(default_factory=time.monotonic)
 
-    def tell(self, done: float, total: float | None, text: str) -> None:
+    def begin(self) -> None:
         self.state = "running"
+
+    def tell(self, done: float, total: float | None, text: str) -> None:
         self.done, self.total, self.text = done, total, text
 
     def to_json(self) -> dict[str, Any]:
@@ -69,7 +71,7 @@ class Jobs:
 
     async def _run(self, job: Job, task: str, arguments: dict[str, Any], finish: Callable[[Any], Any] | None) -> None:
         try:
-            found = await job.worker.call(task, arguments, job.tell)
+            found = await job.worker.call(task, arguments, job.tell, job.begin)
             job.result = found if finish is None else finish(found)
             job.state = "done"
         except Refused as refused:
@@ -87,7 +89,7 @@ class Jobs:
         return told
 
     def stop(self, number: int) -> None:
-        """Break it off: its process ends, and a new one begins with the next task."""
+        """Break it off: its process ends, and a new one begins with the next task. One that waits leaves the queue."""
         job = self._jobs.pop(number, None)
         if job is None or job.task is None:
             return
