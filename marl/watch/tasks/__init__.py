@@ -1,0 +1,1 @@
+"""What the processes of ``marl watch`` do: one module for each view that needs them."""
