@@ -7,7 +7,7 @@ directly; dict envs are lifted to it by ``envs/vector/vector_env.py``. Users may
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
@@ -115,6 +115,11 @@ class BatchedEnv(ABC):
         """What the agent's Discrete actions are called; empty where they are only numbered."""
         del agent
         return ()
+
+    def scene(self, env_id: int, viewer: AgentID | None = None) -> Mapping[str, Any] | None:
+        """What one copy looks like, for a page to draw (``marl.envs.scenes``); None: as ``render`` shows it."""
+        del env_id, viewer
+        return None
 
     def set_task(self, env_id: int, task: object) -> None:
         """Change what a copy plays from its next reset on."""

@@ -16,6 +16,7 @@ from marl.data.batch import MultiAgentBatch
 from marl.data.task import AgentID, Array, Bools, PolicyID
 from marl.envs.batched import State, StepOutput
 from marl.envs.branching import action_names
+from marl.envs.scenes import Scene, remembering, scene_of
 from marl.envs.vector.episode_log import LONGEST_REPLAY
 from marl.errors import ConfigError, DataError, EnvError
 from marl.play.playable import Playable
@@ -66,6 +67,7 @@ class Tape:
     action_names: dict[AgentID, tuple[str, ...]]  # of Discrete actions, where the env names them
     cut: bool = False  # whether it was too long and not played to its end
     frames: list[Array | str | None] = field(default_factory=list)  # pictures before the first step and after each
+    scenes: list[Scene | None] = field(default_factory=list)  # drawings at the same moments
 
     def __len__(self) -> int:
         return len(self.asked)
@@ -105,15 +107,19 @@ class Tape:
 # -- playing -----------------------------------------------------------------------------------------------------------
 
 
-def play_episode(playable: Playable, which: Which, *, frames: bool = False, longest: int = LONGEST_REPLAY) -> Tape:
+def play_episode(
+    playable: Playable, which: Which, *, frames: bool = False, scenes: bool = False, longest: int = LONGEST_REPLAY
+) -> Tape:
     """Play it now; one that is longer than ``longest`` steps is cut there."""
     _refuse_external(playable)
-    runner = playable.runner(render_mode="rgb_array" if frames else None, with_state=True)
+    # Envs without scenes of their own are drawn by their render, which may have to be told when they are built.
+    draws_pictures = frames or scenes
+    runner = playable.runner(render_mode="rgb_array" if draws_pictures else None, with_state=True)
     try:
         rng = np.random.default_rng([which.first_seed, 1])
         if which.recorded is None and which.number and draws(runner, which.explore):
             _play_before(runner, which, rng, longest)
-        return _Player(playable, runner, which, frames).play(rng, longest)
+        return _Player(playable, runner, which, frames, scenes).play(rng, longest)
     finally:
         runner.env.close()
 
@@ -151,8 +157,9 @@ def _play_before(runner: EnvRunner, which: Which, rng: np.random.Generator, long
 class _Player:
     """Plays one episode and notes everything."""
 
-    def __init__(self, playable: Playable, runner: EnvRunner, which: Which, frames: bool) -> None:
-        self.runner, self.which, self.with_frames = runner, which, frames
+    def __init__(self, playable: Playable, runner: EnvRunner, which: Which, frames: bool, scenes: bool) -> None:
+        self.runner, self.which = runner, which
+        self.with_frames, self.with_scenes = frames, scenes
         env = runner.env
         task = replace(playable.setup.task, kinds=env.kinds, state_size=env.state_size)
         memory = [column.shape[-1] for column in runner.carry]
@@ -162,6 +169,7 @@ class _Player:
         self.paid: list[list[AgentID]] = []
         self.late: list[tuple[int, AgentID, float]] = []
         self.frames: list[Array | str | None] = []
+        self.scenes: list[Scene | None] = []
 
     def play(self, rng: np.random.Generator, longest: int) -> Tape:
         runner = self.runner
@@ -213,6 +221,9 @@ class _Player:
     def _look(self) -> None:
         if self.with_frames:
             self.frames.append(picture_by(self.runner.env))
+        if self.with_scenes:
+            before = self.scenes[-1] if self.scenes else None
+            self.scenes.append(remembering(before, scene_of(self.runner.env, 0)))
 
     def _tape(self, steps: int, cut: bool) -> Tape:
         runner = self.runner
@@ -232,7 +243,7 @@ class _Player:
                 names[agent] = called
         return Tape(
             self.which, runner.env.name, self.buffer.batch(), self.asked, self.paid, self.late, returns, policies, lots, drawn,
-            names, cut, self.frames,
+            names, cut, self.frames, self.scenes,
         )  # fmt: skip
 
 

@@ -191,6 +191,9 @@ class SingleLane(MultiAgentEnv):
     def render(self) -> Array | str | None:
         return self.env.render(0)
 
+    def scene(self, viewer: AgentID | None = None) -> Mapping[str, Any] | None:
+        return self.env.scene(0, viewer)
+
     def close(self) -> None:
         self.env.close()
 

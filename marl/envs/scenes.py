@@ -1,0 +1,93 @@
+"""What an env looks like now, as a *scene*: a small dict that a page draws, by its ``kind``.
+
+An env may have a method ``scene``: ``scene(env_id, viewer=None)`` of a native env, ``scene(viewer=None)`` of a dict env or of
+an env inside of it. ``viewer`` is an agent that may only see what the rules show it; None sees everything. Without the method
+a scene is what ``render`` gives: a picture or a text, which knows no viewer.
+
+Asking for a scene changes nothing in the env and draws no random numbers. It never raises: whatever goes wrong is a scene of
+its own, a text that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from marl.data.task import AgentID
+from marl.envs.batched import BatchedEnv
+from marl.envs.branching import layers
+from marl.envs.scene_forms import BrokenScene, checked
+from marl.envs.scene_pictures import picture_scene
+from marl.envs.vector.vector_env import DictVector
+
+Scene: TypeAlias = dict[str, Any]
+"""JSON: ``kind``, ``text`` (one sentence for people who cannot see the drawing), and what the kind needs."""
+LONGEST_TEXT = 20_000  # characters of what render gives
+LONGEST_HISTORY = 60  # rounds of a repeated game that are drawn
+
+
+def scene_of(env: BatchedEnv, env_id: int, viewer: AgentID | None = None) -> Scene | None:
+    """What this copy of the env shows now, to everybody or to one agent; None where it draws nothing."""
+    try:
+        found = _asked(env, env_id, viewer)
+        if found is None:
+            return _rendered(env, env_id)
+        return checked(found)
+    except BrokenScene as error:
+        return text_scene(f"The scene of env {env.name!r} cannot be drawn: {error}")
+    except Exception as error:  # a user's env may do anything, and a drawing is no reason to end an episode
+        return text_scene(f"Env {env.name!r} could not be drawn: {type(error).__name__}: {error}")
+
+
+def text_scene(text: str) -> Scene:
+    """A scene that is only read."""
+    if len(text) > LONGEST_TEXT:
+        text = f"{text[:LONGEST_TEXT]} …"
+    return {"kind": "text", "text": text}
+
+
+def _asked(env: BatchedEnv, env_id: int, viewer: AgentID | None) -> Any:
+    """What the env's own method says; None where there is none."""
+    if not isinstance(env, DictVector):
+        return env.scene(env_id, viewer)
+    # The outermost env that says something knows best: a wrapper may have changed agents and actions.
+    for layer in layers(env.envs[env_id]):
+        own = _method(layer)
+        found = None if own is None else own(viewer=viewer)
+        if found is not None:
+            return found
+    return None
+
+
+def _method(layer: object) -> Callable[..., Any] | None:
+    # By the type: an attribute of that name may be anything, such as the scene of a game engine.
+    own = getattr(type(layer), "scene", None)
+    if not callable(own) or isinstance(layer, BatchedEnv):
+        return None
+    method: Callable[..., Any] = layer.scene  # type: ignore[attr-defined]
+    return method
+
+
+def _rendered(env: BatchedEnv, env_id: int) -> Scene | None:
+    drawn = env.render(env_id)
+    if drawn is None:
+        return None
+    if isinstance(drawn, str):
+        return text_scene(drawn)
+    return picture_scene(np.asarray(drawn), f"A picture that env {env.name!r} has drawn of itself.")
+
+
+def remembering(before: Scene | None, scene: Scene | None) -> Scene | None:
+    """The scene after ``before``, with the rounds of a repeated game that were played until then.
+
+    An env keeps only what it needs to go on, so its scene alone cannot tell them.
+    """
+    if scene is None or scene["kind"] != "matrix" or scene["played"] is None:
+        return scene
+    earlier: list[Any] = []
+    if before is not None and before["kind"] == "matrix":
+        earlier = before.get("history", [])
+    history = [*earlier, scene["played"]]
+    return {**scene, "history": history[-LONGEST_HISTORY:]}
