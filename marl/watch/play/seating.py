@@ -33,7 +33,7 @@ from marl.scenario.load import compose
 from marl.scenario.resolve import resolve
 from marl.scenario.routing import candidates
 from marl.trust import only_modules
-from marl.watch.play.words import MEMBER, POLICY, is_person
+from marl.watch.play.words import MEMBER, PLACE, POLICY, is_person
 
 MOST_NUMBERS = 8  # coordinates of a Box that a person can be asked for
 
@@ -166,7 +166,12 @@ def _opponent(playable: Playable, word: str, k: int, stands_for: PolicyID) -> Po
         return build_scripted(kind, ScriptedConfig(name=word))
     if word.startswith(MEMBER):
         return _member(playable, word.removeprefix(MEMBER), kind)
-    return playable.other_policy(word, k, stands_for)
+    if word.startswith(PLACE) or word in playable.setup.policies:
+        return playable.other_policy(word.removeprefix(PLACE), k, stands_for)
+    raise ConfigError(
+        f"nobody is called {word!r}: neither a run, checkpoint or export in the results folder, nor a policy of this run "
+        f"({', '.join(playable.setup.policies)}), nor random or first."
+    )
 
 
 def _member(playable: Playable, name: str, kind: AgentType) -> Policy:

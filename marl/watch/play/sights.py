@@ -28,10 +28,10 @@ FOR_EVERYBODY = ("picture", "text")  # kinds of scenes that render gives, whoeve
 class Sights:
     """Drawings by seat, gathered while policies play between two decisions of a person."""
 
-    def __init__(self, table: Table) -> None:
-        self.table = table
+    def __init__(self, table: Table, quiet: bool) -> None:
+        self.table, self.quiet = table, quiet  # while a game is played again nobody looks
+        self.draws_for_everybody = False  # whether its drawings were seen to know no viewer
         self.frames: dict[AgentID, list[Any]] = {agent: [] for agent in table.seating.people}
-        self.quiet = False  # while a game is played again nobody looks
 
     def forget(self, agents: Iterable[AgentID]) -> None:
         """These people have decided: what came before is past."""
@@ -51,12 +51,16 @@ class Sights:
     def scene(self, viewer: AgentID | None) -> Any:
         """The drawing for one seat; of a game that is over, everything."""
         table = self.table
-        found = scene_of(table.runner.env, 0, viewer)
         several = len(table.runner.env.seat_names) > 1
-        if viewer is None or found is None or not several or table.open_picture:
-            return found
+        guarded = viewer is not None and several and not table.open_picture
+        if guarded and self.draws_for_everybody:
+            return None
+        found = scene_of(table.runner.env, 0, viewer)
         # A scene of the env's own has a kind of ours and was made for the viewer.
-        return None if found["kind"] in FOR_EVERYBODY else found
+        if guarded and found is not None and found["kind"] in FOR_EVERYBODY:
+            self.draws_for_everybody = True
+            return None
+        return found
 
     # -- what is told ----------------------------------------------------------------------------------------------
 

@@ -31,7 +31,9 @@ FIRST_ROWS = 64
 class Table:
     """A game under way. ``moves`` are the decisions of people so far, as the page sent them."""
 
-    def __init__(self, seating: Seating, seed: int, *, explore: bool, open_picture: bool = False) -> None:
+    def __init__(
+        self, seating: Seating, seed: int, *, explore: bool, open_picture: bool = False, quiet: bool = False
+    ) -> None:
         self.seating, self.seed, self.explore, self.open_picture = seating, seed, explore, open_picture
         self.runner = seating.runner()
         env = self.runner.env
@@ -43,7 +45,7 @@ class Table:
         self.steps, self.room = 0, 0
         self.over, self.cut = False, False
         self.returns: dict[AgentID, float] = {}  # whole, once it is over
-        self.sights = Sights(self)
+        self.sights = Sights(self, quiet)
         self._unused = np.random.default_rng(0)  # a paired runner has generators of its own
         self.runner.begin(np.array([0]), np.array([seed]))
         self._play_on()
@@ -53,9 +55,11 @@ class Table:
         cls, seating: Seating, seed: int, moves: Sequence[Mapping[AgentID, Any]], **keys: Any
     ) -> Table:
         """The same game again, up to where these decisions led."""
-        table = cls(seating, seed, **keys)
+        table = cls(seating, seed, **keys, quiet=True)
         for decision in moves:
             table.play(decision)
+        table.sights.quiet = False
+        table.sights.look(last=True)
         return table
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ HUMAN = "human"  # whoever opened the game
 GUEST = "guest"  # somebody with an invitation; numbered, where there are several
 POLICY = "policy"  # as in the run
 MEMBER = "member:"  # in front of MIXTURE/NUMBER
+PLACE = "path:"  # in front of a folder of the results, found by the server: other paths are not followed
 PLAIN = ("random", "first")  # sources that are no paths
 
 
