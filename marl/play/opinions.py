@@ -10,7 +10,7 @@ import numpy as np
 
 from marl.algos.joint_view import team_rewards
 from marl.algos.learner import Learner
-from marl.data.action_units import to_env
+from marl.data.action_units import from_env, to_env
 from marl.data.returns import returns_to_go
 from marl.data.task import AgentID, AgentType, Array, Floats, PolicyID
 from marl.errors import CheckpointError, ConfigError
@@ -18,6 +18,7 @@ from marl.play.episode import Tape
 from marl.play.playable import Playable
 from marl.policies.policy import Inputs, Insight, Policy
 from marl.rollout.config import RolloutConfig
+from marl.rollout.env_runner import EnvRunner
 
 Numbers: TypeAlias = tuple[float, ...]
 
@@ -251,3 +252,31 @@ def second_opinions(playable: Playable, tape: Tape, source: str) -> dict[Place, 
         for place, opinion, action in shadow.follow(tape, agent):
             found[place] = (opinion, action)
     return found
+
+
+# -- before anything is done -------------------------------------------------------------------------------------------
+
+
+def opinion_now(runner: EnvRunner, seat: int, explore: bool) -> tuple[Opinion, Array]:
+    """What the policy of a seat that is asked now thinks, and what it would do (as stored), in a runner of one copy.
+
+    Nothing is decided, drawn from the episode's generators, or remembered.
+    """
+    env = runner.env
+    k = next(k for k, kind in enumerate(env.kinds) if kind.seats.start <= seat < kind.seats.stop)
+    kind = env.kinds[k]
+    column, index = seat - kind.first_seat, int(runner.policy_of[0, seat])
+    policy, name = runner.policies[index], runner.policy_ids[index]
+    inputs = Inputs(runner.view.obs[k][:, column], runner.view.legal[k][:, column], np.array([column]))
+    if policy.draws_lots:
+        lots = runner.drawn[name][:, seat]
+        if runner.t[0] == 0:  # they are settled with the first decision
+            lots = policy.draw(runner.episode_uniform[:, seat])
+        inputs.episode_uniform = lots
+    carry = runner.carry[k][:, column, : policy.carry_size].copy()
+    insight = policy.insight(inputs, carry, explore=explore)
+    decision = policy.act(inputs, carry, np.random.default_rng(0), explore=False)
+    stored = decision.actions[0]
+    if policy.env_units:
+        stored = from_env(stored, kind.columns, runner.config)
+    return _opinion(name, policy, insight, 0, kind, runner.config), stored

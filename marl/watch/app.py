@@ -1,4 +1,7 @@
-"""The routes of ``marl watch``: the page's files for everybody on this machine, ``/api`` for those with the token."""
+"""The routes of ``marl watch``: the page's files for everybody on this machine, ``/api`` for those with the token.
+
+The routes of one game of ``play`` are open to its guests as well, and check who asks by themselves.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,11 @@ def build_app(desk: Desk) -> ASGIApp:
     _add_page(app)
     _add_work(api, desk)
     _add_views(api, desk)
+    # A game is also open to those whom somebody has invited to it, and to them nothing else is.
+    table = APIRouter(prefix="/api/play/games/{game}", default_response_class=Answer)
+    play.add_table(table, desk)
     app.include_router(api)
+    app.include_router(table)
     _add_refusals(app)
     # Curves and traces are numbers in text: a tenth of their size on the way.
     app.add_middleware(GZipMiddleware, minimum_size=2048, compresslevel=5)

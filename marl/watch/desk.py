@@ -19,7 +19,8 @@ from marl.watch.workers import Worker
 
 @dataclass
 class Desk:
-    """One ``marl watch``. ``quick`` answers what people wait for, ``slow`` does what takes long: each is one process."""
+    """One ``marl watch``. ``quick`` answers what people wait for, ``slow`` does what takes long, ``play`` holds the games of
+    people: each is one process."""
 
     root: Path  # the results folder
     config: ServerConfig
@@ -28,11 +29,13 @@ class Desk:
     demo: bool = False
     quick: Worker = field(default_factory=lambda: Worker("quick"))
     slow: Worker = field(default_factory=lambda: Worker("slow"))
+    play: Worker = field(default_factory=lambda: Worker("play"))  # games with people, apart from all that takes long
 
     def __post_init__(self) -> None:
         self.token = Token(self.secret)
         self.jobs = Jobs()
         self.seen = threading.Event()  # somebody has come with the token
+        self.rooms: Any = None  # games of people, see watch/play/rooms.py
         self.closing: list[Any] = []  # functions to call at the end, such as those that stop what a view has begun
 
     def check_token(self, shown: object) -> None:
@@ -61,6 +64,7 @@ class Desk:
             end()
         self.quick.close()
         self.slow.close()
+        self.play.close()
 
 
 def results_folder(given: Path) -> Path:

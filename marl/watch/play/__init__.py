@@ -1,0 +1,1 @@
+"""Games that people play against policies, and against each other."""

@@ -1,0 +1,63 @@
+"""What a person may do, in words that a page can show, and what was chosen, checked and as it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from marl.data.action_units import from_env
+from marl.data.task import AgentID, AgentType, Array, Bools
+from marl.rollout.config import RolloutConfig
+from marl.serve.refused import Refused, shortly
+
+MOST_OPTIONS = 2_000  # of one choice; more would not be a list any more
+
+
+def described(kind: AgentType, names: Sequence[str]) -> list[dict[str, Any]]:
+    """The columns of an action: choices with their options, and coordinates with their bounds."""
+    columns = kind.columns
+    low, high = columns.bounds
+    found: list[dict[str, Any]] = []
+    for column, size in enumerate(columns.sizes):
+        if size:
+            # Only actions of a single choice have names.
+            called = list(names) if len(columns) == 1 and len(names) == size else []
+            found.append({"type": "choice", "options": size, "names": called, "start": columns.starts[column]})
+        else:
+            whole = columns.whole[column]
+            found.append({"type": "number", "low": float(low[column]), "high": float(high[column]), "whole": whole})
+    return found
+
+
+def legal_options(kind: AgentType, mask: Bools) -> list[list[bool]] | None:
+    """By choice which options are legal; None: all of them are."""
+    if not mask.size:
+        return None
+    return [part[0].tolist() for _, part in kind.columns.options_of(mask[None])]
+
+
+def read_move(agent: AgentID, given: Any, kind: AgentType, mask: Bools, config: RolloutConfig) -> Array:
+    """What the page sent (a number, or one per column: options from 0 on, coordinates as the env counts) as it is stored."""
+    columns = kind.columns
+    numbers = given if isinstance(given, list) else [given]
+    if len(numbers) != len(columns) or not all(map(_is_number, numbers)):
+        raise _illegal(agent, f"got {shortly(given)}, expected {len(columns)} number(s) of {kind.action_space}")
+    row = np.array(numbers, np.float64)
+    if not columns.contains(row.astype(np.float32)):
+        raise _illegal(agent, f"{shortly(given)} is none of {kind.action_space}")
+    for column, part in columns.options_of(mask[None] if mask.size else np.ones((1, columns.options), bool)):
+        if not part[0, int(row[column])]:
+            free = np.flatnonzero(part[0]).tolist()
+            raise _illegal(agent, f"{int(row[column])} is not allowed here; legal are {shortly(str(free))}")
+    stored = np.asarray(from_env(row.astype(columns.dtype), columns, config)).astype(kind.action_dtype)
+    return stored.reshape(kind.action_shape)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _illegal(agent: AgentID, how: str) -> Refused:
+    return Refused("illegal_move", f"{agent!r} cannot do that: {how}.", 400)

@@ -1,0 +1,142 @@
+"""What each person at a table may see: the own observation, the env's drawing for this seat, the own rewards. No more.
+
+Whatever leaves this module about a game that is not over is made for one seat. Drawings that do not know who looks (what
+``render`` gives) are left out where several agents play, unless whoever opened the game has allowed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from marl.data.task import AgentID
+from marl.envs.scenes import scene_of
+from marl.play.trace import as_env_takes, plain
+from marl.policies.scripted import as_shown
+from marl.watch.play.moves import described, legal_options
+
+if TYPE_CHECKING:
+    from marl.watch.play.table import Table
+
+MOST_FRAMES = 24  # drawings of what happened since a person's last decision
+MOST_HISTORY = 400  # decisions that are told when a game is over
+FOR_EVERYBODY = ("picture", "text")  # kinds of scenes that render gives, whoever looks
+
+
+class Sights:
+    """Drawings by seat, gathered while policies play between two decisions of a person."""
+
+    def __init__(self, table: Table, quiet: bool) -> None:
+        self.table, self.quiet = table, quiet  # while a game is played again nobody looks
+        self.draws_for_everybody = False  # whether its drawings were seen to know no viewer
+        self.frames: dict[AgentID, list[Any]] = {agent: [] for agent in table.seating.people}
+
+    def forget(self, agents: Iterable[AgentID]) -> None:
+        """These people have decided: what came before is past."""
+        for agent in agents:
+            self.frames[agent] = []
+
+    def look(self, last: bool = False) -> None:
+        """Draw what is to be seen now; the ``last`` drawing before a decision replaces the one of its step."""
+        if self.quiet:
+            return
+        for agent, frames in self.frames.items():
+            if last and frames and not self.table.over:
+                continue  # this state is drawn already
+            frames.append(self.scene(agent))
+            del frames[:-MOST_FRAMES]
+
+    def scene(self, viewer: AgentID | None) -> Any:
+        """The drawing for one seat; of a game that is over, everything."""
+        table = self.table
+        several = len(table.runner.env.seat_names) > 1
+        guarded = viewer is not None and several and not table.open_picture
+        if guarded and self.draws_for_everybody:
+            return None
+        found = scene_of(table.runner.env, 0, viewer)
+        # A scene of the env's own has a kind of ours and was made for the viewer.
+        if guarded and found is not None and found["kind"] in FOR_EVERYBODY:
+            self.draws_for_everybody = True
+            return None
+        return found
+
+    # -- what is told ----------------------------------------------------------------------------------------------
+
+    def told(self) -> dict[str, Any]:
+        """For the server, which gives every person the part of the own seats alone."""
+        table = self.table
+        told: dict[str, Any] = {
+            "waiting": table.waiting,
+            "turn": table.steps,
+            "mark": table.mark,
+            "over": table.over,
+            "views": {agent: self.view(agent) for agent in sorted(table.seating.people)},
+        }
+        if table.over:
+            told["revealed"] = self.revealed()
+        return told
+
+    def view(self, agent: AgentID) -> dict[str, Any]:
+        """The game from one seat."""
+        table = self.table
+        kind = table.kind_of(agent)
+        place = None if table.over else table.place_of(agent)
+        view: dict[str, Any] = {
+            "asked": place is not None,
+            "action": described(kind, table.names_of(agent)),
+            "frames": self.frames[agent] or [self.scene(agent)],
+            "return": self._return_of(agent),
+            "observation": None,
+            "legal": None,
+        }
+        if place is not None:
+            k, seat = place
+            column = seat - kind.first_seat
+            view["observation"] = plain(as_shown(kind, table.runner.view.obs[k][0, column].copy()))
+            view["legal"] = legal_options(kind, table.runner.view.legal[k][0, column])
+        return view
+
+    def _return_of(self, agent: AgentID) -> float:
+        """All that the agent was paid so far."""
+        table = self.table
+        if table.over:
+            return table.returns.get(agent, 0.0)
+        env, stats = table.runner.env, table.runner.stats
+        total = 0.0
+        for name, _, paid in stats.past[0]:
+            total += paid if name == agent else 0.0
+        for seat in range(len(env.seat_names)):
+            if env.agent_at(0, seat) == agent:
+                total += float(stats.returns[0, seat])
+        return total
+
+    def revealed(self) -> dict[str, Any]:
+        """What everybody may know when the game is over."""
+        table = self.table
+        return {
+            "scene": self.scene(None),
+            "returns": table.returns,
+            "history": self._history(),
+            "steps": table.steps,
+            "seed": table.seed,
+            "cut": table.cut,
+        }
+
+    def _history(self) -> list[Mapping[str, Any]]:
+        """Who did what, step by step."""
+        table = self.table
+        batch, config = table.batch(), table.seating.playable.setup.rollout.config
+        found: list[Mapping[str, Any]] = []
+        for step in range(max(0, table.steps - MOST_HISTORY), table.steps):
+            for seat in np.flatnonzero(batch.present[step, 0]).tolist():
+                agent = table.asked[step][seat]
+                k = batch.task.kind_of(seat)
+                kind = batch.task.kinds[k]
+                stored = batch.actions[k][step, 0, seat - kind.first_seat]
+                names = table.names_of(agent)
+                named = names[int(stored)] if names and not np.ndim(stored) else None
+                action = plain(as_env_takes(kind, stored, config))
+                found.append({"step": step, "agent": agent, "action": action, "name": named})
+        return found[-MOST_HISTORY:]
