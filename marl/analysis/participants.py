@@ -20,7 +20,7 @@ from marl.envs.registry import EnvCreator
 from marl.errors import CheckpointError, ConfigError, SpaceMismatchError, UserError, did_you_mean
 from marl.inputs import real_path
 from marl.mappers.mapper import Mapper
-from marl.policies.mixture import MEMBER
+from marl.policies.mixture import member_weights
 from marl.populations.members import Member, build
 from marl.registry import only_modules
 from marl.runs.saved import SavedRun
@@ -80,7 +80,7 @@ class Participant:
         """Every agent is played by the policy that the run's own mapping gives it."""
         members = []
         for agent in agents:
-            policy = _policy_of(setup, agent, self.label)
+            policy = policy_of(setup, agent, self.label)
             members.append(Member(self.label, setup.policies[policy], self.weights[policy]))
         return tuple(members)
 
@@ -92,12 +92,7 @@ class Participant:
         for agent in agents:
             if side.answer not in answers.candidates(example_agent(agent)):
                 return None
-        # A mixture keeps the weights of all its members in one dict, under names that begin with the member's.
-        start = f"{MEMBER}{number}."
-        weights = {}
-        for name, array in self.weights[mixture].items():
-            if name.startswith(start):
-                weights[name.removeprefix(start)] = array
+        weights = member_weights(self.weights[mixture], number)
         spec = replace(setup.policies[mixture], population=None)
         return (Member(self.label, spec, weights),) * len(agents)
 
@@ -108,7 +103,7 @@ def _kind_of(agent: AgentID, task: Task) -> int:
     return task.kind_of(names.index(agent))
 
 
-def _policy_of(setup: Setup, agent: AgentID, label: str) -> PolicyID:
+def policy_of(setup: Setup, agent: AgentID, label: str) -> PolicyID:
     """Who plays the agent in the run; where training draws among several, whom evaluation takes."""
     mappers: list[Mapper] = [setup.rollout.mapper]
     if setup.rollout.evaluation_mapper is not None:
@@ -160,7 +155,7 @@ def _participant(run: SavedRun, setup: Setup, label: str, policy: PolicyID | Non
     """A run as an entrant; ``policy`` is what stands after the '#'."""
     if policy is None:
         return Participant(label, setup, run.weights)
-    mixture, member = _member_of(run, policy)
+    mixture, member = run.find_member(policy)
     return Participant(f"{label}#{policy}", setup, run.weights, mixture, member)
 
 
@@ -285,22 +280,6 @@ def _check_trained_spaces(run: SavedRun, setup: Setup) -> None:
                 f"{env_name(setup.rollout.env)!r} has {theirs.observation_space}, {theirs.action_space} there. Choose an env "
                 "with equal spaces."
             )
-
-
-def _member_of(run: SavedRun, policy: PolicyID) -> tuple[PolicyID, int | None]:
-    """The policy that is meant and, for ``main.answer/3``, the number of a mixture's member."""
-    mixture, slash, number = policy.rpartition("/")
-    if policy in run.weights or not slash:
-        run.check_policy(policy)
-        return policy, None
-    run.check_policy(mixture)
-    count = len(run.weights[mixture].get("chances", ()))
-    if not number.isdecimal() or int(number) >= count:
-        has = "It is one policy, not a mixture."
-        if count:
-            has = f"It has the members 0 to {count - 1}."
-        raise CheckpointError(f"{run.folder}: policy {mixture!r} has no member {number!r}. {has}")
-    return mixture, int(number)
 
 
 def check_members(members: Sequence[Member], task: Task, allow: frozenset[str]) -> None:

@@ -1,8 +1,9 @@
 """Who plays in a rollout: the policies of its checkpoint, with some of them taken from elsewhere.
 
 ``ID=SOURCE`` replaces a policy of the run, or lets an agent (``player_1``, ``car_*``) be played by a policy of its own. It
-is another run or checkpoint (``PATH``, ``PATH#policy``), an exported policy (``DIR``, ``DIR#policy``), or ``random``. Its
-networks may differ from those of the run in every way; its agents must have the same spaces, and its actions the same units.
+is another run or checkpoint (``PATH``, ``PATH#policy``, ``PATH#SIDE.answer/3`` for member 3 of a population), an exported
+policy (``DIR``, ``DIR#policy``), or ``random``. Its networks may differ from those of the run in every way; its agents must
+have the same spaces, and its actions the same units.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from marl.play.export import exported_folders, read_exported, spaces_of
 from marl.policies.build import build_policy
 from marl.policies.config import PolicySpec, ScriptedConfig
 from marl.policies.loading import set_weights
+from marl.policies.mixture import member_weights
 from marl.policies.policy import Policy
 from marl.runs.saved import SavedRun
 from marl.scenario.resolve import Setup
@@ -164,13 +166,16 @@ def _of_run(name: str, path: Path, wanted: str, where: str) -> tuple[PolicySpec,
         )
     other, weights = run.setup, run.weights
     chosen = wanted or _likely(name, list(weights), other)
-    if chosen not in weights:
+    if chosen not in weights and "/" not in chosen:
         raise CheckpointError(
             f"{where}: {run.folder} has no policy {chosen!r}. It has {', '.join(weights)}.{did_you_mean(chosen, weights)} "
             f"Name one: --policy {name}={path}#ID."
         )
-    spec = other.policies[chosen]
-    return spec, other.task.kinds[spec.kind], weights[chosen], other.rollout.config
+    policy, member = run.find_member(chosen)
+    spec, learned = other.policies[policy], weights[policy]
+    if member is not None:  # one of a mixture, which is a policy like the learners of its side
+        spec, learned = replace(spec, population=None), member_weights(learned, member)
+    return spec, other.task.kinds[spec.kind], learned, other.rollout.config
 
 
 def _likely(name: str, there: Sequence[PolicyID], other: Setup) -> PolicyID:

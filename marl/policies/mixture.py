@@ -166,6 +166,16 @@ def joined_insights(parts: Sequence[tuple[Ints, Insight]], member: Ints) -> Insi
     return Insight(**columns, member=member)
 
 
+def member_weights(mixture: Mapping[str, Array], number: int) -> dict[str, Array]:
+    """The weights of one member out of those of a mixture, which keeps all of them under names that begin with the member's."""
+    start = f"{MEMBER}{number}."
+    found = {}
+    for name, array in mixture.items():
+        if name.startswith(start):
+            found[name.removeprefix(start)] = array
+    return found
+
+
 def weights_as_mixture(policy: Policy) -> dict[str, Array]:
     """Weights of a mixture whose only member is this policy."""
     inner = {f"{MEMBER}0.{name}": array for name, array in policy.get_weights().items()}

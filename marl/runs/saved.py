@@ -176,6 +176,21 @@ class SavedRun:
             f"{self.folder} has no policy {name!r}. It has {known}.{did_you_mean(name, self.weights)}"
         )
 
+    def find_member(self, name: str) -> tuple[PolicyID, int | None]:
+        """The policy that is meant and, for ``main.answer/3``, the number of a mixture's member."""
+        mixture, slash, number = name.rpartition("/")
+        if name in self.weights or not slash:
+            self.check_policy(name)
+            return name, None
+        self.check_policy(mixture)
+        count = len(self.weights[mixture].get("chances", ()))
+        if not number.isdecimal() or int(number) >= count:
+            has = "It is one policy, not a mixture."
+            if count:
+                has = f"It has the members 0 to {count - 1}."
+            raise CheckpointError(f"{self.folder}: policy {mixture!r} has no member {number!r}. {has}")
+        return mixture, int(number)
+
 
 def directory_of(checkpoint: Path) -> Path | None:
     """The run directory of a checkpoint folder, if it lies in one."""

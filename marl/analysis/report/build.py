@@ -182,7 +182,10 @@ def _report(
     payoffs = renamed(payoffs, who)
     with only_modules(allowed):
         bounds, notes = _bounds(payoffs, who, field, tree, setup, asked)
-    return _compose(env, who, facts, payoffs, bounds, notes, asked.seed)
+    report = _compose(env, who, facts, payoffs, bounds, notes, asked.seed)
+    # Who sits where, so that matches can be played again.
+    seats = {player: list(agents) for player, agents in field.agents.items()}
+    return replace(report, numbers={**report.numbers, "seats": seats, "seed": asked.seed})
 
 
 def renamed(payoffs: PayoffTensor, who: Sequence[ReportParticipant]) -> PayoffTensor:

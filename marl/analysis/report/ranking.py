@@ -72,17 +72,11 @@ def rankings(payoffs: PayoffTensor, who: Sequence[ReportParticipant], seed: int 
     found: dict[str, Bootstrap] = {}
     refused: dict[str, str] = {}
     rated: Elo | None = None
-    states = len(payoffs.names[0]) if payoffs.symmetric else payoffs.count.size
-    alone = len(payoffs.players) == 1
-    for method in RANKINGS.names:
-        ranking = RANKINGS[method]
-        if ranking.alone != alone:
-            continue  # a single player, or team, has nobody to beat
+    for method in methods_for(payoffs):
         try:
             if method == "elo":
                 rated = elo(payoffs)
-            # One seed for all: every method ranks the same redrawn tables.
-            found[method] = bootstrap(payoffs, ranking.rank, _draws(ranking.draws, states), seed=seed)
+            found[method] = rank_by(payoffs, method, seed)
         except ConfigError as error:
             refused[method] = str(error)
     orders: list[Order] = []
@@ -91,12 +85,30 @@ def rankings(payoffs: PayoffTensor, who: Sequence[ReportParticipant], seed: int 
     warned, misfit = None, None
     if rated is not None:
         warned, misfit = rated.warning, rated.misfit
-    shares = bootstrap(payoffs, responses, _draws(RESPONSE_DRAWS, states), seed=seed)
-    return Rankings(found, refused, warned, misfit, responses(payoffs), shares, tuple(orders))
+    graph = responses(payoffs)
+    return Rankings(found, refused, warned, misfit, graph, response_shares(payoffs, seed), tuple(orders))
 
 
-def _draws(usual: int, states: int) -> int:
+def methods_for(payoffs: PayoffTensor) -> list[str]:
+    """The rankings that make sense here: a single player, or team, has nobody to beat."""
+    alone = len(payoffs.players) == 1
+    return [method for method in RANKINGS.names if RANKINGS[method].alone == alone]
+
+
+def rank_by(payoffs: PayoffTensor, method: str, seed: int = 0) -> Bootstrap:
+    """One ranking with its intervals. With one seed all methods rank the same redrawn tables."""
+    ranking = RANKINGS[method]
+    return bootstrap(payoffs, ranking.rank, _draws(ranking.draws, payoffs), seed=seed)
+
+
+def response_shares(payoffs: PayoffTensor, seed: int = 0) -> ResponseShares:
+    """How sure the response graph is."""
+    return bootstrap(payoffs, responses, _draws(RESPONSE_DRAWS, payoffs), seed=seed)
+
+
+def _draws(usual: int, payoffs: PayoffTensor) -> int:
     """Large tables are drawn less often: each of them takes longer."""
+    states = len(payoffs.names[0]) if payoffs.symmetric else payoffs.count.size
     if states <= MANY_STATES:
         return usual
     return max(1, usual // 5)

@@ -46,6 +46,7 @@ class Cycle:
     def as_json(self) -> dict[str, Any]:
         return {
             "text": str(self),
+            "nodes": [node_name(node) for node in self.nodes],
             "margins": list(self.margins),
             "stderrs": list(self.stderrs),
             "in_sink": self.in_sink,

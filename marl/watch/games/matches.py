@@ -1,0 +1,166 @@
+"""Who plays in the match behind a payoff: for each strategy of each player the policies that the episodes view takes.
+
+A member of a population is ``RUN#SIDE.answer/3``, an entrant of a report the checkpoint that it was, and ``random`` itself. All
+paths are those in the results folder; whoever lies elsewhere cannot be shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from marl.analysis.participants import BUILT_IN, policy_of
+from marl.data.task import AgentID
+from marl.errors import UserError
+from marl.runs.saved import SavedRun, directory_of
+from marl.scenario.population import players_of
+from marl.watch.games.found import Kind
+from marl.watch.games.reading import file_of, lineage_of
+
+Seats: TypeAlias = Mapping[str, Sequence[AgentID]]
+"""The agents (or patterns of agents) of each player."""
+Sources: TypeAlias = dict[str, dict[str, dict[AgentID, str]]]
+"""Player to strategy to the policy of each of the player's agents."""
+
+
+def sources_of(root: Path, folder: Path, kind: Kind, allow: frozenset[str]) -> dict[str, Any]:
+    """The run whose env is played, and everybody's policies in it; ``run`` is None where matches cannot be shown."""
+    if kind == "population":
+        return _of_population(root, folder, allow)
+    if kind == "report":
+        return _of_report(root, folder, allow)
+    return _nobody("A cross-play keeps only names, not where its entrants lie: make a report to see matches.")
+
+
+def _nobody(why: str) -> dict[str, Any]:
+    return {"run": None, "checkpoint": None, "sources": {}, "why": why}
+
+
+def _of_population(root: Path, folder: Path, allow: frozenset[str]) -> dict[str, Any]:
+    try:
+        run = SavedRun.open(folder, allow)
+        stage = run.setup.stage
+    except UserError as error:
+        return _nobody(f"Matches cannot be shown: {error}")
+    if stage is None:
+        return _nobody("Matches cannot be shown: the run's checkpoint has no population.")
+    path = _inside(root, folder) or ""
+    names: dict[str, list[str]] = {}
+    for node in lineage_of(file_of(folder, "population"))["nodes"]:
+        names.setdefault(str(node.get("side")), []).append(node["id"])
+    sources: Sources = {}
+    for player, agents in stage.players.items():
+        side = stage.side_of(player)
+        saved = len(run.weights[side.answer].get("chances", ()))
+        sources[player] = {}
+        # Members that have joined since the last checkpoint are in no file yet.
+        for number, name in enumerate(names.get(side.name, [])[:saved]):
+            sources[player][name] = dict.fromkeys(agents, f"{path}#{side.answer}/{number}")
+    return {"run": path, "checkpoint": None, "sources": sources, "why": ""}
+
+
+# -- reports -------------------------------------------------------------------------------------------------------
+
+
+def _of_report(root: Path, folder: Path, allow: frozenset[str]) -> dict[str, Any]:
+    report = file_of(folder, "report")
+    entrants = [one for one in _objects(report.get("entrants")) if _is_entrant(one)]
+    runs: dict[str, SavedRun] = {}
+    for one in entrants:
+        place = _checkpoint_of(one, root, folder)
+        if place is not None:
+            runs[one["name"]] = SavedRun(place, allow)
+    if not runs:
+        return _nobody("Matches cannot be shown: no checkpoint of this report lies in the results folder (any more).")
+    try:
+        first = next(iter(runs.values()))
+        seats = _seats(report, first)
+        sources = _entrants_sources(root, entrants, runs, seats)
+    except UserError as error:
+        return _nobody(f"Matches cannot be shown: {error}")
+    directory = directory_of(first.folder)
+    if directory is None:  # a checkpoint outside of a run directory is opened by itself
+        return {"run": _inside(root, first.folder), "checkpoint": None, "sources": sources, "why": ""}
+    return {"run": _inside(root, directory), "checkpoint": first.folder.name, "sources": sources, "why": ""}
+
+
+def _entrants_sources(
+    root: Path, entrants: Sequence[Mapping[str, Any]], runs: Mapping[str, SavedRun], seats: Seats
+) -> Sources:
+    sources: Sources = {player: {} for player in seats}
+    for one in entrants:
+        name, policy = one["name"], one["given"].partition("#")[2]
+        for player, agents in seats.items():
+            if one["given"] in BUILT_IN:
+                sources[player][name] = dict.fromkeys(agents, one["given"])
+            elif name in runs:
+                sources[player][name] = _of_checkpoint(root, runs[name], policy, agents)
+    return sources
+
+
+def _of_checkpoint(root: Path, run: SavedRun, policy: str, agents: Iterable[AgentID]) -> dict[AgentID, str]:
+    """One policy for all agents, or for each of them the one that plays it in its own run."""
+    path = _inside(root, run.folder)
+    if policy:
+        return dict.fromkeys(agents, f"{path}#{policy}")
+    found = {}
+    for agent in agents:
+        if run.setup.stage is not None:
+            chosen = run.setup.proposed_mapper.candidates(agent.replace("*", "0"))[0]
+        else:
+            chosen = policy_of(run.setup, agent, run.folder.name)
+        found[agent] = f"{path}#{chosen}"
+    return found
+
+
+def _seats(report: Mapping[str, Any], run: SavedRun) -> Seats:
+    """As the report tells them; reports of before did not, and had the run's own players unless others were named."""
+    told = report.get("seats")
+    if isinstance(told, Mapping) and all(isinstance(agents, list) for agents in told.values()):
+        return {str(player): [str(agent) for agent in agents] for player, agents in told.items()}
+    return players_of(run.setup.scenario, run.setup.stage, run.setup.task)
+
+
+def _checkpoint_of(entrant: Mapping[str, Any], root: Path, report: Path) -> Path | None:
+    """Where the entrant's checkpoint lies in the results; None: nowhere. Reports name it as the user did."""
+    path = entrant["given"].partition("#")[0]
+    if path in BUILT_IN or not path:
+        return None
+    # Relative to where the command was given, which nobody knows any more: somewhere around the report.
+    for base in (Path.cwd(), root, *report.resolve().parents):
+        place = base / Path(path).expanduser()
+        if _inside(root, place) is not None and place.is_dir():
+            return _at_iteration(place, entrant.get("iteration"))
+    return None
+
+
+def _at_iteration(place: Path, iteration: object) -> Path | None:
+    """The checkpoint that a run directory had at the time; the newest one may be another by now."""
+    if not (place / "checkpoints").is_dir():
+        return place
+    if isinstance(iteration, int):
+        then = place / "checkpoints" / f"checkpoint_{iteration:06d}"
+        return then if then.is_dir() else None
+    try:
+        return SavedRun.open(place).folder
+    except UserError:
+        return None
+
+
+def _inside(root: Path, place: Path) -> str | None:
+    """The path in the results folder; None where it leads out of it."""
+    here, there = root.resolve(), place.resolve()
+    if not there.is_relative_to(here):
+        return None
+    return there.relative_to(here).as_posix()
+
+
+def _objects(told: Any) -> list[dict[str, Any]]:
+    if not isinstance(told, list):
+        return []
+    return [one for one in told if isinstance(one, dict)]
+
+
+def _is_entrant(one: Mapping[str, Any]) -> bool:
+    return isinstance(one.get("name"), str) and isinstance(one.get("given"), str)
