@@ -1,0 +1,180 @@
+"""The trees of small games for the page: flat arrays that it solves again while somebody drags a probability.
+
+A game is one of ``GAMES``, another env by its name, or the env of a run in the results folder. A strategy is an equilibrium
+that is solved here, or how the policies of a run's checkpoint play. The page does the rest (``js/solve``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from marl.data.task import AgentID, PolicyID
+from marl.envs.batched import BatchedEnv
+from marl.envs.games.cards.dealt import DealtEnv
+from marl.envs.registry import make_batched_env
+from marl.errors import ConfigError, UnknownNameError, did_you_mean
+from marl.gametheory.tree.build import build_tree
+from marl.gametheory.tree.cfr import CFR
+from marl.gametheory.tree.policy_conversion import strategy_of
+from marl.gametheory.tree.response import Solved, gains
+from marl.gametheory.tree.size import walks_in
+from marl.gametheory.tree.tree import Behaviour, Tree
+from marl.gametheory.tree.value import equilibrium
+from marl.populations.exploit_config import ExploitabilityConfig
+from marl.runs.saved import SavedRun
+from marl.serve.refused import Refused
+from marl.training.examiner import Examiner
+from marl.trust import only_modules
+from marl.watch.tasks.tree_games import GAMES
+from marl.watch.tasks.tree_words import json_of
+from marl.watch.workers import Tell
+
+MOST_NODES = 60_000  # of a tree that a page shows: its arrays are some megabytes, and a solve takes some milliseconds
+KEPT = 6  # trees of this process, so that strategies of a game do not build it again
+PATIENCE_S = 5.0  # of CFR+ where no linear program gives the equilibrium
+ROUNDS = 50  # iterations of CFR+ between two looks at the clock
+GOOD_ENOUGH = 1e-6  # NashConv, relative to the largest payoff
+
+
+@dataclass
+class Opened:
+    """A game whose tree is here, and the policies of its run where it has one."""
+
+    tree: Tree
+    env: BatchedEnv  # one copy, for names
+    title: str
+    policies: dict[PolicyID, Any] = field(default_factory=dict)
+    seating: dict[AgentID, PolicyID] = field(default_factory=dict)
+    where: str = ""  # the checkpoint
+
+
+_opened: OrderedDict[str, Opened] = OrderedDict()
+
+
+def game(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
+    """The tree of a game as JSON."""
+    tell(0, None, "building the tree")
+    opened = _open(arguments)
+    told = json_of(opened.tree, opened.env, opened.title)
+    told["has_policies"] = bool(opened.policies)
+    told["checkpoint"] = opened.where
+    return told
+
+
+def strategy(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
+    """A strategy of all players: ``of`` is ``equilibrium`` or ``policies`` (of the run)."""
+    opened = _open(arguments)
+    if arguments.get("of") == "policies":
+        return _as_played(opened)
+    tell(0, None, "solving for an equilibrium")
+    solved, method = _solve(opened.tree)
+    return _told(opened.tree, solved.strategy, method, solved.iterations)
+
+
+def _as_played(opened: Opened) -> dict[str, Any]:
+    if not opened.policies:
+        raise Refused("no_policies", "this game is not of a run, so there is no checkpoint whose policies could be read.")
+    players = {agent: opened.policies[opened.seating[agent]] for agent in opened.tree.players}
+    return _told(opened.tree, strategy_of(opened.tree, players), f"policies of {opened.where}", 0)
+
+
+def _told(tree: Tree, found: Behaviour, method: str, iterations: int) -> dict[str, Any]:
+    could_gain = gains(tree, found)
+    return {
+        "strategy": found.tolist(),
+        "gains": could_gain.tolist(),
+        "nash_conv": float(could_gain.sum()),
+        "method": method,
+        "iterations": iterations,
+    }
+
+
+def _solve(tree: Tree) -> tuple[Solved, str]:
+    """Exactly where a linear program does, else by CFR+ for some seconds: its NashConv says how far it came."""
+    if tree.num_players == 2 and tree.is_constant_sum:
+        return equilibrium(tree), "linear program over sequences"
+    solver, end = CFR(tree), monotonic() + PATIENCE_S
+    while monotonic() < end:
+        solver.run(ROUNDS)
+        if solver.solved().nash_conv <= GOOD_ENOUGH * tree.scale:
+            break
+    return solver.solved(), "CFR+"
+
+
+# -- opening a game ----------------------------------------------------------------------------------------------------
+
+
+def _open(arguments: dict[str, Any]) -> Opened:
+    """The game behind ``{name}``, ``{env, env_config}`` or ``{run}``, built once."""
+    place = Path(arguments["run"]) if arguments.get("run") else None
+    stamp = None if place is None else _newest(place)
+    asked = {key: arguments.get(key) for key in ("name", "env", "env_config", "run")}
+    key = json.dumps([asked, stamp], sort_keys=True, default=str)
+    if key not in _opened:
+        with only_modules(frozenset(arguments.get("allow", ()))):
+            _opened[key] = _of_env(arguments) if place is None else _of_run(place, arguments)
+    _opened.move_to_end(key)
+    while len(_opened) > KEPT:
+        _opened.popitem(last=False)
+    return _opened[key]
+
+
+def _newest(place: Path) -> float:
+    """When something last came into the folder, so that a run that goes on is read anew."""
+    folders = [place, place / "checkpoints"]
+    return max(folder.stat().st_mtime for folder in folders if folder.exists())
+
+
+def _of_env(arguments: dict[str, Any]) -> Opened:
+    name, env_config = arguments.get("name"), dict(arguments.get("env_config") or {})
+    env = arguments.get("env")
+    title = str(env)
+    if env is None:
+        if name not in GAMES:
+            known = ", ".join(GAMES)
+            raise UnknownNameError(f"no game is called {name!r}.{did_you_mean(str(name), GAMES)} Known: {known}.")
+        chosen = GAMES[name]
+        env, env_config, title = chosen.env, chosen.env_config, chosen.title
+    copy = make_batched_env(env, 1, env_config, with_state=False)
+    _check_size(env, env_config, copy)
+    return Opened(build_tree(env, env_config, max_nodes=MOST_NODES), copy, title)
+
+
+def _of_run(place: Path, arguments: dict[str, Any]) -> Opened:
+    """As ``marl exploit`` reads a checkpoint: its env, and who plays whom."""
+    run = SavedRun.open(place, arguments.get("allow", ()), remedy="")
+    setup = run.resolve()
+    scenario = setup.scenario
+    with run.trusted():
+        copy = make_batched_env(scenario.env, 1, scenario.env_config, with_state=False)
+        _check_size(scenario.env, scenario.env_config, copy)
+        examiner = Examiner(setup, ExploitabilityConfig(method="exact", max_nodes=MOST_NODES))
+    assert examiner.tree is not None  # exact: else it refuses
+    title = str(arguments.get("title") or place.name)
+    return Opened(examiner.tree, copy, title, run.policies(setup), examiner.seating, run.folder.name)
+
+
+def _check_size(env: Any, env_config: dict[str, Any], copy: BatchedEnv) -> None:
+    """Refuse before anything is built: a tree that is too large takes minutes to find out."""
+    walks = walks_in(env, env_config)
+    starts = 1
+    if isinstance(copy, DealtEnv):
+        starts = int(np.count_nonzero(copy.deal_probabilities))
+    nodes = walks.nodes * starts if walks.discrete else inf
+    if nodes > MOST_NODES:
+        size = "infinitely many" if nodes == inf else f"about {float(f'{nodes:.2g}'):,.0f}"
+        if inf > nodes >= 1e9:
+            size = "billions of"
+        raise ConfigError(
+            f"the tree of {copy.name!r} has {size} nodes (estimated from random play, before building it), more than the "
+            f"{MOST_NODES:,} that this page draws and solves. Take a smaller version of the game by its env_config; `marl "
+            "exploit` measures policies in larger games."
+        )
