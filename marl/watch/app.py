@@ -14,10 +14,11 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp
 
+from marl.errors import UserError
 from marl.page.assets import MEDIA, files, served_page
 from marl.page.standalone import standalone
 from marl.serve.guard import Guard
-from marl.serve.refused import Refused, shortly
+from marl.serve.refused import Refused, internal, shortly
 from marl.serve.tokens import bearer
 from marl.watch.api import episodes, explain, games, play, runs, tree, what_if
 from marl.watch.desk import Desk
@@ -118,7 +119,15 @@ def _add_refusals(app: FastAPI) -> None:
         assert isinstance(error, RequestValidationError)
         return Answer(Refused("bad_message", _what_is_wrong(error)).to_json(), 422)
 
+    async def mistake_of_a_user(_: Request, error: Exception) -> Response:
+        return Answer(Refused(type(error).__name__, str(error)).to_json(), 400)
+
+    async def mistake_of_ours(_: Request, error: Exception) -> Response:
+        return Answer(internal(error).to_json(), 500)
+
     app.add_exception_handler(Refused, refused)
+    app.add_exception_handler(UserError, mistake_of_a_user)
+    app.add_exception_handler(Exception, mistake_of_ours)
     app.add_exception_handler(HTTPException, of_the_library)
     app.add_exception_handler(RequestValidationError, wrong_words)
 

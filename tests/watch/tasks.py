@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
+import types
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,9 @@ real_work = workers.work
 def work(pipe: Connection) -> None:
     """The process of a worker that also takes tasks of this module."""
     workers.HOME = "tests."
+    # These tasks need no networks, and to import them takes seconds.
+    sys.modules["torch"] = types.ModuleType("torch")
+    sys.modules["torch"].set_num_threads = lambda _: None  # type: ignore[attr-defined]
     real_work(pipe)
 
 

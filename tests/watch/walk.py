@@ -36,11 +36,20 @@ def routes(app: Any) -> Iterator[Route]:
     """Those of the app behind its wrappers."""
     while not hasattr(app, "routes"):
         app = app.app
-    for route in app.routes:
-        if isinstance(route, APIRoute) and route.path.startswith("/api"):
-            words = tuple(sorted(name for name in _queries(route.dependant)))
+    for route in _flat(app.routes):
+        if route.path.startswith("/api"):
+            words = tuple(sorted(_queries(route.dependant)))
             for method in sorted(route.methods):
                 yield Route(method, route.path, words)
+
+
+def _flat(found: list[Any]) -> Iterator[APIRoute]:
+    """Newer versions of FastAPI keep a router that was included as one entry."""
+    for route in found:
+        if isinstance(route, APIRoute):
+            yield route
+        elif hasattr(route, "original_router"):
+            yield from _flat(route.original_router.routes)
 
 
 def _queries(dependant: Any) -> set[str]:
