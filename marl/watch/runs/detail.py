@@ -12,7 +12,7 @@ from marl.inputs import open_input, parse_json
 from marl.runs.manifest import BEST, numbered, read_manifest
 from marl.runs.notes import NOTES, read_notes
 from marl.runs.result import unsure_of
-from marl.watch.runs.fields import result_fields, told
+from marl.watch.runs.fields import fields_of, result_fields, told
 from marl.watch.runs.index import RunEntry
 from marl.watch.runs.table import signature_of
 
@@ -49,6 +49,7 @@ def detail_of(entry: RunEntry) -> dict[str, Any]:
     return {
         "run": entry.name,
         "params": entry.params,
+        "fields": fields_of([entry]),
         "policies": _policies(entry.params, result),
         "result": result_fields(result),
         "checkpoints": checkpoints,

@@ -187,7 +187,7 @@ def _newest(entry: RunEntry) -> tuple[str, str]:
 
 
 class Folders:
-    """Where runs are below a folder, as ``directories.find_runs`` finds them; a folder without a new date is not listed again."""
+    """Where runs are below a folder, as ``directories.find_runs`` finds them; one without a new date is not listed again."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
