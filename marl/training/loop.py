@@ -16,6 +16,7 @@ from marl.runs.progress import progress_of
 from marl.runs.result import Result
 from marl.training.display import Display, Quiet
 from marl.training.extensions.evaluation import EvaluationBrokenOff
+from marl.training.noting import noted_in
 from marl.training.trainer import Trainer
 
 
@@ -35,7 +36,13 @@ def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outco
     The trainer's run directory must be open. Ctrl-C ends the run after the current iteration, or at once while it is being
     evaluated; a second one ends it at once in any case.
     """
-    display = display or Quiet()
+    directory = trainer.store.directory
+    assert directory is not None
+    with noted_in(directory, display or Quiet(), lambda: trainer.iteration) as noting:
+        return _run(trainer, noting)
+
+
+def _run(trainer: Trainer, display: Display) -> Outcome:
     store = trainer.store
     assert store.directory is not None
     assert store.files is not None

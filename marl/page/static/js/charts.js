@@ -161,8 +161,13 @@ function options(chart, width) {
   };
 }
 
+/** Marks of an axis are short: 250k, 1.5M. */
 function tick(value) {
-  return value === null || value === undefined ? "" : number(value);
+  if (value === null || value === undefined) return "";
+  const size = Math.abs(value);
+  if (size < 10_000 || size >= 1e12) return number(value);
+  const [unit, letter] = size >= 1e9 ? [1e9, "G"] : size >= 1e6 ? [1e6, "M"] : [1e3, "k"];
+  return `${number(value / unit)}${letter}`;
 }
 
 function line(chart, one) {
