@@ -19,9 +19,9 @@ from marl.envs.games.particles.speaker_listener import SpeakerListenerGames
 from marl.envs.games.particles.tag import TagGames
 from marl.envs.games.traffic import TrafficGames
 from marl.envs.games.two_step import TwoStepGames
-from marl.envs.hierarchy.env import HierarchicalEnv
 from marl.envs.registry import make_batched_env
 from marl.envs.scenes import remembering, scene_of
+from marl.envs.wrappers import read_wrappers
 
 FIRST = np.array([0])
 
@@ -233,8 +233,8 @@ def test_a_maze_shows_walls_the_walker_the_exit_and_the_wind() -> None:
 
 def test_goals_of_a_hierarchy_are_drawn_where_they_are() -> None:
     levels = [{"name": "boss", "horizon": 5, "goals": {"changes": [[0.2, 0.0], [0.0, 0.3]]}}, {"name": "worker"}]
-    hierarchy = (HierarchicalEnv, {"features": [0, 1], "levels": levels})
-    env = make_batched_env("windy_maze", 1, {"wind": 0.0}, wrappers=[hierarchy])
+    wrappers = read_wrappers([{"hierarchy": {"features": [0, 1], "levels": levels}}])
+    env = make_batched_env("windy_maze", 1, {"wind": 0.0}, wrappers=wrappers)
     env.reset(FIRST, FIRST)
     start = next(thing for thing in seen(env)["things"] if thing["sort"] == "walker")
     assert seen(env, "boss_0")["actions"] == {}  # it sets goals: the walker's moves are not its own

@@ -65,7 +65,7 @@ def everything_in(env: BatchedEnv) -> bytes:
     """The state of an env and of all generators that it could draw from."""
     inner = getattr(env, "envs", [env])
     drawn = [pickle.dumps(generator) for one in inner for generator in generators(one)]
-    for_all = np.random.get_state()  # noqa: NPY002: other libraries may draw from it
+    for_all = np.random.get_state()  # noqa: NPY002 - other libraries may draw from it
     return pickle.dumps((env.get_state(), drawn, random.getstate(), for_all))
 
 
