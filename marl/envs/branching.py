@@ -158,7 +158,7 @@ def scene_inside(env: object, viewer: AgentID | None) -> Mapping[str, Any] | Non
         found: Any = None if own is None else own(viewer=viewer)
         if found is None:
             continue
-        if viewer is not None and not _acts_alike(env, layer, viewer):
+        if viewer is not None and isinstance(found, Mapping) and not _acts_alike(env, layer, viewer):
             found = {**found, "actions": {}}
         scene: Mapping[str, Any] = found
         return scene
@@ -179,7 +179,10 @@ def _acts_alike(outside: Any, inside: Any, viewer: AgentID) -> bool:
     if outside is inside:
         return True
     try:
-        return bool(outside.action_space(viewer) == inside.action_space(viewer))
+        theirs = inside.action_space
+        if callable(theirs):  # that of a Gymnasium env is an attribute
+            theirs = theirs(viewer)
+        return bool(outside.action_space(viewer) == theirs)
     except Exception:  # the env inside may not know this agent
         return False
 
