@@ -66,7 +66,7 @@ function factsOf(episode, agent, one) {
   if (one.other !== null) {
     add("the other would", actionText(episode, agent, one.other_action), "other");
   }
-  add("reward", number(one.reward));
+  add("reward", number(one.reward || 0)); // there is a minus zero
   if (one.expected !== null) add("value expected", number(one.expected));
   else if ((one.opinion?.value ?? null) !== null) add("value", number(one.opinion.value));
   if ((one.other?.value ?? null) !== null) add("the other's value", number(one.other.value), "other");

@@ -22,6 +22,7 @@ export class Episode {
     this.series = new Map();
     this.paid = runningReturns(this);
     this.disagreements = disagreementsOf(this);
+    this.wrong = peaksOf(this.trace.most_wrong, this.length);
   }
 
   /** What is known of an agent in a step; null if it is not there. */
@@ -126,6 +127,17 @@ function disagreementsOf(episode) {
       if (one.other !== null && !sameAction(one.action, one.other_action)) found.push({ step, agent: one.agent });
     }
   });
+  return found;
+}
+
+/** Where values were most wrong, without the neighbours of each: a wrong value is wrong for a while. */
+function peaksOf(wrong, length) {
+  const near = Math.max(1, Math.round(length / 50));
+  const found = [];
+  for (const one of wrong) {
+    const isNew = found.every(({ step, agent }) => agent !== one.agent || Math.abs(step - one.step) > near);
+    if (one.error !== 0 && (isNew || length <= 20)) found.push(one);
+  }
   return found;
 }
 

@@ -50,8 +50,7 @@ export function episodeAddress(request, more = {}) {
 }
 
 /** The form; it goes to the address of the episode that was chosen. */
-export async function episodeChooser(request, signal) {
-  const things = await get("/api/episodes", { signal, keep: false });
+export async function episodeChooser(things, request, signal) {
   if (things.runs.length === 0) return nothingYet();
   const chosen = request ?? requestOf(new URLSearchParams({ run: things.runs[0].run }));
   const state = { things, request: { ...chosen, policies: { ...chosen.policies } }, signal };

@@ -48,7 +48,7 @@ function textsOf(episode, step, agent, one) {
   const soFar = number(episode.returnBefore(step, agent));
   if (one === null) return ["–", "–", "–", "–", soFar];
   const did = one.asked ? actionText(episode, agent, one.action, one.action_name) : "waits";
-  return [did, chanceOf(one, episode.spaces[agent]), number(one.reward), number(one.expected ?? one.opinion?.value ?? null), soFar];
+  return [did, chanceOf(one, episode.spaces[agent]), number(one.reward || 0), number(one.expected ?? one.opinion?.value ?? null), soFar];
 }
 
 function chanceOf(one, space) {
@@ -69,7 +69,7 @@ function write(row, texts, isChosen) {
 
 /** Where values were most wrong; `goTo(step, agent)` jumps there. */
 export function wrongList(episode, goTo) {
-  const { most_wrong: wrong, missing_values: missing } = episode.trace;
+  const { wrong, trace: { missing_values: missing } } = episode;
   const section = h("section", { class: "card" }, h("h2", {}, "Where the value was most wrong"));
   if (wrong.length === 0) {
     const why = missing ? `Nobody expected anything: ${missing}.` : "No value of this episode can be held against a return.";

@@ -1,5 +1,6 @@
 // An episode on the page: picture, scrubber, lanes, the chosen agent; and a branch or a second checkpoint beside it.
 
+import { savedPage } from "marl/api.js";
 import { h, put } from "marl/dom.js";
 import { scenePicture } from "marl/draw/scene.js";
 import { number } from "marl/format.js";
@@ -37,6 +38,7 @@ class Stage {
   begin(step, agent) {
     const { episode, signal } = this;
     this.agent = episode.agents.includes(agent) ? agent : this.firstAgent();
+    this.follows = this.agent !== agent; // until the reader has chosen somebody
     this.step = Math.max(0, Math.min(episode.length, step));
     this.scrubber = scrubber({
       last: episode.length, step: this.step, signal, onStep: (now) => this.show(now), onSettle: () => this.settle(),
@@ -73,9 +75,11 @@ class Stage {
     });
     put(this.pictures, this.shown.map((one, i) => this.figure(one, i)));
     this.pictures.classList.toggle("two", all.length > 1);
-    put(this.cards, this.shown.map(({ card, title }) => h("div", {}, title ? h("p", { class: "card-title" }, title) : null, card.element)), this.askButton());
+    put(this.cards, this.shown.map(({ card, title }) => h("div", {}, title ? h("p", { class: "card-title" }, title) : null, card.element)), this.cardFoot());
     put(this.beside, wrongList(this.episode, (step, agent) => this.goTo(step, agent)), this.others());
-    this.scrubber.setMarks(this.marks(), Math.max(...all.map(({ length }) => length)));
+    const longest = Math.max(...all.map(({ length }) => length));
+    this.lanes.use(this.episode, longest);
+    this.scrubber.setMarks(this.marks(), longest);
   }
 
   figure({ picture, caption }, i) {
@@ -93,15 +97,23 @@ class Stage {
     return this.episode.request.other === null ? null : disagreementList(this.episode, (step, agent) => this.goTo(step, agent));
   }
 
-  askButton() {
+  /** What belongs to the chosen agent: go on to whoever decides, or ask what else could have been. */
+  cardFoot() {
+    const change = (event) => {
+      this.follows = event.target.checked;
+      this.show(this.step);
+      this.settle();
+    };
+    this.follow = h("input", { type: "checkbox", checked: this.follows, onchange: change });
     this.ask = h("button", { class: "what-if-button", onclick: () => this.openWhatIf() }, "What if it had done something else?");
-    return this.ask;
+    const label = h("label", { class: "follow" }, this.follow, " Show whoever decides");
+    return h("div", { class: "row card-foot" }, savedPage() === null ? this.ask : null, label);
   }
 
   marks() {
-    const { most_wrong: wrong } = this.episode.trace;
+    const { wrong } = this.episode;
     const largest = Math.abs(wrong[0]?.error ?? 0) || 1;
-    const found = wrong.slice(0, MOST_MARKS).filter(({ error }) => error !== 0).map(({ step, agent, error }) => ({
+    const found = wrong.slice(0, MOST_MARKS).map(({ step, agent, error }) => ({
       step, kind: "wrong", height: Math.abs(error) / largest, text: `step ${step}: ${agent} expected ${number(Math.abs(error))} too ${error > 0 ? "much" : "little"}`,
     }));
     const differing = new Set(this.episode.disagreements.map(({ step }) => step));
@@ -113,11 +125,19 @@ class Stage {
   /** Show a step; often called. */
   show(step) {
     this.step = step;
+    if (this.follows) this.agent = this.deciding(step);
     for (const one of this.shown) this.showOne(one, step);
     this.everybody.show(this.episode, step, this.agent);
     this.lanes.set(step, this.agent);
     const asked = this.episode.at(step, this.agent)?.asked === true;
     if (this.ask.disabled === asked) this.ask.disabled = !asked;
+  }
+
+  /** The chosen agent, or whoever decides where that one does not: in a game of turns the next one. */
+  deciding(step) {
+    if (this.episode.at(step, this.agent)?.asked) return this.agent;
+    for (const one of this.episode.steps[step]?.values() ?? []) if (one.asked) return one.agent;
+    return this.agent;
   }
 
   showOne({ episode, picture, card, caption }, step) {
@@ -139,17 +159,23 @@ class Stage {
   }
 
   settle() {
-    setQuery({ step: this.step, agent: this.agent });
+    setQuery({ step: this.step, agent: this.follows ? null : this.agent });
   }
 
   choose(agent) {
-    this.agent = agent;
+    this.take(agent);
     this.show(this.step);
     this.settle();
   }
 
-  goTo(step, agent) {
+  take(agent) {
     this.agent = agent;
+    this.follows = false;
+    this.follow.checked = false;
+  }
+
+  goTo(step, agent) {
+    this.take(agent);
     this.scrubber.set(step);
   }
 

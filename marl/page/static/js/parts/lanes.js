@@ -4,29 +4,31 @@ import { h, put } from "marl/dom.js";
 import { number } from "marl/format.js";
 
 const ROW = 58; // pixels of a lane
-const WIDEST_STEP = 40;
+const GAP = 6; // pixels between labels and lanes
 const REWARDS = { top: 3, height: 16 };
 const VALUES = { top: 22, height: 23 };
 const ACTIONS = { top: 48, height: 7 };
 
-/** The lanes of an episode: {element, set(step, agent), use(episode)}. `onPick(step, agent)` is told what was clicked. */
+/** The lanes of an episode: {element, set(step, agent), use(episode, length)}. `onPick(step, agent)` is told what was clicked. */
 export function lanes({ episode, onPick, signal }) {
   const cursor = h("div", { class: "lane-cursor" });
   const inner = h("div", { class: "lanes-inner" }, cursor);
   const element = h("div", { class: "lanes", role: "list", "aria-label": "Agents over time", tabindex: "-1" }, inner);
-  const view = { episode, scales: null, step: 0, agent: null, drawn: new Map(), order: [] };
+  const view = { episode, scales: null, step: 0, length: 1, agent: null, drawn: new Map(), order: [] };
   const painter = paints(element);
 
   function stepWidth() {
-    return Math.min(WIDEST_STEP, laneWidth() / view.episode.length);
+    return laneWidth() / Math.max(1, view.length);
   }
 
   function laneWidth() {
-    return Math.max(40, element.clientWidth - labelWidth(element) - 12);
+    return Math.max(40, element.clientWidth - labelWidth(element) - GAP);
   }
 
-  function use(next) {
+  /** Show the lanes of an episode on a scale of `length` steps. */
+  function use(next, length = next.length) {
     view.episode = next;
+    view.length = length;
     view.order = next.agents;
     view.scales = scalesOf(next);
     inner.style.setProperty("height", `${view.order.length * ROW}px`);
@@ -76,7 +78,7 @@ export function lanes({ episode, onPick, signal }) {
   function moveCursor() {
     const step = Math.min(view.step, view.episode.length);
     const width = stepWidth();
-    cursor.style.setProperty("transform", `translateX(${labelWidth(element) + 6 + step * width}px)`);
+    cursor.style.setProperty("transform", `translateX(${labelWidth(element) + GAP + step * width}px)`);
     cursor.style.setProperty("width", `${step === view.episode.length ? 2 : Math.max(2, width)}px`);
   }
 
@@ -102,7 +104,7 @@ export function lanes({ episode, onPick, signal }) {
 }
 
 function labelWidth(element) {
-  return element.clientWidth < 560 ? 96 : 150;
+  return parseFloat(getComputedStyle(element).getPropertyValue("--gutter"));
 }
 
 function reveal(element, i) {

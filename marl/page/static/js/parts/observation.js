@@ -65,7 +65,8 @@ function bars(length, space) {
     cells.push({ fill, text, before: null });
     rows.push(h("li", {}, h("span", { class: "bar-index quiet" }, i), h("span", { class: "bar-track" }, fill), text));
   }
-  const element = h("div", {}, note, h("ol", { class: "observation-bars", start: 0 }, rows));
+  const kind = isNeverNegative(space) ? "observation-bars from-left" : "observation-bars";
+  const element = h("div", {}, note, h("ol", { class: kind }, rows));
   const most = bound(space);
   let largest = most ?? 1;
 
@@ -77,6 +78,10 @@ function bars(length, space) {
     cells.forEach((cell, i) => paintCell(cell, Number(values[i] ?? NaN), largest));
   }
   return { element, show };
+}
+
+function isNeverNegative({ low, type }) {
+  return type !== "Box" || [low ?? -1].flat(Infinity).every((one) => one >= 0);
 }
 
 /** The largest size of a number that the space allows; null where that is no help. */

@@ -1,6 +1,6 @@
 // A scrubber: the steps of an episode as a slider with marks, buttons and keys to move, and playing at a chosen speed.
 
-import { h, put } from "marl/dom.js";
+import { h, put, s } from "marl/dom.js";
 
 const SPEEDS = [1, 2, 5, 10, 30, 60];
 const LARGE_STEPS = 10; // steps of Page Up and Page Down
@@ -31,11 +31,11 @@ export function scrubber({ last, step = 0, onStep, onSettle = () => {}, signal }
     h(
       "div",
       { class: "row scrub-buttons" },
-      button("⏮", "To the beginning (Home)", () => jump(0)),
-      button("◀", "One step back (left arrow)", () => jump(state.step - 1)),
+      button("M4 3v10M13 3v10L6 8z", "To the beginning (Home)", () => jump(0)),
+      button("M12 3v10L4 8z", "One step back (left arrow)", () => jump(state.step - 1)),
       playButton,
-      button("▶", "One step on (right arrow)", () => jump(state.step + 1)),
-      button("⏭", "To the end (End)", () => jump(state.last)),
+      button("M4 3v10l8-5z", "One step on (right arrow)", () => jump(state.step + 1)),
+      button("M12 3v10M3 3v10l7-5z", "To the end (End)", () => jump(state.last)),
       select, counter,
     ),
     track,
@@ -118,7 +118,8 @@ export function scrubber({ last, step = 0, onStep, onSettle = () => {}, signal }
   return made;
 }
 
-function button(sign, label, onclick) {
+function button(path, label, onclick) {
+  const sign = s("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, s("path", { d: path }));
   return h("button", { class: "scrub-button", "aria-label": label, title: label, onclick }, sign);
 }
 
