@@ -117,9 +117,9 @@ def play_episode(
     runner = playable.runner(render_mode="rgb_array" if draws_pictures else None, with_state=True)
     try:
         rng = np.random.default_rng([which.first_seed, 1])
-        if which.recorded is None and which.number and draws(runner, which.explore):
-            _play_before(runner, which, rng, longest)
-        return _Player(playable, runner, which, frames, scenes).play(rng, longest)
+        if which.recorded is None:
+            play_before(runner, which, rng, longest)
+        return Player(playable, runner, which, frames, scenes).play(rng, longest)
     finally:
         runner.env.close()
 
@@ -143,8 +143,10 @@ def _refuse_external(playable: Playable) -> None:
         )
 
 
-def _play_before(runner: EnvRunner, which: Which, rng: np.random.Generator, longest: int) -> None:
-    """The episodes before it, for what they draw."""
+def play_before(runner: EnvRunner, which: Which, rng: np.random.Generator, longest: int) -> None:
+    """The episodes before it, for what they draw; nothing where nobody draws."""
+    if not draws(runner, which.explore):
+        return
     for number in range(which.number):
         runner.begin(np.array([0]), np.array([which.first_seed + number]))
         for _ in range(longest):
@@ -154,7 +156,7 @@ def _play_before(runner: EnvRunner, which: Which, rng: np.random.Generator, long
     runner.stats.pop()
 
 
-class _Player:
+class Player:
     """Plays one episode and notes everything."""
 
     def __init__(self, playable: Playable, runner: EnvRunner, which: Which, frames: bool, scenes: bool) -> None:
@@ -189,9 +191,7 @@ class _Player:
     def _step(self, step: int, rng: np.random.Generator) -> bool:
         """Whether the episode is over."""
         runner = self.runner
-        choices = runner.decide(rng, explore=self.which.explore)
-        if self.which.recorded is not None:
-            self._do_as_recorded(step, choices)
+        choices = self._decide(step, rng)
         self.asked.append(names_of(runner))
         self.buffer.record(step, runner, choices)
         output = runner.advance(choices)
@@ -199,6 +199,12 @@ class _Player:
         self.buffer.settle(step, runner, output)
         self._note(step, output)
         return bool(over.size)
+
+    def _decide(self, step: int, rng: np.random.Generator) -> Actions:
+        choices = self.runner.decide(rng, explore=self.which.explore)
+        if self.which.recorded is not None:
+            self._do_as_recorded(step, choices)
+        return choices
 
     def _do_as_recorded(self, step: int, choices: Actions) -> None:
         actions, seen = self.which.recorded or [], self.which.recorded_obs or []
@@ -299,7 +305,7 @@ def return_to(runner: EnvRunner, tape: Tape, step: int) -> State:
     rng = np.random.default_rng(0)  # nothing that it draws is used: actions and memories are those of the tape
     runner.begin(np.array([0]), np.array([tape.which.seed]))
     for now in range(step + 1):
-        _check_repeated(runner, batch, now)
+        check_repeated(runner, batch, now)
         runner.policy_of[:] = batch.policy_index[now]
         if now == step:
             break
@@ -317,7 +323,8 @@ def return_to(runner: EnvRunner, tape: Tape, step: int) -> State:
     return runner.state_dict()
 
 
-def _check_repeated(runner: EnvRunner, batch: MultiAgentBatch, step: int) -> None:
+def check_repeated(runner: EnvRunner, batch: MultiAgentBatch, step: int) -> None:
+    """Refuse an env that shows something else than it did before this step."""
     same = np.array_equal(runner.view.present, batch.present[step])
     for k, kind in enumerate(runner.env.kinds):
         here = batch.present[step][:, kind.seats]

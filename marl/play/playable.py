@@ -67,14 +67,10 @@ class Playable:
         env = self._env(num_envs, render_mode, with_state)
         return EnvRunner(env, self.cast.policies, self.cast.kinds, self.cast.mapper, spec.config, teams=spec.teams)
 
-    def paired_runner(self, num_envs: int, extra: Mapping[PolicyID, tuple[Policy, int]]) -> PairedRunner:
-        """The same with common random numbers; ``extra`` policies and the kinds of their agents play nobody at first."""
-        spec = self.setup.rollout
-        policies, kinds = dict(self.cast.policies), dict(self.cast.kinds)
-        for name, (policy, kind) in extra.items():
-            policies[name], kinds[name] = policy, kind
-        env = self._env(num_envs)
-        return PairedRunner(env, policies, kinds, self.cast.mapper, spec.config, teams=spec.teams)
+    def paired_runner(self, num_envs: int) -> PairedRunner:
+        """The same with common random numbers."""
+        spec, env = self.setup.rollout, self._env(num_envs)
+        return PairedRunner(env, self.cast.policies, self.cast.kinds, self.cast.mapper, spec.config, teams=spec.teams)
 
     def _env(self, num_envs: int, render_mode: str | None = None, with_state: bool = False) -> BatchedEnv:
         spec = self.setup.rollout

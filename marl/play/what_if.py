@@ -24,34 +24,20 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from marl.data.task import AgentID, Array, Bools, Ints, PolicyID
+from marl.data.task import AgentID, Bools, Ints
 from marl.envs.branching import Luck
 from marl.envs.vector.episode_log import LONGEST_REPLAY
 from marl.errors import EnvError
-from marl.play.episode import Tape, force, return_to
-from marl.play.opinions import Shadow
+from marl.play.episode import Tape, return_to
 from marl.play.playable import Playable
 from marl.play.return_summary import Estimate, estimate, returns_by_agent
-from marl.policies.policy import Policy
+from marl.play.takeover import Instead, Takeover
 from marl.rollout.copies import tiled_state
-from marl.rollout.env_runner import Actions, episode_uniform
 
-OTHER = "(instead)"
-"""The id of the policy that plays instead; no policy of a scenario can be called so."""
 COPIES, COPIES_OF_DICT_ENVS = 250, 32  # played side by side
 Totals: TypeAlias = dict[AgentID, NDArray[np.float64]]
 Progress: TypeAlias = Callable[[int, int], None]
 """Is told how many continuations of how many are played."""
-
-
-@dataclass(frozen=True)
-class Instead:
-    """Who does something else from when on. ``action`` is as stored (see ``action_from_text``); None: ``policy`` decides."""
-
-    step: int
-    agent: AgentID
-    action: Array | None = None
-    policy: str | None = None  # a policy of the run, or a source as behind --policy
 
 
 @dataclass(frozen=True)
@@ -111,31 +97,14 @@ class _Branch:
     """The state before the step, and everything to play on from it."""
 
     def __init__(self, playable: Playable, tape: Tape, question: Instead, longest: int) -> None:
-        self.playable, self.tape, self.question, self.longest = playable, tape, question, longest
-        seat = tape.seat_of(question.agent, question.step)
-        assert seat is not None, "check_question comes first"
-        self.seat, self.k = seat, tape.batch.task.kind_of(seat)
-        self.extra: dict[PolicyID, tuple[Policy, int]] = {}
-        if question.policy is not None:
-            playing = tape.policies[question.agent]
-            self.extra[OTHER] = (playable.other_policy(question.policy, self.k, playing), self.k)
-        self.runner = playable.paired_runner(1, self.extra)
+        self.tape, self.question, self.longest = tape, question, longest
+        self.takeover = Takeover(playable, tape, question)
+        self.runner = self.takeover.playable.paired_runner(1)
         self.state = return_to(self.runner, tape, question.step)
-        self.memory = self._other_memory()
         self.luck = Luck(self.runner.env)
 
     def close(self) -> None:
         self.runner.env.close()
-
-    def _other_memory(self) -> Array:
-        """What the other policy remembers of the agent's life so far, as if it had looked on."""
-        if not self.extra:
-            return np.zeros(0, np.float32)
-        shadow = Shadow(self.extra[OTHER][0], OTHER, self.k, self.playable.setup.rollout.config)
-        for _ in shadow.follow(self.tape, self.question.agent, until=self.question.step):
-            pass
-        remembered: Array = shadow.carry[0]
-        return remembered
 
     def answer(self, continuations: int, progress: Progress) -> Answer:
         was, instead = self._pair(0, 1)
@@ -161,7 +130,7 @@ class _Branch:
         if many is None or copies == 1:
             return
         self.runner.env.close()
-        self.runner = self.playable.paired_runner(copies, self.extra)
+        self.runner = self.takeover.playable.paired_runner(copies)
         self.state = many
         self.luck = Luck(self.runner.env)
 
@@ -175,7 +144,7 @@ class _Branch:
     def _way(self, first: int, count: int, instead: bool) -> _Played:
         self._back()
         if instead:
-            self._seat_other()
+            self.takeover.seat_other(self.runner)
         copies = self.runner.env.num_envs
         seeds = np.random.SeedSequence([self.tape.which.seed, self.question.step, first]).generate_state(copies)
         self.luck.reseed(seeds.astype(np.int64) >> 1)
@@ -191,21 +160,6 @@ class _Branch:
             )
         self.runner.stats.pop()
 
-    def _seat_other(self) -> None:
-        """The other policy takes the agent's place in all copies."""
-        if not self.extra:
-            return
-        runner, policy = self.runner, self.extra[OTHER][0]
-        runner.policy_of[:, self.seat] = runner.policy_ids.index(OTHER)
-        for episode in runner.episodes:
-            episode.policies[self.question.agent] = OTHER
-        column = self.seat - runner.env.kinds[self.k].first_seat
-        runner.carry[self.k][:, column] = 0.0
-        runner.carry[self.k][:, column, : policy.carry_size] = self.memory
-        if policy.draws_lots:
-            lots = episode_uniform(np.full(runner.env.num_envs, self.tape.which.seed), runner.teams)
-            runner.drawn[OTHER][:] = policy.draw(lots)
-
     def _play(self, first: int, count: int, instead: bool) -> _Played:
         runner, explore = self.runner, self.tape.which.explore
         found: list[dict[AgentID, float]] = [{} for _ in range(count)]
@@ -216,7 +170,7 @@ class _Branch:
             runner.seeds = (self.tape.which.seed, self.question.step, first, step)
             choices = runner.decide(unused, explore=explore)
             if step == self.question.step:
-                self._do(choices, instead)
+                self.takeover.do(runner, choices, step, instead=instead)
                 # What is drawn in the step itself counts only where the other policy chooses: all else is as it was.
                 runner.drew = runner.drew and instead and self.question.action is None
             over = runner.settle(runner.advance(choices))
@@ -230,20 +184,6 @@ class _Branch:
             runner.stats.end(unfinished, runner.policy_of)
             self._book(unfinished, open_, found)
         return _Played(found, unfinished.size, runner.drew or self.luck.used)
-
-    def _do(self, choices: Actions, instead: bool) -> None:
-        """This step: all do what they did, and the agent perhaps the other thing."""
-        runner, batch, step = self.runner, self.tape.batch, self.question.step
-        for k, kind in enumerate(runner.env.kinds):
-            here: Bools = np.repeat(batch.present[step][:, kind.seats], runner.env.num_envs, axis=0)
-            actions = np.repeat(batch.actions[k][step], runner.env.num_envs, axis=0)
-            if instead and k == self.k:
-                column = self.seat - kind.first_seat
-                if self.question.action is None:
-                    here[:, column] = False  # the other policy has decided
-                else:
-                    actions[:, column] = self.question.action
-            force(runner, choices, k, here, actions[here])
 
     def _book(self, over: Ints, open_: Bools, found: list[dict[AgentID, float]]) -> None:
         """What ended episodes brought, for those that are a continuation and not played along."""

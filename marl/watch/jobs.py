@@ -24,7 +24,6 @@ class Job:
 
     worker: Worker
     task: asyncio.Task[None] | None = None
-    running: bool = False
     state: str = "waiting"
     done: float = 0.0
     total: float | None = None
@@ -32,6 +31,9 @@ class Job:
     result: Any = None
     error: Refused | None = None
     began: float = field(default_factory=time.monotonic)
+
+    def begin(self) -> None:
+        self.state = "running"
 
     def tell(self, done: float, total: float | None, text: str) -> None:
         self.done, self.total, self.text = done, total, text
@@ -69,8 +71,7 @@ class Jobs:
 
     async def _run(self, job: Job, task: str, arguments: dict[str, Any], finish: Callable[[Any], Any] | None) -> None:
         try:
-            job.state = "running"
-            found = await job.worker.call(task, arguments, job.tell)
+            found = await job.worker.call(task, arguments, job.tell, job.begin)
             job.result = found if finish is None else finish(found)
             job.state = "done"
         except Refused as refused:
@@ -88,10 +89,14 @@ class Jobs:
         return told
 
     def stop(self, number: int) -> None:
-        """Break it off: its process ends, and a new one begins with the next task."""
+        """Break it off: its process ends, and a new one begins with the next task. One that waits leaves the queue."""
         job = self._jobs.pop(number, None)
-        if job is not None and job.state == "running":
+        if job is None or job.task is None:
+            return
+        if job.state == "running":
             job.worker.stop()
+        elif job.state == "waiting":
+            job.task.cancel()
 
     def _sweep(self) -> None:
         """Forget what has ended and nobody asks about."""

@@ -1,7 +1,8 @@
 """Processes that play and think for the page, so that a hanging or crashing env never takes the server along.
 
-A task is a function named ``package.module:function`` inside of marl. It gets its arguments and a function to tell progress,
-and returns what JSON can hold. What it keeps in its module stays there from one call to the next, until the process ends.
+A task is a function named ``package.module:function`` by our own code, never by a request. It gets its arguments and a
+function to tell progress, and returns what JSON can hold. What it keeps in its module stays there from one call to the next,
+until the process ends.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
@@ -24,7 +26,6 @@ _log = logging.getLogger(__name__)
 
 Tell: TypeAlias = Callable[[float, float | None, str], None]
 """Is told how much is done, of how much (None: nobody knows), and what it is in words."""
-HOME = "marl."
 
 
 class Worker:
@@ -35,14 +36,24 @@ class Worker:
         self._process: Any = None
         self._pipe: Connection | None = None
         self._turn = threading.Lock()
+        # A queue of its own: those who wait for a long task must not take the threads that others need.
+        self._queue = ThreadPoolExecutor(1, f"marl watch {name}")
 
-    async def call(self, task: str, arguments: Mapping[str, Any], tell: Tell | None = None) -> Any:
-        """Do the task, after those that came before; mistakes of users come back as ``Refused``."""
-        return await asyncio.to_thread(self.call_now, task, arguments, tell)
+    async def call(
+        self, task: str, arguments: Mapping[str, Any], tell: Tell | None = None, begun: Callable[[], None] | None = None
+    ) -> Any:
+        """Do the task, after those that came before; mistakes of users come back as ``Refused``. ``begun`` is called when
+        its turn has come; until then it can be cancelled."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._queue, self.call_now, task, arguments, tell, begun)
 
-    def call_now(self, task: str, arguments: Mapping[str, Any], tell: Tell | None = None) -> Any:
+    def call_now(
+        self, task: str, arguments: Mapping[str, Any], tell: Tell | None = None, begun: Callable[[], None] | None = None
+    ) -> Any:
         """The same, for callers that may wait."""
         with self._turn:
+            if begun is not None:
+                begun()
             pipe = self._connected()
             try:
                 pipe.send((task, dict(arguments)))
@@ -74,9 +85,11 @@ class Worker:
         """End what is being done at once; the next task begins a new process."""
         if self._process is not None:
             self._process.kill()
+            self._process.join(2.0)  # the next task must not find it half alive
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, and forget who waits for it."""
+        self._queue.shutdown(wait=False, cancel_futures=True)
         if self._process is not None:
             self._process.terminate()
             self._process.join(2.0)
@@ -136,6 +149,5 @@ def _done(pipe: Connection, task: str, arguments: dict[str, Any]) -> tuple[str, 
 
 def _function(task: str) -> Callable[[dict[str, Any], Tell], Any]:
     module, _, name = task.partition(":")
-    assert module.startswith(HOME), task
     found: Callable[[dict[str, Any], Tell], Any] = getattr(importlib.import_module(module), name)
     return found

@@ -11,7 +11,8 @@ import pytest
 from marl.errors import EnvError
 from marl.play.episode import Tape, Which, play_episode
 from marl.play.playable import Playable
-from marl.play.what_if import Answer, Effect, Instead, what_if
+from marl.play.takeover import Instead
+from marl.play.what_if import Answer, Effect, what_if
 from marl.rollout.paired import SeatGenerator
 from tests.play import runs
 from tests.play.runs import LSTM, constant, opened, trained

@@ -13,7 +13,7 @@ import pytest
 from marl.errors import ConfigError
 from marl.play import why as why_module
 from marl.play.episode import Which, play_episode
-from marl.play.why import action_from_text, check_question
+from marl.play.questions import action_from_text, check_question
 from tests.command import marl
 from tests.play.runs import constant, opened, trained
 

@@ -1,10 +1,305 @@
-// Curves, by uPlot.
+// Curves, by uPlot: bands for intervals, a legend that hides and shows, values under the pointer, pictures to save.
 
-import { h } from "marl/dom.js";
+import { h, put } from "marl/dom.js";
+import { number } from "marl/format.js";
+import { inWords, tell, walk } from "marl/parts/chart_pointer.js";
+import { chartSvg } from "marl/parts/chart_svg.js";
+import { download } from "marl/save.js";
 
-/** A chart of curves. A series is {label, x, y, low, high, color}; low and high (an interval) and color may be missing.
- *  Returns {element, update(series)}; `signal` takes the chart down. */
-export function curveChart({ series, xLabel = "", yLabel = "", height = 280, signal }) {
-  void [series, xLabel, yLabel, height, signal];
-  return { element: h("div", { class: "chart" }), update() {} };
+const COLORS = 8; // --c0 to --c7 of base.css
+const DASHES = [[], [7, 4], [2, 3]]; // more curves than colours: the ninth is dashed
+
+/** A chart of curves. A series is {label, x, y, low, high, color, dash}; low and high (an interval), color and dash may be
+ *  missing. `goal` is a number or {value, label}. Returns {element, update(series), setLog(on), setLabels(x, y), setGoal(goal)};
+ *  `signal` takes the chart down. */
+export function curveChart({ series, xLabel = "", yLabel = "", height = 280, log = false, signal, goal = null, name = "chart" }) {
+  const chart = { series: [], hidden: new Set(), xLabel, yLabel, height, log, goal, name, plot: null, shown: "" };
+  build(chart);
+  const update = (wanted) => {
+    chart.series = wanted.map(complete);
+    refresh(chart);
+  };
+  const observer = new ResizeObserver(() => fit(chart));
+  observer.observe(chart.place);
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  dark.addEventListener("change", () => redraw(chart), { signal });
+  signal?.addEventListener("abort", () => {
+    observer.disconnect();
+    chart.plot?.destroy();
+  });
+  update(series);
+  return {
+    element: chart.element,
+    update,
+    setLog: (on) => restart(chart, { log: on }),
+    setLabels: (x, y) => restart(chart, { xLabel: x, yLabel: y }),
+    setGoal: (wanted) => restart(chart, { goal: wanted }),
+  };
+}
+
+/** A colour of the page, as it is at this moment: `name` is "--c0", "var(--c0)" or a colour itself. */
+export function colorOf(name) {
+  const variable = name.replace(/^var\((.*)\)$/, "$1").trim();
+  if (!variable.startsWith("--")) return variable;
+  return getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
+}
+
+function complete(one, i) {
+  const color = one.color ?? `--c${i % COLORS}`;
+  const dash = one.dash ?? DASHES[Math.floor(i / COLORS) % DASHES.length];
+  return { ...one, color, dash };
+}
+
+function build(chart) {
+  chart.place = h("div", { class: "chart-plot", tabindex: "0", role: "img" });
+  chart.tip = h("div", { class: "chart-tip", hidden: true, role: "status" });
+  chart.legend = h("div", { class: "chart-legend", role: "group", "aria-label": "Curves: press one to hide or show it" });
+  chart.empty = h("p", { class: "quiet chart-empty" }, "There is nothing to draw yet.");
+  const buttons = h(
+    "span",
+    { class: "picture-buttons", role: "group", "aria-label": "Save this picture" },
+    h("button", { class: "small", onclick: () => saveSvg(chart) }, "SVG"),
+    h("button", { class: "small", onclick: () => savePng(chart) }, "PNG"),
+  );
+  chart.place.addEventListener("keydown", (event) => walk(chart, event));
+  chart.place.addEventListener("blur", () => (chart.tip.hidden = true));
+  const foot = h("div", { class: "chart-foot" }, chart.legend, buttons);
+  chart.element = h("div", { class: "chart" }, chart.empty, chart.place, chart.tip, foot);
+}
+
+/** The curves that are not hidden. */
+export function shownSeries(chart) {
+  return chart.series.filter((one) => !chart.hidden.has(one.label));
+}
+
+// -- drawing ----------------------------------------------------------------------------------------------------------
+
+/** New numbers: into the plot that is there, or a new plot where other curves have come. */
+function refresh(chart) {
+  const isEmpty = !chart.series.some((one) => one.x.length > 0);
+  chart.empty.hidden = !isEmpty;
+  chart.place.hidden = isEmpty;
+  chart.legend.parentElement.hidden = isEmpty;
+  const what = JSON.stringify(chart.series.map(({ label, color, dash }) => [label, color, dash]));
+  if (chart.plot !== null && what === chart.shown) {
+    const { min, max } = chart.plot.scales.x;
+    const [first, last] = ends(chart.plot.data[0]);
+    const isZoomed = min > first || max < last;
+    chart.plot.setData(table(chart), !isZoomed);
+    if (isZoomed) chart.plot.redraw();
+  } else {
+    chart.shown = what;
+    fillLegend(chart);
+    restart(chart, {});
+  }
+  chart.place.setAttribute("aria-label", inWords(chart));
+}
+
+function ends(values) {
+  return values.length ? [values[0], values[values.length - 1]] : [0, 0];
+}
+
+/** Settings that a plot cannot change afterwards: it is made anew. */
+function restart(chart, changes) {
+  Object.assign(chart, changes);
+  chart.plot?.destroy();
+  chart.plot = null;
+  fit(chart);
+}
+
+function fit(chart) {
+  const width = Math.floor(chart.place.clientWidth);
+  if (width < 50 || chart.series.length === 0) return; // not on the page yet
+  if (chart.plot === null) {
+    chart.plot = new globalThis.uPlot(options(chart, width), table(chart), chart.place);
+  } else if (chart.plot.width !== width) {
+    chart.plot.setSize({ width, height: chart.height });
+  }
+}
+
+function redraw(chart) {
+  chart.plot?.redraw(false);
+  fillLegend(chart);
+}
+
+/** One row of x for all curves. Where a curve has no number of its own there, the line goes on (undefined, not null). */
+function table(chart) {
+  const tables = chart.series.map((one) => [one.x, chart.log ? one.y.map(positive) : one.y]);
+  return globalThis.uPlot.join(tables);
+}
+
+function positive(value) {
+  return value > 0 ? value : null;
+}
+
+function options(chart, width) {
+  const font = "12px system-ui, sans-serif";
+  const ink = () => colorOf("--quiet");
+  const lines = { stroke: () => colorOf("--line"), width: 1 };
+  const axis = { stroke: ink, grid: lines, ticks: lines, font, labelFont: font, labelSize: 20, values: (_, splits) => splits.map(tick) };
+  const sizes = (_, values) => 18 + 7 * Math.max(2, ...(values ?? []).map((text) => (text ?? "").length));
+  return {
+    width,
+    height: chart.height,
+    legend: { show: false },
+    padding: [10, 14, 0, 0],
+    scales: {
+      x: { time: false, range: (_, low, high) => xRange(low, high) },
+      y: { distr: chart.log ? 3 : 1, range: (plot) => yRange(chart, plot) },
+    },
+    axes: [
+      { ...axis, label: chart.xLabel || null, size: 34, space: 80 },
+      { ...axis, label: chart.yLabel || null, size: sizes },
+    ],
+    series: [{}, ...chart.series.map((one) => line(chart, one))],
+    cursor: { y: false, points: { size: 7 }, drag: { x: true, y: false } },
+    hooks: {
+      drawAxes: [(plot) => drawBands(chart, plot)],
+      draw: [(plot) => drawGoal(chart, plot)],
+      setCursor: [(plot) => tell(chart, plot)],
+    },
+  };
+}
+
+function tick(value) {
+  return value === null || value === undefined ? "" : number(value);
+}
+
+function line(chart, one) {
+  return {
+    label: one.label,
+    show: !chart.hidden.has(one.label),
+    stroke: () => colorOf(one.color),
+    width: 1.8,
+    pxAlign: 0,
+    dash: one.dash,
+    points: { size: 5, fill: () => colorOf(one.color) },
+  };
+}
+
+function xRange(low, high) {
+  if (low === null || low === undefined) return [0, 1];
+  return low === high ? [low - 1, high + 1] : [low, high];
+}
+
+/** All of the curves and intervals in sight, and the goal. */
+function yRange(chart, plot) {
+  const { min = -Infinity, max = Infinity } = plot.series[0]; // what the zoom shows
+  let low = Infinity;
+  let high = -Infinity;
+  const see = (value) => {
+    if (value === null || value === undefined || !Number.isFinite(value) || (chart.log && value <= 0)) return;
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  };
+  for (const one of shownSeries(chart)) {
+    one.x.forEach((x, i) => {
+      if (x < min || x > max) return;
+      see(one.y[i]);
+      see(one.low?.[i]);
+      see(one.high?.[i]);
+    });
+  }
+  see(goalOf(chart)?.value);
+  if (low > high) return chart.log ? [0.1, 10] : [0, 1];
+  if (chart.log) return globalThis.uPlot.rangeLog(low, high, 10, false);
+  return globalThis.uPlot.rangeNum(low, high, 0.08, true);
+}
+
+/** The goal as {value, label}; null without one. */
+export function goalOf(chart) {
+  if (chart.goal === null || chart.goal === undefined) return null;
+  return typeof chart.goal === "object" ? chart.goal : { value: chart.goal, label: `goal ${number(chart.goal)}` };
+}
+
+/** The corners of an interval's band: along the upper bound, and back along the lower one. */
+export function bandCorners(one, isLog) {
+  const there = [];
+  const back = [];
+  one.x.forEach((x, i) => {
+    const [low, high] = [one.low?.[i], one.high?.[i]];
+    if (!Number.isFinite(low) || !Number.isFinite(high) || (isLog && high <= 0)) return;
+    there.push([x, high]);
+    back.push([x, isLog ? Math.max(low, high * 1e-6) : low]);
+  });
+  return [...there, ...back.reverse()];
+}
+
+function drawBands(chart, plot) {
+  const { ctx } = plot;
+  const { left, top, width, height } = plot.bbox;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, width, height);
+  ctx.clip();
+  ctx.globalAlpha = 0.18;
+  for (const one of shownSeries(chart)) {
+    if (!one.low) continue;
+    ctx.beginPath();
+    for (const [x, y] of bandCorners(one, chart.log)) ctx.lineTo(plot.valToPos(x, "x", true), plot.valToPos(y, "y", true));
+    ctx.fillStyle = colorOf(one.color);
+    ctx.fill();
+  }
+  ctx.restore();
+}
+
+function drawGoal(chart, plot) {
+  const goal = goalOf(chart);
+  if (goal === null || (chart.log && goal.value <= 0)) return;
+  const { ctx } = plot;
+  const { left, top, width } = plot.bbox;
+  const y = plot.valToPos(goal.value, "y", true);
+  const dots = globalThis.uPlot.pxRatio;
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = colorOf("--good");
+  ctx.lineWidth = 1.5 * dots;
+  ctx.setLineDash([8 * dots, 5 * dots]);
+  ctx.beginPath();
+  ctx.moveTo(left, y);
+  ctx.lineTo(left + width, y);
+  ctx.stroke();
+  ctx.font = `${12 * dots}px system-ui, sans-serif`;
+  ctx.textAlign = "right";
+  const below = y - top < 18 * dots;
+  ctx.fillText(goal.label, left + width - 4 * dots, below ? y + 14 * dots : y - 5 * dots);
+  ctx.restore();
+}
+
+// -- the legend, and values under the pointer ---------------------------------------------------------------------------
+
+function fillLegend(chart) {
+  const keys = chart.series.map((one) => {
+    const mark = h("span", { class: "chart-mark", style: { color: colorOf(one.color) } }, one.dash.length ? "┅" : "━");
+    const isShown = !chart.hidden.has(one.label);
+    return h("button", { class: "small", "aria-pressed": String(isShown), onclick: (event) => toggle(chart, one, event) }, mark, ` ${one.label}`);
+  });
+  put(chart.legend, keys);
+}
+
+function toggle(chart, one, event) {
+  const hide = !chart.hidden.has(one.label);
+  if (hide) chart.hidden.add(one.label);
+  else chart.hidden.delete(one.label);
+  event.currentTarget.setAttribute("aria-pressed", String(!hide));
+  chart.plot?.setSeries(1 + chart.series.indexOf(one), { show: !hide });
+  chart.plot?.redraw(true);
+  chart.place.setAttribute("aria-label", inWords(chart));
+}
+
+// -- pictures -----------------------------------------------------------------------------------------------------------
+
+function saveSvg(chart) {
+  const text = new XMLSerializer().serializeToString(chartSvg(chart, shownSeries(chart)));
+  download(new Blob([text], { type: "image/svg+xml" }), `${chart.name}.svg`);
+}
+
+async function savePng(chart) {
+  const svg = chartSvg(chart, shownSeries(chart));
+  const picture = new Image();
+  picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(new XMLSerializer().serializeToString(svg))}`;
+  await picture.decode();
+  const [width, height] = ["width", "height"].map((side) => 2 * Number(svg.getAttribute(side)));
+  const canvas = h("canvas", { width, height });
+  canvas.getContext("2d").drawImage(picture, 0, 0, width, height);
+  canvas.toBlob((content) => download(content, `${chart.name}.png`), "image/png");
 }

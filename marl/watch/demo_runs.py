@@ -1,0 +1,100 @@
+"""The runs of the demo: what is trained, and the file in which each notes what it believes after every iteration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from marl.inputs import parse_json
+from marl.scenario.config import Scenario
+from marl.scenario.describe import describe
+from marl.scenario.load import load_scenario
+
+FOLDER = "demo"  # of the results
+NOTES = "joint_values.jsonl"
+"""In a run directory: one line about the run, then one per iteration."""
+ALGOS = ("qmix", "vdn", "dqn")
+BASIS = "two_step_uniform"
+STEPS, STEPS_PER_ITERATION = 16_384, 256
+KEYS = (
+    "env", "env_config", "algo.name", "algo.lr", "algo.lr_schedule", "algo.gamma", "algo.train_batch_size",
+    "algo.updates_per_step", "algo.target_update_every", "algo.learning_starts", "algo.dueling", "model.fcnet_hiddens",
+    "exploration_config", "num_envs_per_worker", "stop", "seed",
+)  # fmt: skip
+"""Shown on the page under "How it is trained"."""
+LONGEST_NOTE = 1024 * 1024  # characters of a file of notes; those of the demo have 60,000
+
+
+def changes(algo: str, seed: int, steps: int = STEPS) -> dict[str, Any]:
+    """What the demo changes of the shipped scenario, as behind ``--set``.
+
+    The learning rate sinks in the second half: no sum fits the risky branch, so VDN's gradients never vanish, and with a
+    constant rate its entries wander by 0.3.
+    """
+    wanted: dict[str, Any] = {
+        "name": f"two_step_{algo}",
+        "algo.name": algo,
+        "algo.lr_schedule": [[0, 0.001], [steps // 2, 0.001], [steps, 0.00001]],
+        "seed": seed,
+        "timesteps_per_iteration": STEPS_PER_ITERATION,
+        "evaluation.interval": 4,
+        "checkpoint_freq": 0,
+        "stop.timesteps_total": steps,
+    }
+    return wanted
+
+
+def demo_scenario(algo: str, seed: int, steps: int = STEPS) -> Scenario:
+    """QMIX, VDN or independent DQN on the two-step game, with every action drawn uniformly."""
+    return load_scenario(BASIS, changes=changes(algo, seed, steps))
+
+
+def command(algo: str, seed: int, steps: int = STEPS) -> str:
+    """The same as a command."""
+    words = ["marl", "run", BASIS]
+    for key, value in changes(algo, seed, steps).items():
+        told = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+        words += ["--set", f"'{key}={told}'" if "[" in told else f"{key}={told}"]
+    return " ".join(words)
+
+
+def shown_keys(scenario: Scenario) -> dict[str, Any]:
+    """Keys that decide what is learned here, as they stand in the scenario; those that it leaves out have their defaults."""
+    told = describe(scenario)
+    found = {}
+    for key in KEYS:
+        section, _, name = key.partition(".")
+        place = told.get(section)
+        if name:
+            place = place.get(name) if isinstance(place, Mapping) else None
+        if isinstance(place, Mapping):  # of keys that do not count here nothing is said
+            place = {name: value for name, value in place.items() if value is not None} or None
+        if place is not None:
+            found[key] = place
+    return found
+
+
+# -- notes -------------------------------------------------------------------------------------------------------------
+
+
+def note(directory: Path, content: Mapping[str, Any]) -> None:
+    """Add a line, whole: it is written at once, and readers take whole lines only."""
+    with (directory / NOTES).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(content, separators=(",", ":")) + "\n")
+
+
+def read_notes(directory: Path) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+    """What stands there about the run, and its points; None where nothing was noted (yet)."""
+    try:
+        with (directory / NOTES).open(encoding="utf-8") as file:
+            text = file.read(LONGEST_NOTE)
+    except OSError:
+        return None
+    found = []
+    for line in text.split("\n")[:-1]:  # behind the last break stands what is being written
+        found.append(parse_json(line))
+    if not found:
+        return None
+    return found[0], found[1:]
