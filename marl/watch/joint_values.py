@@ -82,6 +82,15 @@ def true_values(env_config: Mapping[str, Any], gamma: float) -> dict[str, Table]
     return {name: values[name].tolist() for name in STATES}
 
 
+def best_return(env_config: Mapping[str, Any]) -> float:
+    """The most that a team can earn, without discount."""
+    return max(map(_highest, true_values(env_config, gamma=1.0).values()))
+
+
+def _highest(table: Table) -> float:
+    return max(map(max, table))
+
+
 def _team(output: StepOutput) -> NDArray[np.float64]:
     """What the two earn together in every copy."""
     rewards: NDArray[np.float64] = output.rewards.astype(np.float64)

@@ -20,7 +20,7 @@ from marl.runs.restoring import put_to_use
 from marl.scenario.resolve import Setup
 from marl.training.trainer import Trainer
 from marl.watch.demo_runs import FOLDER, command, demo_scenario, note, read_notes, shown_keys
-from marl.watch.joint_values import Beliefs, beliefs, check_readable, greedy_return, mixers, true_values
+from marl.watch.joint_values import Beliefs, beliefs, best_return, check_readable, greedy_return, mixers, true_values
 from marl.watch.tasks.episode_answer import shorter
 from marl.watch.workers import Tell
 
@@ -54,6 +54,7 @@ def _about(setup: Setup, policies: Mapping[PolicyID, Policy]) -> dict[str, Any]:
         "mixer": config.mixer,
         "gamma": config.gamma,
         "truth": true_values(scenario.env_config, config.gamma),
+        "best": best_return(scenario.env_config),
         "keys": shown_keys(scenario),
     }
 
