@@ -137,8 +137,8 @@ function branch(title, table, y) {
     {},
     s("rect", { class: "state", x: 198, y, width: 192, height: 72, rx: 8 }),
     s("text", { class: "state-name", x: 212, y: y + 32 }, title),
-    s("text", { class: "own", x: 212, y: y + 54 }, "the team earns"),
-    s("line", { class: "way", x1: 302, x2: 302, y1: y + 10, y2: y + 62 }),
+    s("text", { class: "own", x: 212, y: y + 54 }, "team earns"),
+    s("line", { class: "way", x1: 296, x2: 296, y1: y + 10, y2: y + 62 }),
     cells,
   );
 }

@@ -79,7 +79,7 @@ function ofMixer(run, point) {
   const found = [errors(run, point)];
   found.push(
     `In state 2B agent 1 adds ${number(ba - aa)} by B if agent 2 plays A, and ${number(bb - ab)} if it plays B. A sum has one number for ` +
-      "both; QMIX's network bends, and only never lets a higher value of an agent lower the team's.",
+      "both. QMIX's network may differ: all that it must not do is lower the team's value when an agent's own value rises.",
   );
   return [...found, comparison(point, "It believes")];
 }

@@ -11,6 +11,7 @@ import { pictureButtons } from "marl/save.js";
 
 const DEMO = "/api/explain/demo";
 const COLORS = { qmix: "--c0", vdn: "--c1", dqn: "--c2" };
+const DASHES = { vdn: [9, 4], dqn: [3, 4] }; // two of them may earn the same
 const INTRO =
   "Two agents, two moves. In state 1 agent 1 picks a branch, and then both are paid together. Each learner explores by chance alone, so all see " +
   "the same kind of play; they differ only in how they put the two agents' values together. Watch what each comes to believe.";
@@ -48,7 +49,7 @@ function build(view, query) {
   view.words = h("div", { class: "explain-words" });
   view.keys = h("div", {});
   view.game = h("figure", { class: "explain-game" });
-  view.reward = curveChart({ series: [], xLabel: "env steps", yLabel: "reward of the team, greedy play", height: 220, signal, name: "reward" });
+  view.reward = curveChart({ series: [], xLabel: "env steps", yLabel: "reward of the team", height: 220, signal, name: "reward" });
   view.belief = curveChart({ series: [], xLabel: "env steps", yLabel: "value of (B, B) in state 2B", height: 220, signal, name: "belief" });
   put(view.root, ...parts(view));
 }
@@ -125,6 +126,7 @@ async function stop(view) {
 function takeDemo(view, demo) {
   if (view.chosen !== "") return;
   const running = demo.state === "running";
+  view.demo = demo;
   const shown = demo.runs.filter(({ points }) => points.length > 0);
   take(view, shown);
   controls(view, running, demoWords(demo));
@@ -198,15 +200,11 @@ function draw(view) {
   const { runs } = view;
   const empty = runs.length === 0;
   view.time.textContent = empty ? "" : `${(view.moments[Number(view.slider.value)] ?? 0).toLocaleString("en")} env steps`;
-  if (empty) {
-    put(view.panels, h("p", { class: "quiet explain-empty" }, "Press Start, and the tables appear as soon as the first values are there."));
-    put(view.words);
-    return;
-  }
-  const { truth } = runs[0];
-  const most = Math.max(...Object.values(truth).flat(2).map(Math.abs));
-  if (!view.game.firstChild) put(view.game, gameDrawing(truth));
-  put(view.panels, trueCard(runs[0], most), runs.map((run) => learnerCard(view, run, most)));
+  const known = runs[0] ?? view.demo;
+  const most = Math.max(...Object.values(known.truth).flat(2).map(Math.abs));
+  put(view.game, gameDrawing(known.truth));
+  const nothing = h("p", { class: "quiet explain-empty" }, "Press Start: what each learner believes appears here, beside what is true.");
+  put(view.panels, trueCard(known, most), empty ? nothing : runs.map((run) => learnerCard(view, run, most)));
   put(view.words, runs.map((run) => wordsCard(view, run)));
 }
 
@@ -253,6 +251,7 @@ function drawCharts(view) {
     x: run.points.map(({ steps }) => steps),
     y: run.points.map(value),
     color: COLORS[run.algo] ?? "--c3",
+    dash: DASHES[run.algo],
   }));
   view.reward.update(series(({ reward }) => reward));
   view.belief.update(series((point) => tableOf(point, "risky")[1][1]));
