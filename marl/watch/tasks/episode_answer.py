@@ -7,7 +7,7 @@ are left out of the first answer, and the page asks for those that it shows.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ def first_answer(asked: EpisodeRequest, trace: Trace, root: Path) -> dict[str, A
         left_out.append("observations")
         for one in _decisions(told):
             one["observation"] = None
-    scenes = _scenes(trace)
+    scenes: Sequence[Any] = trace.tape.scenes
     if _bytes_of(scenes) > MOST_SCENE_BYTES:
         left_out.append("scenes")
         scenes = []
@@ -55,7 +55,7 @@ def first_answer(asked: EpisodeRequest, trace: Trace, root: Path) -> dict[str, A
 def part_of(trace: Trace, first: int, last: int) -> dict[str, Any]:
     """Observations and scenes of the steps ``first`` to ``last``; fewer steps where these would be too many bytes."""
     steps: list[Any] = []
-    scenes = _scenes(trace)
+    scenes = trace.tape.scenes
     kept: list[Any] = []
     size = 0
     for step in range(max(0, first), min(last, len(trace) - 1) + 1):
@@ -73,12 +73,7 @@ def part_of(trace: Trace, first: int, last: int) -> dict[str, Any]:
     return {"steps": steps, "scenes": kept}
 
 
-def _scenes(trace: Trace) -> list[Any]:
-    found: list[Any] = getattr(trace.tape, "scenes", [])
-    return found
-
-
-def _bytes_of(scenes: list[Any]) -> int:
+def _bytes_of(scenes: Sequence[Any]) -> int:
     return len(as_json(scenes))
 
 

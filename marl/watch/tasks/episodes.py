@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from marl.errors import EnvError
 from marl.offline.view import open_recording
-from marl.play.episode import play_episode
+from marl.play.episode import Tape, Which, play_episode
+from marl.play.playable import Playable
 from marl.play.trace import Trace, traced
 from marl.scenario.routing import candidates, example_agent
 from marl.watch.episode_request import EpisodeRequest, inside
@@ -51,10 +53,17 @@ def traced_request(arguments: dict[str, Any], tell: Tell) -> Trace:
         if asked.other is not None:
             other = source_in(asked.other, root, playable.setup.policies)
         tell(1, 3, "playing the episode")
-        tape = play_episode(playable, which(request, root))
-        return traced(playable, tape, other)
+        return traced(playable, _played(playable, which(request, root)), other)
 
     return _traces.get(key, make)
+
+
+def _played(playable: Playable, episode: Which) -> Tape:
+    try:
+        return play_episode(playable, episode, scenes=True)
+    except EnvError:
+        # Some envs cannot be built to be drawn where there is no screen; what they show is still there to be read.
+        return play_episode(playable, episode)
 
 
 def about(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
