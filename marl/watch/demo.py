@@ -1,4 +1,4 @@
-"""The demo: QMIX, VDN and independent DQN train on the two-step game, each in a process of its own, while the page looks on."""
+"""The demo: QMIX, VDN and independent DQN train on the two-step game, each in its own process, while the page looks on."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from marl.serve.refused import Refused
-from marl.watch.demo_runs import ALGOS, FOLDER, STEPS, read_notes
+from marl.watch.demo_notes import ALGOS, FOLDER, STEPS, read_notes
+from marl.watch.two_step_truth import best_return, true_values
 from marl.watch.workers import Worker
 
 TASK = "marl.watch.tasks.explain:train"
+GAMMA = 0.99  # of the shipped scenario
 PATIENCE_S = 3.0  # for a run to end by itself when the page closes
 
 
@@ -106,6 +108,10 @@ class Demo:
             "seed": self.seed,
             "steps": self.steps,
             "folder": FOLDER,
+            # Of the game as it comes, so that there is something to look at before anything is learned.
+            "gamma": GAMMA,
+            "truth": true_values({}, GAMMA),
+            "best": best_return({}),
             "runs": list(self._runs()),
         }
 

@@ -12,7 +12,7 @@ from marl.inputs import read_json
 from marl.runs.directories import find_runs
 from marl.serve.refused import bad_message, shortly
 from marl.watch.demo import Demo
-from marl.watch.demo_runs import STEPS
+from marl.watch.demo_notes import STEPS
 from marl.watch.desk import Desk
 from marl.watch.replies import Answer, body_of
 

@@ -1,0 +1,141 @@
+"""What if, on the page: in games whose answer is known by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marl.play.episode import Which, play_episode
+from marl.play.playable import Playable
+from marl.watch.tasks import what_if
+from tests.play.runs import constant, trained
+from tests.watch.asking import client_of, done
+from tests.watch.browser import complaints, show, text_of, wait_for, wait_until, watched
+
+SURE = 9.0
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    # agent_0 always plays 0 and agent_1 always 1: the safe branch pays 7, the risky one would pay 1 to (0, 1).
+    constant(folder / "careful", "two_step_game", {"agent_0": [SURE, 0.0], "agent_1": [0.0, SURE]})
+    constant(folder / "bold", "two_step_game", {"agent_0": [0.0, SURE], "agent_1": [0.0, SURE]})
+    return folder
+
+
+def asked(root: Path, **changes: Any) -> dict[str, Any]:
+    usual = {
+        "request": {"run": "careful"},
+        "agent": "agent_0",
+        "step": 0,
+        "action": "1",
+        "policy": None,
+        "continuations": 10,
+    }
+    return {"root": str(root), "allow": ["tests"], **usual, **changes}
+
+
+def together(told: dict[str, Any]) -> list[float]:
+    effect = told["answer"]["together"]
+    return [effect[way]["mean"] for way in ("as_it_was", "instead", "difference")]
+
+
+def test_the_page_gets_the_answer_of_marl_why(root: Path) -> None:
+    told = what_if.effect(asked(root), lambda *_: None)
+    assert together(told) == [7.0, 1.0, -6.0]
+    assert told["answer"]["exact"]
+    assert told["answer"]["sentence"].startswith("Had agent_0 done 1 in step 0, it would have earned exactly 3 less.")
+    other = what_if.effect(asked(root, action=None, policy="bold"), lambda *_: None)
+    assert together(other) == [7.0, 8.0, 1.0]
+    # Nobody is told where the results are on this machine: a saved page goes to others.
+    assert str(root) not in str(other)
+
+
+def test_a_branch_has_the_form_of_an_episode(root: Path) -> None:
+    told = what_if.branch(asked(root), lambda *_: None)
+    assert told["trace"]["format"] == "marl-trace"
+    assert told["trace"]["returns"] == {"agent_0": 0.5, "agent_1": 0.5}
+    assert len(told["scenes"]) == told["trace"]["length"] + 1
+    assert told["branch"] == {"step": 0, "agent": "agent_0", "action": "1", "policy": None}
+    same = what_if.branch(asked(root, action="0"), lambda *_: None)
+    tape = play_episode(Playable.open(root / "careful", frozenset()), Which())
+    assert same["trace"]["returns"] == tape.returns
+
+
+def test_progress_tells_the_continuations(tmp_path: Path) -> None:
+    trained(tmp_path / "dice", "tests.play.runs:Dice")
+    told: list[tuple[float, float | None, str]] = []
+    arguments = asked(tmp_path, request={"run": "dice", "explore": True}, agent="gambler", continuations=70)
+    found = what_if.effect(arguments, lambda done, total=None, text="": told.append((done, total, text)))
+    counted = [done for done, _, text in told if text == "continuations"]
+    assert counted == [0, 32, 64, 70]
+    assert found["answer"]["continuations"] == 70
+    assert not found["answer"]["exact"]
+
+
+def test_bad_questions_are_refused_before_any_work(root: Path) -> None:
+    good = {"request": {"run": "careful"}, "agent": "agent_0", "step": 0, "instead": {"action": 1}}
+    bad: list[dict[str, Any]] = [
+        {**good, "instead": {}},
+        {**good, "instead": {"deed": 1}},
+        {**good, "instead": {"policy": 3}},
+        {**good, "step": -1},
+        {**good, "step": "0"},
+        {**good, "agent": None},
+        {**good, "request": None},
+        {**good, "request": {"run": "careful", "more": 1}},
+        {**good, "continuations": 0},
+        {**good, "continuations": 10**9},
+    ]
+    with watched(root) as server, client_of(server) as client:
+        for body in bad:
+            refused = client.post("/api/whatif/effect", json=body)
+            assert refused.status_code == 400, body
+            assert refused.json()["error"]["message"]
+        # What only the run knows is told by the job; a path out of the results is not followed.
+        for body in ({**good, "step": 9}, {**good, "instead": {"action": 5}}, {**good, "instead": {"policy": "../x"}}):
+            told = done(client, "/api/whatif/branch", body)
+            assert told["state"] == "failed", body
+        assert "not in the results folder" in told["error"]["message"]
+
+
+# -- in a browser ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_what_if_is_asked_and_answered_on_the_page(browser: Any, root: Path) -> None:
+    with watched(root) as server:
+        show(browser, server, "/episodes?run=careful&step=0&agent=agent_0")
+        open_panel(browser)
+        options = browser.find_elements("css selector", ".what-if-option")
+        assert len(options) == 2
+        assert "was done" in options[0].text
+        assert browser.find_element("css selector", ".what-if-measure").get_attribute("disabled")
+        options[1].click()
+        browser.find_element("css selector", ".what-if-measure").click()
+        wait_for(browser, ".what-if-answer .interval-plot")
+        text = text_of(browser)
+        assert "Had agent_0 done 1 in step 0, it would have earned exactly 3 less." in text
+        assert "marl why careful --episode 0 --agent agent_0 --step 0 --instead 1" in text
+        rows = browser.execute_script(
+            "return [...document.querySelectorAll('.what-if-table tbody tr')].map((r) => r.innerText)"
+        )
+        assert [row.split("\t") for row in rows] == [
+            ["agent_0", "3.5", "0.5", "−3"],
+            ["agent_1", "3.5", "0.5", "−3"],
+            ["all together", "7", "1", "−6"],
+        ]
+        browser.find_element("css selector", ".what-if-show").click()
+        wait_until(browser, "document.body.innerText.includes('The branch is shown.')", "the branch is shown")
+        assert complaints(browser) == []
+
+
+def open_panel(browser: Any) -> None:
+    if not browser.find_elements("css selector", ".what-if-option"):
+        asks = "[...document.querySelectorAll('button')].find((button) => /what if/i.test(button.innerText))"
+        wait_until(browser, f"{asks} !== undefined", "a button asks what if")
+        browser.execute_script(f"{asks}.click()")
+    wait_for(browser, ".what-if-option")
