@@ -1,10 +1,10 @@
-"""Going on from one state many times: copies of the state, luck that is drawn anew, and what actions are called."""
+"""What is asked of an env and the envs inside of it: copies of a state, luck that is drawn anew, scenes, action names."""
 
 from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -145,6 +145,43 @@ def _reseed_generator(generator: Drawing, seeds: Sequence[int]) -> None:
 def _state(generator: Drawing) -> bytes:
     """What tells whether something was drawn since."""
     return pickle.dumps(generator)
+
+
+# -- scenes ------------------------------------------------------------------------------------------------------------
+
+
+def scene_inside(env: object, viewer: AgentID | None) -> Mapping[str, Any] | None:
+    """What the method ``scene`` of a dict env, or of an env inside of it, gives; None where there is none."""
+    # The outermost env that says something knows best: a wrapper may have changed agents and actions.
+    for layer in layers(env):
+        own = _scene_method(layer)
+        found: Any = None if own is None else own(viewer=viewer)
+        if found is None:
+            continue
+        if viewer is not None and not _acts_alike(env, layer, viewer):
+            found = {**found, "actions": {}}
+        scene: Mapping[str, Any] = found
+        return scene
+    return None
+
+
+def _scene_method(layer: Any) -> Callable[..., Any] | None:
+    # By the type: an attribute of that name may be anything, such as the scene of a game engine.
+    own = getattr(type(layer), "scene", None)
+    if not callable(own) or isinstance(layer, BatchedEnv):
+        return None
+    method: Callable[..., Any] = layer.scene
+    return method
+
+
+def _acts_alike(outside: Any, inside: Any, viewer: AgentID) -> bool:
+    """Whether an action means the same to both: places that can be clicked stand for actions of the env inside."""
+    if outside is inside:
+        return True
+    try:
+        return bool(outside.action_space(viewer) == inside.action_space(viewer))
+    except Exception:  # the env inside may not know this agent
+        return False
 
 
 # -- names -------------------------------------------------------------------------------------------------------------

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 MOST_VALUES = 20_000  # numbers, texts and lists in one scene: a page draws 60 of them in a second
 LONGEST_STRING = 20_000
@@ -17,10 +17,14 @@ class BrokenScene(ValueError):
     """Says what is wrong with a scene."""
 
 
-class SceneForm(BaseModel):
-    """What every scene has. ``actions``: the number of the action that a click on a place takes, by the place's key."""
+class Part(BaseModel):
+    """A part of a scene. Keys that nobody knows are mistakes: they would silently not be drawn."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class SceneForm(Part):
+    """What every scene has. ``actions``: the number of the action that a click on a place takes, by the place's key."""
 
     kind: str
     text: str
@@ -37,25 +41,228 @@ class PictureForm(SceneForm):
     png: str = Field(max_length=2_000_000)
 
 
-Payoffs: TypeAlias = list[Any]  # nested lists, as deep as there are players
-
-
 class MatrixForm(SceneForm):
-    """Payoffs by the players' actions; ``played``: the actions of the last round."""
+    """Payoffs by the players' actions. Places: the viewer's actions by number, ``"0"``."""
 
-    players: list[str]
+    players: list[str] = Field(min_length=1)
     moves: list[list[str]]  # names of the actions, by player
-    payoffs: Payoffs  # by player, then by everybody's action
-    played: list[int] | None = None
+    payoffs: list[Any]  # nested lists: by player, then by everybody's action
+    played: list[int | None] | None = None  # in the last round; null where the viewer was not shown it
     round: int = 0
     rounds: int = 1
-    history: list[list[int]] = []
+    history: list[list[int | None]] = []
+
+
+class TableOfState(Part):
+    """One state of a game; ``payoffs``: what the team gets by the actions of two players."""
+
+    name: str
+    payoffs: list[list[float]] | None = None
+
+
+class Arrow(Part):
+    start: int
+    end: int
+    text: str = ""
+
+
+class StatesForm(SceneForm):
+    """A few states, the ways between them, and in which of them the game is now (several: the viewer cannot tell)."""
+
+    players: list[str]
+    moves: list[list[str]]
+    states: list[TableOfState] = Field(min_length=1)
+    arrows: list[Arrow] = []
+    now: list[int]
+
+
+class Hand(Part):
+    """A player of a card or dice game; null: hidden. A card is a rank and perhaps a suit: K, K♠."""
+
+    name: str
+    cards: list[str | None] = []
+    dice: list[int | None] = []
+    paid: float | None = None  # into the pot
+    said: str = ""  # the last move
+    turn: bool = False
+    folded: bool = False
+    won: float | None = None  # at the end
+
+
+class Move(Part):
+    player: str
+    text: str
+
+
+class CardsForm(SceneForm):
+    """Players with their hands, cards on the table, the pot, all moves so far."""
+
+    players: list[Hand] = Field(min_length=1)
+    table: list[str | None] = []
+    pot: float | None = None
+    course: list[Move] = []
+
+
+Place: TypeAlias = list[int]  # row and column, from 0 in the upper left corner
+
+
+class BoardForm(SceneForm):
+    """A board with one piece or none per cell. Places: ``"row,column"``."""
+
+    rows: int = Field(ge=1, le=40)
+    columns: int = Field(ge=1, le=40)
+    cells: list[list[str | None]]
+    style: Literal["squares", "chess", "points", "holes"] = "squares"  # points: stones on crossings; holes: discs fall
+    last: list[Place] = []  # what the last move changed
+    line: list[Place] = []  # what has won
+    turn: str | None = None
+    piece: str | None = None  # what a click would place
+
+    @model_validator(mode="after")
+    def _cells_fit(self) -> BoardForm:
+        if len(self.cells) != self.rows or {self.columns} != set(map(len, self.cells)):
+            raise ValueError(f"cells are not {self.rows} rows of {self.columns}")
+        return self
+
+
+class Body(Part):
+    name: str
+    role: str
+    x: float
+    y: float
+    radius: float = Field(gt=0)
+    vx: float = 0.0
+    vy: float = 0.0
+    colour: int | None = None  # one of eight; null: by the role
+    marked: bool = False
+
+
+class Saying(Part):
+    name: str
+    text: str
+
+
+class ParticlesForm(SceneForm):
+    """Round bodies on a plane, x to the right and y up, seen from ``-reach`` to ``reach``. Places: left, right, up, down."""
+
+    reach: float = Field(gt=0)
+    bodies: list[Body]
+    said: list[Saying] = []
+
+
+Direction: TypeAlias = Literal["up", "right", "down", "left"]
+
+
+class Road(Part):
+    """From its first to its last cell, along a row or a column."""
+
+    name: str
+    start: Place  # column and row
+    end: Place
+
+
+class Light(Part):
+    name: str
+    x: int
+    y: int
+    green: Direction  # cars with this heading may go
+    dark: bool = False
+
+
+class Car(Part):
+    name: str
+    x: int
+    y: int
+    heading: Direction
+    moved: bool = False
+
+
+class TrafficForm(SceneForm):
+    """Roads on a grid of cells, cars and lights; x counts columns and y rows from the upper left corner."""
+
+    columns: int = Field(ge=1, le=400)
+    rows: int = Field(ge=1, le=400)
+    roads: list[Road]
+    lights: list[Light] = []
+    cars: list[Car] = []
+
+
+class Thing(Part):
+    """What lies in a maze, or who walks there."""
+
+    name: str
+    row: int
+    column: int
+    text: str = ""  # a few letters that are drawn on it
+    sort: Literal["walker", "exit", "goal", "food"] = "walker"
+
+
+class MazeForm(SceneForm):
+    """Cells seen from above: ``#`` is a wall. Places: up, right, down, left, stay."""
+
+    lines: list[str] = Field(min_length=1)
+    things: list[Thing] = []
+    wind: Direction | None = None
+
+
+class Node(Part):
+    name: str
+    x: float
+    y: float
+    text: str = ""
+    colour: int | None = None
+    marked: bool = False
+
+
+class Edge(Part):
+    """Between two nodes by number. ``share``: how full it is, from 0 to 1, drawn as its width."""
+
+    start: int
+    end: int
+    text: str = ""
+    share: float = Field(0.0, ge=0)
+    marked: bool = False
+
+
+class Choice(Part):
+    """A way through the network that can be chosen, by the numbers of its edges, and how many have chosen it."""
+
+    key: str
+    text: str
+    edges: list[int] = []
+    count: float | None = None
+    taken: bool = False
+
+
+class NetworkForm(SceneForm):
+    """Nodes on a plane (0 to 1, y down) and edges. Places: the keys of ``choices``."""
+
+    directed: bool = False
+    nodes: list[Node] = Field(min_length=1)
+    edges: list[Edge] = []
+    choices: list[Choice] = []
+
+    @model_validator(mode="after")
+    def _ends_are_there(self) -> NetworkForm:
+        for edge in self.edges:
+            if not 0 <= edge.start < len(self.nodes) or not 0 <= edge.end < len(self.nodes):
+                raise ValueError(
+                    f"an edge leads from {edge.start} to {edge.end}, but there are {len(self.nodes)} nodes"
+                )
+        return self
 
 
 FORMS: dict[str, type[SceneForm]] = {
-    "text": TextForm,
-    "picture": PictureForm,
     "matrix": MatrixForm,
+    "states": StatesForm,
+    "cards": CardsForm,
+    "board": BoardForm,
+    "particles": ParticlesForm,
+    "traffic": TrafficForm,
+    "maze": MazeForm,
+    "network": NetworkForm,
+    "picture": PictureForm,
+    "text": TextForm,
 }
 
 

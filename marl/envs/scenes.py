@@ -10,14 +10,13 @@ its own, a text that says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from marl.data.task import AgentID
 from marl.envs.batched import BatchedEnv
-from marl.envs.branching import layers
+from marl.envs.branching import scene_inside
 from marl.envs.scene_forms import BrokenScene, checked
 from marl.envs.scene_pictures import picture_scene
 from marl.envs.vector.vector_env import DictVector
@@ -52,22 +51,7 @@ def _asked(env: BatchedEnv, env_id: int, viewer: AgentID | None) -> Any:
     """What the env's own method says; None where there is none."""
     if not isinstance(env, DictVector):
         return env.scene(env_id, viewer)
-    # The outermost env that says something knows best: a wrapper may have changed agents and actions.
-    for layer in layers(env.envs[env_id]):
-        own = _method(layer)
-        found = None if own is None else own(viewer=viewer)
-        if found is not None:
-            return found
-    return None
-
-
-def _method(layer: object) -> Callable[..., Any] | None:
-    # By the type: an attribute of that name may be anything, such as the scene of a game engine.
-    own = getattr(type(layer), "scene", None)
-    if not callable(own) or isinstance(layer, BatchedEnv):
-        return None
-    method: Callable[..., Any] = layer.scene  # type: ignore[attr-defined]
-    return method
+    return scene_inside(env.envs[env_id], viewer)
 
 
 def _rendered(env: BatchedEnv, env_id: int) -> Scene | None:
@@ -80,14 +64,37 @@ def _rendered(env: BatchedEnv, env_id: int) -> Scene | None:
 
 
 def remembering(before: Scene | None, scene: Scene | None) -> Scene | None:
-    """The scene after ``before``, with the rounds of a repeated game that were played until then.
+    """The scene after ``before``, with what it takes two moments to know.
 
-    An env keeps only what it needs to go on, so its scene alone cannot tell them.
+    An env keeps only what it needs to go on, so its scene alone cannot tell the rounds of a repeated game that were played
+    until then, nor which cells of a board the last move has changed.
     """
-    if scene is None or scene["kind"] != "matrix" or scene["played"] is None:
+    if before is not None and scene is not None and before["kind"] != scene["kind"]:
+        before = None
+    if scene is not None and scene["kind"] == "matrix":
+        return _with_history(before, scene)
+    if scene is not None and before is not None and scene["kind"] == "board":
+        return _with_last_move(before, scene)
+    return scene
+
+
+def _with_history(before: Scene | None, scene: Scene) -> Scene:
+    if scene["played"] is None:
         return scene
     earlier: list[Any] = []
-    if before is not None and before["kind"] == "matrix":
+    if before is not None:
         earlier = before.get("history", [])
     history = [*earlier, scene["played"]]
     return {**scene, "history": history[-LONGEST_HISTORY:]}
+
+
+def _with_last_move(before: Scene, scene: Scene) -> Scene:
+    same_size = (before["rows"], before["columns"]) == (scene["rows"], scene["columns"])
+    if scene.get("last") or not same_size:
+        return scene
+    changed: list[list[int]] = []
+    for row in range(scene["rows"]):
+        for column in range(scene["columns"]):
+            if scene["cells"][row][column] != before["cells"][row][column]:
+                changed.append([row, column])
+    return {**scene, "last": changed}

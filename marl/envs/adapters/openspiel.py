@@ -17,6 +17,7 @@ import numpy as np
 from gymnasium import spaces
 
 from marl.data.task import AgentID, AnySpace, Array
+from marl.envs.adapters.openspiel_scenes import openspiel_scene
 from marl.envs.adapters.optional import need
 from marl.envs.adapters.permits import check_places
 from marl.envs.base import ALL, Action, Info, MultiAgentEnv, Obs, StepResult
@@ -134,6 +135,9 @@ class OpenSpielEnv(MultiAgentEnv):
 
     def render(self) -> str:
         return str(self._state)
+
+    def scene(self, viewer: AgentID | None = None) -> Mapping[str, Any]:
+        return openspiel_scene(self.game, self._state, self.possible_agents, viewer)
 
     def get_state(self) -> State:
         return {"game": self._state.serialize(), "rng": self._rng.bit_generator.state}

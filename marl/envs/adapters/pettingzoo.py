@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from marl.data.task import AgentID, AnySpace, Array
+from marl.envs.adapters.board_scenes import board_scene
 from marl.envs.adapters.envelopes import has_mask
 from marl.envs.adapters.masks import beside_mask, with_mask
 from marl.envs.adapters.pettingzoo_episode import STALE
@@ -117,6 +118,11 @@ class PettingZooEnv(MultiAgentEnv):
                 if not self._finished:
                     raise
         return self._state
+
+    def scene(self, viewer: AgentID | None = None) -> Mapping[str, Any] | None:
+        """The board of a classic game; None: as ``render`` shows it. Everybody sees the whole board."""
+        del viewer
+        return board_scene(self.env)
 
     def render(self) -> Array | str | None:
         picture: Array | str | None = self.env.render()

@@ -236,6 +236,45 @@ class MatrixGames(NativeEnv):
             state[:, -1] = self.rounds / self.config.repetitions
         return state
 
+    def scene(self, env_id: int, viewer: AgentID | None = None) -> Mapping[str, Any]:
+        """The payoffs and what was played last; a viewer who is not shown that sees its own action until the end."""
+        rounds = int(self.rounds[env_id])
+        played: list[int | None] | None = None
+        if rounds:
+            played = list(self.last[env_id].tolist())
+        players = [f"player_{player}" for player in range(len(self.actions))]
+        secret = viewer is not None and not self.shows_last and rounds < self.config.repetitions
+        if played is not None and secret:
+            played = [move if name == viewer else None for name, move in zip(players, played, strict=True)]
+        places = {}
+        if viewer in players:
+            places = {str(move): move for move in range(len(self.action_names(str(viewer))))}
+        return {
+            "kind": "matrix",
+            "text": f"{self._title()}, round {rounds} of {self.config.repetitions}. {self._told(players, played)}",
+            "players": players,
+            "moves": self.actions,
+            "payoffs": self.payoffs.tolist(),
+            "played": played,
+            "round": rounds,
+            "rounds": self.config.repetitions,
+            "actions": places,
+        }
+
+    def _title(self) -> str:
+        if self.config.payoffs:
+            return "Matrix game"
+        return self.config.game.replace("_", " ").capitalize()
+
+    def _told(self, players: Sequence[AgentID], played: Sequence[int | None] | None) -> str:
+        if played is None:
+            return "Nobody has played yet."
+        moves: list[str] = []
+        for name, move, names in zip(players, played, self.actions, strict=True):
+            if move is not None:
+                moves.append(f"{name} played {names[move]}")
+        return f"{', '.join(moves)}."
+
     def render(self, env_id: int) -> str:
         """The table, one line per joint action, with an arrow at what was played last."""
         played: tuple[int, ...] = ()

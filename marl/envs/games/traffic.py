@@ -37,6 +37,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from marl.config import Config
 from marl.data.task import AgentID, AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.batched import NativeEnv, State, StepOutput
+from marl.envs.games.traffic_scene import traffic_scene
 
 EMPTY, ALIVE, ENDED = 0, 1, 2  # of a seat; ENDED: in the last step, so its last observation is still shown
 AVENUE = 0  # the road; street j is road j + 1 and meets the avenue at junction j
@@ -191,7 +192,7 @@ class TrafficGames(NativeEnv):
 
     def _drive(self, wants: Bools) -> tuple[Floats, Bools]:
         """Move the cars: rewards and who is gone, ``[E, cars]``."""
-        driving = self._driving()
+        driving = self.driving()
         go = driving & wants
         junction, distance, green = self._ahead()
         ran_red = go & (junction >= 0) & (distance == 1) & ~green
@@ -241,14 +242,15 @@ class TrafficGames(NativeEnv):
         names: Ints = np.argmax(free.cumsum(axis=1) > rank[:, None], axis=1)
         return names
 
-    def _driving(self) -> Bools:
+    def driving(self) -> Bools:
+        """``[E, cars]``: which seats hold a car that is on the road."""
         return np.equal(self.status[:, : self.cars], ALIVE)
 
     def _crowd(self) -> Ints:
         """Cars in every cell, ``[E, cells + 1]``; always 0 nowhere."""
         width = self.map.num_cells + 1
         cells = self.map.cell[self.road, self.place] + width * np.arange(self.num_envs)[:, None]
-        crowd = np.bincount(cells[self._driving()], minlength=self.num_envs * width).reshape(-1, width)
+        crowd = np.bincount(cells[self.driving()], minlength=self.num_envs * width).reshape(-1, width)
         crowd[:, self.map.nowhere] = 0
         return crowd
 
@@ -262,7 +264,7 @@ class TrafficGames(NativeEnv):
         """Cars among ``which`` before each junction, ``[E, lights, 2]``: on the avenue, on the street."""
         junction = self.map.junction[self.road, self.place]
         row = (np.arange(self.num_envs)[:, None] * self.lights + junction) * 2 + (self.road != AVENUE)
-        chosen = row[which & self._driving() & (junction >= 0)]
+        chosen = row[which & self.driving() & (junction >= 0)]
         return np.bincount(chosen, minlength=self.num_envs * self.lights * 2).reshape(-1, self.lights, 2)
 
     def _view(self) -> tuple[Sequence[Array], Sequence[Bools], Bools, Floats]:
@@ -295,6 +297,10 @@ class TrafficGames(NativeEnv):
             [cars / self.block, waiting / self.block, self.street_green[..., None]], axis=2, dtype=np.float32
         )
 
+    def scene(self, env_id: int, viewer: AgentID | None = None) -> Mapping[str, Any]:
+        del viewer  # the roads are the same for everybody who looks at the map
+        return traffic_scene(self, env_id)
+
     def render(self, env_id: int) -> str:
         """Each road in driving direction: ``.`` free, ``+`` junction, a digit is the end of a car's id."""
         lines = [f"traffic, step {self.clock[env_id]}"]
@@ -311,7 +317,7 @@ class TrafficGames(NativeEnv):
         before_junction = (self.map.junction[road] >= 0) & (self.map.distance[road] == 1)
         is_junction = np.roll(before_junction, 1)[: self.map.length[road]]
         cells = ["+" if junction else "." for junction in is_junction]
-        for seat in np.flatnonzero(self._driving()[env_id] & (self.road[env_id] == road)):
+        for seat in np.flatnonzero(self.driving()[env_id] & (self.road[env_id] == road)):
             cells[self.place[env_id, seat]] = str(self.name_at[env_id, seat] % 10)
         return "".join(cells)
 

@@ -15,11 +15,12 @@ from gymnasium import spaces
 from pydantic import Field
 
 from marl.config import Config
-from marl.data.task import AgentType, Array, Bools, Floats, Ints, number_seats
+from marl.data.task import AgentID, AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.batched import NativeEnv
 
 AGENTS = ("agent_0", "agent_1")
 FIRST, SAFE, RISKY = 0, 1, 2
+NAMES = ("first state", "safe branch", "risky branch")
 
 
 class TwoStepConfig(Config):
@@ -131,7 +132,30 @@ class TwoStepGames(NativeEnv):
             sights[RISKY] = sights[SAFE]  # the training state still tells them apart
         return sights
 
+    def scene(self, env_id: int, viewer: AgentID | None = None) -> Mapping[str, Any]:
+        """The three states with what they pay the team; who is not shown the branch may be in either."""
+        here = int(self.where[env_id])
+        now = [here]
+        if viewer is not None and self.config.hide_branch and here != FIRST:
+            now = [SAFE, RISKY]
+        states: list[dict[str, Any]] = [{"name": NAMES[FIRST]}]
+        for branch in (SAFE, RISKY):
+            states.append({"name": NAMES[branch], "payoffs": self.payoff[branch].tolist()})
+        where = " or the ".join(NAMES[state] for state in now)
+        return {
+            "kind": "states",
+            "text": f"Two-step game: the two agents are in the {where}.",
+            "players": AGENTS,
+            "moves": [["0", "1"], ["0", "1"]],
+            "states": states,
+            "arrows": [
+                {"start": FIRST, "end": SAFE, "text": "agent_0 plays 0"},
+                {"start": FIRST, "end": RISKY, "text": "agent_0 plays 1"},
+            ],
+            "now": now,
+        }
+
     def render(self, env_id: int) -> str:
-        state = ("first state", "safe branch", "risky branch")[self.where[env_id]]
+        state = NAMES[self.where[env_id]]
         table = "\n".join(" ".join(f"{x:4g}" for x in row) for row in self.payoff[self.where[env_id]])
         return f"two-step game, {state}; team reward by (agent_0, agent_1):\n{table}"

@@ -40,6 +40,8 @@ from marl.errors import ConfigError
 WALKER = "walker_0"
 NAMES = ("stay", "north", "east", "south", "west")
 MOVES = ((0, 0), (-1, 0), (0, 1), (1, 0), (0, -1))  # stay, north, east, south, west
+PLACES = {"stay": 0, "up": 1, "right": 2, "down": 3, "left": 4}  # the same, as they are drawn
+BLOWS_TO = ("up", "right", "down", "left")
 CELLS_PER_UNIT = 10.0  # of the position in observations
 PIXELS = 8  # per cell of a picture
 WALL, FREE, EXIT, HERE, BLOWN = (60, 60, 70), (240, 240, 235), (60, 160, 80), (200, 60, 50), (120, 150, 220)
@@ -147,6 +149,30 @@ class WindyMaze(MultiAgentEnv):
         found = self.cell == out
         late = not found and self.clock >= self.config.limit
         return StepResult(self._observe(), {WALKER: float(found)}, {WALKER: found}, {WALKER: late}, {})
+
+    def scene(self, viewer: AgentID | None = None) -> Mapping[str, Any]:
+        """The maze from above; the wind blows in one of four directions."""
+        del viewer  # there is one walker
+        r, c = self.places[self.cell]
+        told = f"the walker is in row {r}, column {c}; the wind blows {NAMES[self.wind + 1]}"
+        out_r, out_c = self.exit
+        return {
+            "kind": "maze",
+            "text": f"Windy maze, step {self.clock}: {told}.",
+            "lines": [line.ljust(self.width, "#") for line in self.lines],
+            "things": [
+                {"name": "exit", "row": out_r, "column": out_c, "sort": "exit"},
+                {"name": WALKER, "row": r, "column": c, "sort": "walker"},
+            ],
+            "wind": BLOWS_TO[self.wind],
+            "actions": PLACES,
+        }
+
+    def goal_place(self, wanted: Mapping[int, float]) -> tuple[int, int] | None:
+        """The cell at which the entries of the observation have these values, for hierarchies that ask for a place."""
+        if set(wanted) != {0, 1}:
+            return None
+        return round(wanted[0] * CELLS_PER_UNIT), round(wanted[1] * CELLS_PER_UNIT)
 
     def render(self) -> Array:
         """Walls dark, the exit green, the walker red with a blue edge on the side that the wind blows to."""

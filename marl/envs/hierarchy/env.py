@@ -24,6 +24,7 @@ from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.base import ALL, ENV_STATE, Action, Flags, Info, MultiAgentEnv, Obs, Rewards, StepResult, ending
 from marl.envs.batched import State
 from marl.envs.hierarchy.command_graph import command_graph, draw_graph
+from marl.envs.hierarchy.drawing import commanded_scene
 from marl.envs.hierarchy.positions import Flattener, Post, build_posts
 from marl.envs.vector.env_errors import reset_pair, step_result
 from marl.envs.vector.layout import MASK, state_width
@@ -140,6 +141,10 @@ class HierarchicalEnv(EnvWrapper):
     def draw_command(self, path: str | Path) -> Path:
         """Write the command structure as a PNG."""
         return draw_graph(self._graph, self._level_names, path)
+
+    def scene(self, viewer: AgentID | None = None) -> Mapping[str, Any] | None:
+        """What the base env shows, with the goals that have been set."""
+        return commanded_scene(self.env, self.posts, viewer)
 
     def state(self) -> Array | None:
         given = self.env.state()

@@ -116,6 +116,10 @@ class Changes(Goals):
             remaining += self._remaining(choice, then, view)
         return np.array(remaining, np.float32)
 
+    def wanted_values(self, choice: Action, start: Array) -> dict[int, float]:
+        """What each feature of a base agent has to become that saw ``start`` when the goal was set."""
+        return {feature: start.item(feature) + change for feature, change in self.wanted[choice]}
+
     def reached(self, choice: Action, start: Views, now: Views) -> bool:
         for then, view in zip(start, now, strict=True):
             for left in self._remaining(choice, then, view):

@@ -11,7 +11,7 @@ With two players the value for ``player_0`` is -1/18. It has a family of optimal
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import permutations
 from typing import Any
@@ -22,6 +22,7 @@ from pydantic import Field
 from marl.config import Config
 from marl.data.task import AgentID, Floats, Ints
 from marl.envs.games.cards.betting import RANKS, BettingGames, History, Positions, Rules, positions
+from marl.envs.games.cards.hands import CardTable, Seat
 
 PASS, BET = 0, 1
 MOVES = ("pass", "bet")
@@ -58,6 +59,39 @@ class KuhnGames(BettingGames):
         if tree.over[row]:
             next_one = "the game is over"
         return f"Kuhn poker; cards: {held}; moves: {moves}; {next_one}"
+
+    def scene(self, env_id: int, viewer: AgentID | None = None) -> Mapping[str, Any]:
+        """Cards are shown at the end, unless somebody gave up after a bet."""
+        tree, row, deal = self.rules.positions, self.position[env_id], self.deal[env_id]
+        cards = [RANKS[-self.rules.num_cards :][card] for card in self.rules.cards[deal]]
+        payoffs = self.rules.payoffs[row, deal].tolist()
+        return kuhn_table(cards, tree.histories[row], payoffs if tree.over[row] else None).scene(viewer)
+
+
+def kuhn_table(cards: Sequence[str], history: History, payoffs: Sequence[float] | None) -> CardTable:
+    """The table after some moves; ``payoffs``: who has won what, once it is over."""
+    seats: list[Seat] = []
+    for player, card in enumerate(cards):
+        seats.append(Seat(f"player_{player}", cards=[card], paid=1))
+    over = payoffs is not None
+    table = CardTable("Kuhn poker", seats, over)
+    bet_made = False
+    for turn, move in enumerate(history):
+        seat = seats[turn % len(seats)]
+        bets = move == BET
+        seat.folded = bet_made and not bets  # passing after a bet is giving up
+        seat.paid = 1 + bets
+        table.note(seat, MOVES[move])
+        bet_made |= bets
+    if payoffs is None:
+        seats[len(history) % len(seats)].turn = True
+    else:
+        for seat, won in zip(seats, payoffs, strict=True):
+            seat.won = won
+    in_play = [seat for seat in seats if not seat.folded]
+    table.open_hands = over and len(in_play) > 1
+    table.pot = sum(seat.paid or 0 for seat in seats)
+    return table
 
 
 @lru_cache

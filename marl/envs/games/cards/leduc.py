@@ -11,7 +11,7 @@ Suits are seen but never matter. The value for ``player_0`` is -0.0856064 (Lanct
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
@@ -23,6 +23,7 @@ from pydantic import Field
 from marl.config import Config
 from marl.data.task import AgentID, Floats, Ints
 from marl.envs.games.cards.betting import RANKS, BettingGames, History, Positions, Rules, positions
+from marl.envs.games.cards.hands import SUIT_SIGNS, CardTable, Seat
 
 FOLD, CALL, RAISE = 0, 1, 2
 MOVES = ("fold", "call", "raise")
@@ -70,6 +71,38 @@ class LeducGames(BettingGames):
             next_one = "the game is over"
         pot = f"put in: {course.paid[0]} and {course.paid[1]}"
         return f"Leduc poker; cards: {held}; table: {board}; moves: {' / '.join(rounds)}; {pot}; {next_one}"
+
+    def scene(self, env_id: int, viewer: AgentID | None = None) -> Mapping[str, Any]:
+        """Cards are shown at the end, unless somebody has folded."""
+        tree, row, deal = self.rules.positions, self.position[env_id], self.deal[env_id]
+        names: list[str] = []
+        for rank in RANKS[-self.config.ranks :]:
+            names += [f"{rank}{suit}" for suit in SUIT_SIGNS]
+        board: str | None = None
+        if self.rules.board_seen[row, 0]:
+            board = names[self.rules.board[deal, 0]]
+        seats: list[Seat] = []
+        for player, card in enumerate(self.rules.cards[deal]):
+            seats.append(Seat(f"player_{player}", cards=[names[card]]))
+        if tree.over[row]:
+            for seat, won in zip(seats, self.rules.payoffs[row, deal].tolist(), strict=True):
+                seat.won = won
+        return leduc_table(seats, board, replay(tree.histories[row]), bool(tree.over[row])).scene(viewer)
+
+
+def leduc_table(seats: Sequence[Seat], board: str | None, course: Course, over: bool) -> CardTable:
+    """The table after the moves of ``course``; the card in the middle is None until it is turned up."""
+    table = CardTable("Leduc poker", seats, over, table=[board], pot=sum(course.paid))
+    for moves in course.rounds:
+        for turn, move in enumerate(moves):
+            table.note(seats[turn % 2], MOVES[move])
+    for player, seat in enumerate(seats):
+        seat.paid = course.paid[player]
+        seat.folded = course.folded == player
+    if not over:
+        seats[len(course.rounds[course.now]) % 2].turn = True
+    table.open_hands = over and course.folded < 0
+    return table
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from marl.config import Config
-from marl.data.task import AgentType, Array, Bools, Floats, Ints, number_seats
+from marl.data.task import AgentID, AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.games.cards.dealt import DealtEnv, settle, turns
+from marl.envs.games.cards.hands import CardTable, Seat
 
 
 class LiarsDiceConfig(Config):
@@ -128,6 +129,32 @@ class LiarsDiceGames(DealtEnv):
         if self.called[env_id]:
             next_one = f"player_{mover} called liar"
         return f"Liar's dice; dice: {dice}; bids: {bids or 'none'}; {next_one}"
+
+    def scene(self, env_id: int, viewer: AgentID | None = None) -> Mapping[str, Any]:
+        """Dice are hidden under their cups until somebody calls the other one a liar."""
+        seats: list[Seat] = []
+        for player, counts in enumerate(self._counts()[env_id]):
+            dice = np.repeat(np.arange(1, self.sides + 1), counts).tolist()
+            seats.append(Seat(f"player_{player}", dice=dice))
+        called = bool(self.called[env_id])
+        table = CardTable("Liar's dice", seats, over=called, open_hands=called)
+        for bid in np.flatnonzero(self.bids[env_id].any(axis=0)).tolist():
+            bidder = int(self.bids[env_id, 1, bid])
+            table.note(seats[bidder], f"{bid // self.sides + 1} × {bid % self.sides + 1}")
+        mover = int(self._mover()[env_id])
+        if called:
+            table.note(seats[mover], "liar!")
+            lied = not self._is_true(self._last_bid())[env_id]
+            for player, seat in enumerate(seats):
+                seat.won = 1.0 if (player == mover) == lied else -1.0
+        else:
+            seats[mover].turn = True
+        return table.scene(viewer)
+
+    def action_names(self, agent: AgentID) -> tuple[str, ...]:
+        del agent
+        bids = [f"{bid // self.sides + 1} x {bid % self.sides + 1}" for bid in range(self.num_bids)]
+        return (*bids, "liar")
 
 
 @lru_cache

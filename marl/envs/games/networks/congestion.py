@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from marl.data.task import AgentType, Array, Bools, Floats, Ints, number_seats
+from marl.data.task import AgentID, AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.batched import NativeEnv
+from marl.envs.games.networks.congestion_scene import congestion_scene
 from marl.envs.games.networks.routing import CongestionConfig, Numbers, build_game, read_config
 
 
@@ -95,6 +96,13 @@ class CongestionGames(NativeEnv):
             return trip.copy()
         loads = np.broadcast_to(state[:, None], (self.num_envs, len(agents), self.state_size))
         return np.concatenate([trip, loads], axis=2)
+
+    def action_names(self, agent: AgentID) -> tuple[str, ...]:
+        trip = self.trip_of[int(agent.removeprefix("driver_"))]
+        return self.game.path_names[self.game.path_slices[trip]]
+
+    def scene(self, env_id: int, viewer: AgentID | None = None) -> Mapping[str, Any] | None:
+        return congestion_scene(self, env_id, viewer)
 
     def render(self, env_id: int) -> str:
         """Loads and delays of the edges, and how many agents took each path."""

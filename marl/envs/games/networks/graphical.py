@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from marl.data.task import AgentType, Array, Bools, Floats, Ints, number_seats
+from marl.data.task import AgentID, AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.batched import NativeEnv
+from marl.envs.games.networks.layout import MOST_EDGES, MOST_NODES, spread_out
 from marl.envs.games.networks.neighbours import GraphicalConfig, build_game, read_config
 
 
@@ -91,6 +92,44 @@ class GraphicalGames(NativeEnv):
             around[:, self.game.me, self.place] = played[:, self.game.other]
             parts.append(around.reshape(self.num_envs, count, -1))
         return np.concatenate(parts, axis=2) if parts else np.ones((self.num_envs, count, 1), np.float32)
+
+    def scene(self, env_id: int, viewer: AgentID | None = None) -> Mapping[str, Any] | None:
+        """What everybody played and earned; a viewer sees its own node and, where it is shown them, its neighbours."""
+        game = self.game
+        pairs = tuple((game.nodes[i], game.nodes[j]) for i, j in zip(game.me, game.other, strict=True) if i < j)
+        if len(game.nodes) > MOST_NODES or len(pairs) > MOST_EDGES:
+            return None
+        rounds = int(self.rounds[env_id])
+        seen = self._seen_nodes(viewer, rounds)
+        earned = game.payoffs(self.last[env_id])
+        nodes: list[dict[str, Any]] = []
+        for number, (x, y) in enumerate(spread_out(game.nodes, pairs)):
+            node: dict[str, Any] = {"name": game.nodes[number], "x": x, "y": y}
+            node["marked"] = viewer == f"node_{game.nodes[number]}"
+            if seen[number]:
+                action = int(self.last[env_id, number])
+                node |= {"text": f"plays {action}, earns {earned[number]:g}", "colour": action % 8}
+            nodes.append(node)
+        index = {name: number for number, name in enumerate(game.nodes)}
+        return {
+            "kind": "network",
+            "text": f"Graphical game of {len(nodes)} nodes, round {rounds} of {self.config.repetitions}.",
+            "nodes": nodes,
+            "edges": [{"start": index[a], "end": index[b]} for a, b in pairs],
+        }
+
+    def _seen_nodes(self, viewer: AgentID | None, rounds: int) -> Bools:
+        """Whose last action is shown."""
+        count = len(self.game.nodes)
+        if viewer is None or rounds == 0 or rounds >= self.config.repetitions:
+            return np.full(count, rounds > 0)
+        own = np.array([viewer == f"node_{node}" for node in self.game.nodes])
+        if not self.shows_last:
+            return own
+        # Row h of the game shows `other[h]` to `me[h]`.
+        around = np.zeros(count, bool)
+        around[self.game.other[own[self.game.me]]] = True
+        return own | around
 
     def render(self, env_id: int) -> str:
         """What everybody played and earned in the last round."""

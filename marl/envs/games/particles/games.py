@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -15,12 +16,14 @@ from marl.data.task import AgentID, AgentType, AnySpace, Array, Bools, Floats, I
 from marl.envs.batched import NativeEnv, State, StepOutput
 from marl.envs.games.particles.drawing import MARGIN, Colour, Disc, camera_range, draw
 from marl.envs.games.particles.physics import Bodies
+from marl.envs.games.particles.scene import particle_scene
 from marl.envs.games.particles.seeding import Doubles, uniform
 from marl.errors import ConfigError, EnvError
 
 # Moves: nothing, left, right, down, up.
 DIRECTIONS = np.array([[0.0, -1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, -1.0, 1.0]])
 NUM_MOVES = DIRECTIONS.shape[1]
+MOVES = ("nothing", "left", "right", "down", "up")
 
 
 class ParticleConfig(Config):
@@ -46,6 +49,8 @@ class ParticleGames(NativeEnv):
     state_arrays: tuple[str, ...] = ("position", "velocity", "clock", "stage", "next_stage")
     stages = 1
     """How many difficulties there are; an env's is set by ``set_task`` and counts from its next reset on."""
+    standing = "landmark"
+    """What bodies that stand still are called."""
 
     def __init__(
         self,
@@ -194,6 +199,28 @@ class ParticleGames(NativeEnv):
         self.next_stage[env_id] = task
 
     # -- drawing ---------------------------------------------------------------------------------------------------
+
+    @property
+    def movers(self) -> tuple[AgentID, ...]:
+        """Agents whose actions are the five moves."""
+        return self.seat_names
+
+    def bodies_named(self) -> list[tuple[str, str]]:
+        """Name and role of every body: the agents by their kind, then what stands still."""
+        named: list[tuple[str, str]] = []
+        for kind in self.kinds:
+            named += [(agent, kind.name) for agent in kind.agents]
+        for number in range(self.bodies.num_bodies - self.bodies.num_movers):
+            named.append((f"{self.standing} {number}", self.standing))
+        return named
+
+    def scene(self, env_id: int, viewer: AgentID | None = None) -> dict[str, Any]:
+        return particle_scene(self, env_id, viewer)
+
+    def action_names(self, agent: AgentID) -> tuple[str, ...]:
+        if self.config.continuous_actions or agent not in self.movers:
+            return ()
+        return MOVES
 
     def render(self, env_id: int) -> Array:
         """Height x width x 3, uint8: landmarks first, agents over them."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from marl.data.task import AgentType, Array, Floats, Ints
+from marl.data.task import AgentID, AgentType, Array, Floats, Ints
 from marl.envs.batched import StepOutput
 from marl.envs.games.particles.drawing import Colour, Disc
 from marl.envs.games.particles.games import NUM_MOVES, ParticleConfig, ParticleGames, chooses, sees
@@ -87,6 +87,32 @@ class SpeakerListenerGames(ParticleGames):
     def _pay(self) -> Floats:
         distance = self.bodies.distance[LISTENER, 2 + self.goal, np.arange(self.num_envs)]
         return np.repeat(-(distance**2)[:, None], 2, axis=1).astype(np.float32)
+
+    @property
+    def movers(self) -> tuple[AgentID, ...]:
+        return self.kinds[LISTENER].agents
+
+    def action_names(self, agent: AgentID) -> tuple[str, ...]:
+        if self.config.continuous_actions or agent in self.movers:
+            return super().action_names(agent)
+        return tuple(f"say {word}" for word in range(NUM_WORDS))
+
+    def scene(self, env_id: int, viewer: AgentID | None = None) -> dict[str, Any]:
+        """Which landmark is the goal is hidden from the listener."""
+        scene = super().scene(env_id, viewer)
+        landmarks = scene["bodies"][2:]
+        for number, landmark in enumerate(landmarks):
+            landmark["colour"] = number
+        if viewer not in self.movers:
+            goal = int(self.goal[env_id])
+            landmarks[goal]["marked"] = True
+            scene["text"] += f" The goal is landmark {goal}."
+        if self.word[env_id].any():
+            word = f"word {int(self.word[env_id].argmax())}"
+            if self.config.continuous_actions:
+                word = " ".join(f"{loud:.1f}" for loud in self.word[env_id])
+            scene["said"] = [{"name": "speaker_0", "text": word}]
+        return scene
 
     def colours(self, env_id: int) -> Sequence[Colour]:
         red, green, blue = np.minimum(COLOURS[self.goal[env_id]] + BRIGHTER, 1.0)

@@ -55,6 +55,7 @@ class TagGames(ParticleGames):
     config_class = TagConfig
 
     name = "fast:simple_tag"
+    standing = "obstacle"
     stages = len(AGENT_SPEEDS)
     config: TagConfig
 
