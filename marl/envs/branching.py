@@ -158,7 +158,7 @@ def scene_inside(env: object, viewer: AgentID | None) -> Mapping[str, Any] | Non
         found: Any = None if own is None else own(viewer=viewer)
         if found is None:
             continue
-        if viewer is not None and not _acts_alike(env, layer, viewer):
+        if viewer is not None and isinstance(found, Mapping) and not _acts_alike(env, layer, viewer):
             found = {**found, "actions": {}}
         scene: Mapping[str, Any] = found
         return scene

@@ -15,6 +15,7 @@ from marl.data.agent_ids import text_id
 from marl.data.task import AgentID, AnySpace
 from marl.envs.adapters.envelopes import Envelope, envelope_of
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.branching import scene_inside
 from marl.envs.tasks import users_env
 from marl.envs.vector.env_errors import env_failure
 from marl.envs.vector.layout import pattern_of
@@ -125,6 +126,10 @@ class PlainEnv(EnvWrapper):
             self._renamed(truncated),
             self._renamed(infos),
         )
+
+    def scene(self, viewer: AgentID | None = None) -> Mapping[str, Any] | None:
+        """The env's own, asked with the id that the env knows."""
+        return scene_inside(self.env, None if viewer is None else self._own.get(viewer, viewer))
 
     def _renamed(self, values: Mapping[Any, Value]) -> dict[AgentID, Value]:
         return {self._text.get(agent, agent): value for agent, value in values.items()}

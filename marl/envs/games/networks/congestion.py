@@ -98,7 +98,7 @@ class CongestionGames(NativeEnv):
         return np.concatenate([trip, loads], axis=2)
 
     def action_names(self, agent: AgentID) -> tuple[str, ...]:
-        trip = self.trip_of[int(agent.removeprefix("driver_"))]
+        trip = int(self.trip_of[int(agent.removeprefix("driver_"))])
         return self.game.path_names[self.game.path_slices[trip]]
 
     def scene(self, env_id: int, viewer: AgentID | None = None) -> Mapping[str, Any] | None:

@@ -27,7 +27,8 @@ def layered(nodes: tuple[str, ...], edges: Ends, origins: tuple[str, ...]) -> tu
     for number in range(last + 1):
         column = [node for node in nodes if layer[node] == number]
         for row, node in enumerate(column):
-            places[node] = (round(number / last, 4), round((row + 0.5) / len(column), 4))
+            height = 0.5 if len(column) == 1 else row / (len(column) - 1)
+            places[node] = (round(number / last, 4), round(height, 4))
     return tuple(places[node] for node in nodes)
 
 

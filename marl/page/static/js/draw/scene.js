@@ -1,17 +1,33 @@
 // The picture of an env: a drawing by its kind, a rendered picture, or its text.
 
 import { h, put } from "marl/dom.js";
+import { boardDrawing } from "marl/draw/board.js";
+import { cardsDrawing } from "marl/draw/cards.js";
+import { matrixDrawing } from "marl/draw/matrix.js";
+import { mazeDrawing } from "marl/draw/maze.js";
+import { networkDrawing } from "marl/draw/network.js";
+import { particlesDrawing } from "marl/draw/particles.js";
 import { pictureDrawing, textDrawing } from "marl/draw/plain.js";
+import { statesDrawing } from "marl/draw/states.js";
+import { trafficDrawing } from "marl/draw/traffic.js";
 
 // By the kind of a scene: what makes an empty drawing, {element, show(scene)}, that takes one scene after another.
 const DRAWINGS = {
+  matrix: matrixDrawing,
+  states: statesDrawing,
+  cards: cardsDrawing,
+  board: boardDrawing,
+  particles: particlesDrawing,
+  traffic: trafficDrawing,
+  maze: mazeDrawing,
+  network: networkDrawing,
   picture: pictureDrawing,
   text: textDrawing,
 };
 
 /** A place for one scene after another: `{element, show(scene)}`. What stays the same from scene to scene is not drawn anew.
- *  With `onAction(action)`, places that stand for an action can be clicked; `legal` are the actions that may be taken
- *  (null: all), or a function that gives them; `seat` is the agent whose view it is. */
+ *  With `onAction(action)`, places that stand for an action can be clicked; `legal` are the numbers of the
+ *  actions that may be taken (null: all), or a function that gives them; `seat` is the agent whose view it is. */
 export function scenePicture({ onAction = null, legal = null, seat = null } = {}) {
   const element = h("div", { class: "scene" });
   const options = { onAction, seat, legal: typeof legal === "function" ? legal : () => legal };
