@@ -55,6 +55,11 @@ def add(api: APIRouter, desk: Desk) -> None:
             found.append({"game": room.id, "title": room.title, "over": room.over, "ended": bool(room.ended)})
         return Answer({"games": found})
 
+    @api.get("/play/games/{game}/invitations")
+    async def invitations(game: str) -> Any:
+        """By guest; apart from the game itself, which may be saved as a file and given away."""
+        return Answer({guest: secret for guest, (secret, _) in rooms.get(game).tokens.items()})
+
     @api.delete("/play/games/{game}")
     async def close(game: str) -> Any:
         await rooms.close(rooms.get(game))

@@ -40,9 +40,7 @@ def shown_to(room: Room, person: str) -> dict[str, Any]:
         }  # fmt: skip
         shown["used"] = {"hints": sum(room.hints.values()), "undos": sum(room.undos.values())}
     if person == HUMAN:
-        # What only whoever opened the game may know: how to invite, and where policies come from.
-        shown["title"] = room.title
-        shown["invitations"] = {guest: secret for guest, (secret, _) in room.tokens.items()}
+        shown["title"] = room.title  # with the run, which guests do not need to know
     return shown
 
 

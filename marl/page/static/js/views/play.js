@@ -1,8 +1,10 @@
-// The view "play".
+// Playing against policies and people: choosing a game, and the game itself.
 
-import { h } from "marl/dom.js";
+import { chooser } from "marl/parts/play_chooser.js";
+import { table } from "marl/parts/play_table.js";
 
-export async function show({ root, setTitle }) {
-  setTitle("play");
-  root.append(h("h1", {}, "play"));
+/** `#/play` chooses a game (`?run=...` chooses the run), `#/play/GAME` is one. */
+export async function show(view) {
+  const [game] = view.parts;
+  await (game ? table(view, game) : chooser(view));
 }
