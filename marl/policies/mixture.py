@@ -167,7 +167,7 @@ def joined_insights(parts: Sequence[tuple[Ints, Insight]], member: Ints) -> Insi
 
 
 def member_weights(mixture: Mapping[str, Array], number: int) -> dict[str, Array]:
-    """The weights of one member out of those of a mixture, which keeps all of them under names that begin with the member's."""
+    """The weights of one member out of those of a mixture, which keeps all under names that begin with the member's."""
     start = f"{MEMBER}{number}."
     found = {}
     for name, array in mixture.items():

@@ -19,7 +19,7 @@ import numpy as np
 
 from marl.analysis.crossplay import Field
 from marl.analysis.exploit import exploitability_of
-from marl.analysis.report.content import Block, Grid, Section, Words, meaning, number, with_error
+from marl.analysis.report.content import Block, Grid, Live, Section, Words, meaning, number, with_error
 from marl.analysis.report.names import ReportParticipant
 from marl.data.task import AgentType
 from marl.errors import UserError
@@ -122,6 +122,7 @@ def exploitability_section(bounds: Sequence[Bound], notes: Sequence[str], order:
         figure = with_error(one.nash_conv, one.stderr) if one.stderr else number(one.nash_conv, 4)
         rows.append([one.name, f"{SIGNS[one.bound]}{figure}", one.bound, one.how])
     blocks: list[Block] = [
+        Live("bounds", []),
         Grid("NashConv when everybody plays the same entrant", ["entrant", "NashConv", "", "found by"], rows),
         *[Words(note) for note in notes],
         meaning(

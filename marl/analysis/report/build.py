@@ -23,6 +23,7 @@ from marl.analysis.report.page import as_page, as_text
 from marl.analysis.report.payoffs import payoffs_section
 from marl.analysis.report.ranking import ranking_section, rankings
 from marl.analysis.report.sample import sample
+from marl.analysis.report.shown import shown_game
 from marl.errors import ConfigError, DataError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.tree.tree import Tree
@@ -68,6 +69,7 @@ class Report:
     sections: list[Section]
     numbers: dict[str, Any]
     payoffs: PayoffTensor | None
+    shown: dict[str, Any] | None = None  # what the page's drawings are made of
 
     @property
     def text(self) -> str:
@@ -75,7 +77,7 @@ class Report:
 
     @property
     def page(self) -> str:
-        return as_page(self.title, self.numbers["about"], self.sections)
+        return as_page(self.title, self.numbers["about"], self.sections, self.shown)
 
     def as_json(self) -> dict[str, Any]:
         return {"format": FORMAT, "title": self.title, **self.numbers}
@@ -250,4 +252,5 @@ def _compose(
         "equilibria": equilibria.as_json(),
         "curves": [run.as_json() for run in curves],
     }
-    return Report(f"Report on {env}", sections, numbers, payoffs)
+    shown = {**shown_game(payoffs, ranked), "payoffs": numbers["payoffs"], "bounds": numbers["exploitability"]}
+    return Report(f"Report on {env}", sections, numbers, payoffs, shown)

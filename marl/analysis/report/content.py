@@ -39,7 +39,19 @@ class Picture:
     caption: str
 
 
-Block: TypeAlias = Words | Grid | Picture
+@dataclass(frozen=True)
+class Live:
+    """Blocks in whose place a page on which scripts run shows a drawing that can be touched; all others show the blocks.
+
+    ``part`` is the kind of drawing (``report.js`` has them by this name), ``key`` says which one of several.
+    """
+
+    part: Literal["heat", "rank", "graph", "bounds"]
+    blocks: Sequence[Words | Grid | Picture]
+    key: str = ""
+
+
+Block: TypeAlias = Words | Grid | Picture | Live
 
 
 @dataclass(frozen=True)
@@ -51,7 +63,7 @@ class Section:
     blocks: Sequence[Block] = field(default_factory=list)
 
 
-def picture(draw: Callable[[], str], alt: str, caption: str) -> Block:
+def picture(draw: Callable[[], str], alt: str, caption: str) -> Picture | Words:
     """The drawing, or a sentence that says that it is missing: its numbers stand beside it anyway."""
     svg = draw_or_warn(repr(caption), draw)
     if svg is None:

@@ -1,55 +1,66 @@
 """The report as readers get it: as text for a terminal, and as one HTML file.
 
-The page has its styles and drawings inside, loads nothing from anywhere, and everything from files is escaped.
+The page has its styles, scripts and drawings inside, loads nothing from anywhere, and everything from files is escaped. Where
+scripts run, tables and rankings become the drawings of ``marl watch``; printed, or without scripts, they stay as they are.
 """
 
 from __future__ import annotations
 
 import base64
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from io import StringIO
+from itertools import chain
+from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from marl.analysis.report.content import Block, Grid, Picture, Section, Words
+from marl.analysis.report.content import Block, Grid, Live, Picture, Section, Words
 from marl.errors import printable
+from marl.page.embed import embedded
 
 WIDTH = 110  # of the text, in characters
+SHEETS = ("css/base.css", "css/games.css")  # colours, elements and drawings, as on the page of marl watch
 STYLE = """
-:root { color-scheme: light; }
-body { margin: 0 auto; max-width: 56rem; padding: 1rem; background: #fff; color: #24292f;
-  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0 .25rem; overflow-wrap: anywhere; }
-h2 { font-size: 1.25rem; margin: 2.5rem 0 .75rem; padding-top: .75rem; border-top: 1px solid #d0d7de; }
+body { margin: 0 auto; max-width: 60rem; padding: 1rem; font-size: 16px; line-height: 1.55; }
+main { max-width: none; padding: 0; }
+h1 { font-size: 1.6rem; margin: .5rem 0 .25rem; }
+h2 { font-size: 1.25rem; margin: 2.5rem 0 .75rem; padding-top: .75rem; border-top: 1px solid var(--line); }
 nav ol { margin: .5rem 0; padding-left: 1.5rem; }
-a { color: #0a58ca; }
-p { margin: .6rem 0; overflow-wrap: anywhere; }
-.meaning { color: #57606a; font-size: .92rem; border-left: 3px solid #d0d7de; padding-left: .75rem; }
-.warning { background: #fff3d6; border-left: 3px solid #d69600; padding: .5rem .75rem; }
-.scroll { overflow-x: auto; margin: .75rem 0; }
-table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; font-weight: 600; padding: .25rem 0; }
-th, td { text-align: left; vertical-align: top; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid #eaeef2; }
-th { font-weight: 600; }
+p { margin: .6rem 0; }
+.warning { background: var(--warn-ground); border-left: 3px solid #d69600; padding: .5rem .75rem; }
+.scroll { margin: .75rem 0; }
+table { width: auto; font-size: .9rem; font-variant-numeric: tabular-nums; }
+caption { font-weight: 600; color: inherit; }
+th, td { padding: .3rem .7rem .3rem 0; }
+th { white-space: normal; }
 tbody th { font-weight: 500; }
-.heat td { text-align: center; white-space: nowrap; padding: .3rem .45rem; border: 1px solid #fff; line-height: 1.25; }
-.heat small { font-size: .78em; color: #424a53; }
-.heat thead th { text-align: center; padding: .3rem .45rem; }
-.heat tbody th { white-space: nowrap; padding-right: .75rem; }
+/* Cells have light grounds of their own, in dark too. */
+.heat-table td { text-align: center; white-space: nowrap; padding: .3rem .45rem; border: 1px solid #fff;
+  line-height: 1.25; color: #24292f; }
+.heat-table thead td { border: 0; }
+.heat-table small { font-size: .78em; color: #424a53; }
+.heat-table thead th { text-align: center; padding: .3rem .45rem; }
+.heat-table tbody th { white-space: nowrap; padding-right: .75rem; }
+.heat-table tbody tr:hover { background: none; }
 figure { margin: .75rem 0; }
-figure img { max-width: 100%; height: auto; }
-figcaption { font-size: .9rem; color: #57606a; overflow-wrap: anywhere; }
-footer { margin-top: 3rem; font-size: .85rem; color: #57606a; }
+figure img { max-width: 100%; height: auto; background: #fff; border-radius: var(--radius); }
+figcaption { overflow-wrap: anywhere; }
+footer { margin-top: 3rem; font-size: .85rem; color: var(--quiet); }
+.replaced { display: none; }
 @media (max-width: 40rem) { body { font-size: 15px; padding: .75rem; } table { font-size: .82rem; } }
-@media print { body { max-width: none; } h2 { break-after: avoid; } figure, tr { break-inside: avoid; } }
+@media print {
+  body { max-width: none; }
+  h2 { break-after: avoid; }
+  figure, tr { break-inside: avoid; }
+  .live { display: none; }
+  .replaced { display: block; }
+}
 """
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""What the page may load: its own styles and drawings."""
 LOW, HIGH = (230, 126, 34), (31, 111, 235)
 
 
@@ -72,6 +83,8 @@ def _lines(block: Block) -> list[str]:
         return [*textwrap.wrap(block.text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start)), ""]
     if isinstance(block, Grid):
         return [block.caption, *_table_lines(block), ""]
+    if isinstance(block, Live):
+        return list(chain.from_iterable(_lines(inner) for inner in block.blocks))
     return []
 
 
@@ -96,20 +109,22 @@ def _table_lines(grid: Grid) -> list[str]:
 # -- HTML --------------------------------------------------------------------------------------------------------------
 
 
-def as_page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
+def as_page(title: str, subtitle: str, sections: Sequence[Section], shown: Mapping[str, Any] | None = None) -> str:
+    """One file. Drawings that can be touched are made of ``shown`` where scripts run; all it says is there without them."""
+    parts = embedded("report.js", shown, SHEETS)
     entries, body = "", ""
     for section in sections:
         entries += f'<li><a href="#{escape(section.key)}">{escape(section.title)}</a></li>'
         body += _section(section)
     return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n{parts.policy}'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{escape(title)}</title>\n{parts.head}<style>{STYLE}</style>\n</head>\n<body>\n"
         f"<header><h1>{escape(title)}</h1><p>{escape(subtitle)}</p></header>\n"
         f'<nav aria-label="Contents"><ol>{entries}</ol></nav>\n<main>\n{body}</main>\n'
         "<footer>Made by <code>marl report</code>. The numbers are in report.json beside this page.</footer>\n"
-        "</body>\n</html>\n"
+        f"{parts.start}</body>\n</html>\n"
     )
 
 
@@ -126,7 +141,16 @@ def _block(block: Block) -> str:
             return _words(block)
         case Grid():
             return _table(block)
+        case Live():
+            return _live(block)
     return _figure(block)
+
+
+def _live(live: Live) -> str:
+    """A place for a drawing, empty and out of sight until a script fills it, and what stands there without one."""
+    still = "".join(_block(block) for block in live.blocks)
+    place = f'<div class="live" data-part="{escape(live.part)}" data-key="{escape(live.key)}" hidden></div>'
+    return f'{place}\n<div class="still">{still}</div>\n'
 
 
 def _words(words: Words) -> str:
@@ -143,7 +167,7 @@ def _table(grid: Grid) -> str:
         for c, text in enumerate(texts):
             cells += f"<td{_shade(grid, r, c)}>{_cell(grid, text)}</td>"
         rows.append(f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>\n')
-    kind = ' class="heat"' if grid.shades else ""
+    kind = ' class="heat-table"' if grid.shades else ""
     top = ""
     if any(grid.head):
         titles = "".join(map(_title, grid.head))

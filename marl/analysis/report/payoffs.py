@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from marl.analysis.payoff_table import all_pairings, caption, is_zero_sum, strategies_of
-from marl.analysis.report.content import Block, Grid, Section, Shades, Words, meaning, with_error
+from marl.analysis.report.content import Block, Grid, Live, Section, Shades, Words, meaning, with_error
 from marl.analysis.report.names import ReportParticipant
 from marl.gametheory.payoffs import PayoffTensor
 
@@ -19,17 +19,18 @@ def payoffs_section(payoffs: PayoffTensor, who: Sequence[ReportParticipant]) -> 
     blocks: list[Block] = [_taking_part(who), Words(f"{told[:1].upper()}{told[1:]}.")]
     cells = ""
     if len(payoffs.players) == 2:
-        blocks.append(_heat(payoffs, 0))
+        tables = [_heat(payoffs, 0)]
         # Elsewhere the second player's table is the first's once more, turned round or with the other sign.
         if not payoffs.symmetric and not is_zero_sum(payoffs):
-            blocks.append(_heat(payoffs, 1))
+            tables.append(_heat(payoffs, 1))
+        blocks.append(Live("heat", tables))
         numbers = "Columns have the rows' numbers. " if payoffs.symmetric else ""
         cells = (
             "Each cell says what was earned on average when the row's entrant met the column's. "
             f"{numbers}Blue is high, orange is low. "
         )
     else:
-        blocks.append(_listed(payoffs))
+        blocks.append(Live("heat", [_listed(payoffs)]))
     blocks.append(
         meaning(
             f"{cells}The number after ± is the standard error of the mean: about 95 % of the time the truth is within two of "

@@ -10,6 +10,7 @@ from typing import Any
 from marl.analysis.report.content import (
     Block,
     Grid,
+    Live,
     Section,
     Words,
     meaning,
@@ -177,10 +178,9 @@ def _method_blocks(method: str, table: Bootstrap, found: Rankings) -> list[Block
         scores.append(f"{row.name} {score}")
     interval = f"{table.confidence:.0%} interval"
     alt = f"{title}: {', '.join(scores)}"
-    blocks: list[Block] = [
-        Grid(title, ["entrant", "score", interval, "chance to be first"], rows),
-        picture(lambda: draw_intervals(ordered, title), alt, f"{title} with {interval}s"),
-    ]
+    grid = Grid(title, ["entrant", "score", interval, "chance to be first"], rows)
+    drawing = picture(lambda: draw_intervals(ordered, title), alt, f"{title} with {interval}s")
+    blocks: list[Block] = [Live("rank", [grid, drawing], method)]
     if method == "elo" and found.warning:
         blocks.append(warning(f"Do not trust Elo here: {found.warning}"))
     for order in found.orders:
@@ -225,4 +225,5 @@ def _graph_blocks(found: Responses, shares: ResponseShares) -> list[Block]:
     if count > MOST_DRAWN:
         return [Words(f"{told} The response graph has {count} nodes, too many to draw."), note]
     alt = f"Response graph. {told}"
-    return [picture(lambda: draw_responses(found), alt, "Response graph: who would switch to whom"), Words(told), note]
+    drawing = picture(lambda: draw_responses(found), alt, "Response graph: who would switch to whom")
+    return [Live("graph", [drawing]), Words(told), note]

@@ -1,7 +1,7 @@
 """Who plays in the match behind a payoff: for each strategy of each player the policies that the episodes view takes.
 
-A member of a population is ``RUN#SIDE.answer/3``, an entrant of a report the checkpoint that it was, and ``random`` itself. All
-paths are those in the results folder; whoever lies elsewhere cannot be shown.
+A member of a population is ``RUN#SIDE.answer/3``, an entrant of a report the checkpoint that it was, and ``random`` itself.
+All paths are those in the results folder; whoever lies elsewhere cannot be shown.
 """
 
 from __future__ import annotations
