@@ -137,7 +137,7 @@ function build(svg, model, drawn, act) {
   const hulls = s("g", { class: "hulls" });
   const nodes = s("g", { class: "nodes" });
   for (const item of drawn) {
-    for (const child of item.children) edges.append(...edge(model, item, child));
+    item.children.forEach((child, k) => edges.append(...edge(model, item, child, k)));
   }
   hulls.append(...hullsOf(model, drawn));
   for (const item of drawn) nodes.append(nodeOf(model, item, act));
@@ -145,13 +145,13 @@ function build(svg, model, drawn, act) {
 }
 
 /** A line to a child, with its move on it; as wide as play goes there, thin dots where it never does. */
-function edge(model, item, child) {
+function edge(model, item, child, k) {
   const line = s("line", { x1: item.x, y1: item.y, x2: child.x, y2: child.y, class: "edge" });
   if (child.more) return [line];
   const { tree, game } = model;
   const player = tree.player[item.node];
   line.classList.add(player >= 0 ? `p${player % 8}` : "chance");
-  const odd = tree.branch[child.node] % 2; // labels of neighbours stand at two heights
+  const odd = k % 2; // labels of neighbours stand at two heights
   const share = odd ? 0.72 : 0.52;
   let place = { x: item.x + share * (child.x - item.x), y: item.y + share * (child.y - item.y) + 3 };
   // Chance has many outcomes, whose lines are close to each other at the root: above the nodes is more room.

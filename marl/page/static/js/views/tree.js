@@ -90,13 +90,14 @@ function fill(place, model, signal) {
     h(
       "div",
       { class: "tree-columns" },
-      h("div", { class: "tree-main" }, h(
+      h(
         "div",
         { class: "card tree-card" },
         h("div", { class: "row" }, h("div", { class: "legend grow" }, legend, h("span", {}, "▲ chance")), pictureButtons(drawing.svg, `tree_${game.name}`)),
         drawing.element,
-      ), setList(model)),
+      ),
       h("div", { class: "tree-side" }, numbers.element, setPanel(model), kuhnFamily(model)),
+      setList(model),
     ),
   );
 }
