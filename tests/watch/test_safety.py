@@ -267,7 +267,9 @@ def test_bodies_that_are_too_large_too_deep_or_no_objects_are_refused(server: Wa
 def strange_requests(server: WatchServer, n: int, seed: int) -> Iterator[tuple[Route, str, httpx.Response]]:
     """So many requests to every route, with values of all kinds under all words, and what came of them."""
     chance = random.Random(seed)
-    names = ("run", "link", "two_step_game", "kuhn_poker", "tictactoe", "default_policy", "player_0", "random")
+    known = ("run", "link", "two_step_game", "kuhn_poker", "tictactoe", "default_policy", "player_0", "random")
+    folders = (path for path in server.desk.root.rglob("*") if path.is_dir() and not path.is_symlink())
+    names = (*known, *(str(path.relative_to(server.desk.root)) for path in folders))
     with client(server) as friend:
         for route in all_routes(server):
             for _ in range(n):
