@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from marl import Trainer
 from marl.errors import ConfigError
@@ -94,9 +95,10 @@ def test_vdn_adds_up_and_independent_learners_have_no_joint_value() -> None:
         found = beliefs(trainer.setup, trainer.policies, None)
         assert found.to_json()["joint"] is None
         # Two policies: each is asked for its own agent.
-        apart = [trainer.policies[agent] for agent in ("agent_0", "agent_1")]
-        assert len({id(policy) for policy in apart}) == 2
-        assert found.members["first"][0] != found.members["first"][1]
+        sights = np.array([[1, 0, 0, 1], [1, 0, 0, 2]])  # the first state, and whose turn it is
+        for seat, agent in enumerate(("agent_0", "agent_1")):
+            alone = trainer.policies[agent].values(torch.tensor(sights[[seat]]), torch.tensor([seat]))
+            assert np.allclose(found.members["first"][seat], alone.detach().numpy()[0])
 
 
 def test_what_greedy_play_earns_is_what_evaluation_measures() -> None:
