@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.play.runs import constant, trained
+import numpy as np
+from gymnasium import spaces
+
+from marl.data.task import AgentID, AnySpace
+from tests.play.runs import Digits, constant, trained
 
 
 def described(run: Path, env: str, algo: str) -> Path:
@@ -34,3 +38,26 @@ def long_run(root: Path, name: str = "long", env: str = "traffic", **keys: Any) 
     run = described(root / name, env, "ppo")
     trained(run / "checkpoints/checkpoint_000001", env, loud=True, **keys)
     return run
+
+
+def strange_run(root: Path) -> Path:
+    """A run whose folder, agents and actions have markup in their names."""
+    run = described(root / "<b>strange</b> & run", "tests.watch.episode_runs:Strange", "ppo")
+    trained(run / "checkpoints/checkpoint_000001", "tests.watch.episode_runs:Strange")
+    return run
+
+
+class Strange(Digits):
+    """Agents and actions with names that a page must not take for markup; a dict is seen."""
+
+    possible_agents = ("<img src=x onerror=alert(1)>", "a&amp;b'\"")
+
+    def observation_space(self, agent: AgentID) -> AnySpace:
+        return spaces.Dict({"<u>near</u>": spaces.Box(-4, 4, (3,), np.float32), "kind": spaces.Discrete(3)})
+
+    def _obs(self) -> dict[AgentID, Any]:
+        seen = super()._obs()
+        return {agent: {"<u>near</u>": vector, "kind": 1} for agent, vector in seen.items()}
+
+    def action_names(self, agent: AgentID) -> list[str]:
+        return ["<i>stay</i>", "go", "<script>alert(2)</script>"]

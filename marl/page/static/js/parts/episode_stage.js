@@ -16,9 +16,10 @@ import { pictureButtons } from "marl/save.js";
 const MOST_MARKS = 40;
 
 /** The whole of it as an element. `step` and `agent` come from the address, and go there when they change. */
-export function episodeStage({ answer, step, agent, signal }) {
+export function episodeStage({ answer, step, agent, whatIf = null, signal }) {
   const stage = new Stage(answer, signal);
   stage.begin(step, agent);
+  if (whatIf !== null) stage.openWhatIf(whatIf.step, whatIf.agent);
   return stage.element;
 }
 
@@ -45,10 +46,12 @@ class Stage {
     });
     this.lanes = lanes({ episode, signal, onPick: (now, who) => this.goTo(now, who) });
     this.beside = h("div", { class: "columns" });
+    this.ways = h("div", { class: "row lane-ways", role: "group", "aria-label": "Whose lanes" });
     this.element = h(
       "div", { class: "episode-stage" },
-      h("div", { class: "episode-top" }, h("div", { class: "episode-left" }, this.pictures, this.everybody.element), this.cards),
-      h("section", { class: "card episode-time", "aria-label": "Time" }, this.scrubber.element, laneLegend(this.hasValues()), this.lanes.element),
+      this.top = h("div", { class: "episode-top" }, this.pictures, this.cards, this.everybody.element),
+      h("section", { class: "card episode-scrub", "aria-label": "Time" }, this.scrubber.element),
+      h("section", { class: "card episode-lanes", "aria-label": "Lanes" }, laneLegend(this.hasValues()), this.ways, this.lanes.element),
       this.whatIf, this.beside,
     );
     this.arrange();
@@ -74,12 +77,21 @@ class Stage {
       return { episode, picture, card, caption, title: all.length > 1 ? titles[i] : null };
     });
     put(this.pictures, this.shown.map((one, i) => this.figure(one, i)));
-    this.pictures.classList.toggle("two", all.length > 1);
-    put(this.cards, this.shown.map(({ card, title }) => h("div", {}, title ? h("p", { class: "card-title" }, title) : null, card.element)), this.cardFoot());
+    this.top.classList.toggle("two", all.length > 1);
+    put(this.cards, this.shown.map(({ card }) => card.element), this.cardFoot());
     put(this.beside, wrongList(this.episode, (step, agent) => this.goTo(step, agent)), this.others());
     const longest = Math.max(...all.map(({ length }) => length));
-    this.lanes.use(this.episode, longest);
     this.scrubber.setMarks(this.marks(), longest);
+    this.useLanes(this.episode, longest);
+  }
+
+  /** Lanes of one of the two ways, and buttons for the other. */
+  useLanes(episode, longest) {
+    this.lanes.use(episode, longest);
+    const button = (one) => h(
+      "button", { class: "small", "aria-pressed": String(one.episode === episode), onclick: () => this.useLanes(one.episode, longest) }, one.title,
+    );
+    put(this.ways, this.shown.length > 1 ? ["Lanes: ", this.shown.map(button)] : null);
   }
 
   figure({ picture, caption }, i) {
@@ -105,7 +117,8 @@ class Stage {
       this.settle();
     };
     this.follow = h("input", { type: "checkbox", checked: this.follows, onchange: change });
-    this.ask = h("button", { class: "what-if-button", onclick: () => this.openWhatIf() }, "What if it had done something else?");
+    this.ask = h("button", { class: "what-if-button", onclick: () => this.openWhatIf(this.step, this.agent) }, "What if it had done something else?");
+    this.ask.addEventListener("click", () => this.whatIf.scrollIntoView({ block: "nearest", behavior: "smooth" }));
     const label = h("label", { class: "follow" }, this.follow, " Show whoever decides");
     return h("div", { class: "row card-foot" }, savedPage() === null ? this.ask : null, label);
   }
@@ -179,30 +192,33 @@ class Stage {
     this.scrubber.set(step);
   }
 
-  openWhatIf() {
+  openWhatIf(step, agent) {
+    if (!this.episode.at(step, agent)?.asked) return;
     this.scrubber.stop();
     this.ending?.abort();
     this.ending = new AbortController();
     this.signal.addEventListener("abort", () => this.ending.abort());
-    const { step, agent, episode } = this;
+    const { episode } = this;
     const close = () => {
       this.ending.abort();
       this.whatIf.hidden = true;
+      setQuery({ whatif: null });
       this.leaveBranch();
     };
     const panel = whatIfPanel({
-      request: episode.request, trace: episode.trace, step, agent, signal: this.ending.signal,
-      onBranch: (answer) => this.showBranch(answer, step),
+      request: episode.request, trace: episode.trace, step, agent, signal: this.ending.signal, spaces: episode.spaces,
+      onBranch: (answer) => this.showBranch(answer, step, agent),
     });
     put(this.whatIf, h("button", { class: "small close", onclick: close }, "Close"), panel);
     this.whatIf.hidden = false;
-    this.whatIf.scrollIntoView({ block: "nearest", behavior: "smooth" });
   }
 
-  showBranch(answer, step) {
+  showBranch(answer, step, agent) {
     this.branch = new Episode(answer, this.signal);
     this.branchStep = step;
+    this.take(agent); // both ways show the same one
     this.arrange();
+    this.scrubber.set(step);
     this.pictures.scrollIntoView({ block: "nearest" });
   }
 

@@ -60,11 +60,11 @@ export function lanes({ episode, onPick, signal }) {
     const canvas = h("canvas", { class: "lane-canvas", role: "img", "aria-label": laneText(view.episode, agent) });
     const pick = () => onPick(view.step, agent);
     const label = h(
-      "button", { class: "lane-label", title: agent, onclick: pick, "aria-pressed": agent === view.agent },
+      "button", { class: "lane-label", title: agent, onclick: pick, "aria-pressed": String(agent === view.agent) },
       h("span", { class: "lane-name" }, agent),
       h("span", { class: "quiet lane-return" }, `return ${number(view.episode.trace.returns[agent] ?? null)}`),
     );
-    const row = h("div", { class: "lane", role: "listitem", style: { top: `${i * ROW}px` } }, label, canvas);
+    const row = h("div", { class: "agent-lane", role: "listitem", style: { top: `${i * ROW}px` } }, label, canvas);
     canvas.addEventListener("pointerdown", (event) => {
       const step = Math.floor((event.clientX - canvas.getBoundingClientRect().left) / stepWidth());
       onPick(Math.max(0, Math.min(view.episode.length - 1, step)), agent);

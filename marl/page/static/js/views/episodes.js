@@ -45,10 +45,20 @@ async function load({ request, query, place, head, about, signal, setTitle }) {
     put(head, title);
     put(about, ...aboutOf(request, trace));
     const step = Number(query.get("step") ?? 0) || 0;
-    put(place, episodeStage({ answer, step, agent: query.get("agent"), signal }));
+    put(place, episodeStage({ answer, step, agent: query.get("agent"), whatIf: whatIfOf(query), signal }));
   } catch (error) {
     if (signal.aborted) return;
     put(place, h("p", { class: "message error", role: "alert" }, error.message));
+  }
+}
+
+/** The question of the panel "What if" that an address holds. */
+function whatIfOf(query) {
+  try {
+    const { step, agent } = JSON.parse(query.get("whatif"));
+    return { step, agent };
+  } catch {
+    return null; // there is none
   }
 }
 
