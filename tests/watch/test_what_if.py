@@ -76,8 +76,11 @@ def test_progress_tells_the_continuations(tmp_path: Path) -> None:
     assert not found["answer"]["exact"]
 
 
+GOOD: dict[str, Any] = {"request": {"run": "careful"}, "agent": "agent_0", "step": 0, "instead": {"action": 1}}
+
+
 def test_bad_questions_are_refused_before_any_work(root: Path) -> None:
-    good = {"request": {"run": "careful"}, "agent": "agent_0", "step": 0, "instead": {"action": 1}}
+    good = GOOD
     bad: list[dict[str, Any]] = [
         {**good, "instead": {}},
         {**good, "instead": {"deed": 1}},
@@ -95,11 +98,21 @@ def test_bad_questions_are_refused_before_any_work(root: Path) -> None:
             refused = client.post("/api/whatif/effect", json=body)
             assert refused.status_code == 400, body
             assert refused.json()["error"]["message"]
-        # What only the run knows is told by the job; a path out of the results is not followed.
-        for body in ({**good, "step": 9}, {**good, "instead": {"action": 5}}, {**good, "instead": {"policy": "../x"}}):
-            told = done(client, "/api/whatif/branch", body)
-            assert told["state"] == "failed", body
-        assert "not in the results folder" in told["error"]["message"]
+
+
+@pytest.mark.slow  # a process that imports torch
+def test_what_only_the_run_knows_is_told_by_the_job(root: Path) -> None:
+    with watched(root) as server, client_of(server) as client:
+        found = done(client, "/api/whatif/effect", {**GOOD, "continuations": 5})
+        assert together(found["result"]) == [7.0, 1.0, -6.0]
+        for change, why in (
+            ({"step": 9}, "has no step 9"),
+            ({"instead": {"action": 5}}, "no action of Discrete"),
+            ({"instead": {"policy": "../x"}}, "not in the results folder"),
+        ):
+            told = done(client, "/api/whatif/branch", {**GOOD, **change})
+            assert told["state"] == "failed"
+            assert why in told["error"]["message"]
 
 
 # -- in a browser ------------------------------------------------------------------------------------------------------
