@@ -186,7 +186,7 @@ function swapButton(state, seats, place, signal) {
   return h("button", { type: "button", class: "small", id: "play-swap", onclick: swap }, "Swap seats");
 }
 
-/** Options for one seat: people, the run's policy, members of its populations, scripts, and other runs of the same env. */
+/** Options for one seat: people, the run's policy, members of populations, scripts, and other runs of the same env. */
 function whoMay(state, seat) {
   const { looked, known, game } = state;
   const now = state.seats[seat.agent];

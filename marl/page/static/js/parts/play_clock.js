@@ -53,6 +53,8 @@ export function realTime({ send, ready, signal }) {
 
 function options(column) {
   const found = [];
-  for (let i = 0; i < Math.min(column.options, MOST_OPTIONS); i++) found.push(h("option", { value: i }, optionName(column, i)));
+  for (let i = 0; i < Math.min(column.options, MOST_OPTIONS); i++) {
+    found.push(h("option", { value: i }, optionName(column, i)));
+  }
   return found;
 }

@@ -15,8 +15,8 @@ const ARROWS = [
 ];
 const SIGNS = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", " ": "space" };
 
-/** The controls of one seat: `{element, update(view), press(key), now()}`. `send(action)` plays a move, `press` gives the
- *  action of a key, `now` what the sliders say; `places` are names of options by their places on a board. */
+/** The controls of one seat: `{element, update(view), press(key), now()}`. `send(action)` plays a move, `press` gives
+ *  the action of a key, `now` what the sliders say; `places` are names of options by their places on a board. */
 export function moveControls(columns, places, send) {
   const single = columns.length === 1 && columns[0].type === "choice";
   const made = single ? singleChoice(columns[0], places, send) : severalColumns(columns, send);
@@ -90,7 +90,8 @@ function freeOptions(column, allowed) {
 // -- several choices, and numbers -------------------------------------------------------------------------------------
 
 function severalColumns(columns, send) {
-  const inputs = columns.map((column, i) => (column.type === "choice" ? choiceInput(column, i) : numberInput(column, i)));
+  const make = (column, i) => (column.type === "choice" ? choiceInput(column, i) : numberInput(column, i));
+  const inputs = columns.map(make);
   const read = () => inputs.map((one) => one.read());
   const play = h("button", { type: "submit", class: "primary" }, "Play it");
   const element = h("form", {}, inputs.map((one) => one.element), play);
@@ -121,8 +122,8 @@ function choiceInput(column, i) {
     if (text === before) return;
     before = text;
     const kept = list.value;
-    const options = freeOptions(column, allowed);
-    put(list, options.map((one) => h("option", { value: one, selected: String(one) === kept }, optionName(column, one))));
+    const make = (one) => h("option", { value: one, selected: String(one) === kept }, optionName(column, one));
+    put(list, freeOptions(column, allowed).map(make));
   }
   allow(null);
   return {

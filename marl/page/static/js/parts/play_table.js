@@ -44,8 +44,9 @@ class Table {
     this.moving = 0; // counts animations; 0 while none is shown
     this.controls = null;
     this.places = {}; // names of actions by their places on the board
-    this.picture = scenePicture({ onAction: (action) => this.send(action), legal: () => this.legal(), seat: first.mine[0] ?? null });
-    this.clock = realTime({ send: (action) => this.send(action), ready: () => this.isAsked() && !this.busy, signal });
+    const send = (action) => this.send(action);
+    this.picture = scenePicture({ onAction: send, legal: () => this.legal(), seat: first.mine[0] ?? null });
+    this.clock = realTime({ send, ready: () => this.isAsked() && !this.busy, signal });
     this.parts = Object.fromEntries(PARTS.map((name) => [name, h("div")]));
     this.build(root, first);
   }
@@ -156,9 +157,9 @@ class Table {
       return;
     }
     this.clock.stop();
-    const again = (swap, text, kind) => h("button", { type: "button", class: kind, onclick: () => this.again(swap) }, text);
-    const swapped = shown.seats.length > 1 ? again(true, "Again, seats swapped", "") : null;
-    const buttons = h("div", { class: "row" }, again(false, "Play again", "primary"), swapped);
+    const again = h("button", { type: "button", class: "primary", onclick: () => this.again(false) }, "Play again");
+    const swapped = h("button", { type: "button", onclick: () => this.again(true) }, "Again, seats swapped");
+    const buttons = h("div", { class: "row" }, again, shown.seats.length > 1 ? swapped : null);
     put(parts.after, savedPage() === null ? buttons : null, shown.over ? revealedBox(shown, this.places) : null);
   }
 

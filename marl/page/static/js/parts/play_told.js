@@ -155,7 +155,7 @@ export function revealedBox(shown, places) {
   return h("section", { class: "card" }, h("h2", {}, "The whole game"),
     h("p", {}, helpText(shown.used)),
     notKept ? h("p", { class: "message warning" }, notKept) : null,
-    recording ? h("p", { class: "quiet" }, "Saved as a recording: ", h("code", {}, recording), ". ", episodeLink(shown)) : null,
+    recording ? h("p", { class: "quiet" }, "Recorded: ", h("code", {}, recording), ". ", episodeLink(shown)) : null,
     h("details", {}, h("summary", {}, `All ${history.length} moves`), h("ol", { class: "play-history" }, moves)));
 }
 
@@ -168,7 +168,8 @@ function helpText({ hints, undos }) {
 
 function episodeLink({ title, revealed }) {
   if (!title.run) return null;
-  const query = { run: title.run, checkpoint: title.checkpoint, recording: revealed.recording, episode: 0, seed: revealed.seed };
+  const { recording, seed } = revealed;
+  const query = { run: title.run, checkpoint: title.checkpoint, recording, episode: 0, seed };
   return h("a", { href: address("episodes", [], query) }, "Look at it step by step");
 }
 
@@ -176,7 +177,9 @@ function episodeLink({ title, revealed }) {
 export function observationBox(view, open) {
   const place = h("pre", { class: "play-numbers" });
   const element = h("details", { open, class: "card" }, h("summary", {}, "What this seat sees"), place);
-  const update = ({ observation }) => put(place, observation === null ? "Nothing: it is not asked now." : rounded(observation));
+  const update = ({ observation }) => {
+    put(place, observation === null ? "Nothing: it is not asked now." : rounded(observation));
+  };
   update(view);
   return { element, update };
 }
