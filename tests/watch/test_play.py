@@ -86,7 +86,7 @@ def test_playing_again_with_seats_swapped_counts_by_seat_and_player(owner: Playe
         if seen["over"]:
             break
     rows = {(row["agent"], row["who"]): row["games"] for row in seen["scores"]["rows"]}
-    assert rows[("player_2", "host")] == rows[("player_1", "host")] == 1
+    assert rows[("player_2", "you")] == rows[("player_1", "you")] == 1
 
 
 def test_all_people_choose_before_a_simultaneous_step(owner: Player) -> None:

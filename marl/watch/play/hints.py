@@ -11,14 +11,11 @@ from marl.data.task import AgentID, Array
 from marl.errors import CheckpointError, ConfigError
 from marl.play.opinions import opinion_now
 from marl.play.trace import as_env_takes, plain
-from marl.policies.scripted import FixedPolicy, RandomPolicy
 from marl.rollout.env_runner import Actions
 from marl.rollout.rollout_buffer import RolloutBuffer
 from marl.serve.refused import Refused
-from marl.watch.play.seating import FirstPolicy
+from marl.watch.play.seating import has_opinions
 from marl.watch.play.table import Table
-
-THOUGHTLESS = (RandomPolicy, FixedPolicy, FirstPolicy)
 
 
 def hint(table: Table, agent: AgentID) -> dict[str, Any]:
@@ -28,7 +25,7 @@ def hint(table: Table, agent: AgentID) -> dict[str, Any]:
         raise Refused("not_asked", f"{agent!r} is not asked now, so there is nothing to give a hint for.", 409)
     k, seat = place
     runner = table.runner
-    if isinstance(runner.policies[int(runner.policy_of[0, seat])], THOUGHTLESS):
+    if not has_opinions(runner.policies[int(runner.policy_of[0, seat])]):
         raise Refused("no_hint", f"there is nobody to ask: no trained policy knows the seat of {agent!r}.", 409)
     opinion, stored = opinion_now(runner, seat, table.explore)
     kind = table.buffer.task.kinds[k]

@@ -162,7 +162,7 @@ class Rooms:
         if room.deal.get("folder") is not None:
             # The same checkpoint to the end, also while the run goes on training.
             room.deal["folder"] = folder
-        room.title["env"] = room.told.pop("env")
+        room.title["env"], room.title["variant"] = room.told.pop("env"), room.told.pop("variant")
         if room.over:
             self._book(room)
 

@@ -55,8 +55,10 @@ class Scores:
         zero = abs(sum(self.sums)) < EVEN
         return several and constant and (zero or not self.alike)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, you: str = "") -> dict[str, Any]:
+        """``you`` is what whoever asks is called in here."""
         rows = []
-        for (agent, who), row in self.rows.items():
+        for (agent, name), row in self.rows.items():
+            who = "you" if name == you else name
             rows.append({"agent": agent, "who": who, "mean": row.total / row.games, **vars(row)})
         return {"competitive": self.competitive, "rows": rows}

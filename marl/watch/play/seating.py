@@ -26,7 +26,7 @@ from marl.play.policy_sources import Cast
 from marl.policies.config import ScriptedConfig
 from marl.policies.mixture import Mixture
 from marl.policies.policy import Decision, Inputs, Policy
-from marl.policies.scripted import RULES, RandomPolicy, build_scripted
+from marl.policies.scripted import RULES, FixedPolicy, RandomPolicy, build_scripted
 from marl.populations.members import Played
 from marl.rollout.paired import PairedRunner
 from marl.scenario.load import compose
@@ -68,6 +68,11 @@ class Seats(Mapper):
         if agent in self.own:
             return [self.own[agent]]
         return self.before.candidates(agent)
+
+
+def has_opinions(policy: Policy) -> bool:
+    """Whether it is worth asking for a hint: what is drawn or always the same tells nothing."""
+    return not isinstance(policy, RandomPolicy | FixedPolicy | FirstPolicy)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from marl.envs.scenes import scene_of
 from marl.play.trace import as_env_takes, plain
 from marl.policies.scripted import as_shown
 from marl.watch.play.moves import described, legal_options
+from marl.watch.play.seating import has_opinions
 
 if TYPE_CHECKING:
     from marl.watch.play.table import Table
@@ -90,10 +91,13 @@ class Sights:
             "return": self._return_of(agent),
             "observation": None,
             "legal": None,
+            "advice": False,
         }
         if place is not None:
             k, seat = place
             column = seat - kind.first_seat
+            shadow = table.runner.policies[int(table.runner.policy_of[0, seat])]
+            view["advice"] = has_opinions(shadow)
             view["observation"] = plain(as_shown(kind, table.runner.view.obs[k][0, column].copy()))
             view["legal"] = legal_options(kind, table.runner.view.legal[k][0, column])
         return view

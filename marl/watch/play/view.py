@@ -20,7 +20,7 @@ def shown_to(room: Room, person: str) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "game": room.id,
         "round": room.round,
-        "title": {"env": room.title["env"], "name": room.title["name"]},
+        "title": {"env": room.title["env"], "variant": room.title.get("variant"), "run": None},
         "guest": is_guest(person),
         "mine": mine,
         "seats": _seats(room, person),
@@ -32,7 +32,7 @@ def shown_to(room: Room, person: str) -> dict[str, Any]:
         "why_no_undo": "" if withdraws else why_not,
         "hints": room.hints.get(person, 0),
         "undos": room.undos.get(person, 0),
-        "scores": room.scores.to_json(),
+        "scores": room.scores.to_json(you=room.labels.get(person, person)),
     }
     if room.over:
         shown["revealed"] = {

@@ -176,7 +176,10 @@ def _told(table: Table, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _about(table: Table) -> dict[str, Any]:
     playable = table.seating.playable
-    return {"env": str(playable.setup.rollout.env), "folder": str(playable.folder)}
+    env, game = playable.setup.rollout.env, playable.setup.rollout.env_config.get("game")
+    # Envs of several games (matrix_game) name theirs by this key.
+    about = {"env": str(env), "variant": game if isinstance(game, str) else None, "folder": str(playable.folder)}
+    return about
 
 
 def _dealt(arguments: Mapping[str, Any], moves: list[Any]) -> Table:

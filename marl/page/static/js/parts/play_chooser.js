@@ -3,6 +3,7 @@
 import { get, post, savedPage } from "marl/api.js";
 import { h, put, say } from "marl/dom.js";
 import { percent } from "marl/format.js";
+import { gameName } from "marl/parts/play_names.js";
 import { address, setQuery } from "marl/routes.js";
 
 const OTHER = "another env";
@@ -13,10 +14,12 @@ export async function chooser({ root, query, signal, setTitle }) {
   const known = await get("/api/play/choices", { signal });
   const state = { known, game: firstGame(known, query), looked: null, seats: {}, asked: 0 };
   const parts = { what: h("div"), seats: h("div", { "aria-live": "polite" }), open: h("section") };
+  const lead = "Take a seat against trained policies, against scripts, or with somebody on another browser.";
+  const what = h("section", { class: "card" }, h("h2", {}, "The game"), parts.what);
   root.append(
     h("h1", {}, "Play"),
-    h("p", { class: "quiet" }, "Take a seat against trained policies, against scripts, or with somebody on another browser."),
-    h("div", { class: "play-setup" }, h("section", { class: "card" }, h("h2", {}, "The game"), parts.what), parts.seats),
+    h("p", { class: "quiet" }, lead),
+    h("div", { class: "play-setup" }, what, parts.seats),
     parts.open,
   );
   showWhat(state, parts, signal);
@@ -89,8 +92,10 @@ function runName({ run, env, algo }) {
 
 function checkpoints(run, game, change) {
   const names = [...run.checkpoints].reverse();
-  const pick = h("select", { id: "play-checkpoint", onchange: () => change({ ...game, checkpoint: pick.value || null }) },
-    option("", "the newest", !game.checkpoint), names.map((name) => option(name, name, name === game.checkpoint)));
+  const pick = h("select", { id: "play-checkpoint" },
+    option("", "the newest", !game.checkpoint),
+    names.map((name) => option(name, name, name === game.checkpoint)));
+  pick.addEventListener("change", () => change({ ...game, checkpoint: pick.value || null }));
   return pick;
 }
 
@@ -181,21 +186,24 @@ function swapButton(state, seats, place, signal) {
   return h("button", { type: "button", class: "small", id: "play-swap", onclick: swap }, "Swap seats");
 }
 
-/** Options for one seat: people, the run's policy, members of its populations, scripts, and other runs of the same env. */
+/** Options for one seat: people, the run's policy, members of populations, scripts, and other runs of the same env. */
 function whoMay(state, seat) {
   const { looked, known, game } = state;
   const now = state.seats[seat.agent];
   const make = (value, text) => option(value, text, value === now);
   const people = seat.trouble ? [] : [make("human", "You"), make("guest", "Somebody with an invitation")];
   const own = looked.alone ? [] : [make("policy", `The run's policy (${seat.policy})`)];
+  const scripts = [make("random", "Random moves"), make("first", "The first legal move")];
   const members = [];
   for (const [name, chances] of Object.entries(looked.populations)) {
-    chances.forEach((chance, i) => members.push(make(`member:${name}/${i}`, `${name}, member ${i} (${percent(chance)})`)));
+    chances.forEach((chance, i) => {
+      members.push(make(`member:${name}/${i}`, `${name}, member ${i} (${percent(chance)})`));
+    });
   }
   const others = known.runs.filter((run) => run.env === looked.env && run.run !== game.run);
   return [
     people.length ? h("optgroup", { label: "People" }, people) : null,
-    h("optgroup", { label: "Policies" }, own, make("random", "Random moves"), make("first", "The first legal move")),
+    h("optgroup", { label: "Policies" }, own, scripts),
     members.length ? h("optgroup", { label: "Members of the population" }, members) : null,
     others.length ? h("optgroup", { label: "Other runs" }, others.map((run) => make(run.run, run.run))) : null,
   ];
@@ -207,9 +215,8 @@ function setting(state) {
   const seed = h("input", { type: "number", id: "play-seed", min: "0", placeholder: "drawn" });
   const several = state.looked.seats.length > 1;
   const element = h("details", { class: "play-settings" }, h("summary", {}, "Settings"),
-    h("p", {}, explore, h("label", { for: "play-explore" }, " Policies draw their moves instead of taking the best one")),
-    several ? h("p", {}, picture, h("label", { for: "play-picture" },
-      " Show the env's own picture, also if it shows what a seat should not see")) : null,
+    ticked(explore, "Policies draw their moves instead of taking the best one"),
+    several ? ticked(picture, "Show the env's own picture, also if it shows what a seat should not see") : null,
     h("p", {}, h("label", { for: "play-seed" }, "Seed of the first game "), seed));
   const read = () => ({
     explore: explore.checked,
@@ -217,6 +224,10 @@ function setting(state) {
     seed: seed.value === "" ? null : Number(seed.value),
   });
   return { element, read };
+}
+
+function ticked(box, text) {
+  return h("p", {}, box, h("label", { for: box.id }, ` ${text}`));
 }
 
 // -- games that are open ----------------------------------------------------------------------------------------------
@@ -228,9 +239,10 @@ async function showOpen(place, signal) {
     return;
   }
   const rows = games.map((one) => h("li", {},
-    h("a", { href: address("play", [one.game]) }, one.title.name),
+    h("a", { href: address("play", [one.game]) }, gameName(one.title)),
+    h("span", { class: "quiet" }, one.title.run),
     h("span", { class: "chip" }, one.ended ? "ended" : one.over ? "over" : "under way"),
-    h("button", { class: "small", "aria-label": `Close the game ${one.title.name}`, onclick: async () => {
+    h("button", { class: "small", "aria-label": `Close the game ${gameName(one.title)}`, onclick: async () => {
       await post(`/api/play/games/${one.game}`, {}, { method: "DELETE", signal });
       await showOpen(place, signal);
     } }, "Close")));

@@ -1,9 +1,10 @@
 // Playing in real time: a step at every tick, with the key that is held or the action that is done by default.
 
 import { h } from "marl/dom.js";
-import { optionName } from "marl/parts/play_moves.js";
+import { optionName } from "marl/parts/play_names.js";
 
 const SPEEDS = [0, 1, 2, 5, 10, 20];
+const MOST_OPTIONS = 60;
 
 /** `{element(columns, controls), hold, release, stop, runs}`; `ready()` says whether a move is awaited. */
 export function realTime({ send, ready, signal }) {
@@ -27,16 +28,13 @@ export function realTime({ send, ready, signal }) {
   function element(columns, controls) {
     const [column] = columns;
     const single = columns.length === 1 && column.type === "choice";
-    const options = [];
-    if (single) {
-      for (let i = 0; i < Math.min(column.options, 60); i++) options.push(h("option", { value: i }, optionName(column, i)));
-    }
-    const list = h("select", { id: "clock-default" }, options);
+    const list = h("select", { id: "clock-default" }, single ? options(column) : null);
     usual = () => (single ? Number(list.value) : controls.now());
-    speed = h("select", { id: "clock-speed", onchange: () => set(Number(speed.value)) },
-      SPEEDS.map((one) => h("option", { value: one }, one ? `${one} steps per second` : "off: every step waits for you")));
-    return h("details", { class: "card play-clock" }, h("summary", {}, "Real time"),
-      h("p", { class: "quiet" }, "Steps go on by themselves: with the key that you hold, else with the move below."),
+    const speeds = SPEEDS.map((one) => h("option", { value: one }, one ? `${one} steps per second` : "off"));
+    speed = h("select", { id: "clock-speed", onchange: () => set(Number(speed.value)) }, speeds);
+    const note = single ? "with the key that you hold, else with the move below." : "with what the controls say.";
+    return h("details", { class: "card play-clock", open: true }, h("summary", {}, "Real time"),
+      h("p", { class: "quiet" }, `Steps go on by themselves: ${note}`),
       h("div", { class: "play-field" }, h("label", { for: "clock-speed" }, "Speed"), speed),
       single ? h("div", { class: "play-field" }, h("label", { for: "clock-default" }, "Without a key"), list) : null);
   }
@@ -51,4 +49,12 @@ export function realTime({ send, ready, signal }) {
       if (speed !== null) speed.value = "0";
     },
   });
+}
+
+function options(column) {
+  const found = [];
+  for (let i = 0; i < Math.min(column.options, MOST_OPTIONS); i++) {
+    found.push(h("option", { value: i }, optionName(column, i)));
+  }
+  return found;
 }
