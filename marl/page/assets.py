@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -23,7 +24,9 @@ MEDIA = {
 MODULES = "marl/"  # what the names of our modules begin with
 FIRST_STYLES = ("vendor/uPlot.min.css", "css/base.css")
 SCRIPTS = ("vendor/uPlot.iife.min.js",)  # no modules: they leave a global name
-START = 'import "marl/main.js";'
+FRAME, ROUTES = "marl/main.js", "marl/routes.js"
+NAMED = re.compile(rb"""["'](marl/[\w/.-]+\.js)["']""")  # how modules name each other
+START = f'import "{FRAME}";'
 SLOTS = ("icon", "policy", "import_map", "styles", "scripts", "saved", "start")
 
 
@@ -44,6 +47,26 @@ def modules() -> dict[str, str]:
         if name.startswith("js/") and name.endswith(".js"):
             found[MODULES + name.removeprefix("js/")] = name
     return found
+
+
+def needed(view: str) -> set[str]:
+    """The names of the modules that one view is made of, with the frame around it."""
+    known = modules()
+    found: set[str] = set()
+    left = [FRAME, f"{MODULES}views/{view}.js"]
+    while left:
+        name = left.pop()
+        if name in known and name not in found:
+            found.add(name)
+            left += _named_in(name, known[name])
+    return found
+
+
+def _named_in(name: str, file: str) -> list[str]:
+    mentioned = [word.decode() for word in NAMED.findall(files()[file])]
+    if name == ROUTES:  # it names all views, which are loaded one at a time
+        mentioned = [word for word in mentioned if not word.startswith(f"{MODULES}views/")]
+    return mentioned
 
 
 def styles() -> list[str]:

@@ -11,9 +11,11 @@ import json
 from collections.abc import Mapping
 from html import escape
 from typing import Any
+from urllib.parse import unquote
 
-from marl.page.assets import SCRIPTS, START, data_url, document, files, import_map, modules, styles
+from marl.page.assets import SCRIPTS, START, data_url, document, files, import_map, modules, needed, styles
 
+FIRST_VIEW = "runs"  # of an address that names none
 # Only what is inside of the file runs: modules are data addresses, and nothing may be loaded from elsewhere.
 POLICY = "default-src 'none'; script-src data: 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
@@ -21,7 +23,9 @@ POLICY = "default-src 'none'; script-src data: 'unsafe-inline'; style-src 'unsaf
 def standalone(view: str, answers: Mapping[str, Any], title: str) -> str:
     """The file. ``view`` is the address of the view behind the page's (``#/runs/...``), ``answers`` what the server would say
     to the requests that the view makes."""
-    addresses = {module: data_url(file) for module, file in modules().items()}
+    word = unquote(view.lstrip("#/").partition("?")[0].partition("/")[0])
+    inside = needed(word or FIRST_VIEW)
+    addresses = {module: data_url(file) for module, file in modules().items() if module in inside}
     saved = {"view": view, "title": title, "answers": dict(answers)}
     sheets = "".join(f"<style>{files()[name].decode()}</style>" for name in styles())
     return document(

@@ -66,7 +66,9 @@ def test_illegal_moves_are_refused_and_change_nothing(owner: Player) -> None:
         error = owner.refused(f"{owner.here}/move", {"action": action, "turn": 2})
         assert error["code"] == "illegal_move", action
         assert "'player_1' cannot do that" in error["message"]
-    assert "legal are '[1, 2, 3, 5, 6, 7, 8]'" in owner.refused(f"{owner.here}/move", {"action": 4, "turn": 2})["message"]
+    assert (
+        "legal are '[1, 2, 3, 5, 6, 7, 8]'" in owner.refused(f"{owner.here}/move", {"action": 4, "turn": 2})["message"]
+    )
     assert owner.refused(f"{owner.here}/move", {"action": 8, "turn": 0})["code"] == "out_of_order"
     assert owner.refused(f"{owner.here}/move", {"action": 8, "turn": 2, "agent": "player_2"})["code"] == "not_your_seat"
     assert owner.see()["views"] == before["views"]

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from marl.page.assets import STATIC, files, modules, served_page, styles
+from marl.page.assets import STATIC, files, modules, needed, served_page, styles
 
 LARGEST = 400_000
+LARGEST_VIEW = 250_000  # the modules that are loaded for one view, as they lie there
 LONGEST_LINE = 120
 OURS = sorted(name for name in files() if name.endswith((".js", ".css", ".svg")) and not name.startswith("vendor/"))
 SCRIPTS = [name for name in OURS if name.endswith(".js")]
@@ -111,6 +112,17 @@ def test_scripts_are_valid() -> None:
     command = [node, "--no-warnings", "--experimental-vm-modules", "--input-type=module", "--eval", READ_ALL]
     done = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_view_needs_its_own_modules_and_no_other_view() -> None:
+    everything = set()
+    for view in re.findall(r'"marl/views/(\w+)\.js"', text_of("js/routes.js")):
+        names = needed(view)
+        everything |= names
+        assert {"marl/main.js", f"marl/views/{view}.js"} <= names
+        assert [name for name in names if name.startswith("marl/views/")] == [f"marl/views/{view}.js"]
+        assert sum(len(files()[modules()[name]]) for name in names) < LARGEST_VIEW, view
+    assert everything == set(modules())
 
 
 def test_the_document_names_files_that_are_there() -> None:
