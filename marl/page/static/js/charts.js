@@ -3,8 +3,7 @@
 import { h, put } from "marl/dom.js";
 import { number } from "marl/format.js";
 import { inWords, tell, walk } from "marl/parts/chart_pointer.js";
-import { chartSvg } from "marl/parts/chart_svg.js";
-import { download } from "marl/save.js";
+import { savePng, saveSvg } from "marl/parts/chart_svg.js";
 
 const COLORS = 8; // --c0 to --c7 of base.css
 const DASHES = [[], [7, 4], [2, 3]]; // more curves than colours: the ninth is dashed
@@ -136,7 +135,7 @@ function options(chart, width) {
   const font = "12px system-ui, sans-serif";
   const ink = () => colorOf("--quiet");
   const lines = { stroke: () => colorOf("--line"), width: 1 };
-  const axis = { stroke: ink, grid: lines, ticks: lines, font, labelFont: font, labelSize: 20, values: (_, splits) => splits.map(tick) };
+  const axis = { stroke: ink, grid: lines, ticks: lines, font, labelFont: font, labelSize: 20, values: (_, splits) => marks(splits) };
   const sizes = (_, values) => 18 + 7 * Math.max(2, ...(values ?? []).map((text) => (text ?? "").length));
   return {
     width,
@@ -149,7 +148,7 @@ function options(chart, width) {
     },
     axes: [
       { ...axis, label: chart.xLabel || null, size: 34, space: 80 },
-      { ...axis, label: chart.yLabel || null, size: sizes },
+      { ...axis, label: fitted(chart.yLabel, chart.height) || null, size: sizes },
     ],
     series: [{}, ...chart.series.map((one) => line(chart, one))],
     cursor: { y: false, points: { size: 7 }, drag: { x: true, y: false } },
@@ -161,13 +160,19 @@ function options(chart, width) {
   };
 }
 
-/** Marks of an axis are short: 250k, 1.5M. */
-function tick(value) {
-  if (value === null || value === undefined) return "";
-  const size = Math.abs(value);
-  if (size < 10_000 || size >= 1e12) return number(value);
-  const [unit, letter] = size >= 1e9 ? [1e9, "G"] : size >= 1e6 ? [1e6, "M"] : [1e3, "k"];
-  return `${number(value / unit)}${letter}`;
+/** Marks of an axis are short, and all in one unit: 0k, 5k, 10k. */
+function marks(values) {
+  const largest = Math.max(0, ...values.filter((value) => value !== null).map(Math.abs));
+  const units = [[1e9, "G"], [1e6, "M"], [1e4, "k"]];
+  const [from, letter] = units.find(([least]) => largest >= least && largest < 1e12) ?? [1, ""];
+  const unit = from === 1e4 ? 1e3 : from;
+  return values.map((value) => (value === null || value === undefined ? "" : value === 0 ? "0" : `${number(value / unit)}${letter}`));
+}
+
+/** The end of a name says more than its beginning. */
+function fitted(label, height) {
+  const most = Math.floor(height / 8);
+  return label.length > most ? `… ${label.slice(-most)}` : label;
 }
 
 function line(chart, one) {
@@ -289,22 +294,4 @@ function toggle(chart, one, event) {
   chart.plot?.setSeries(1 + chart.series.indexOf(one), { show: !hide });
   chart.plot?.redraw(true);
   chart.place.setAttribute("aria-label", inWords(chart));
-}
-
-// -- pictures -----------------------------------------------------------------------------------------------------------
-
-function saveSvg(chart) {
-  const text = new XMLSerializer().serializeToString(chartSvg(chart, shownSeries(chart)));
-  download(new Blob([text], { type: "image/svg+xml" }), `${chart.name}.svg`);
-}
-
-async function savePng(chart) {
-  const svg = chartSvg(chart, shownSeries(chart));
-  const picture = new Image();
-  picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(new XMLSerializer().serializeToString(svg))}`;
-  await picture.decode();
-  const [width, height] = ["width", "height"].map((side) => 2 * Number(svg.getAttribute(side)));
-  const canvas = h("canvas", { width, height });
-  canvas.getContext("2d").drawImage(picture, 0, 0, width, height);
-  canvas.toBlob((content) => download(content, `${chart.name}.png`), "image/png");
 }

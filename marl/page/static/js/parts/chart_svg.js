@@ -1,7 +1,8 @@
 // A chart of curves as a drawing of lines and texts: sharp at every size, with the numbers of the data, not dots of the screen.
 
-import { bandCorners, colorOf, goalOf } from "marl/charts.js";
-import { s } from "marl/dom.js";
+import { bandCorners, colorOf, goalOf, shownSeries } from "marl/charts.js";
+import { h, s } from "marl/dom.js";
+import { download } from "marl/save.js";
 
 const FONT = "system-ui, 'Segoe UI', Helvetica, Arial, sans-serif";
 const LINE = 18; // height of a line of the legend
@@ -111,4 +112,24 @@ function legend(series, width, top) {
     x += wide;
   }
   return { element, height: y - top + 8 };
+}
+
+// -- pictures -----------------------------------------------------------------------------------------------------------
+
+/** Save the chart as a vector drawing. */
+export function saveSvg(chart) {
+  const text = new XMLSerializer().serializeToString(chartSvg(chart, shownSeries(chart)));
+  download(new Blob([text], { type: "image/svg+xml" }), `${chart.name}.svg`);
+}
+
+/** Save the chart as a picture with twice the dots. */
+export async function savePng(chart) {
+  const svg = chartSvg(chart, shownSeries(chart));
+  const picture = new Image();
+  picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(new XMLSerializer().serializeToString(svg))}`;
+  await picture.decode();
+  const [width, height] = ["width", "height"].map((side) => 2 * Number(svg.getAttribute(side)));
+  const canvas = h("canvas", { width, height });
+  canvas.getContext("2d").drawImage(picture, 0, 0, width, height);
+  canvas.toBlob((content) => download(content, `${chart.name}.png`), "image/png");
 }

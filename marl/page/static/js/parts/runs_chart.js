@@ -4,7 +4,7 @@ import { get, savedPage } from "marl/api.js";
 import { curveChart } from "marl/charts.js";
 import { h, put } from "marl/dom.js";
 import { number } from "marl/format.js";
-import { chooser } from "marl/parts/runs_words.js";
+import { chooser, sentence } from "marl/parts/runs_words.js";
 import { setQuery } from "marl/routes.js";
 
 export const FIRST_FIELD = "episode_reward_mean";
@@ -126,6 +126,6 @@ function explain(card) {
   const known = card.fields.find((field) => field.name === card.field);
   const unit = known?.unit ? ` (${known.unit})` : "";
   const text = known?.text || "A number of your own code: marl explain knows nothing of it.";
-  put(card.meaning, h("b", {}, card.field), `${unit}: `, text);
+  put(card.meaning, h("b", {}, card.field), `${unit}: `, sentence(text));
   card.meaning.hidden = known === undefined;
 }

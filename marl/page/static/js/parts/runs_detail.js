@@ -2,7 +2,7 @@
 
 import { h, put } from "marl/dom.js";
 import { duration, number, short } from "marl/format.js";
-import { ago, bytes } from "marl/parts/runs_words.js";
+import { ago, bytes, sentence } from "marl/parts/runs_words.js";
 import { address } from "marl/routes.js";
 
 /** The facts of a run in two lines of words and numbers. */
@@ -76,7 +76,7 @@ export function valuesPart(title, id, note) {
 
 function valueRow({ name, value, unit, text }) {
   const shown = typeof value === "number" ? number(value, 6) : short(value, 200);
-  const meaning = text === undefined ? null : h("td", { class: "quiet" }, text);
+  const meaning = text === undefined ? null : h("td", { class: "quiet" }, sentence(text));
   return h("tr", {}, h("th", { scope: "row" }, h("code", {}, name)), h("td", { class: "runs-value" }, shown, unit ? ` ${unit}` : ""), meaning);
 }
 

@@ -20,7 +20,7 @@ export const COLUMNS = [
   { key: "seed", title: "Seed", number: true, cell: (run) => run.seed ?? "–", value: (run) => run.seed ?? -1 },
   { key: "steps", title: "Env steps", number: true, cell: (run) => number(run.timesteps), value: (run) => run.timesteps },
   { key: "time", title: "Time", number: true, cell: (run) => duration(run.seconds), value: (run) => run.seconds },
-  { key: "newest", title: "Newest result", cell: (run) => h("span", { class: "runs-date" }, run.newest), value: (run) => run.newest },
+  { key: "newest", title: "Newest", cell: (run) => h("span", { class: "runs-date", title: run.newest }, run.newest.slice(5, 16)), value: (run) => run.newest },
 ];
 
 function nameCell(run) {

@@ -50,3 +50,8 @@ export function chooser(label, choices, value, onchange, more = {}) {
   const select = h("select", { onchange: (event) => onchange(event.target.value), ...more }, options);
   return h("label", { class: "runs-chooser" }, `${label} `, select);
 }
+
+/** A sentence in which `such words` are code. */
+export function sentence(text) {
+  return text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
+}

@@ -84,7 +84,7 @@ function showHead(view, { summary }) {
     back,
     h("h1", {}, `${summary.algo} on ${summary.env} `, h("span", { class: "quiet" }, summary.experiment)),
     h("p", { class: "quiet runs-path" }, view.run),
-    h("div", { class: "row runs-states" }, stateChip(summary), goalChip(summary), h("span", { class: "runs-progress" }, progressBar(summary)), h("span", { class: "quiet" }, summary.progress_label)),
+    h("div", { class: "row runs-states" }, stateChip(summary), goalChip(summary), h("span", { class: "runs-bar" }, progressBar(summary)), h("span", { class: "quiet" }, summary.progress_label)),
     facts(summary),
   );
 }
