@@ -18,6 +18,7 @@ from marl.serve.http_server import ServerError, is_in_use
 from marl.serve.tokens import token_of_file
 from marl.watch.desk import Desk, new_secret, results_folder
 from marl.watch.opening import Opening
+from marl.watch.opening import Opening
 from marl.watch.server import WatchServer
 
 DEFAULT_PORT = 9901
@@ -66,7 +67,7 @@ def _desk(options: WatchOptions) -> Desk:
     secret = new_secret()
     if config.token_file is not None:
         secret = token_of_file(config.token_file)
-    return Desk(results_folder(options.results, options.demo), config, secret, options.allow, options.demo)
+    return Desk(results_folder(options.results), config, secret, options.allow, options.demo)
 
 
 def _started(desk: Desk, options: WatchOptions, console: Console) -> WatchServer:

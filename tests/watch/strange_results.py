@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ import yaml
 
 from marl.data.task import AgentID
 from marl.gametheory.payoffs import PayoffTensor
+from marl.runs.files import table_row
 from tests.play.runs import Digits
 from tests.watch.many_runs import params, result
 
@@ -83,7 +85,7 @@ def _by_hand(place: Path) -> None:
     keys["multiagent"] = {"policies": {LONG: {}, MARKUP: {}}}
     place.mkdir(parents=True)
     (place / "params.json").write_text(json.dumps(keys))
-    lines = []
+    lines, rows = [], []
     for iteration in range(1, 6):
         line = result(iteration, 0)
         line |= {MARKUP: float(iteration), QUOTED: 1.0, "note": MARKUP, "hostname": PLANTED}
@@ -91,7 +93,12 @@ def _by_hand(place: Path) -> None:
         line["notes"] = [MARKUP, BACKWARDS]
         line["warnings"] = [f"{PLANTED}warning"]
         lines.append(json.dumps(line) + "\n")
+        rows.append(table_row(line))
     (place / "result.json").write_text("".join(lines))
+    with open(place / "progress.csv", "w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
     (place / "state.json").write_text(json.dumps({"state": "failed", "error": f"{MARKUP}{BACKWARDS} went wrong"}))
     (place / "error.txt").write_text(f"{MARKUP}\n{QUOTED}\n")
     (place / "notes.txt").write_text(f"{MARKUP}note\n")
