@@ -28,7 +28,7 @@ def check_start(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
     file = Path(arguments["scenario"])
     changes = _changes(arguments)
     # A scenario may be a stranger's: the page has a button where the command line has a person who types.
-    with under(Trust(frozenset(arguments["allow"]), frozenset(words_of([value for _, value in changes])))):
+    with under(_trust(arguments, changes)):
         raw = read_yaml(file)
         raw.setdefault("name", file.stem)
         _check(raw, changes, arguments, str(raw["name"]))
@@ -44,7 +44,7 @@ def check_resume(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
     changes = _changes(arguments)
     raw = dict(saved.scenario)
     check_given_again(raw, [key for key, _ in changes], saved.folder)
-    with under(Trust(frozenset(arguments["allow"]), frozenset(words_of([value for _, value in changes])))):
+    with under(_trust(arguments, changes)):
         _check(raw, changes, arguments, str(saved.folder))
     return {}
 
@@ -56,17 +56,32 @@ def _changes(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
     return changes
 
 
+def _trust(arguments: dict[str, Any], changes: list[tuple[str, Any]]) -> Trust:
+    """Modules that marl watch allows, and names that were typed into the form."""
+    typed = [value for _, value in changes]
+    words = frozenset(words_of(typed))
+    return Trust(frozenset(arguments["allow"]), words)
+
+
 def _check(raw: dict[str, Any], changes: list[tuple[str, Any]], arguments: dict[str, Any], where: str) -> Scenario:
     for key, value in changes:
         apply(raw, key, value)
-    stops = {STOPS[name]: arguments[name] for name in STOPS if arguments.get(name) is not None}
-    before = raw.get("stop") or {}
-    if stops and isinstance(before, dict):
-        raw["stop"] = {**before, **stops}
+    for name, field in STOPS.items():
+        limit = arguments.get(name)
+        if limit is not None:
+            _limit(raw, field, limit)
     scenario = compose(raw, where)
     if not waits_for_agents(scenario):  # else only its first client knows who plays
         prepare(scenario)
     return scenario
+
+
+def _limit(raw: dict[str, Any], field: str, limit: float) -> None:
+    """As ``--stop-iters`` does: the other conditions stay."""
+    before = raw.get("stop") or {}
+    # What is no section is told by composing the scenario.
+    if isinstance(before, dict):
+        raw["stop"] = {**before, field: limit}
 
 
 def scenarios(arguments: dict[str, Any], tell: Tell) -> list[dict[str, str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from marl.watch.runs.table import Column
 MOST_POINTS = 1_000
 MOST_STEPS = 4_000  # at which means are computed before points are chosen
 CONFIDENCE = 0.95
+LONGEST_LABEL = 60  # letters of the key that tells two groups apart
 STEPS = ("timesteps_total", "training_iteration", "time_total_s", "episodes_total")
 METHOD = (
     "The line is the mean over the runs that differ only in their seed, the band its 95 % interval by Student's t. At each "
@@ -49,13 +51,14 @@ class Curve(NamedTuple):
 
 
 NOTHING: Column = np.empty(0)
+NO_CURVE = Curve(NOTHING, NOTHING, NOTHING, NOTHING)
 
 
 def curve_of(index: Index, entry: RunEntry, field: str, over: str) -> Curve:
     """All points of one run at which the field was measured."""
     x, y = index.read(entry, [over, field])
     if len(x) != len(y):  # one of them is no column of this run
-        return Curve(NOTHING, NOTHING, NOTHING, NOTHING)
+        return NO_CURVE
     there = ~(np.isnan(x) | np.isnan(y))
     return Curve(x[there], y[there], NOTHING, NOTHING)
 
@@ -75,24 +78,37 @@ def thinned(curve: Curve, most: int = MOST_POINTS) -> Curve:
         kept.add(int(begin + np.nanargmin(stretch)))
         kept.add(int(begin + np.nanargmax(stretch)))
     chosen = sorted(kept)
-    return Curve(*(part[chosen] if len(part) else part for part in curve))
+    x, y = curve.x[chosen], curve.y[chosen]
+    if not len(curve.low):
+        return Curve(x, y, NOTHING, NOTHING)
+    return Curve(x, y, curve.low[chosen], curve.high[chosen])
 
 
 def mean_of(curves: Sequence[Curve]) -> Curve:
     """Mean and interval over runs (see the top of this file)."""
-    curves = [curve for curve in curves if len(curve.x)]
-    if len(curves) < 2:
-        return curves[0] if curves else Curve(NOTHING, NOTHING, NOTHING, NOTHING)
-    steps = np.unique(np.concatenate([curve.x for curve in curves]))
-    if len(steps) > MOST_STEPS:
-        steps = steps[np.linspace(0, len(steps) - 1, MOST_STEPS, dtype=int)]
-    values = np.stack([_at(curve, steps) for curve in curves])
-    runs = np.sum(~np.isnan(values), axis=0)
-    filled = np.where(np.isnan(values), 0.0, values)
+    measured = [curve for curve in curves if len(curve.x)]
+    if not measured:
+        return NO_CURVE
+    if len(measured) == 1:
+        return measured[0]
+    steps = _steps_of(measured)
+    values = np.stack([_at(curve, steps) for curve in measured])
+    missing = np.isnan(values)
+    runs = np.sum(~missing, axis=0)
+    filled = np.where(missing, 0.0, values)
     mean = filled.sum(axis=0) / runs
-    squares = np.where(np.isnan(values), 0.0, (values - mean) ** 2).sum(axis=0)
-    reach = _reach(squares, runs)
+    squares = np.where(missing, 0.0, (values - mean) ** 2)
+    reach = _reach(squares.sum(axis=0), runs)
     return Curve(steps, mean, mean - reach, mean + reach)
+
+
+def _steps_of(curves: Sequence[Curve]) -> Column:
+    """All steps at which any of the runs was measured; of very many a part, evenly."""
+    steps = np.unique(np.concatenate([curve.x for curve in curves]))
+    if len(steps) <= MOST_STEPS:
+        return steps
+    places = np.linspace(0, len(steps) - 1, MOST_STEPS, dtype=int)
+    return steps[places]
 
 
 def _at(curve: Curve, steps: Column) -> Column:
@@ -122,39 +138,43 @@ def groups_of(entries: Sequence[RunEntry]) -> dict[str, list[RunEntry]]:
     for entry in entries:
         key = (entry.directory.parent.name, _digest(entry.params))
         by_keys.setdefault(key, []).append(entry)
-    labels = [_label(members[0]) for members in by_keys.values()]
-    found = {}
-    for label, members in zip(labels, by_keys.values(), strict=True):
-        name = label
-        if labels.count(label) > 1:
-            name = f"{label} ({_difference(members[0], by_keys.values())})"
-        while name in found:
-            name += "'"
+    groups = list(by_keys.values())
+    often = Counter(_label(members[0]) for members in groups)
+    found: dict[str, list[RunEntry]] = {}
+    for members in groups:
+        name = _label(members[0])
+        if often[name] > 1:
+            name = f"{name} ({_difference(members[0], groups)})"
+        if name in found:
+            name = members[0].name
         found[name] = members
     return found
 
 
 def _digest(params: Mapping[str, Any]) -> str:
-    kept = {key: value for key, value in params.items() if key not in BESIDE}
+    kept = dict(params)
+    for key in BESIDE:
+        kept.pop(key, None)
     return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _label(entry: RunEntry) -> str:
-    assert entry.summary is not None
-    return f"{entry.summary.experiment} · {entry.summary.algo}"
+    summary = entry.known
+    return f"{summary.experiment} · {summary.algo}"
 
 
-def _difference(entry: RunEntry, groups: Any) -> str:
+def _difference(entry: RunEntry, groups: Sequence[Sequence[RunEntry]]) -> str:
     """The first key by which this group differs from another one of the same label."""
     from marl.analysis.compare.keys import differences
 
-    for members in groups:
-        other = members[0]
-        if other is entry or _label(other) != _label(entry):
-            continue
+    alike = [members[0] for members in groups if _label(members[0]) == _label(entry)]
+    for other in alike:
         for one in differences(entry.params, other.params):
-            if one.key.partition(".")[0] not in BESIDE:
-                return f"{one.key}={one.first}"[:60]
+            section = one.key.partition(".")[0]
+            if section in BESIDE:
+                continue
+            told = f"{one.key}={one.first}"
+            return told[:LONGEST_LABEL]
     return entry.name
 
 
@@ -162,32 +182,53 @@ def each_of(entries: Sequence[RunEntry]) -> dict[str, list[RunEntry]]:
     """Every run by itself, by the shortest label that tells it apart."""
     found: dict[str, list[RunEntry]] = {}
     for entry in entries:
-        assert entry.summary is not None
-        seed = "" if entry.summary.seed is None else f" · seed {entry.summary.seed}"
-        label = f"{_label(entry)}{seed}"
-        if label in found:
-            label = f"{label} · {entry.summary.id}"
-        if label in found:
-            label = entry.name
-        found[label] = [entry]
+        summary = entry.known
+        label = f"{_label(entry)} · seed {summary.seed}"
+        longer = f"{label} · {summary.id}"
+        if label not in found:
+            found[label] = [entry]
+        elif longer not in found:
+            found[longer] = [entry]
+        else:
+            found[entry.name] = [entry]
     return found
 
 
 def curves_json(index: Index, entries: Sequence[RunEntry], field: str, over: str, together: bool) -> dict[str, Any]:
     """What the page draws: one curve for each run, or for each group."""
-    groups = groups_of(entries) if together else each_of(entries)
+    groups = each_of(entries)
+    if together:
+        groups = groups_of(entries)
     series = []
+    method = ""
     for label, members in groups.items():
-        curve = thinned(mean_of([curve_of(index, entry, field, over) for entry in members]))
-        told: dict[str, Any] = {"label": label, "runs": [entry.name for entry in members]}
-        told |= {"x": _plain(curve.x), "y": _plain(curve.y)}
+        curves = [curve_of(index, entry, field, over) for entry in members]
+        curve = thinned(mean_of(curves))
+        told = {
+            "label": label,
+            "runs": [entry.name for entry in members],
+            "x": _plain(curve.x),
+            "y": _plain(curve.y),
+        }
         if len(curve.low):
-            told |= {"low": _plain(curve.low), "high": _plain(curve.high)}
+            told["low"] = _plain(curve.low)
+            told["high"] = _plain(curve.high)
+            method = METHOD
         series.append(told)
-    has_interval = any("low" in one for one in series)
-    return {"field": field, "over": over, "series": series, "method": METHOD if has_interval else ""}
+    return {
+        "field": field,
+        "over": over,
+        "series": series,
+        "method": method,
+    }
 
 
 def _plain(values: Column) -> list[float | None]:
-    """Seven digits are more than a screen has dots, and half the bytes."""
-    return [None if value != value else float(f"{value:.7g}") for value in values.tolist()]
+    """Without the digits that no screen has dots for; null where there is no number."""
+    found: list[float | None] = []
+    for value in values.tolist():
+        number = None
+        if value == value:
+            number = float(f"{value:.7g}")
+        found.append(number)
+    return found

@@ -61,12 +61,20 @@ def detail_of(entry: RunEntry) -> dict[str, Any]:
 
 def _policies(params: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
     """Those that have played, or that the scenario names."""
-    played = result.get("policy_reward_mean")
-    if isinstance(played, Mapping) and played:
+    played = _block(result, "policy_reward_mean")
+    if played:
         return list(played)
-    multiagent = params.get("multiagent")
-    named = multiagent.get("policies") if isinstance(multiagent, Mapping) else None
-    return [str(name) for name in named or ()]
+    multiagent = _block(params, "multiagent")
+    named = _block(multiagent, "policies")
+    return list(map(str, named))
+
+
+def _block(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A section, which files of strangers may not have."""
+    found = tree.get(name)
+    if not isinstance(found, Mapping):
+        return {}
+    return found
 
 
 def last_result(file: Path) -> dict[str, Any]:
@@ -93,11 +101,14 @@ def _last_lines(stream: Any) -> list[bytes]:
     while True:
         stream.seek(max(0, size - length))
         content: bytes = stream.read()
-        lines = [line for line in content.split(b"\n") if line]
+        lines = list(filter(None, content.split(b"\n")))
         if length >= size:
             return lines
-        if len(lines) > 2 or length > LONGEST_LINE:
-            return lines[1:]  # the first one is cut
+        whole = lines[1:]  # the first one is cut
+        if len(whole) > 1:
+            return whole
+        if length > LONGEST_LINE:
+            return whole
         length *= 4
 
 
@@ -139,19 +150,21 @@ def _checkpoint(folder: Path) -> dict[str, Any]:
 def _warnings(entry: RunEntry, result: Mapping[str, Any], checkpoints: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What is wrong with the run as it stands."""
     found: list[dict[str, Any]] = []
-    summary = entry.summary
-    if summary is not None and summary.error:
+    summary = entry.known
+    if summary.error:
         found.append({"kind": "error", "text": summary.error})
-    if summary is not None and summary.goal:
-        found += [{"kind": "note", "text": text} for text in unsure_of(result, summary.goal)]
     for one in checkpoints:
-        if one["damage"]:
-            found.append({"kind": "warning", "text": f"{one['name']} cannot be used: {one['damage']}."})
-    lost = result.get("info")
-    decisions = lost.get("num_decisions_lost") if isinstance(lost, Mapping) else None
+        if not one["damage"]:
+            continue
+        text = f"{one['name']} cannot be used: {one['damage']}."
+        found.append({"kind": "warning", "text": text})
+    for text in unsure_of(result, summary.goal):
+        found.append({"kind": "note", "text": text})
+    decisions = _block(result, "info").get("num_decisions_lost")
     if decisions:
         meaning = told("info.num_decisions_lost")["text"]
-        found.append({"kind": "note", "text": f"info.num_decisions_lost is {decisions}. {meaning}"})
+        text = f"info.num_decisions_lost is {decisions}. {meaning}"
+        found.append({"kind": "note", "text": text})
     return found
 
 
@@ -166,7 +179,10 @@ def _text_of(file: Path) -> str:
 def _files(run: Path) -> list[dict[str, Any]]:
     found = []
     with os.scandir(run) as listing:
-        for one in sorted(listing, key=lambda entry: entry.name)[:MOST_FILES]:
-            if one.is_file(follow_symlinks=False):
-                found.append({"name": one.name, "bytes": one.stat(follow_symlinks=False).st_size})
+        entries = sorted(listing, key=lambda entry: entry.name)
+    for one in entries[:MOST_FILES]:
+        if not one.is_file(follow_symlinks=False):
+            continue
+        size = one.stat(follow_symlinks=False).st_size
+        found.append({"name": one.name, "bytes": size})
     return found

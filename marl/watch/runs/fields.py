@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 
 from marl.runs.fields import meaning_of
@@ -34,11 +36,15 @@ def told(name: str) -> dict[str, Any]:
 
 def fields_of(entries: Iterable[RunEntry]) -> list[dict[str, Any]]:
     """All fields of which some run has numbers, and in how many runs."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for entry in entries:
-        for name in _numbers_of(entry.table.names, entry.table.last):
-            counts[name] = counts.get(name, 0) + 1
-    found = [{**told(name), "runs": count} for name, count in counts.items()]
+        numbers = _numbers_of(entry.table.names, entry.table.last)
+        counts.update(numbers)
+    found = []
+    for name, count in counts.items():
+        field = dict(told(name))
+        field["runs"] = count
+        found.append(field)
     found.sort(key=lambda field: _rank(field["name"]))  # stable: equal ones stay in the table's order
     return found
 
@@ -53,12 +59,14 @@ def _rank(name: str) -> int:
 @lru_cache(maxsize=256)
 def _numbers_of(names: tuple[str, ...], last: tuple[str, ...]) -> tuple[str, ...]:
     found = []
-    for place, name in enumerate(names):
+    for name, cell in zip_longest(names, last[: len(names)], fillvalue=""):
         if name.startswith(NO_CURVE):
             continue
-        cell = last[place] if place < len(last) else ""
-        # A field that is not measured in every iteration may be missing from the last one: then its row in the table decides.
-        is_number = _is_number(cell) if cell else bool(told(name)["unit"] or not told(name)["text"])
+        is_number = _is_number(cell)
+        if not cell:
+            # A field that is not measured in every iteration may be missing from the last one: then its meaning decides.
+            meaning = told(name)
+            is_number = meaning["unit"] != "" or meaning["text"] == ""
         if is_number:
             found.append(name)
     return tuple(found)
@@ -76,22 +84,31 @@ def result_fields(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every field of a result with its value and its meaning; long lists are cut."""
     found = []
     for name, value in _leaves(result, ""):
-        found.append({**told(name), "value": value})
+        field = dict(told(name))
+        field["value"] = value
+        found.append(field)
     return found
 
 
 def _leaves(tree: Mapping[str, Any], before: str) -> Iterable[tuple[str, Any]]:
     for key, value in tree.items():
         name = f"{before}{key}"
-        if name == "config":  # the scenario, which is told by itself
-            continue
-        if isinstance(value, Mapping) and value:
+        if name == "config":
+            continue  # the scenario, which is told by itself
+        if not isinstance(value, Mapping):
+            yield name, _short(value)
+        elif value:
             yield from _leaves(value, f"{name}.")
         else:
-            yield name, _short(value)
+            yield name, {}
 
 
 def _short(value: Any) -> Any:
-    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) > LONGEST_LIST:
-        return f"{len(value)} values, the first: {', '.join(map(str, value[:LONGEST_LIST]))} ..."
-    return value
+    """A long list in words."""
+    if not isinstance(value, list):
+        return value
+    count = len(value)
+    if count <= LONGEST_LIST:
+        return value
+    first = ", ".join(map(str, value[:LONGEST_LIST]))
+    return f"{count} values, the first: {first} ..."

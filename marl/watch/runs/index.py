@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -65,16 +66,21 @@ class RunEntry:
         return True
 
     def _state(self, is_new: bool) -> tuple[State, str]:
-        if not is_new and self.summary is not None and self.summary.state != "running":
-            return self.summary.state, self.summary.error
-        last = dict(zip(self.table.names, self.table.last, strict=False))
+        before = self.summary
+        is_settled = before is not None and before.state != "running"
+        if before is not None and is_settled and not is_new:
+            return before.state, before.error
+        names = self.table.names
+        last = dict(zip(names, self.table.last, strict=False))
         return state_of(self.directory, last)
 
     def _wanted(self) -> list[str]:
         """The columns that a summary is made of."""
-        goal = goal_of(self.params)
-        errors = [STANDARD_ERRORS[field] for field in goal if field in STANDARD_ERRORS]
-        return [*ALWAYS, *GROWING, metric_of(self.params), *goal, *errors]
+        wanted = [*ALWAYS, *GROWING, metric_of(self.params)]
+        for field in goal_of(self.params):
+            wanted.append(field)
+            wanted.append(STANDARD_ERRORS.get(field, field))
+        return wanted
 
     def _measured(self) -> Measured:
         known: dict[str, float] = {}
@@ -82,25 +88,38 @@ class RunEntry:
             value = self.table.newest(name)
             if value is not None:
                 known[name] = value
-        for field in (metric_of(self.params), TRAINED):
-            best = self.table.largest(field)
-            if best is not None and not self.is_glance:
-                return Measured(known, self._last_reward(), field, best)
-        return Measured(known, self._last_reward(), TRAINED, None)
+        reward = self._last_reward()
+        if self.is_glance:  # the best may stand in what was not read yet
+            return Measured(known, reward, TRAINED, None)
+        metric = metric_of(self.params)
+        best = self.table.largest(metric)
+        if best is not None:
+            return Measured(known, reward, metric, best)
+        best = self.table.largest(TRAINED)
+        return Measured(known, reward, TRAINED, best)
 
     def _last_reward(self) -> float | None:
         """Of the newest row: an iteration in which no episode ended has none."""
         rewards = self.table.column(TRAINED)
-        if not len(rewards) or rewards[-1] != rewards[-1]:
+        if not len(rewards):
             return None
-        return float(rewards[-1])
+        last = float(rewards[-1])
+        if math.isnan(last):
+            return None
+        return last
 
     def to_json(self) -> dict[str, Any]:
         """The summary as the page gets it: named by its place in the results, without places on this machine."""
-        assert self.summary is not None
-        told = self.summary.as_json()
+        told = self.known.as_json()
         del told["directory"]
-        return {"run": self.name, **told}
+        told["run"] = self.name
+        return told
+
+    @property
+    def known(self) -> RunSummary:
+        """The summary of a run that has one (``Index.entries``)."""
+        assert self.summary is not None
+        return self.summary
 
 
 class Index:
@@ -113,7 +132,7 @@ class Index:
         self._folders = Folders(root)
         self._lock = threading.RLock()
         self._looked = -PATIENCE_S
-        self._reader: threading.Thread | None = None
+        self._reader = threading.Thread()  # reads what was only glanced at
 
     def refresh(self) -> int:
         """Look what has changed since; the version of what is known now.
@@ -140,10 +159,14 @@ class Index:
         return sum(entry.is_glance for entry in self._entries.values())
 
     def _read_the_rest(self) -> None:
-        is_reading = self._reader is not None and self._reader.is_alive()
-        if self.glances and not is_reading:
-            self._reader = threading.Thread(target=self._read_all, name="marl watch reader", daemon=True)
-            self._reader.start()
+        if not self.glances or self._reader.is_alive():
+            return
+        self._reader = threading.Thread(
+            target=self._read_all,
+            name="marl watch reader",
+            daemon=True,
+        )
+        self._reader.start()
 
     def _read_all(self) -> None:
         for entry in list(self._entries.values()):
@@ -157,9 +180,12 @@ class Index:
         there = dict(self._folders.runs())
         if there.keys() == self._entries.keys():
             return
-        entries = {}
+        entries: dict[str, RunEntry] = {}
         for name, place in there.items():
-            entries[name] = self._entries.get(name) or RunEntry(place, name)
+            known = self._entries.get(name)
+            if known is None:
+                known = RunEntry(place, name)
+            entries[name] = known
         self._entries = entries
         self.version += 1
 
@@ -182,8 +208,9 @@ class Index:
 
 
 def _newest(entry: RunEntry) -> tuple[str, str]:
-    assert entry.summary is not None
-    return entry.summary.newest, entry.name
+    """What runs are sorted by."""
+    summary = entry.known
+    return summary.newest, entry.name
 
 
 class Folders:
@@ -220,8 +247,11 @@ class Folders:
         folders = []
         with os.scandir(place) as listing:
             for one in listing:
-                if one.name == "params.json":
+                name = one.name
+                if name == "params.json":
                     return True, []
-                if not one.name.startswith(".") and one.is_dir(follow_symlinks=False):
-                    folders.append(place / one.name)
-        return False, sorted(folders)
+                is_hidden = name.startswith(".")
+                if one.is_dir(follow_symlinks=False) and not is_hidden:
+                    folders.append(place / name)
+        folders.sort()
+        return False, folders

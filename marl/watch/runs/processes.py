@@ -23,11 +23,11 @@ from marl.errors import RunLockedError
 from marl.inputs import open_input
 from marl.runs.lock import SAME_START, Holder, holder_of
 from marl.serve.refused import Refused
-from marl.watch.runs.table import Signature, signature_of
+from marl.watch.runs.table import signature_of
 
 FOLDER = ".marl_watch"
-RESULTS = b"results: "  # begins the line by which a run says where its directory is
-HEAD, TAIL = 64 * 1024, 16 * 1024  # bytes of a log that are read
+RESULTS = "results: "  # begins the line by which a run says where its directory is
+HEAD, TAIL = 8 * 1024, 16 * 1024  # bytes of a log that are read
 MOST_STARTED = 20  # at once: each takes a core and its memory
 MOST_LOGS = 200
 
@@ -53,7 +53,7 @@ class Processes:
     def __init__(self, root: Path, allow: frozenset[str]) -> None:
         self.root, self.allow = root, allow
         self._started: dict[int, Started] = {}
-        self._logs: dict[Path, tuple[Signature | None, list[str]]] = {}
+        self._logs: dict[Path, tuple[bytes, list[str]]] = {}  # their heads, and the runs that these name
 
     # -- begin -----------------------------------------------------------------------------------------------------
 
@@ -64,8 +64,11 @@ class Processes:
 
     def resume(self, directory: Path, options: Sequence[str]) -> Started:
         """``marl run --resume DIRECTORY``."""
-        allowed = [f"--allow={module}" for module in sorted(self.allow)]
-        return self._begin([*options, *allowed, f"--resume={directory}"])
+        words = list(options)
+        for module in sorted(self.allow):
+            words.append(f"--allow={module}")
+        words.append(f"--resume={directory}")
+        return self._begin(words)
 
     def _begin(self, words: list[str]) -> Started:
         running = [one for one in self._started.values() if not one.ended]
@@ -106,10 +109,13 @@ class Processes:
             holder = holder_of(directory)
         except RunLockedError as error:
             raise Refused("locked", str(error), 409) from error
-        if holder is None or (holder.here and not holder.running):
-            raise Refused("not_running", f"no process is training {directory.name}: it has ended already.", 409)
+        ended = Refused("not_running", f"no process is training {directory.name}: it has ended already.", 409)
+        if holder is None:
+            raise ended
         if not holder.here:
             raise Refused("elsewhere", f"it runs on the host {holder.hostname!r}: stop it there.", 409)
+        if not holder.running:
+            raise ended
         _interrupt(holder)
 
     def stop_started(self, number: int) -> None:
@@ -125,12 +131,17 @@ class Processes:
         """The processes that this page has started, newest first."""
         told = []
         for one in reversed(self._started.values()):
-            code = one.process.poll()
             runs = self._runs_in(one.log)
             entry = {
-                "number": one.number, "command": one.command, "began": one.began, "code": code,
-                "run": runs[-1] if runs else None, "tail": tail_of(one.log),
-            }  # fmt: skip
+                "number": one.number,
+                "command": one.command,
+                "began": one.began,
+                "code": one.process.poll(),
+                "run": None,
+                "tail": tail_of(one.log),
+            }
+            if runs:
+                entry["run"] = runs[-1]
             told.append(entry)
         return told
 
@@ -144,23 +155,21 @@ class Processes:
 
     def _runs_in(self, log: Path) -> list[str]:
         """Names of the runs that a log tells of."""
-        seen = signature_of(log)
+        head = _part_of(log, 0, HEAD)
         kept = self._logs.get(log)
-        is_known = kept is not None and (kept[0] == seen or (kept[0] is not None and kept[0].size > HEAD))
-        if kept is not None and is_known:
+        if kept is not None and kept[0] == head:
             return kept[1]
-        found = []
-        for line in _part_of(log, 0, HEAD).split(b"\n"):
-            if line.startswith(RESULTS):
-                name = self._name_of(line.removeprefix(RESULTS))
-                found += [name] if name else []
-        self._logs[log] = (seen, list(dict.fromkeys(found)))
-        return self._logs[log][1]
-
-    def _name_of(self, place: bytes) -> str:
-        path = Path(place.decode("utf-8", "replace").strip()).resolve()
         root = self.root.resolve()
-        return path.relative_to(root).as_posix() if path.is_relative_to(root) else ""
+        found: dict[str, None] = {}
+        for line in head.decode("utf-8", "replace").splitlines():
+            if not line.startswith(RESULTS):
+                continue
+            place = Path(line.removeprefix(RESULTS).strip()).resolve()
+            if place.is_relative_to(root):
+                name = place.relative_to(root).as_posix()
+                found[name] = None
+        self._logs[log] = (head, list(found))
+        return list(found)
 
 
 def _interrupt(holder: Holder) -> None:
@@ -182,10 +191,16 @@ def tail_of(log: Path) -> str:
     seen = signature_of(log)
     if seen is None:
         return ""
-    text = _part_of(log, max(0, seen.size - TAIL), TAIL).decode("utf-8", "replace")
-    if seen.size > TAIL:
-        text = text.partition("\n")[2]
-    return "".join(letter for letter in text if letter == "\n" or letter.isprintable())
+    begin = max(0, seen.size - TAIL)
+    content = _part_of(log, begin, TAIL)
+    text = content.decode("utf-8", "replace")
+    if begin > 0:
+        text = text.partition("\n")[2]  # the middle of a line
+    lines = []
+    for line in text.split("\n"):
+        letters = filter(str.isprintable, line)
+        lines.append("".join(letters))
+    return "\n".join(lines)
 
 
 def _part_of(log: Path, begin: int, length: int) -> bytes:

@@ -76,7 +76,10 @@ class ProgressTable:
     @property
     def was_read(self) -> bool:
         """Whether all of it is known, or that there is no file."""
-        return self._signature is not None or signature_of(self.file) is None
+        if self._signature is not None:
+            return True
+        there = signature_of(self.file)
+        return there is None
 
     def peek(self) -> None:
         """Only the newest rows, for a first look at a long table; ``refresh`` reads all of it."""
@@ -102,15 +105,22 @@ class ProgressTable:
         if found is None:
             return np.empty(0)
         self._columns[name] = found  # at the end: used last
-        spare = [one for one in self._columns if one not in self.needed]
-        for one in spare[:-MOST_COLUMNS]:
-            del self._columns[one]
+        self._drop_columns()
         return np.array(found)
+
+    def _drop_columns(self) -> None:
+        """Forget those that nobody has asked for in a while."""
+        spare = [name for name in self._columns if name not in self.needed]
+        too_many = spare[:-MOST_COLUMNS]
+        for name in too_many:
+            del self._columns[name]
 
     def newest(self, name: str) -> float | None:
         """The last number of a column."""
-        for value in reversed(self._columns.get(name, ())):
-            if not math.isnan(value):
+        column = self._columns.get(name, array("d"))
+        for value in reversed(column):
+            is_number = not math.isnan(value)
+            if is_number:
                 return value
         return None
 
@@ -165,10 +175,13 @@ class ProgressTable:
         return rest
 
     def _name_columns(self, header: bytes) -> None:
-        self.names = tuple(name.replace("/", ".") for name in _cells(header))
-        for name in self.names:
+        names = []
+        for cell in _cells(header):
+            name = cell.replace("/", ".")
+            names.append(name)
             if name in self.needed:
                 self._columns[name] = array("d")
+        self.names = tuple(names)
 
     def _move(self, content: bytes) -> None:
         self._read_to += len(content)
@@ -184,27 +197,31 @@ class ProgressTable:
 
     def _read_again(self, wanted: Iterable[str]) -> None:
         """Columns that nobody has asked for before: the lines that were read are read once more for them."""
-        missing = [name for name in dict.fromkeys(wanted) if name in self.names and name not in self._columns]
+        missing = set(wanted) & set(self.names)
+        missing -= self._columns.keys()
         if not missing:
             return
         for name in missing:
             self._columns[name] = array("d")
         try:
-            content = self._content_from(0)[: self._read_to]
-        except OSError:
+            content = self._content_from(0)
+        except OSError:  # it was removed: the next refresh sees that
             content = b""
-        self._parse(content.split(b"\n")[1:], missing)
+        lines = content[: self._read_to].split(b"\n")
+        without_header = lines[1:]
+        self._parse(without_header, list(missing))
 
     def _parse(self, lines: Sequence[bytes], names: Sequence[str]) -> bytes:
         """Append the numbers of these lines to the named columns; returns the last line."""
         places = [(self.names.index(name), self._columns[name].append) for name in names]
-        line = last = b""
+        cells: Sequence[bytes] | Sequence[str]
+        last = b""
         nan = math.nan
-        for line in lines:
-            if not line:
-                continue
+        for line in filter(None, lines):
             last = line
-            cells: Sequence[bytes] | Sequence[str] = line.split(b",") if b'"' not in line else _cells(line)
+            cells = line.split(b",")
+            if b'"' in line:  # a comma may stand inside of a text
+                cells = _cells(line)
             for place, append in places:
                 try:
                     append(float(cells[place] or nan))  # most rows have no evaluation, and errors are slow
