@@ -7,7 +7,8 @@ are left out of the first answer, and the page asks for those that it shows.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,14 @@ MOST_BOUNDS = 64  # coordinates of a Box whose bounds are told one by one
 
 def first_answer(asked: EpisodeRequest, trace: Trace, root: Path) -> dict[str, Any]:
     """The answer to a request for an episode."""
+    left_out = []
+    if _numbers_in_observations(trace) > MOST_NUMBERS:
+        left_out.append("observations")
+        trace = _without_observations(trace)
     told = trace.to_json()
     # A saved page goes to others, who need not know the folders of this machine.
     told["checkpoint"] = os.path.relpath(told["checkpoint"], root.resolve())
     told["most_wrong"] = told["most_wrong"][:MOST_WRONG]
-    left_out = []
-    if _numbers_in_observations(trace) > MOST_NUMBERS:
-        left_out.append("observations")
-        for one in _decisions(told):
-            one["observation"] = None
     scenes: Sequence[Any] = trace.tape.scenes
     if _bytes_of(scenes) > MOST_SCENE_BYTES:
         left_out.append("scenes")
@@ -77,9 +77,12 @@ def _bytes_of(scenes: Sequence[Any]) -> int:
     return len(as_json(scenes))
 
 
-def _decisions(told: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for step in told["steps"]:
-        yield from step["agents"]
+def _without_observations(trace: Trace) -> Trace:
+    # Before they become lists: that would take most of the time.
+    steps = []
+    for agents in trace.steps:
+        steps.append({agent: replace(one, observation=None) for agent, one in agents.items()})
+    return replace(trace, steps=tuple(steps))
 
 
 def _numbers_in_observations(trace: Trace) -> int:
