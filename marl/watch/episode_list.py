@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -12,12 +12,13 @@ from typing import Any
 from marl.errors import UserError, printable
 from marl.inputs import read_json
 from marl.offline.manifest import MANIFEST as RECORDING
-from marl.offline.manifest import read_manifest
 from marl.runs.directories import DEEPEST
 from marl.runs.manifest import BEST, MANIFEST, numbered
 
-PARAMS, EXPORT = "params.json", "policy.json"
+PARAMS, EXPORT, PLAYED = "params.json", "policy.json", "play.json"
 MOST = 20_000  # folders that are looked into
+NEVER = frozenset({"checkpoints", "media"})  # folders that hold nothing of this sort, but may hold very much
+UNREADABLE = (OSError, ValueError, RecursionError, UserError)
 
 
 def shown_things(root: Path) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def shown_things(root: Path) -> dict[str, Any]:
         if kind == "recording":
             found["recordings"].append({"recording": name, **_about_recording(place)})
         elif kind:
-            found["runs"].append({"run": name, "kind": kind, **_about_run(place)})
+            found["runs"].append({"run": name, "kind": kind, **_about_run(place, kind)})
     for things in found.values():
         things.sort(key=lambda thing: -thing["time"])
     return found
@@ -48,13 +49,17 @@ def _kind_of(place: Path, files: set[str]) -> str:
 
 
 def _folders(root: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Folders and their files. What lies below a checkpoint or a recording belongs to it."""
     for folder, below, files in os.walk(root):
         place = Path(folder)
         yield place, files
+        deep = len(place.relative_to(root).parts) > DEEPEST
+        whole = not {MANIFEST, RECORDING}.isdisjoint(files)
         # `below` is changed in place: os.walk goes into what is left of it.
-        if len(place.relative_to(root).parts) > DEEPEST or MANIFEST in files:
+        if deep or whole:
             below.clear()
-        below[:] = [name for name in below if not name.startswith(".") and name not in ("checkpoints", "media")]
+        hidden = {name for name in below if name.startswith(".")}
+        below[:] = sorted(set(below) - hidden - NEVER)
 
 
 def checkpoints_of(run: Path) -> list[str]:
@@ -66,33 +71,49 @@ def checkpoints_of(run: Path) -> list[str]:
     return found
 
 
-def _about_run(place: Path) -> dict[str, Any]:
-    """Env and algorithm, as far as a file says so that is quick to read. Files may be half written, or anybody's."""
-    told: dict[str, Any] = {"env": None, "algo": None, "time": _time_of(place)}
-    for file in (PARAMS, EXPORT):
-        with suppress(OSError, ValueError, UserError, RecursionError):
-            found = read_json(place / file)
-            if isinstance(found, dict):
-                told["env"] = _text(found.get("env"))
-                algo = found.get("algo")
-                told["algo"] = _text(algo.get("name") if isinstance(algo, dict) else algo)
-    return told
+def _about_run(place: Path, kind: str) -> dict[str, Any]:
+    """Env and algorithm, as far as a file says so that is quick to read."""
+    told = _read(place / (EXPORT if kind == "export" else PARAMS))
+    algo = told.get("algo")
+    # In params.json the algorithm is a section with its keys.
+    if isinstance(algo, dict):
+        algo = algo.get("name")
+    return {"env": _text(told.get("env")), "algo": _text(algo), "time": _time_of(place)}
 
 
 def _about_recording(place: Path) -> dict[str, Any]:
-    told: dict[str, Any] = {"env": None, "policies": [], "time": _time_of(place)}
-    with suppress(UserError):
-        manifest = read_manifest(place)
-        told |= {"env": _text(manifest["env"]), "policies": [_text(name) for name in manifest["policies"]]}
-    return told
+    """Its env; of a game against people also the run and the seed, which recordings of rollouts do not say."""
+    told, played = _read(place / RECORDING), _read(place / PLAYED)
+    seed = played.get("seed")
+    return {
+        "env": _text(told.get("env")),
+        "run": _text(played.get("run")),
+        "checkpoint": _text(played.get("checkpoint")),
+        "seed": seed if isinstance(seed, int) else None,
+        "time": _time_of(place),
+    }
+
+
+def _read(file: Path) -> Mapping[str, Any]:
+    """A small JSON file, which may be missing, half written, or anybody's."""
+    with suppress(*UNREADABLE):
+        found = read_json(file)
+        if isinstance(found, dict):
+            return found
+    return {}
 
 
 def _text(value: object) -> str | None:
-    return printable(value) if isinstance(value, str) else None
+    """What may be shown as a name."""
+    if not isinstance(value, str):
+        return None
+    return printable(value)
 
 
 def _time_of(place: Path) -> float:
+    """When it was changed last."""
     try:
         return place.stat().st_mtime
-    except OSError:  # it was removed in this moment
+    except OSError:
+        # It was removed in this moment.
         return 0.0

@@ -112,13 +112,18 @@ def test_what_can_be_shown_is_listed_with_its_env(root: Path, tmp_path: Path) ->
     trained(tmp_path / "alone", "two_step_game")
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged/trajectories.json").write_text("{")
+    (tmp_path / "plays/people").mkdir(parents=True)
+    for folder in (tmp_path / "plays", tmp_path / "plays/people"):
+        (folder / "trajectories.json").write_text('{"env": "kuhn"}')
+    (tmp_path / "plays/play.json").write_text('{"run": "alone", "seed": 7}')
     things = shown_things(tmp_path)
     found = {one["run"]: (one["kind"], one["env"], one["algo"]) for one in things["runs"]}
     assert found == {
         "experiment/a<b>": ("run", "two_step_game", "dqn"),
         "alone": ("checkpoint", None, None),
     }
-    assert [(one["recording"], one["env"]) for one in things["recordings"]] == [("damaged", None)]
+    recordings = {one["recording"]: (one["env"], one["run"], one["seed"]) for one in things["recordings"]}
+    assert recordings == {"damaged": (None, None, None), "plays": ("kuhn", "alone", 7)}
     assert checkpoints_of(tmp_path / "experiment/a<b>") == ["checkpoint_000001", "checkpoint_000002"]
 
 
@@ -168,17 +173,19 @@ def test_a_new_checkpoint_is_seen_and_few_runs_stay_open(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("keys", "told"),
     [
-        ({"run": ""}, "'run' is missing"),
+        ({"run": ""}, "run: String should have at least 1"),
         ({"run": "../elsewhere"}, "is not in the results folder"),
         ({"run": "two_step", "checkpoint": "../../../x"}, "is not in the results folder"),
         ({"run": "gone"}, "there is no 'gone' in the results folder"),
         ({"run": "two_step", "policies": {"agent_0": "/etc"}}, "is not in the results folder"),
         ({"run": "two_step", "other": "../.."}, "is not in the results folder"),
         ({"run": "two_step", "recording": "/etc"}, "is not in the results folder"),
-        ({"run": "two_step", "episode": -1}, "'episode' is a whole number from 0"),
-        ({"run": "two_step", "seed": True}, "'seed' is a whole number from 0"),
-        ({"run": "two_step", "policies": {"agent_0": 3}}, "is a text, got 3"),
-        ({"run": "two_step", "steps": 3}, "unknown keys of an episode: 'steps'"),
+        ({"run": "two_step", "episode": -1}, "episode: Input should be greater than or equal to 0; got -1"),
+        ({"run": "two_step", "seed": True}, "seed: Input should be a valid integer; got True"),
+        ({"run": "two_step", "policies": {"agent_0": 3}}, "policies.agent_0: Input should be a valid string; got 3"),
+        ({"episode": 1}, "run: Field required"),
+        ({"run": "a\0b"}, "run: String should match"),
+        ({"run": "two_step", "steps": 3}, "steps: Extra inputs"),
     ],
 )
 def test_requests_that_make_no_sense_are_refused(root: Path, keys: dict[str, Any], told: str) -> None:

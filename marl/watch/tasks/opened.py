@@ -32,9 +32,10 @@ class Cache(Generic[T]):
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """What was made for the key, or is made now."""
         if key not in self._kept:
+            # Made first: what fails is not kept, and pushes nothing else out.
             self._kept[key] = make()
         self._kept.move_to_end(key)
-        while len(self._kept) > self.most:
+        if len(self._kept) > self.most:
             self._kept.popitem(last=False)
         return self._kept[key]
 

@@ -180,7 +180,7 @@ function bar(value, scale, kind) {
   const from = (Math.min(0, value) - low) / width;
   const size = Math.abs(value) / width;
   const style = { left: `${100 * from}%`, width: `${100 * size}%` };
-  return h("span", { class: "option-bar" }, h("i", { class: `option-fill ${kind}`, style }));
+  return h("span", { class: "option-bar" }, h("i", { class: `option-fill ${kind}${value < 0 ? " negative" : ""}`, style }));
 }
 
 /** Box actions: the mean with its deviation on the way from the lowest to the highest, and what was done. */

@@ -77,6 +77,7 @@ async function fill(form, state) {
     request[key] = event.target.value || null;
     // What belongs to another run makes no sense any more.
     if (key === "run") Object.assign(request, { checkpoint: null, policies: {}, other: null, recording: null });
+    if (key === "recording") Object.assign(request, saidBy(state.things, request.recording));
     await fill(form, state);
   };
   const checkpoints = await checkpointsOf(state);
@@ -155,6 +156,12 @@ function recordingField({ things, request }, again) {
     options.push([recording, recording, theirs === env ? `of ${env}` : "of other envs"]);
   }
   return field("Recording", choice(options, request.recording ?? "", again("recording")), "wide");
+}
+
+/** What a recording says of itself; those of rollouts say neither their run nor their seed. */
+function saidBy({ recordings }, name) {
+  const { run, checkpoint, seed } = recordings.find(({ recording }) => recording === name) ?? {};
+  return run ? { run, checkpoint: checkpoint ?? null, seed: seed ?? 0, episode: 0 } : {};
 }
 
 function envOf({ runs }, run) {

@@ -14,6 +14,7 @@ import { setQuery } from "marl/routes.js";
 import { pictureButtons } from "marl/save.js";
 
 const MOST_MARKS = 40;
+const TABLE_MS = 100;
 
 /** The whole of it as an element. `step` and `agent` come from the address, and go there when they change. */
 export function episodeStage({ answer, step, agent, whatIf = null, signal }) {
@@ -140,10 +141,23 @@ class Stage {
     this.step = step;
     if (this.follows) this.agent = this.deciding(step);
     for (const one of this.shown) this.showOne(one, step);
-    this.everybody.show(this.episode, step, this.agent);
+    this.showEverybody();
     this.lanes.set(step, this.agent);
     const asked = this.episode.at(step, this.agent)?.asked === true;
     if (this.ask.disabled === asked) this.ask.disabled = !asked;
+  }
+
+  /** The table of all agents, at most ten times a second: nobody reads faster, and it may have hundreds of cells. */
+  showEverybody() {
+    if (this.tableTimer) return;
+    const past = performance.now() - (this.tableShown ?? -TABLE_MS);
+    const write = () => {
+      this.tableTimer = 0;
+      this.tableShown = performance.now();
+      this.everybody.show(this.episode, this.step, this.agent);
+    };
+    if (past >= TABLE_MS) write();
+    else this.tableTimer = setTimeout(write, TABLE_MS - past);
   }
 
   /** The chosen agent, or whoever decides where that one does not: in a game of turns the next one. */
