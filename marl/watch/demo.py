@@ -55,6 +55,7 @@ class Demo:
 
     def start(self, seed: int, steps: int) -> None:
         """Train anew; nothing is done while it runs already."""
+        # Two tabs, or a page that was loaded again, must not start six processes.
         if self.running:
             return
         self._end_processes()
@@ -124,9 +125,15 @@ class Demo:
 
     def _runs(self) -> Iterator[dict[str, Any]]:
         for training in self.trainings:
-            told = {"algo": training.algo, "state": training.state, "error": training.error, "points": []}
-            noted = read_notes(self.root / training.run) if training.run else None
-            if noted is not None:
+            told: dict[str, Any] = {
+                "algo": training.algo,
+                "state": training.state,
+                "error": training.error,
+                "points": [],
+            }
+            # Through files and not through the pipe: a run can be looked at again after the server has ended.
+            noted = read_notes(self.root / training.run)
+            if training.run and noted is not None:
                 about, points = noted
                 told |= {**about, "points": points}
             yield told

@@ -14,6 +14,8 @@ NOTES = "joint_values.jsonl"
 """In a run directory: one line about the run, then one per iteration."""
 ALGOS = ("qmix", "vdn", "dqn")
 STEPS = 16_384  # env steps of each run
+ABOUT = frozenset({"algo", "mixer", "gamma", "truth", "best", "keys"})
+POINT = frozenset({"steps", "reward", "members", "joint", "greedy"})
 LONGEST_NOTE = 1024 * 1024  # characters of a file of notes; those of the demo have 60,000
 
 
@@ -24,15 +26,22 @@ def note(directory: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_notes(directory: Path) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
-    """What stands there about the run, and its points; None where nothing was noted (yet)."""
+    """What stands there about the run, and its points; None where nothing was noted (yet), or by somebody else."""
     try:
         with (directory / NOTES).open(encoding="utf-8") as file:
             text = file.read(LONGEST_NOTE)
-    except OSError:
+        # Behind the last break stands what is being written.
+        found = [parse_json(line) for line in text.split("\n")[:-1]]
+    except (OSError, ValueError):
         return None
-    found = []
-    for line in text.split("\n")[:-1]:  # behind the last break stands what is being written
-        found.append(parse_json(line))
-    if not found:
+    if not found or not _are_ours(found):
         return None
     return found[0], found[1:]
+
+
+def _are_ours(lines: list[Any]) -> bool:
+    """Whether the lines have what the page shows; a folder of results may come from elsewhere, or from another version."""
+    for line, needed in zip(lines, (ABOUT, *[POINT] * len(lines)), strict=False):
+        if not isinstance(line, dict) or not needed <= line.keys():
+            return False
+    return True

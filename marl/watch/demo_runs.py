@@ -59,12 +59,17 @@ def shown_keys(scenario: Scenario) -> dict[str, Any]:
     told = describe(scenario)
     found = {}
     for key in KEYS:
-        section, _, name = key.partition(".")
-        place = told.get(section)
-        if name:
-            place = place.get(name) if isinstance(place, Mapping) else None
-        if isinstance(place, Mapping):  # of keys that do not count here nothing is said
-            place = {name: value for name, value in place.items() if value is not None} or None
-        if place is not None:
-            found[key] = place
+        value = _told(told, key)
+        if value not in (None, {}):
+            found[key] = value
     return found
+
+
+def _told(told: Mapping[str, Any], key: str) -> Any:
+    section, _, name = key.partition(".")
+    value = told.get(section)
+    if name:
+        return (value or {}).get(name)
+    if isinstance(value, Mapping):  # of keys that do not count here nothing is said
+        return {inner: content for inner, content in value.items() if content is not None}
+    return value

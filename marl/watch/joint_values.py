@@ -8,7 +8,7 @@ value, only the values of each agent by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,23 +55,25 @@ def beliefs(setup: Setup, policies: Mapping[PolicyID, Policy], mixer: nn.Module 
             obs = torch.from_numpy(seen.obs)
             rows = []
             for seat, player in enumerate(players):
+                # A shared policy is told whom it plays: its values may differ between the two.
                 rows.append(player.values(obs[[seat]], torch.tensor([seat]))[0])
             members[name] = [row.tolist() for row in rows]
             if mixer is not None:
-                pairs = torch.cartesian_prod(*rows)
+                pairs = torch.cartesian_prod(*rows)  # (A, A), (A, B), (B, A), (B, B)
                 state = torch.from_numpy(seen.state).expand(len(pairs), -1)
                 joint[name] = mixer(pairs, state).view(OPTIONS, OPTIONS).tolist()
     return Beliefs(members, joint)
 
 
 def _player(setup: Setup, policies: Mapping[PolicyID, Policy], agent: str) -> ValuePolicy:
+    # A mapping function may choose anew in every episode; then one of its choices stands for all.
     name = candidates(setup.rollout.mapper, agent)[0]
     policy = policies[name]
     assert isinstance(policy, ValuePolicy), "check_readable comes first"
     return policy
 
 
-def mixers(learners: list[Learner]) -> Iterator[nn.Module]:
+def mixers(learners: Sequence[Learner]) -> Iterator[nn.Module]:
     """The mixers of teams; none of learners of single agents."""
     for learner in learners:
         if isinstance(learner, QmixLearner):

@@ -74,8 +74,8 @@ def _highest(table: Table) -> float:
 
 def _team(output: StepOutput) -> NDArray[np.float64]:
     """What the two earn together in every copy."""
-    rewards: NDArray[np.float64] = output.rewards.astype(np.float64)
-    return rewards.sum(axis=1)
+    earned: NDArray[np.float64] = output.rewards.astype(np.float64).sum(axis=1)
+    return earned
 
 
 def _pairs(numbers: Array) -> Array:

@@ -16,7 +16,7 @@ from marl import Trainer
 from marl.errors import ConfigError
 from marl.watch.api.explain import readable_runs
 from marl.watch.command import WatchOptions, _desk
-from marl.watch.demo_notes import NOTES, read_notes
+from marl.watch.demo_notes import ABOUT, NOTES, POINT, read_notes
 from marl.watch.demo_runs import command, demo_scenario
 from marl.watch.joint_values import beliefs, check_readable, mixers
 from marl.watch.server import WatchServer
@@ -167,8 +167,14 @@ def test_the_command_that_is_shown_is_the_demo(tmp_path: Path) -> None:
 
 def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
     assert read_notes(tmp_path) is None
-    (tmp_path / NOTES).write_text('{"algo": "qmix"}\n{"steps": 0}\n{"ste')
-    assert read_notes(tmp_path) == ({"algo": "qmix"}, [{"steps": 0}])
+    about, point = dict.fromkeys(sorted(ABOUT), 1), dict.fromkeys(sorted(POINT), 2)
+    whole = f"{json.dumps(about)}\n{json.dumps(point)}\n"
+    (tmp_path / NOTES).write_text(f'{whole}{{"ste')
+    assert read_notes(tmp_path) == (about, [point])
+    # What somebody else has written there is not shown; then the checkpoints are asked.
+    for foreign in ("[]\n", "3\n", "not JSON\n", '{"algo": "qmix"}\n', f"{whole}{{}}\n"):
+        (tmp_path / NOTES).write_text(foreign)
+        assert read_notes(tmp_path) is None
 
 
 def test_stopping_keeps_what_was_learned(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def train(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
                 "steps": steps,
             },
         )
-        note(directory, _point(trainer))
+        note(directory, _point(trainer))  # what random weights say, to see where it comes from
         tell(0, steps, name)
         with told_state(directory) as ended:
             done = False

@@ -56,6 +56,7 @@ def _asked(arguments: dict[str, Any], tell: Tell) -> tuple[Playable, Trace, Inst
     root = Path(arguments["root"])
     playable = open_request(arguments["request"], root, frozenset(arguments["allow"]))
     policy = arguments["policy"]
+    # The page knows runs by their names in the results; nothing outside of them can be named.
     if policy is not None:
         policy = source_in(policy, root, playable.setup.policies)
     trace = traced_request(arguments, tell)

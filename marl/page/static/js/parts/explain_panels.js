@@ -9,8 +9,8 @@ export const STATES = [
 ];
 export const ACTIONS = ["A", "B"];
 const SIDE = 46; // room for the names of the rows
-const CELL = { width: 97, height: 46 };
-const BLOCK = 152;
+const CELL = { width: 97, height: 40 };
+const BLOCK = 136;
 
 /** A number with two digits behind the point. */
 export function two(value) {
@@ -59,11 +59,11 @@ function spoken(title, table, greedy) {
 }
 
 function block({ title, table, marked, framed, own, loose, most, y }) {
-  const top = y + 46;
+  const top = y + 44;
   const parts = [s("text", { class: "state-name", x: SIDE, y: y + 17 }, title)];
   for (let i = 0; i < 2; i += 1) {
     const across = SIDE + (i + 0.5) * CELL.width;
-    parts.push(heading(ACTIONS[i], own?.[1][i], across, y + 39, "middle"));
+    parts.push(heading(ACTIONS[i], own?.[1][i], across, y + 38, "middle"));
     parts.push(...sideHeading(ACTIONS[i], own?.[0][i], top + (i + 0.5) * CELL.height));
   }
   const cells = table.flatMap((row, r) => row.map((value, c) => cell(value, r, c, { top, loose, most, marked, framed })));
@@ -96,7 +96,7 @@ function cell(value, r, c, { top, loose, most, marked, framed }) {
     "g",
     {},
     s("rect", { ...size, class: loose ? "value loose" : "value", style: { fill: ground } }),
-    s("text", { class: "value-number", x: x + CELL.width / 2, y: y + 30, "text-anchor": "middle" }, two(value)),
+    s("text", { class: "value-number", x: x + CELL.width / 2, y: y + 27, "text-anchor": "middle" }, two(value)),
   );
   if (!marked(r, c)) return { drawn, frame: null };
   const star = s("text", { class: "star", x: x + CELL.width - 6, y: y + 15, "text-anchor": "end" }, "★");

@@ -17,8 +17,12 @@ export function effectAnswer(told, command) {
     "div",
     { class: "what-if-answer" },
     h("p", { class: "message" }, answer.sentence),
-    h("figure", {}, plot, h("figcaption", { class: "row" }, caption(answer), pictureButtons(() => plot, name))),
-    effectTable(rows, answer),
+    h(
+      "div",
+      { class: "what-if-both" },
+      h("figure", {}, plot, h("figcaption", { class: "row" }, caption(answer), pictureButtons(() => plot, name))),
+      effectTable(rows, answer),
+    ),
     commandLine(command),
   );
 }
@@ -84,7 +88,7 @@ export function intervalPlot(rows, exact, width = plotWidth()) {
 
 /** Letters stay as large as those around the plot: it is drawn for the width that there is. */
 function plotWidth() {
-  return Math.max(280, Math.min(680, window.innerWidth - 90));
+  return Math.max(280, Math.min(560, window.innerWidth - 90));
 }
 
 /** Zero and the ends, but none so near to zero that the numbers would touch. */
