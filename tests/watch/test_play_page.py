@@ -110,7 +110,9 @@ def test_numbers_by_sliders_and_steps_in_real_time(browser: Any, server: WatchSe
     owner.opens(env="Pendulum-v1", seats={"agent_0": "human"}, seed=1)
     show(browser, server, f"/play/{owner.game}")
     wait_for(browser, "#move-0")
-    browser.execute_script("const s = document.getElementById('move-0'); s.value = 2; s.dispatchEvent(new Event('input'))")
+    browser.execute_script(
+        "const s = document.getElementById('move-0'); s.value = 2; s.dispatchEvent(new Event('input'))"
+    )
     browser.find_element("css selector", ".play-moves button").click()
     wait_until(browser, "!document.querySelector('.play-tools button').disabled", "no step was played")
     assert owner.see()["turn"] == 1
