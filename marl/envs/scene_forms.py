@@ -311,15 +311,18 @@ class _Plain:
 
 
 def _single(value: Any, where: str) -> Any:
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
+    if isinstance(value, str):
+        _check_length(value, where)
+    elif isinstance(value, float):
         if not np.isfinite(value):
             raise BrokenScene(f"{where} is {value}; expected a finite number.")
-        return value
-    if isinstance(value, str):
-        # A picture is longer than any text, and has a limit of its own.
-        if len(value) > LONGEST_STRING and not where.endswith(".png"):
-            raise BrokenScene(f"{where} has {len(value)} characters; at most {LONGEST_STRING} can be shown.")
-        return value
-    raise BrokenScene(f"{where} is a {type(value).__name__}; expected texts, numbers, lists and dicts.")
+    elif not isinstance(value, int | None):  # a bool is an int
+        raise BrokenScene(f"{where} is a {type(value).__name__}; expected texts, numbers, lists and dicts.")
+    return value
+
+
+def _check_length(text: str, where: str) -> None:
+    # A picture is longer than any text, and has a limit of its own.
+    is_picture = where.endswith(".png")
+    if len(text) > LONGEST_STRING and not is_picture:
+        raise BrokenScene(f"{where} has {len(text)} characters; at most {LONGEST_STRING} can be shown.")

@@ -27,18 +27,18 @@ def picture_scene(drawn: Array, text: str) -> dict[str, Any]:
 def _image(drawn: Array) -> Any:
     from PIL import Image
 
-    if drawn.ndim == 3 and drawn.shape[2] == 1:
-        drawn = drawn[:, :, 0]
-    grey = drawn.ndim == 2
-    colours = drawn.ndim == 3 and drawn.shape[2] in (3, 4)
-    if not (grey or colours) or drawn.size == 0 or drawn.dtype != np.uint8:
+    layers = drawn
+    if drawn.ndim == 2:  # grey
+        layers = drawn[:, :, None]
+    is_picture = layers.ndim == 3 and layers.shape[-1] in (1, 3, 4) and layers.size > 0
+    if not is_picture or drawn.dtype != np.uint8:
         raise BrokenScene(
             f"render gave an array of {drawn.dtype} with shape {drawn.shape}; a picture is (height, width, 3) of uint8, from "
             "0 to 255."
         )
-    if colours:
-        drawn = drawn[:, :, :3]
-    return Image.fromarray(np.ascontiguousarray(drawn)).convert("RGB")
+    height, width, _ = layers.shape
+    colours = np.broadcast_to(layers[:, :, :3], (height, width, 3))  # a grey layer is all three
+    return Image.fromarray(np.ascontiguousarray(colours))
 
 
 def _small_png(image: Any) -> bytes:

@@ -69,32 +69,30 @@ def remembering(before: Scene | None, scene: Scene | None) -> Scene | None:
     An env keeps only what it needs to go on, so its scene alone cannot tell the rounds of a repeated game that were played
     until then, nor which cells of a board the last move has changed.
     """
-    if before is not None and scene is not None and before["kind"] != scene["kind"]:
-        before = None
-    if scene is not None and scene["kind"] == "matrix":
-        return _with_history(before, scene)
-    if scene is not None and before is not None and scene["kind"] == "board":
-        return _with_last_move(before, scene)
-    return scene
-
-
-def _with_history(before: Scene | None, scene: Scene) -> Scene:
-    if scene["played"] is None:
+    if scene is None:
+        return None
+    kind = scene["kind"]
+    earlier = before or {}
+    if earlier.get("kind") != kind:
+        earlier = {}
+    learned = {"matrix": _history, "board": _last_move}.get(kind)
+    if learned is None:
         return scene
-    earlier: list[Any] = []
-    if before is not None:
-        earlier = before.get("history", [])
-    history = [*earlier, scene["played"]]
-    return {**scene, "history": history[-LONGEST_HISTORY:]}
+    return {**scene, **learned(earlier, scene)}
 
 
-def _with_last_move(before: Scene, scene: Scene) -> Scene:
-    same_size = (before["rows"], before["columns"]) == (scene["rows"], scene["columns"])
-    if scene.get("last") or not same_size:
-        return scene
-    changed: list[list[int]] = []
-    for row in range(scene["rows"]):
-        for column in range(scene["columns"]):
-            if scene["cells"][row][column] != before["cells"][row][column]:
-                changed.append([row, column])
-    return {**scene, "last": changed}
+def _history(before: Scene, scene: Scene) -> Scene:
+    """The rounds so far; none where nothing has been played."""
+    played = scene.get("played")
+    if played is None:
+        return {}
+    history = [*before.get("history", []), played]
+    return {"history": history[-LONGEST_HISTORY:]}
+
+
+def _last_move(before: Scene, scene: Scene) -> Scene:
+    """Cells that have changed, unless the env itself knows them."""
+    old, new = np.array(before.get("cells", []), object), np.array(scene["cells"], object)
+    if scene.get("last") or old.shape != new.shape:
+        return {}
+    return {"last": np.argwhere(old != new).tolist()}

@@ -243,7 +243,7 @@ def test_goals_of_a_hierarchy_are_drawn_where_they_are() -> None:
     goal = next(thing for thing in scene["things"] if thing["sort"] == "goal")
     assert (goal["row"], goal["column"]) == (start["row"], start["column"] + 3)
     assert scene["actions"]["right"] == 2
-    assert "worker_0 was given goal 1" in scene["text"]
+    assert "worker_0 was given goal 1." in scene["text"]
 
 
 def test_bodies_are_where_they_were_placed() -> None:

@@ -21,6 +21,8 @@ from marl.envs.branching import generators
 from marl.envs.registry import make_batched_env
 from marl.envs.scenes import scene_of
 from marl.envs.vector.vector_env import DictVector
+from marl.envs.wrapper import EnvWrapper
+from marl.envs.wrappers import read_wrappers
 
 FIRST = np.array([0])
 
@@ -199,3 +201,48 @@ def size_of(scene: Mapping[str, Any]) -> tuple[int, int]:
     assert scene["kind"] == "picture"
     size: tuple[int, int] = Image.open(io.BytesIO(base64.b64decode(scene["png"]))).size
     return size
+
+
+# -- envs inside of envs -----------------------------------------------------------------------------------------------
+
+
+class Numbered(Drawn):
+    """Agents are numbers, as in RLlib; the scene says who looks."""
+
+    possible_agents = (0, 1)  # type: ignore[assignment]
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict[Any, Any], dict[Any, Any]]:
+        return {0: 0, 1: 0}, {}
+
+    def scene(self, viewer: Any = None) -> dict[str, Any]:
+        return {"kind": "text", "text": f"{viewer!r} looks", "actions": {"here": 1}}
+
+
+def test_an_env_is_asked_with_the_ids_that_it_knows() -> None:
+    env = DictVector([as_env(Numbered({}), "mine")], "mine")
+    assert env.seat_names == ("agent_0", "agent_1")
+    assert scene_of(env, 0, "agent_1") == {"kind": "text", "text": "1 looks", "actions": {"here": 1}}
+    assert scene_of(env, 0) == {"kind": "text", "text": "None looks", "actions": {"here": 1}}
+
+
+class MoreActions(EnvWrapper):
+    """Actions mean something else than in the env inside."""
+
+    def action_space(self, agent: str) -> Any:
+        return spaces.Discrete(5)
+
+
+@pytest.mark.parametrize(("wrapper", "places"), [(MoreActions, {}), (EnvWrapper, {"0,0": 1})])
+def test_places_are_taken_away_where_a_wrapper_changes_what_actions_mean(wrapper: Any, places: dict[str, int]) -> None:
+    inside = Scenic({"scene": {**EMPTY, "actions": {"0,0": 1}}})
+    found = scene_of(DictVector([wrapper(inside)], "mine"), 0, "a")
+    assert found is not None
+    assert (found["kind"], found["actions"]) == ("board", places)
+
+
+def test_a_native_env_in_a_wrapper_has_its_scene() -> None:
+    wrapped = make_batched_env("matrix_game", 1, {}, wrappers=read_wrappers([{"keep_entries": {"entries": [0]}}]))
+    wrapped.reset(FIRST, FIRST)
+    found = scene_of(wrapped, 0, "player_1")
+    assert found is not None
+    assert (found["kind"], found["actions"]) == ("matrix", {"0": 0, "1": 1})

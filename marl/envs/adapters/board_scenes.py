@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 Cells: TypeAlias = list[list[str | None]]
 
 MARKS = (None, "X", "O")
@@ -37,13 +39,14 @@ def tictactoe(bare: Any) -> Mapping[str, Any]:
 
 def connect_four(bare: Any) -> Mapping[str, Any]:
     """A disc falls to the lowest free cell of its column: that cell is the place of the column's action."""
-    cells = [[MARKS[bare.board[7 * row + column]] for column in range(7)] for row in range(6)]
+    marks = np.reshape(bare.board, (6, 7))
+    cells = [[MARKS[mark] for mark in line] for line in marks]
     turn = _turn(bare)
     actions: dict[str, int] = {}
-    for column in range(7):
-        free = [row for row in range(6) if cells[row][column] is None]
-        if free and turn is not None:
-            actions[f"{max(free)},{column}"] = column
+    # An empty cell is 0: as many of them in a column, so deep a disc falls.
+    for column, depth in enumerate((marks == 0).sum(axis=0).tolist()):
+        if depth and turn is not None:
+            actions[f"{depth - 1},{column}"] = column
     return _scene("Connect four", cells, turn, bare.possible_agents, actions=actions, wins=4, style="holes")
 
 
@@ -140,14 +143,14 @@ def _scene(
 
 def winning_line(cells: Cells, length: int) -> list[list[int]]:
     """The first row, column or diagonal of so many equal pieces; empty where there is none."""
-    rows, columns = len(cells), len(cells[0])
-    starts = [(row, column) for row in range(rows) for column in range(columns) if cells[row][column] is not None]
-    for row, column in starts:
-        for down, right in ((0, 1), (1, 0), (1, 1), (1, -1)):
-            places = [[row + k * down, column + k * right] for k in range(length)]
-            inside = all(0 <= r < rows and 0 <= c < columns for r, c in places)
-            if places and inside and len({cells[r][c] for r, c in places}) == 1:
-                return places
+    board = np.array(cells, object)
+    for row, column in np.argwhere(board != None).tolist():  # noqa: E711 - cell by cell
+        for way in ((0, 1), (1, 0), (1, 1), (1, -1)):
+            places = [row, column] + np.arange(length)[:, None] * way
+            inside = ((places >= 0) & (places < board.shape)).all()
+            if inside and length and len(set(board[tuple(places.T)])) == 1:
+                found: list[list[int]] = places.tolist()
+                return found
     return []
 
 

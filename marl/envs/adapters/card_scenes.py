@@ -23,21 +23,27 @@ def _poker(title: str) -> Callable[[Any, AgentID | None], Mapping[str, Any]]:
     def scene(bare: Any, viewer: AgentID | None) -> Mapping[str, Any]:
         game = bare.env.game
         over = bool(game.is_over())
-        payoffs = list(game.get_payoffs()) if over else [None] * len(game.players)
-        seats: list[Seat] = []
-        for name, player, won in zip(bare.possible_agents, game.players, payoffs, strict=True):
-            cards = player.hand if isinstance(player.hand, list) else [player.hand]
-            folded = "fold" in str(getattr(player.status, "name", player.status)).lower()
-            seat = Seat(name, cards=[_card(card) for card in cards], paid=float(player.in_chips), folded=folded)
-            seat.won = None if won is None else float(won)
-            seat.turn = not over and name == bare.agent_selection
-            seats.append(seat)
+        seats = [_seat(name, player) for name, player in zip(bare.possible_agents, game.players, strict=True)]
+        if over:
+            for seat, won in zip(seats, game.get_payoffs(), strict=True):
+                seat.won = float(won)
+        else:
+            mover = list(bare.possible_agents).index(bare.agent_selection)
+            seats[mover].turn = True
         table = CardTable(title, seats, over, table=_public(game))
         table.open_hands = over and not any(seat.folded for seat in seats)
         table.pot = sum(seat.paid or 0.0 for seat in seats)
         return table.scene(viewer)
 
     return scene
+
+
+def _seat(name: AgentID, player: Any) -> Seat:
+    hand = player.hand
+    if not isinstance(hand, list):  # one card in Leduc
+        hand = [hand]
+    status = str(getattr(player.status, "name", player.status))  # a text, or one of an enumeration
+    return Seat(name, cards=list(map(_card, hand)), paid=float(player.in_chips), folded="fold" in status.lower())
 
 
 def _public(game: Any) -> list[str | None]:

@@ -134,13 +134,11 @@ def leduc(state: Any, agents: Sequence[AgentID], viewer: AgentID | None) -> Mapp
     for line in str(state).splitlines():
         title, _, value = line.partition(":")
         said[title.split(" (")[0]] = value
-    cards = [int(word) for word in said["Cards"].split()]
-    if len(agents) != 2 or max(cards) >= 2 * len(RANKS):
+    public, *held = map(int, said["Cards"].split())
+    if len(agents) != 2 or max(public, *held) >= 2 * len(RANKS):
         return None
-    public, *held = cards
-    history = tuple(
-        LEDUC_MOVES[word] for key in said if "sequence" in key for word in said[key].replace(",", " ").split()
-    )
+    moves = f"{said['Round 1 sequence']} {said['Round 2 sequence']}".replace(",", " ")
+    history = tuple(LEDUC_MOVES[word] for word in moves.split())
     seats: list[Seat] = []
     for agent, card, won in zip(agents, held, state.returns(), strict=True):
         seats.append(Seat(agent, cards=[_leduc_card(card)], won=won if state.is_terminal() else None))

@@ -239,16 +239,12 @@ class MatrixGames(NativeEnv):
     def scene(self, env_id: int, viewer: AgentID | None = None) -> Mapping[str, Any]:
         """The payoffs and what was played last; a viewer who is not shown that sees its own action until the end."""
         rounds = int(self.rounds[env_id])
-        played: list[int | None] | None = None
-        if rounds:
-            played = list(self.last[env_id].tolist())
         players = [f"player_{player}" for player in range(len(self.actions))]
-        secret = viewer is not None and not self.shows_last and rounds < self.config.repetitions
-        if played is not None and secret:
-            played = [move if name == viewer else None for name, move in zip(players, played, strict=True)]
-        places = {}
+        played = self._seen_moves(env_id, players, viewer)
+        places: dict[str, int] = {}
         if viewer in players:
-            places = {str(move): move for move in range(len(self.action_names(str(viewer))))}
+            own = len(self.action_names(str(viewer)))
+            places = {str(move): move for move in range(own)}
         return {
             "kind": "matrix",
             "text": f"{self._title()}, round {rounds} of {self.config.repetitions}. {self._told(players, played)}",
@@ -260,6 +256,16 @@ class MatrixGames(NativeEnv):
             "rounds": self.config.repetitions,
             "actions": places,
         }
+
+    def _seen_moves(self, env_id: int, players: Sequence[AgentID], viewer: AgentID | None) -> list[int | None] | None:
+        rounds = self.rounds[env_id]
+        if rounds == 0:
+            return None
+        played: list[int | None] = self.last[env_id].tolist()
+        secret = viewer is not None and not self.shows_last and rounds < self.config.repetitions
+        if not secret:
+            return played
+        return [move if name == viewer else None for name, move in zip(players, played, strict=True)]
 
     def _title(self) -> str:
         if self.config.payoffs:

@@ -13,29 +13,28 @@ from marl.envs.hierarchy.positions import Post
 
 def commanded_scene(base: object, posts: Sequence[Post], viewer: AgentID | None) -> dict[str, Any] | None:
     """None where the base env has no scene. A post sees what the first base agent below it sees."""
-    post = next((post for post in posts if viewer == post.agent), None)
-    inner = viewer if post is None else post.members[0]
+    watching = [post for post in posts if post.agent == viewer]
+    inner = viewer
+    if watching:
+        inner = watching[0].members[0]
     found = scene_inside(base, inner)
     if found is None:
         return None
     scene = dict(found)
-    is_commander = post is not None and not post.is_worker
-    if is_commander:
+    if watching and not watching[0].is_worker:
         scene["actions"] = {}  # it sets goals: the places of the base env are not its actions
-    told: list[str] = []
-    for commanded in posts:
-        if commanded.life is not None and commanded.commander is not None:
-            told.append(f"{commanded.agent} was given goal {commanded.life.choice}")
-            _mark_goals(scene, base, commanded)
-    if told:
-        scene["text"] = f"{scene['text']} {'; '.join(told)}."
+    for post in posts:
+        _tell_goal(scene, base, post)
     return scene
 
 
-def _mark_goals(scene: dict[str, Any], base: object, post: Post) -> None:
-    """Where a goal is a place of a maze, it is drawn there."""
+def _tell_goal(scene: dict[str, Any], base: object, post: Post) -> None:
+    """In words; where a goal is a place of a maze, it is also drawn there."""
+    if post.life is None or post.commander is None:
+        return  # nobody has set it a goal
+    scene["text"] += f" {post.agent} was given goal {post.life.choice}."
     find = getattr(base, "goal_place", None)
-    if find is None or post.life is None or not isinstance(post.goals, Changes):
+    if find is None or not isinstance(post.goals, Changes):
         return
     for start in post.life.start:
         place = find(post.goals.wanted_values(post.life.choice, start))

@@ -70,27 +70,22 @@ class KuhnGames(BettingGames):
 
 def kuhn_table(cards: Sequence[str], history: History, payoffs: Sequence[float] | None) -> CardTable:
     """The table after some moves; ``payoffs``: who has won what, once it is over."""
-    seats: list[Seat] = []
-    for player, card in enumerate(cards):
-        seats.append(Seat(f"player_{player}", cards=[card], paid=1))
-    over = payoffs is not None
-    table = CardTable("Kuhn poker", seats, over)
-    bet_made = False
+    seats = [Seat(f"player_{player}", cards=[card], paid=1) for player, card in enumerate(cards)]
+    table = CardTable("Kuhn poker", seats, over=payoffs is not None)
     for turn, move in enumerate(history):
         seat = seats[turn % len(seats)]
         bets = move == BET
-        seat.folded = bet_made and not bets  # passing after a bet is giving up
+        seat.folded = BET in history[:turn] and not bets  # passing after a bet is giving up
         seat.paid = 1 + bets
         table.note(seat, MOVES[move])
-        bet_made |= bets
+    table.pot = len(seats) + history.count(BET)
     if payoffs is None:
         seats[len(history) % len(seats)].turn = True
-    else:
-        for seat, won in zip(seats, payoffs, strict=True):
-            seat.won = won
+        return table
+    for seat, won in zip(seats, payoffs, strict=True):
+        seat.won = won
     in_play = [seat for seat in seats if not seat.folded]
-    table.open_hands = over and len(in_play) > 1
-    table.pot = sum(seat.paid or 0 for seat in seats)
+    table.open_hands = len(in_play) > 1
     return table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -23,13 +24,17 @@ def layered(nodes: tuple[str, ...], edges: Ends, origins: tuple[str, ...]) -> tu
     for node, distance in nx.multi_source_dijkstra_path_length(graph, set(origins), weight=None).items():
         layer[node] = int(distance)
     last = max(layer.values()) or 1
-    places: dict[str, Point] = {}
-    for number in range(last + 1):
-        column = [node for node in nodes if layer[node] == number]
-        for row, node in enumerate(column):
-            height = 0.5 if len(column) == 1 else row / (len(column) - 1)
-            places[node] = (round(number / last, 4), round(height, 4))
-    return tuple(places[node] for node in nodes)
+    sizes = Counter(layer.values())
+    placed: Counter[int] = Counter()
+    points: list[Point] = []
+    for node in nodes:
+        column = layer[node]
+        height = 0.5  # of a node that stands alone
+        if sizes[column] > 1:
+            height = placed[column] / (sizes[column] - 1)
+        placed[column] += 1
+        points.append((round(column / last, 4), round(height, 4)))
+    return tuple(points)
 
 
 @lru_cache(maxsize=32)
