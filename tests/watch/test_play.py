@@ -401,3 +401,20 @@ def test_a_finished_game_is_a_recording_that_can_be_learned_from_and_looked_at(
     assert cloned is not None
     assert cloned.probabilities is not None
     assert cloned.probabilities[0][4] > 0.5
+
+
+def test_members_of_a_population_and_policies_of_other_runs_sit_down(server: WatchServer, owner: Player) -> None:
+    rps = {"game": "rock_paper_scissors"}
+    keys: dict[str, Any] = {"population": {"kind": "fictitious", "oracle": "ppo"}, "env_config": rps}
+    trained(server.desk.root / "league", "matrix_game", **keys)
+    trained(server.desk.root / "other", "matrix_game", env_config=rps)
+    found = owner.post("/api/play/look", {"run": "league"})
+    (mixture, *_), chances = found["populations"], next(iter(found["populations"].values()))
+    assert sum(chances) == pytest.approx(1)
+    for opponent in ("policy", f"member:{mixture}/0", "other", "random"):
+        owner.opens(run="league", seats={"player_0": "human", "player_1": opponent}, explore=True)
+        assert owner.move(0)["turn"] == 1
+        assert str(server.desk.root) not in json.dumps(owner.see())
+        owner.closes()
+    error = owner.refused("/api/play/games", {"run": "league", "seats": {"player_0": "human", "player_1": "member:x/9"}})
+    assert mixture in error["message"]
