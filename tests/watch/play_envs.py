@@ -18,7 +18,6 @@ class Bets(MultiAgentEnv):
     """Five rounds of luck: each player sees a die of the own, and is paid by it and by what both do."""
 
     possible_agents = ("left", "right")
-    metadata = {"render_modes": ["rgb_array", "ansi"]}
 
     def __init__(self, env_config: Mapping[str, Any]) -> None:
         del env_config

@@ -309,9 +309,11 @@ def test_there_are_only_so_many_games_and_those_that_nobody_looks_at_are_closed(
         ({"seats": {"player_1": "human", "player_2": "nobody_here"}}, "nobody is called 'nobody_here'"),
         ({"seats": {"player_1": "human", "player_2": "../outside"}}, "nobody is called"),
         ({"seats": {"player_1": "human", "player_2": "member:main/0"}}, "has no member"),
-        ({"seats": {}}, "expected a map"),
-        ({"seats": {"player_1": "human", "player_2": "first"}, "seed": -1}, "seed: expected"),
-        ({"seats": {"player_1": "human", "player_2": "first"}, "explore": 1}, "explore: expected true or false"),
+        ({"seats": {}}, "seats: "),
+        ({"seats": {"player_1": "human", "player_2": "path:/tmp"}}, "nobody is called 'path:/tmp'"),
+        ({"seats": {"player_1": "human", "player_2": "first"}, "what": 1}, "what: "),
+        ({"seats": {"player_1": "human", "player_2": "first"}, "seed": -1}, "seed: "),
+        ({"seats": {"player_1": "human", "player_2": "first"}, "explore": 1}, "explore: "),
         ({"run": "nowhere", "env": None, "seats": {"player_1": "human"}}, "there is no 'nowhere'"),
         ({"env": "os:system", "seats": {"player_1": "human"}}, "os"),
     ],
@@ -399,3 +401,20 @@ def test_a_finished_game_is_a_recording_that_can_be_learned_from_and_looked_at(
     assert cloned is not None
     assert cloned.probabilities is not None
     assert cloned.probabilities[0][4] > 0.5
+
+
+def test_members_of_a_population_and_policies_of_other_runs_sit_down(server: WatchServer, owner: Player) -> None:
+    rps = {"game": "rock_paper_scissors"}
+    keys: dict[str, Any] = {"population": {"kind": "fictitious", "oracle": "ppo"}, "env_config": rps}
+    trained(server.desk.root / "league", "matrix_game", **keys)
+    trained(server.desk.root / "other", "matrix_game", env_config=rps)
+    found = owner.post("/api/play/look", {"run": "league"})
+    (mixture, *_), chances = found["populations"], next(iter(found["populations"].values()))
+    assert sum(chances) == pytest.approx(1)
+    for opponent in ("policy", f"member:{mixture}/0", "other", "random"):
+        owner.opens(run="league", seats={"player_0": "human", "player_1": opponent}, explore=True)
+        assert owner.move(0)["turn"] == 1
+        assert str(server.desk.root) not in json.dumps(owner.see())
+        owner.closes()
+    error = owner.refused("/api/play/games", {"run": "league", "seats": {"player_0": "human", "player_1": "member:x/9"}})
+    assert mixture in error["message"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def status_is(browser: Any, text: str) -> None:
     wait_until(browser, f"{STATUS}.startsWith({text!r})", f"the status is not {text!r}")
 
 
-def test_tictactoe_to_its_end_by_clicks_with_undo_and_hint(browser: Any, server: WatchServer) -> None:
+def test_tictactoe_to_its_end_by_clicks_with_undo_and_hint(browser: Any, server: WatchServer, downloads: Path) -> None:
     show(browser, server, "/play?run=mine%2Frun")
     wait_for(browser, "#play-start")
     # The script takes the squares of the first column from the top.
@@ -70,6 +71,17 @@ def test_tictactoe_to_its_end_by_clicks_with_undo_and_hint(browser: Any, server:
     assert "plays/pettingzoo_classic_tictactoe_v3/" in told
     row = browser.find_element("css selector", ".play-score tbody tr").text
     assert row.split() == ["player_1", "you", "1", "1", "0", "0", "1"]
+    # The finished game as a file: everything to be seen, nothing to be played.
+    browser.find_element("id", "save-view").click()
+    for _ in range(200):
+        saved = list(downloads.glob("*.html"))
+        if saved:
+            break
+        time.sleep(0.05)
+    browser.get(saved[0].as_uri())
+    status_is(browser, "You won")
+    assert len(browser.find_elements("css selector", ".board-cross")) == 3
+    assert not browser.find_elements("css selector", ".play-tools, .play-buttons button")
     assert complaints(browser) == []
 
 

@@ -22,10 +22,20 @@ def choices(root: Path) -> dict[str, Any]:
     """Runs with a checkpoint, newest first, and names of envs."""
     runs = []
     for place in reversed(find_runs(root)):
-        checkpoints = sorted(folder.name for folder in (place / "checkpoints").glob("*") if folder.is_dir())
+        name = place.relative_to(root).as_posix()
+        checkpoints = _checkpoints(place)
+        # A run that has just begun has nothing to play against yet.
         if checkpoints:
-            runs.append({"run": place.relative_to(root).as_posix(), "checkpoints": checkpoints, **_told(place)})
+            runs.append({"run": name, "checkpoints": checkpoints, **_told(place)})
     return {"runs": runs, "envs": envs()}
+
+
+def _checkpoints(place: Path) -> list[str]:
+    found = []
+    for folder in (place / "checkpoints").glob("*"):
+        if folder.is_dir():
+            found.append(folder.name)
+    return sorted(found)
 
 
 def envs() -> list[str]:
@@ -33,7 +43,9 @@ def envs() -> list[str]:
     import marl.envs.catalog  # noqa: F401  (the built-in games register themselves)
     from marl.envs.registry import ENVS
 
-    found = [name for name in ENVS if name not in NOT_PLAYED]
+    found = list(ENVS)
+    for name in NOT_PLAYED:
+        found.remove(name)
     for package, names in MORE.items():
         if importlib.util.find_spec(package) is not None:
             found += names
@@ -46,7 +58,9 @@ def _told(place: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError, TypeError):
         params = read_json(place / "params.json")
         algo = params.get("algo")
+        if isinstance(algo, dict):  # with keys of its own
+            algo = algo.get("name", "")
         told["env"] = str(params.get("env", ""))
-        told["algo"] = str(algo.get("name", "") if isinstance(algo, dict) else algo)
+        told["algo"] = str(algo)
         told["population"] = bool(params.get("population"))
     return told

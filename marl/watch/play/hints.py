@@ -33,7 +33,6 @@ def hint(table: Table, agent: AgentID) -> dict[str, Any]:
     if told["value"] is None:
         told["value"] = _critics_value(table, seat, opinion.policy, stored)
     config = table.seating.playable.setup.rollout.config
-    names = table.names_of(agent)
     columns = np.asarray(stored).reshape(-1).tolist()
     if kind.columns.numbers:
         columns = plain(np.asarray(as_env_takes(kind, stored, config)).reshape(-1))
@@ -41,7 +40,7 @@ def hint(table: Table, agent: AgentID) -> dict[str, Any]:
         **told,
         "agent": agent,
         "action": columns,
-        "action_name": names[int(stored)] if names and not np.ndim(stored) else None,
+        "action_name": table.name_of(agent, stored),
     }
 
 

@@ -23,7 +23,9 @@ def described(kind: AgentType, names: Sequence[str]) -> list[dict[str, Any]]:
     for column, size in enumerate(columns.sizes):
         if size:
             # Only actions of a single choice have names.
-            called = list(names) if len(columns) == 1 and len(names) == size else []
+            called: list[str] = []
+            if len(columns) == 1 and len(names) == size:
+                called = list(names)
             found.append({"type": "choice", "options": size, "names": called, "start": columns.starts[column]})
         else:
             whole = columns.whole[column]
@@ -35,28 +37,41 @@ def legal_options(kind: AgentType, mask: Bools) -> list[list[bool]] | None:
     """By choice which options are legal; None: all of them are."""
     if not mask.size:
         return None
-    return [part[0].tolist() for _, part in kind.columns.options_of(mask[None])]
+    found = []
+    for _, part in kind.columns.options_of(mask[None]):
+        found.append(part[0].tolist())
+    return found
 
 
 def read_move(agent: AgentID, given: Any, kind: AgentType, mask: Bools, config: RolloutConfig) -> Array:
     """What the page sent (a number, or one per column: options from 0 on, coordinates as the env counts) as it is stored."""
     columns = kind.columns
-    numbers = given if isinstance(given, list) else [given]
+    numbers = [given]
+    if isinstance(given, list):
+        numbers = given
     if len(numbers) != len(columns) or not all(map(_is_number, numbers)):
         raise _illegal(agent, f"got {shortly(given)}, expected {len(columns)} number(s) of {kind.action_space}")
     row = np.array(numbers, np.float64)
     if not columns.contains(row.astype(np.float32)):
         raise _illegal(agent, f"{shortly(given)} is none of {kind.action_space}")
-    for column, part in columns.options_of(mask[None] if mask.size else np.ones((1, columns.options), bool)):
-        if not part[0, int(row[column])]:
-            free = np.flatnonzero(part[0]).tolist()
-            raise _illegal(agent, f"{int(row[column])} is not allowed here; legal are {shortly(str(free))}")
+    if mask.size:
+        _check_legal(agent, kind, row, mask)
     stored = np.asarray(from_env(row.astype(columns.dtype), columns, config)).astype(kind.action_dtype)
     return stored.reshape(kind.action_shape)
 
 
+def _check_legal(agent: AgentID, kind: AgentType, row: Array, mask: Bools) -> None:
+    for column, part in kind.columns.options_of(mask[None]):
+        option, legal = int(row[column]), part[0]
+        if legal[option]:
+            continue
+        free = np.flatnonzero(legal).tolist()
+        raise _illegal(agent, f"{option} is not allowed here; legal are {shortly(str(free))}")
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    # By the type itself: true and false are whole numbers to Python.
+    return type(value) in (int, float)
 
 
 def _illegal(agent: AgentID, how: str) -> Refused:

@@ -38,7 +38,9 @@ class Room:
     deal: dict[str, Any]  # all that a game is dealt from; ``seats`` are words by agent
     title: dict[str, Any]  # what it is called: run, env, checkpoint
     labels: dict[str, str]  # words as people read them
-    tokens: dict[str, tuple[str, Token]] = field(default_factory=dict)  # by guest: the secret, and what it is compared by
+    tokens: dict[str, tuple[str, Token]] = field(
+        default_factory=dict
+    )  # by guest: the secret, and what it is compared by
     seed: int = 0
     fixed_seed: bool = False  # whoever opened the game chose it
     round: int = 0
@@ -70,7 +72,24 @@ class Room:
         return found
 
     def seats_of(self, person: str) -> list[str]:
-        return [agent for agent, word in self.seats.items() if word == person]
+        """The agents that a person plays."""
+        found = []
+        for agent, word in self.seats.items():
+            if word == person:
+                found.append(agent)
+        return found
+
+    def called(self, agent: str) -> str:
+        """Who plays an agent, as people read it."""
+        word = self.seats[agent]
+        return self.labels.get(word, word)
+
+    def invitations(self) -> dict[str, str]:
+        """By guest: the secret of the link."""
+        found: dict[str, str] = {}
+        for guest, (secret, _) in self.tokens.items():
+            found[guest] = secret
+        return found
 
     def is_here(self, person: str) -> bool:
         return time.monotonic() - self.seen.get(person, -HERE_S) < HERE_S
@@ -101,10 +120,16 @@ class Rooms:
         self._turn = asyncio.Lock()
         self.step_s = STEP_S
 
+    async def look(self, deal: dict[str, Any]) -> Any:
+        """The seats of a game, before it is opened."""
+        return await self._call("look", deal, OPEN_S)
+
     def get(self, name: str) -> Room:
         room = self.rooms.get(name)
         if room is None:
-            raise Refused("not_found", "there is no such game (any more): games are closed when nobody looks at them.", 404)
+            raise Refused(
+                "not_found", "there is no such game (any more): games are closed when nobody looks at them.", 404
+            )
         return room
 
     # -- opening and closing ---------------------------------------------------------------------------------------
@@ -173,9 +198,9 @@ class Rooms:
         async with room.lock:
             self._check_playing(room)
             self._check_seat(room, person, agent)
+            waiting = room.told["waiting"]
             if turn != room.told["turn"]:
                 raise Refused("out_of_order", "the game has gone on meanwhile; look at it again.", 409)
-            waiting = room.told["waiting"]
             if agent not in waiting:
                 raise Refused("not_asked", f"it is not {agent!r} who is asked now, but {', '.join(waiting)}.", 409)
             decision = {**room.pending, agent: action}
@@ -194,8 +219,10 @@ class Rooms:
         async with room.lock:
             self._check_playing(room)
             mine = room.seats_of(person)
-            if any(agent in room.pending for agent in mine):
-                room.pending = {agent: move for agent, move in room.pending.items() if agent not in mine}
+            chosen = room.pending.keys() & mine
+            if chosen:  # the others still think, so nothing has happened yet
+                for agent in chosen:
+                    del room.pending[agent]
                 return
             keep, why = undo_to(room, person)
             if why:
@@ -260,26 +287,41 @@ class Rooms:
 
     def _about(self, room: Room) -> dict[str, Any]:
         """What ``play.json`` beside a recording says."""
-        seats = {agent: room.labels.get(word, word) for agent, word in room.seats.items()}
-        people = [agent for agent, word in room.seats.items() if is_person(word)]
         return {
             **room.title,
-            "seats": seats,
-            "people": people,
+            "seats": who_sits(room),
+            "people": people_in(room),
             "explore": room.deal["explore"],
             "hints": sum(room.hints.values()),
             "undos": sum(room.undos.values()),
         }
 
     def _book(self, room: Room) -> None:
-        who = {agent: room.labels.get(word, word) for agent, word in room.seats.items()}
-        room.scores.add(who, room.told["revealed"]["returns"])
+        returns = room.told["revealed"]["returns"]
+        room.scores.add(who_sits(room), returns)
+
+
+def who_sits(room: Room) -> dict[str, str]:
+    """By agent, as people read it."""
+    found: dict[str, str] = {}
+    for agent in room.seats:
+        found[agent] = room.called(agent)
+    return found
+
+
+def people_in(room: Room) -> list[str]:
+    """The agents that people play."""
+    found = []
+    for agent, word in room.seats.items():
+        if is_person(word):
+            found.append(agent)
+    return found
 
 
 def undo_to(room: Room, person: str) -> tuple[int, str]:
     """How many decisions stay when this person takes the last one back, or why that cannot be."""
     mine = set(room.seats_of(person))
-    others = {agent for agent, word in room.seats.items() if is_person(word)} - mine
+    others = set(people_in(room)) - mine
     for number in range(len(room.moves) - 1, -1, -1):
         decided = set(room.moves[number])
         if decided & others:

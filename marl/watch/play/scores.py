@@ -33,7 +33,10 @@ class Scores:
         if not returns:
             return
         best = max(returns.values())
-        winners = [agent for agent, earned in returns.items() if best - earned < EVEN]
+        winners = []
+        for agent, earned in returns.items():
+            if best - earned < EVEN:
+                winners.append(agent)
         self.sums.append(sum(returns.values()))
         self.alike = self.alike and len(winners) == len(returns)
         for agent, earned in returns.items():
@@ -50,10 +53,13 @@ class Scores:
     @property
     def competitive(self) -> bool:
         """Whether winning means anything: what one gains others lose, in all games so far."""
-        several = len({agent for agent, _ in self.rows}) > 1
-        constant = max(self.sums, default=0.0) - min(self.sums, default=0.0) < EVEN
-        zero = abs(sum(self.sums)) < EVEN
-        return several and constant and (zero or not self.alike)
+        if not self.sums:
+            return False
+        agents = dict(self.rows.keys())
+        constant = max(self.sums) - min(self.sums) < EVEN
+        # A team that earns the same together in every game has no winner; a draw in a game of zero sum is one.
+        team = self.alike and abs(self.sums[0]) > EVEN
+        return len(agents) > 1 and constant and not team
 
     def to_json(self, you: str = "") -> dict[str, Any]:
         """``you`` is what whoever asks is called in here."""

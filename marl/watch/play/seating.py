@@ -1,8 +1,8 @@
 """Who sits where in a game with people: policies of a run, scripted ones, members of a population, and people.
 
-A seat's *word* says who plays it: ``human`` and ``guest 1``, ... are people, ``policy`` is whoever plays it in the run, and all
-others are sources: ``random``, ``first``, ``member:MIXTURE/3`` of a population, the name of a policy of the run, or what
-``marl rollout --policy`` takes (a run, a checkpoint or an export).
+A seat's *word* says who plays it: ``human`` and ``guest 1``, ... are people, ``policy`` is whoever plays it in the run, and
+all others are sources: ``random``, ``first``, ``member:MIXTURE/3`` of a population, the name of a policy of the run, or a run,
+a checkpoint or an export in the results.
 """
 
 from __future__ import annotations
@@ -133,7 +133,9 @@ def seated(playable: Playable, seats: Mapping[AgentID, str], alone: bool) -> Sea
     own: dict[AgentID, PolicyID] = {}
     people = frozenset(agent for agent, word in seats.items() if is_person(word))
     if not people:
-        raise ConfigError("nobody plays this game: give at least one seat to a person. Episodes shows policies at play.")
+        raise ConfigError(
+            "nobody plays this game: give at least one seat to a person. Episodes shows policies at play."
+        )
     for agent, word in seats.items():
         mine = policy_of(playable, agent)
         k = playable.cast.kinds[mine]
@@ -156,8 +158,8 @@ def check_seat(agent: AgentID, kind: AgentType) -> None:
     count = len(kind.columns.numbers)
     if count > MOST_NUMBERS:
         raise SpaceMismatchError(
-            f"a person cannot play {agent!r}: its actions are {count} numbers at once ({kind.action_space}), and {MOST_NUMBERS} "
-            "are the most. Let a policy play it."
+            f"a person cannot play {agent!r}: its actions are {count} numbers at once ({kind.action_space}), and "
+            f"{MOST_NUMBERS} are the most. Let a policy play it."
         )
 
 
@@ -188,8 +190,8 @@ def _member(playable: Playable, name: str, kind: AgentType) -> Policy:
         raise ConfigError(f"the run has no member {name!r} of a population. Populations: {known}.")
     if found.kind.action_space != kind.action_space or found.kind.observation_space != kind.observation_space:
         raise SpaceMismatchError(
-            f"member {name!r} plays agents like {found.kind.agents[0]!r}, whose spaces differ from those of {kind.agents[0]!r}. "
-            "Take a member of the other population."
+            f"member {name!r} plays agents like {found.kind.agents[0]!r}, whose spaces differ from those of "
+            f"{kind.agents[0]!r}. Take a member of the other population."
         )
     return Played(found.member(int(number)), explore=found.draws_actions)
 

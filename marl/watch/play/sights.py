@@ -44,23 +44,27 @@ class Sights:
         if self.quiet:
             return
         for agent, frames in self.frames.items():
-            if last and frames and not self.table.over:
-                continue  # this state is drawn already
-            frames.append(self.scene(agent))
-            del frames[:-MOST_FRAMES]
+            drawn = last and frames and not self.table.over  # this state is there already
+            if not drawn:
+                scene = self.scene(agent)
+                frames.append(scene)
+                # Of a long way only the end is shown.
+                del frames[:-MOST_FRAMES]
 
     def scene(self, viewer: AgentID | None) -> Any:
         """The drawing for one seat; of a game that is over, everything."""
         table = self.table
-        several = len(table.runner.env.seat_names) > 1
-        guarded = viewer is not None and several and not table.open_picture
-        if guarded and self.draws_for_everybody:
+        env = table.runner.env
+        several = len(env.seat_names) > 1
+        if viewer is None or not several or table.open_picture:
+            return scene_of(env, 0, viewer)
+        if self.draws_for_everybody:
             return None
-        found = scene_of(table.runner.env, 0, viewer)
+        found = scene_of(env, 0, viewer)
         # A scene of the env's own has a kind of ours and was made for the viewer.
-        if guarded and found is not None and found["kind"] in FOR_EVERYBODY:
+        if found is not None and found["kind"] in FOR_EVERYBODY:
             self.draws_for_everybody = True
-            return None
+            found = None
         return found
 
     # -- what is told ----------------------------------------------------------------------------------------------
@@ -139,8 +143,7 @@ class Sights:
                 k = batch.task.kind_of(seat)
                 kind = batch.task.kinds[k]
                 stored = batch.actions[k][step, 0, seat - kind.first_seat]
-                names = table.names_of(agent)
-                named = names[int(stored)] if names and not np.ndim(stored) else None
                 action = plain(as_env_takes(kind, stored, config))
-                found.append({"step": step, "agent": agent, "action": action, "name": named})
+                name = table.name_of(agent, stored)
+                found.append({"step": step, "agent": agent, "action": action, "name": name})
         return found[-MOST_HISTORY:]

@@ -51,9 +51,7 @@ class Table:
         self._play_on()
 
     @classmethod
-    def replayed(
-        cls, seating: Seating, seed: int, moves: Sequence[Mapping[AgentID, Any]], **keys: Any
-    ) -> Table:
+    def replayed(cls, seating: Seating, seed: int, moves: Sequence[Mapping[AgentID, Any]], **keys: Any) -> Table:
         """The same game again, up to where these decisions led."""
         table = cls(seating, seed, **keys, quiet=True)
         for decision in moves:
@@ -86,12 +84,23 @@ class Table:
     @property
     def waiting(self) -> list[AgentID]:
         """The people who are asked now."""
+        found: list[AgentID] = []
         if self.over:
-            return []
-        return [agent for agent in sorted(self.seating.people) if self.place_of(agent) is not None]
+            return found
+        for agent in sorted(self.seating.people):
+            if self.place_of(agent) is not None:
+                found.append(agent)
+        return found
 
     def names_of(self, agent: AgentID) -> tuple[str, ...]:
         return action_names(self.runner.env, agent)
+
+    def name_of(self, agent: AgentID, stored: Array) -> str | None:
+        """What the env calls an action; None where it only has a number, or several."""
+        names = self.names_of(agent)
+        if not names or np.ndim(stored):
+            return None
+        return names[int(stored)]
 
     @property
     def mark(self) -> str:
@@ -178,10 +187,13 @@ class Table:
     def repeats(self, longer: Table) -> bool:
         """Whether this game is the beginning of the longer one."""
         mine, theirs, n = self.buffer.columns, longer.buffer.columns, self.steps
-        same = np.array_equal(mine["rewards"][:n], theirs["rewards"][:n])
-        for column, other in zip(mine["obs"], theirs["obs"], strict=True):
-            same = same and np.array_equal(column[:n], other[:n])
-        for kind, shown, other in zip(self.buffer.task.kinds, self.runner.view.obs, theirs["obs"], strict=True):
-            here = self.runner.view.present[:, kind.seats]
-            same = same and (n >= longer.steps or np.array_equal(shown[here], other[n][here]))
-        return bool(same)
+        same = [np.array_equal(mine["rewards"][:n], theirs["rewards"][:n])]
+        for k, kind in enumerate(self.buffer.task.kinds):
+            before, after = mine["obs"][k], theirs["obs"][k]
+            same.append(np.array_equal(before[:n], after[:n]))
+            if n < longer.steps:
+                # What is seen now, and was seen in the longer game before its next step.
+                here = self.runner.view.present[:, kind.seats]
+                shown = self.runner.view.obs[k]
+                same.append(np.array_equal(shown[here], after[n][here]))
+        return all(same)

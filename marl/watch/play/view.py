@@ -14,9 +14,13 @@ def shown_to(room: Room, person: str) -> dict[str, Any]:
     room.seen[person] = time.monotonic()
     mine = room.seats_of(person)
     told = room.told
-    keep, why_not = undo_to(room, person)
-    del keep
-    withdraws = any(agent in room.pending for agent in mine)
+    _, why_not = undo_to(room, person)
+    withdraws = bool(room.pending.keys() & mine)
+    goes_on = not room.over and not room.ended
+    views: dict[str, Any] = {}
+    for agent in mine:
+        if agent in told.get("views", {}):
+            views[agent] = _view(room, agent)
     shown: dict[str, Any] = {
         "game": room.id,
         "round": room.round,
@@ -27,8 +31,8 @@ def shown_to(room: Room, person: str) -> dict[str, Any]:
         "turn": told.get("turn", 0),
         "over": room.over,
         "ended": room.ended,
-        "views": {agent: _view(room, agent) for agent in mine if agent in told.get("views", {})},
-        "undo": not room.over and not room.ended and (withdraws or not why_not),
+        "views": views,
+        "undo": goes_on and (withdraws or not why_not),
         "why_no_undo": "" if withdraws else why_not,
         "hints": room.hints.get(person, 0),
         "undos": room.undos.get(person, 0),
@@ -59,7 +63,7 @@ def _seats(room: Room, person: str) -> list[dict[str, Any]]:
         found.append(
             {
                 "agent": agent,
-                "who": "you" if word == person else room.labels.get(word, word),
+                "who": "you" if word == person else room.called(agent),
                 "person": human,
                 "here": room.is_here(word) if human else None,
                 "asked": agent in waiting and agent not in room.pending,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 HUMAN = "human"  # whoever opened the game
 GUEST = "guest"  # somebody with an invitation; numbered, where there are several
 POLICY = "policy"  # as in the run
@@ -10,10 +12,12 @@ PLACE = "path:"  # in front of a folder of the results, found by the server: oth
 PLAIN = ("random", "first")  # sources that are no paths
 
 
+_GUEST = re.compile(rf"{GUEST}( \d+)?", re.ASCII)
+
+
 def is_person(word: str) -> bool:
     return word == HUMAN or is_guest(word)
 
 
 def is_guest(word: str) -> bool:
-    name, _, number = word.partition(" ")
-    return name == GUEST and (number.isdecimal() or not number)
+    return _GUEST.fullmatch(word) is not None

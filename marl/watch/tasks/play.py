@@ -91,7 +91,9 @@ def _opened(deal: Mapping[str, Any]) -> Playable:
     if deal.get("folder") is not None:
         place = real_path(Path(deal["folder"]))
         # A run that goes on has other checkpoints later, and `best` is written anew.
-        written = tuple(sorted(path.stat().st_mtime_ns for path in [place, *place.glob("checkpoints"), *place.glob("*.json")]))
+        written = tuple(
+            sorted(path.stat().st_mtime_ns for path in [place, *place.glob("checkpoints"), *place.glob("*.json")])
+        )
         key = (str(place), written)
     if key not in _playables:
         _playables[key] = opened(deal, frozenset(deal.get("allow", ())))
@@ -178,8 +180,8 @@ def _about(table: Table) -> dict[str, Any]:
     playable = table.seating.playable
     env, game = playable.setup.rollout.env, playable.setup.rollout.env_config.get("game")
     # Envs of several games (matrix_game) name theirs by this key.
-    about = {"env": str(env), "variant": game if isinstance(game, str) else None, "folder": str(playable.folder)}
-    return about
+    variant = game if isinstance(game, str) else None
+    return {"env": str(env), "variant": variant, "folder": str(playable.folder)}
 
 
 def _dealt(arguments: Mapping[str, Any], moves: list[Any]) -> Table:

@@ -231,7 +231,10 @@ class Table {
 
   async does(what, body) {
     const shown = await this.asks(what, body);
-    if (shown !== null) this.show(shown);
+    if (shown === null) return;
+    this.show(shown);
+    // A saved file is made of what was fetched, and has to hold this move as well.
+    get(this.path, { signal: this.signal }).catch(() => {});
   }
 
   /** A request to this game; null where it was refused, which is said. */
