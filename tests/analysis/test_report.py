@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from marl.analysis.report.bounds import table_bounds
 from marl.analysis.report.build import Report, ReportOptions, build_report
-from marl.analysis.report.content import Block, Grid, Section, Words
+from marl.analysis.report.content import Block, Grid, Live, Section, Words, still
 from marl.analysis.report.curves import read_results, run_curves
 from marl.analysis.report.equilibria import empirical_equilibria
 from marl.analysis.report.figures import draw_intervals, draw_responses
@@ -24,6 +25,7 @@ from marl.errors import ConfigError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.rank import responses
 from marl.gametheory.rank.result import Row
+from marl.page.assets import script_hash
 from marl.runs.curve import drawn
 from tests.analysis.runs import RPS, with_fixed
 
@@ -196,7 +198,7 @@ def test_three_players_are_listed_line_by_line() -> None:
         np.arange(6.0).reshape(3, 1, 2, 1), np.zeros((3, 1, 2, 1)), np.full((1, 2, 1), 5), names, ("p", "q", "r")
     )
     who = [ReportParticipant(n, n, n, Path(f"/runs/{n}")) for n in "xy"]
-    grids = [block for block in payoffs_section(three, who).blocks if isinstance(block, Grid)]
+    grids = [block for block in still(payoffs_section(three, who).blocks) if isinstance(block, Grid)]
     assert grids[-1].rows[1] == ["2", "x", "y", "x", "1 ± 0", "3 ± 0", "5 ± 0"]
     with pytest.raises(ConfigError):
         responses(three, significance=-1)
@@ -208,10 +210,26 @@ EVIL = '<script>alert("x")</script>'
 
 
 def test_what_comes_from_files_is_escaped_everywhere_on_the_page() -> None:
-    blocks: list[Block] = [Words(EVIL), Words(EVIL, "meaning"), Grid(EVIL, [EVIL, "1"], [[EVIL, EVIL]], [[0.5]])]
-    page = as_page(EVIL, EVIL, [Section("key", EVIL, blocks)])
-    assert "<script" not in page
-    assert page.count("&lt;script&gt;") >= 8
+    grid = Grid(EVIL, [EVIL, "1"], [[EVIL, EVIL]], [[0.5]])
+    blocks: list[Block] = [Words(EVIL), Words(EVIL, "meaning"), grid, Live("rank", [Words(EVIL)], EVIL)]
+    page = as_page(EVIL, EVIL, [Section("key", EVIL, blocks)], {"payoffs": {"names": [[EVIL]]}})
+    assert EVIL not in page
+    assert page.count("&lt;script&gt;") >= 10
+    # The scripts of the page itself: names of modules, the numbers, and the first line.
+    assert re.findall("<script[^>]*>", page) == [
+        '<script type="importmap">', '<script type="application/json" id="data">', '<script type="module">',
+    ]  # fmt: skip
+
+
+def test_the_policy_of_the_page_allows_its_own_scripts_alone() -> None:
+    page = as_page("x", "y", [])
+    policy = re.findall('http-equiv="Content-Security-Policy" content="([^"]+)"', page)
+    assert len(policy) == 1
+    assert policy[0].startswith("default-src &#x27;none&#x27;; script-src data: &#x27;sha256-")
+    assert "unsafe" not in unescape(policy[0]).split("style-src")[0]
+    for kind in ("importmap", "module"):
+        inside = page.split(f'<script type="{kind}">')[1].split("</script>")[0]
+        assert script_hash(inside) in unescape(policy[0])
 
 
 def test_the_page_is_one_file_with_contents_alt_texts_and_an_explanation_in_every_section(rps: Report) -> None:

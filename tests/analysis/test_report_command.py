@@ -211,5 +211,5 @@ def test_a_browser_shows_every_section_and_draws_every_figure(run: Path, tmp_pat
     from matplotlib.image import imread
 
     picture = imread(shot)[..., :3]
-    blue = np.abs(picture - np.array([0x1F, 0x6F, 0xEB]) / 255).max(axis=2) < 0.02
+    blue = np.abs(picture - np.array([0x00, 0x72, 0xB2]) / 255).max(axis=2) < 0.02
     assert blue.sum() > 500  # the dots of the rankings: drawings inside of the page are shown

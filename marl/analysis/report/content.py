@@ -63,6 +63,17 @@ class Section:
     blocks: Sequence[Block] = field(default_factory=list)
 
 
+def still(blocks: Sequence[Block]) -> list[Words | Grid | Picture]:
+    """The blocks as they are where no scripts run."""
+    found: list[Words | Grid | Picture] = []
+    for block in blocks:
+        if isinstance(block, Live):
+            found += block.blocks
+        else:
+            found.append(block)
+    return found
+
+
 def picture(draw: Callable[[], str], alt: str, caption: str) -> Picture | Words:
     """The drawing, or a sentence that says that it is missing: its numbers stand beside it anyway."""
     svg = draw_or_warn(repr(caption), draw)

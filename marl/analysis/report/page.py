@@ -11,7 +11,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from html import escape
 from io import StringIO
-from itertools import chain
 from typing import Any
 
 from rich import box
@@ -19,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from marl.analysis.report.content import Block, Grid, Live, Picture, Section, Words
+from marl.analysis.report.content import Block, Grid, Live, Picture, Section, Words, still
 from marl.errors import printable
 from marl.page.embed import embedded
 
@@ -51,6 +50,7 @@ figure { margin: .75rem 0; }
 figure img { max-width: 100%; height: auto; background: #fff; border-radius: var(--radius); }
 figcaption { overflow-wrap: anywhere; }
 footer { margin-top: 3rem; font-size: .85rem; color: var(--quiet); }
+.rank { max-width: 32rem; }
 .replaced { display: none; }
 @media (max-width: 40rem) { body { font-size: 15px; padding: .75rem; } table { font-size: .82rem; } }
 @media print {
@@ -71,20 +71,18 @@ def as_text(title: str, sections: Sequence[Section]) -> str:
     lines = [title, "=" * len(title), ""]
     for section in sections:
         lines += [section.title, "-" * len(section.title), ""]
-        for block in section.blocks:
+        for block in still(section.blocks):
             lines += _lines(block)
     return printable("\n".join(lines).rstrip() + "\n")
 
 
-def _lines(block: Block) -> list[str]:
+def _lines(block: Words | Grid | Picture) -> list[str]:
     """A block without its drawings."""
     if isinstance(block, Words):
         start = {"plain": "", "meaning": "  ", "warning": "! "}[block.kind]
         return [*textwrap.wrap(block.text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start)), ""]
     if isinstance(block, Grid):
         return [block.caption, *_table_lines(block), ""]
-    if isinstance(block, Live):
-        return list(chain.from_iterable(_lines(inner) for inner in block.blocks))
     return []
 
 

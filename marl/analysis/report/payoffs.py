@@ -24,10 +24,9 @@ def payoffs_section(payoffs: PayoffTensor, who: Sequence[ReportParticipant]) -> 
         if not payoffs.symmetric and not is_zero_sum(payoffs):
             tables.append(_heat(payoffs, 1))
         blocks.append(Live("heat", tables))
-        numbers = "Columns have the rows' numbers. " if payoffs.symmetric else ""
         cells = (
             "Each cell says what was earned on average when the row's entrant met the column's. "
-            f"{numbers}Blue is high, orange is low. "
+            "Blue is high, orange is low. "
         )
     else:
         blocks.append(Live("heat", [_listed(payoffs)]))
@@ -67,7 +66,10 @@ def _heat(payoffs: PayoffTensor, player: int) -> Grid:
         earned = [with_error(mean[r, c], error[r, c]) for c in range(len(columns))]
         cells.append([f"{r + 1}  {name}", *earned])
     if payoffs.symmetric:
-        title, head = "What the row's entrant earns", [str(c + 1) for c in range(len(columns))]
+        title, head = (
+            "What the row's entrant earns (columns have the rows' numbers)",
+            [str(c + 1) for c in range(len(columns))],
+        )
     else:
         title = f"What {payoffs.players[player]} earns; rows: {payoffs.players[0]}, columns: {payoffs.players[1]}"
         head = [f"{c + 1}  {name}" for c, name in enumerate(columns)]

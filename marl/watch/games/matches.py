@@ -13,8 +13,11 @@ from typing import Any, TypeAlias
 from marl.analysis.participants import BUILT_IN, policy_of
 from marl.data.task import AgentID
 from marl.errors import UserError
+from marl.populations.members import BEST_GUESS
 from marl.runs.saved import SavedRun, directory_of
 from marl.scenario.population import players_of
+from marl.scenario.resolve import Setup
+from marl.scenario.routing import candidates, example_agent
 from marl.watch.games.found import Kind
 from marl.watch.games.reading import file_of, lineage_of
 
@@ -34,7 +37,7 @@ def sources_of(root: Path, folder: Path, kind: Kind, allow: frozenset[str]) -> d
 
 
 def _nobody(why: str) -> dict[str, Any]:
-    return {"run": None, "checkpoint": None, "sources": {}, "why": why}
+    return {"run": None, "checkpoint": None, "sources": {}, "explore": False, "why": why}
 
 
 def _of_population(root: Path, folder: Path, allow: frozenset[str]) -> dict[str, Any]:
@@ -54,10 +57,37 @@ def _of_population(root: Path, folder: Path, allow: frozenset[str]) -> dict[str,
         side = stage.side_of(player)
         saved = len(run.weights[side.answer].get("chances", ()))
         sources[player] = {}
+        seats = [key_of(agent, run.setup) for agent in agents]
         # Members that have joined since the last checkpoint are in no file yet.
         for number, name in enumerate(names.get(side.name, [])[:saved]):
-            sources[player][name] = dict.fromkeys(agents, f"{path}#{side.answer}/{number}")
-    return {"run": path, "checkpoint": None, "sources": sources, "why": ""}
+            sources[player][name] = dict.fromkeys(seats, f"{path}#{side.answer}/{number}")
+    return {"run": path, "checkpoint": None, "sources": sources, "explore": _draws([run]), "why": ""}
+
+
+def key_of(agent: AgentID, setup: Setup) -> str:
+    """By which name a match gives an agent another policy: its own, unless a policy of the run is called so too.
+
+    Then it would be that policy that is replaced, which need not be the one that plays: in a population the learner
+    ``player_0`` trains, and ``player_0.answer`` plays the agent ``player_0``.
+    """
+    if agent not in setup.policies:
+        return agent
+    mapper = setup.proposed_mapper
+    playing = candidates(mapper, example_agent(agent))
+    others = [seat for seat in setup.task.seat_names if seat.split("[")[0] != agent]
+    shared = any(set(playing) & set(candidates(mapper, example_agent(seat))) for seat in others)
+    if len(playing) == 1 and not shared:
+        return playing[0]
+    return f"[{agent[0]}]{agent[1:]}"  # a pattern that means this agent, and is the name of no policy
+
+
+def _draws(runs: Iterable[SavedRun]) -> bool:
+    """Whether actions were drawn when the payoffs were measured; policies that choose by values played their best guess."""
+    for run in runs:
+        for spec in run.setup.policies.values():
+            if spec.scripted is None and spec.acts in BEST_GUESS:
+                return False
+    return True
 
 
 # -- reports -------------------------------------------------------------------------------------------------------
@@ -75,14 +105,21 @@ def _of_report(root: Path, folder: Path, allow: frozenset[str]) -> dict[str, Any
         return _nobody("Matches cannot be shown: no checkpoint of this report lies in the results folder (any more).")
     try:
         first = next(iter(runs.values()))
-        seats = _seats(report, first)
-        sources = _entrants_sources(root, entrants, runs, seats)
+        sources = _entrants_sources(root, entrants, runs, _seats(report, first))
+        for player, by_name in sources.items():
+            # As the run whose env is played calls them.
+            sources[player] = {name: _keyed(policies, first.setup) for name, policies in by_name.items()}
+        told = {"sources": sources, "explore": _draws(runs.values()), "why": ""}
     except UserError as error:
         return _nobody(f"Matches cannot be shown: {error}")
     directory = directory_of(first.folder)
     if directory is None:  # a checkpoint outside of a run directory is opened by itself
-        return {"run": _inside(root, first.folder), "checkpoint": None, "sources": sources, "why": ""}
-    return {"run": _inside(root, directory), "checkpoint": first.folder.name, "sources": sources, "why": ""}
+        return {"run": _inside(root, first.folder), "checkpoint": None, **told}
+    return {"run": _inside(root, directory), "checkpoint": first.folder.name, **told}
+
+
+def _keyed(policies: Mapping[AgentID, str], setup: Setup) -> dict[str, str]:
+    return {key_of(agent, setup): source for agent, source in policies.items()}
 
 
 def _entrants_sources(
@@ -107,7 +144,7 @@ def _of_checkpoint(root: Path, run: SavedRun, policy: str, agents: Iterable[Agen
     found = {}
     for agent in agents:
         if run.setup.stage is not None:
-            chosen = run.setup.proposed_mapper.candidates(agent.replace("*", "0"))[0]
+            chosen = candidates(run.setup.proposed_mapper, example_agent(agent))[0]
         else:
             chosen = policy_of(run.setup, agent, run.folder.name)
         found[agent] = f"{path}#{chosen}"

@@ -55,9 +55,10 @@ function leftOf(rows) {
 
 /** Rows of {name, score, low, high, first} as dots with intervals on one axis. */
 export function intervals(rows, { show, words, first = "first", also = [] }) {
-  const { from, to, ticks } = axisOf([...also, ...rows.flatMap((row) => [row.low, row.high, row.score])]);
   const left = leftOf(rows);
   const right = first ? 118 : 68;
+  const parts = WIDTH - left - right < 170 ? 2 : 4;
+  const { from, to, ticks } = axisOf([...also, ...rows.flatMap((row) => [row.low, row.high, row.score])], parts);
   const x = (value) => left + ((value - from) / (to - from || 1)) * (WIDTH - left - right);
   const height = 22 + ROW * rows.length + 24;
   const svg = s("svg", { class: "rank-plot", viewBox: `0 0 ${WIDTH} ${height}`, width: WIDTH, height, role: "img", "aria-label": words });
@@ -88,13 +89,13 @@ function line(row, y, { x, left, show, first }) {
   return s("g", {}, parts);
 }
 
-/** An axis that holds all values, with a few round numbers on it. */
-export function axisOf(values) {
+/** An axis that holds all values, with round numbers on it: about so many parts. */
+function axisOf(values, parts) {
   const known = values.filter(Number.isFinite);
   let [low, high] = [Math.min(...known), Math.max(...known)];
   if (!(high - low > 1e-12 * Math.max(1, Math.abs(high)))) [low, high] = [low - 1, high + 1];
   const room = (high - low) * 0.04;
-  const rough = (high - low) / 4;
+  const rough = (high - low) / parts;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((times) => times * power).find((size) => size >= rough);
   const ticks = [];

@@ -200,7 +200,7 @@ async function findSeats(view) {
 }
 
 /** The address at which the match of a cell is played; null where one of its policies is not there. */
-function matchAddress(view, { run, checkpoint, sources }, cell) {
+function matchAddress(view, { run, checkpoint, sources, explore }, cell) {
   const { payoffs } = view.game;
   const policies = {};
   for (const [player, i] of cell.entries()) {
@@ -208,8 +208,7 @@ function matchAddress(view, { run, checkpoint, sources }, cell) {
     if (!own) return null;
     Object.assign(policies, own);
   }
-  // Policies that are distributions were drawn from when the payoffs were measured.
-  return address("episodes", [], { run, checkpoint, explore: 1, policies: JSON.stringify(policies) });
+  return address("episodes", [], { run, checkpoint, explore: explore ? 1 : null, policies: JSON.stringify(policies) });
 }
 
 function namesNow(view) {
