@@ -9,9 +9,10 @@ import asyncio
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
 
 from marl.serve.refused import Refused
 from marl.watch.desk import Desk
@@ -20,6 +21,16 @@ from marl.watch.replies import Answer
 TASKS = "marl.watch.tasks.tree"
 CHECKPOINTS = "checkpoints"
 MOST_CONFIG = 20_000  # characters of an env_config in an address
+
+
+class Asked(BaseModel):
+    """Which game: one of those with a name, another env, or that of a run."""
+
+    name: str | None = None
+    env: str | None = None
+    env_config: str = "{}"
+    run: str | None = None
+    checkpoint: str | None = None  # of the run; its newest if none is named
 
 
 def add(api: APIRouter, desk: Desk) -> None:
@@ -31,19 +42,14 @@ def add(api: APIRouter, desk: Desk) -> None:
         return Answer({"games": named, "runs": runs})
 
     @api.get("/tree/game")
-    async def game(
-        name: str | None = None, env: str | None = None, env_config: str = "{}", run: str | None = None
-    ) -> Any:
+    async def game(asked: Annotated[Asked, Query()]) -> Any:
         """The tree of one of them."""
-        return Answer(await desk.quick.call(f"{TASKS}:game", _asked(desk, name, env, env_config, run)))
+        return Answer(await desk.quick.call(f"{TASKS}:game", _arguments(desk, asked)))
 
     @api.get("/tree/strategy")
-    async def strategy(
-        of: str, name: str | None = None, env: str | None = None, env_config: str = "{}", run: str | None = None
-    ) -> Any:
+    async def strategy(asked: Annotated[Asked, Query()], of: Literal["equilibrium", "policies"]) -> Any:
         """An equilibrium, or what the policies of the run play."""
-        asked = {**_asked(desk, name, env, env_config, run), "of": of}
-        return Answer(await desk.quick.call(f"{TASKS}:strategy", asked))
+        return Answer(await desk.quick.call(f"{TASKS}:strategy", {**_arguments(desk, asked), "of": of}))
 
     @api.get("/dynamics/games")
     async def dynamics_games() -> Any:
@@ -51,14 +57,18 @@ def add(api: APIRouter, desk: Desk) -> None:
         return Answer(await asyncio.to_thread(matrix_games))
 
 
-def _asked(desk: Desk, name: str | None, env: str | None, env_config: str, run: str | None) -> dict[str, Any]:
-    given = [word for word in (name, env, run) if word is not None]
+def _arguments(desk: Desk, asked: Asked) -> dict[str, Any]:
+    """What the task gets: names of runs are places in the results folder by now."""
+    given = [word for word in (asked.name, asked.env, asked.run) if word is not None]
     if len(given) != 1:
         raise Refused("bad_message", "expected one of name, env and run.", 400)
     allow = sorted(desk.allow)
-    if run is not None:
-        return {"run": str(desk.inside(run)), "title": run, "allow": allow}
-    return {"name": name, "env": env, "env_config": _config(env_config), "allow": allow}
+    if asked.run is None:
+        return {"name": asked.name, "env": asked.env, "env_config": _config(asked.env_config), "allow": allow}
+    place = desk.inside(asked.run)
+    if asked.checkpoint is not None:
+        place = desk.inside(f"{asked.run}/{CHECKPOINTS}/{asked.checkpoint}")
+    return {"run": str(place), "title": asked.run, "allow": allow}
 
 
 def _config(text: str) -> dict[str, Any]:

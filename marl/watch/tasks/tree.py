@@ -29,6 +29,7 @@ from marl.gametheory.tree.size import walks_in
 from marl.gametheory.tree.tree import Behaviour, Tree
 from marl.gametheory.tree.value import equilibrium
 from marl.populations.exploit_config import ExploitabilityConfig
+from marl.runs.manifest import MANIFEST
 from marl.runs.saved import SavedRun
 from marl.serve.refused import Refused
 from marl.training.examiner import Examiner
@@ -66,7 +67,18 @@ def game(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
     told = json_of(opened.tree, opened.env, opened.title)
     told["has_policies"] = bool(opened.policies)
     told["checkpoint"] = opened.where
+    told["checkpoints"] = _checkpoints(arguments.get("run"))
     return told
+
+
+def _checkpoints(run: str | None) -> list[str]:
+    """Names of all checkpoints of a run, to choose from."""
+    if run is None:
+        return []
+    folder = Path(run) / "checkpoints"
+    if Path(run).parent.name == "checkpoints":  # one of them was asked for
+        folder = Path(run).parent
+    return sorted(entry.name for entry in folder.iterdir() if (entry / MANIFEST).is_file())
 
 
 def strategy(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
@@ -81,7 +93,9 @@ def strategy(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
 
 def _as_played(opened: Opened) -> dict[str, Any]:
     if not opened.policies:
-        raise Refused("no_policies", "this game is not of a run, so there is no checkpoint whose policies could be read.")
+        raise Refused(
+            "no_policies", "this game is not of a run, so there is no checkpoint whose policies could be read."
+        )
     players = {agent: opened.policies[opened.seating[agent]] for agent in opened.tree.players}
     return _told(opened.tree, strategy_of(opened.tree, players), f"policies of {opened.where}", 0)
 
