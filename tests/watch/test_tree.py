@@ -115,6 +115,12 @@ def test_a_game_without_a_run_has_no_policies(server: WatchServer) -> None:
     assert "not of a run" in answer.json()["error"]["message"]
 
 
+def test_an_unknown_kind_of_strategy_is_refused(server: WatchServer) -> None:
+    answer = ask(server, "tree/strategy", name="kuhn_poker", of="luck")
+    assert answer.status_code == 400
+    assert "expected one of equilibrium, policies" in answer.json()["error"]["message"]
+
+
 # -- in the browser ----------------------------------------------------------------------------------------------------
 
 
