@@ -9,17 +9,30 @@ import asyncio
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
 
-from marl.serve.refused import Refused
+from marl.serve.refused import Refused, shortly
 from marl.watch.desk import Desk
 from marl.watch.replies import Answer
 
 TASKS = "marl.watch.tasks.tree"
+STRATEGIES = ("equilibrium", "policies")  # that are worked out here
 CHECKPOINTS = "checkpoints"
+MOST_RUNS = 500  # to choose from
 MOST_CONFIG = 20_000  # characters of an env_config in an address
+
+
+class Asked(BaseModel):
+    """Which game: one of those with a name, another env, or that of a run."""
+
+    name: str | None = None
+    env: str | None = None
+    env_config: str = "{}"
+    run: str | None = None
+    checkpoint: str | None = None  # of the run; its newest if none is named
 
 
 def add(api: APIRouter, desk: Desk) -> None:
@@ -31,67 +44,93 @@ def add(api: APIRouter, desk: Desk) -> None:
         return Answer({"games": named, "runs": runs})
 
     @api.get("/tree/game")
-    async def game(
-        name: str | None = None, env: str | None = None, env_config: str = "{}", run: str | None = None
-    ) -> Any:
+    async def game(asked: Annotated[Asked, Query()]) -> Any:
         """The tree of one of them."""
-        return Answer(await desk.quick.call(f"{TASKS}:game", _asked(desk, name, env, env_config, run)))
+        return Answer(await desk.quick.call(f"{TASKS}:game", _arguments(desk, asked)))
 
     @api.get("/tree/strategy")
-    async def strategy(
-        of: str, name: str | None = None, env: str | None = None, env_config: str = "{}", run: str | None = None
-    ) -> Any:
+    async def strategy(asked: Annotated[Asked, Query()], of: str = STRATEGIES[0]) -> Any:
         """An equilibrium, or what the policies of the run play."""
-        asked = {**_asked(desk, name, env, env_config, run), "of": of}
-        return Answer(await desk.quick.call(f"{TASKS}:strategy", asked))
+        if of not in STRATEGIES:
+            raise Refused("bad_message", f"of is {shortly(of)}; expected one of {', '.join(STRATEGIES)}.", 400)
+        return Answer(await desk.quick.call(f"{TASKS}:strategy", {**_arguments(desk, asked), "of": of}))
 
     @api.get("/dynamics/games")
     async def dynamics_games() -> Any:
         """The matrix games of the literature that a phase portrait can show."""
-        return Answer(await asyncio.to_thread(matrix_games))
+        return Answer(await asyncio.to_thread(classics))
 
 
-def _asked(desk: Desk, name: str | None, env: str | None, env_config: str, run: str | None) -> dict[str, Any]:
-    given = [word for word in (name, env, run) if word is not None]
-    if len(given) != 1:
+def _arguments(desk: Desk, asked: Asked) -> dict[str, Any]:
+    """What the task gets: names of runs are places in the results folder by now."""
+    missing = [asked.name, asked.env, asked.run].count(None)
+    if missing != 2:
         raise Refused("bad_message", "expected one of name, env and run.", 400)
-    allow = sorted(desk.allow)
-    if run is not None:
-        return {"run": str(desk.inside(run)), "title": run, "allow": allow}
-    return {"name": name, "env": env, "env_config": _config(env_config), "allow": allow}
+    arguments: dict[str, Any] = {
+        "name": asked.name,
+        "env": asked.env,
+        "env_config": _config(asked.env_config),
+        "allow": sorted(desk.allow),
+    }
+    if asked.run is not None:
+        arguments["run"] = str(_place(desk, asked.run, asked.checkpoint))
+        arguments["title"] = asked.run
+    return arguments
+
+
+def _place(desk: Desk, run: str, checkpoint: str | None) -> Path:
+    if checkpoint is None:
+        return desk.inside(run)
+    return desk.inside(f"{run}/{CHECKPOINTS}/{checkpoint}")
 
 
 def _config(text: str) -> dict[str, Any]:
+    """An env_config out of an address."""
+    expected = 'expected a JSON object such as {"sides": 3}'
     if len(text) > MOST_CONFIG:
         raise Refused("bad_message", f"env_config has more than {MOST_CONFIG} characters.", 400)
     try:
         config = json.loads(text)
     except (ValueError, RecursionError):
-        raise Refused("bad_message", 'env_config is no JSON; expected an object such as {"sides": 3}.', 400) from None
+        raise Refused("bad_message", f"env_config is no JSON; {expected}.", 400) from None
     if not isinstance(config, dict):
-        raise Refused("bad_message", 'env_config is no JSON object; expected one such as {"sides": 3}.', 400)
+        raise Refused("bad_message", f"env_config is no JSON object; {expected}.", 400)
     return config
 
 
 def named_games() -> list[dict[str, Any]]:
+    """What can be chosen by name."""
     from marl.watch.tasks.tree_games import GAMES  # which takes half a second the first time
 
-    return [{"name": name, "title": game.title, "env": game.env} for name, game in GAMES.items()]
+    found = []
+    for name, game in GAMES.items():
+        told = {
+            "name": name,
+            "title": game.title,
+            "env": game.env,
+        }
+        found.append(told)
+    return found
 
 
-def matrix_games() -> list[dict[str, Any]]:
+def classics() -> list[dict[str, Any]]:
+    """Matrix games as tables."""
     from marl.watch.tasks.tree_games import matrix_games
 
     return matrix_games()
 
 
-def runs_in(root: Path, most: int = 500) -> list[str]:
+def runs_in(root: Path) -> list[str]:
     """Runs with checkpoints, newest first, by their names in the results folder."""
     found = []
     for place, folders, _ in os.walk(root):
-        if CHECKPOINTS in folders:
-            folder = Path(place)
-            found.append(((folder / CHECKPOINTS).stat().st_mtime, folder.relative_to(root).as_posix()))
-            folders.clear()  # a run holds no other run, but many files
+        if CHECKPOINTS not in folders:
+            continue
+        run = Path(place)
+        changed = (run / CHECKPOINTS).stat().st_mtime
+        found.append((changed, run.relative_to(root).as_posix()))
+        # A run holds no other run, but many files.
+        folders.clear()
     found.sort(reverse=True)
-    return [name for _, name in found[:most]]
+    newest = found[:MOST_RUNS]
+    return [name for _, name in newest]

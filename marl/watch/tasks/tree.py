@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -29,11 +29,12 @@ from marl.gametheory.tree.size import walks_in
 from marl.gametheory.tree.tree import Behaviour, Tree
 from marl.gametheory.tree.value import equilibrium
 from marl.populations.exploit_config import ExploitabilityConfig
+from marl.runs.manifest import MANIFEST
 from marl.runs.saved import SavedRun
 from marl.serve.refused import Refused
 from marl.training.examiner import Examiner
 from marl.trust import only_modules
-from marl.watch.tasks.tree_games import GAMES
+from marl.watch.tasks.tree_games import GAMES, Game
 from marl.watch.tasks.tree_words import json_of
 from marl.watch.workers import Tell
 
@@ -66,7 +67,18 @@ def game(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
     told = json_of(opened.tree, opened.env, opened.title)
     told["has_policies"] = bool(opened.policies)
     told["checkpoint"] = opened.where
+    told["checkpoints"] = _checkpoints(arguments.get("run"))
     return told
+
+
+def _checkpoints(run: str | None) -> list[str]:
+    """Names of all checkpoints of a run, to choose from."""
+    if run is None:
+        return []
+    folder = Path(run) / "checkpoints"
+    if Path(run).parent.name == "checkpoints":  # one of them was asked for
+        folder = Path(run).parent
+    return sorted(entry.name for entry in folder.iterdir() if (entry / MANIFEST).is_file())
 
 
 def strategy(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
@@ -81,7 +93,9 @@ def strategy(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
 
 def _as_played(opened: Opened) -> dict[str, Any]:
     if not opened.policies:
-        raise Refused("no_policies", "this game is not of a run, so there is no checkpoint whose policies could be read.")
+        raise Refused(
+            "no_policies", "this game is not of a run, so there is no checkpoint whose policies could be read."
+        )
     players = {agent: opened.policies[opened.seating[agent]] for agent in opened.tree.players}
     return _told(opened.tree, strategy_of(opened.tree, players), f"policies of {opened.where}", 0)
 
@@ -101,12 +115,12 @@ def _solve(tree: Tree) -> tuple[Solved, str]:
     """Exactly where a linear program does, else by CFR+ for some seconds: its NashConv says how far it came."""
     if tree.num_players == 2 and tree.is_constant_sum:
         return equilibrium(tree), "linear program over sequences"
-    solver, end = CFR(tree), monotonic() + PATIENCE_S
-    while monotonic() < end:
-        solver.run(ROUNDS)
-        if solver.solved().nash_conv <= GOOD_ENOUGH * tree.scale:
-            break
-    return solver.solved(), "CFR+"
+    solver = CFR(tree)
+    end = monotonic() + PATIENCE_S
+    found = solver.run(ROUNDS).solved()
+    while found.nash_conv > GOOD_ENOUGH * tree.scale and monotonic() < end:
+        found = solver.run(ROUNDS).solved()
+    return found, "CFR+"
 
 
 # -- opening a game ----------------------------------------------------------------------------------------------------
@@ -114,13 +128,18 @@ def _solve(tree: Tree) -> tuple[Solved, str]:
 
 def _open(arguments: dict[str, Any]) -> Opened:
     """The game behind ``{name}``, ``{env, env_config}`` or ``{run}``, built once."""
-    place = Path(arguments["run"]) if arguments.get("run") else None
-    stamp = None if place is None else _newest(place)
-    asked = {key: arguments.get(key) for key in ("name", "env", "env_config", "run")}
-    key = json.dumps([asked, stamp], sort_keys=True, default=str)
+    of_run = arguments.get("run") is not None
+    # A run that goes on has newer policies: when its folder last changed belongs to the key.
+    stamp = 0.0
+    if of_run:
+        stamp = _newest(Path(arguments["run"]))
+    key = json.dumps(
+        [arguments.get("name"), arguments.get("env"), arguments.get("env_config"), arguments.get("run"), stamp]
+    )
     if key not in _opened:
+        opening = _of_run if of_run else _of_env
         with only_modules(frozenset(arguments.get("allow", ()))):
-            _opened[key] = _of_env(arguments) if place is None else _of_run(place, arguments)
+            _opened[key] = opening(arguments)
     _opened.move_to_end(key)
     while len(_opened) > KEPT:
         _opened.popitem(last=False)
@@ -128,29 +147,35 @@ def _open(arguments: dict[str, Any]) -> Opened:
 
 
 def _newest(place: Path) -> float:
-    """When something last came into the folder, so that a run that goes on is read anew."""
-    folders = [place, place / "checkpoints"]
-    return max(folder.stat().st_mtime for folder in folders if folder.exists())
+    checkpoints = place / "checkpoints"
+    if checkpoints.is_dir():
+        place = checkpoints
+    return place.stat().st_mtime
 
 
 def _of_env(arguments: dict[str, Any]) -> Opened:
-    name, env_config = arguments.get("name"), dict(arguments.get("env_config") or {})
     env = arguments.get("env")
-    title = str(env)
     if env is None:
-        if name not in GAMES:
-            known = ", ".join(GAMES)
-            raise UnknownNameError(f"no game is called {name!r}.{did_you_mean(str(name), GAMES)} Known: {known}.")
-        chosen = GAMES[name]
-        env, env_config, title = chosen.env, chosen.env_config, chosen.title
-    copy = make_batched_env(env, 1, env_config, with_state=False)
-    _check_size(env, env_config, copy)
-    return Opened(build_tree(env, env_config, max_nodes=MOST_NODES), copy, title)
+        game = _named(arguments.get("name"))
+    else:
+        game = Game(str(env), env, arguments.get("env_config", {}))
+    copy = make_batched_env(game.env, 1, game.env_config, with_state=False)
+    _check_size(game.env, game.env_config, copy)
+    tree = build_tree(game.env, game.env_config, max_nodes=MOST_NODES)
+    return Opened(tree, copy, game.title)
 
 
-def _of_run(place: Path, arguments: dict[str, Any]) -> Opened:
+def _named(name: str | None) -> Game:
+    if name not in GAMES:
+        known = ", ".join(GAMES)
+        hint = did_you_mean(str(name), GAMES)
+        raise UnknownNameError(f"no game is called {name!r}.{hint} Known: {known}.")
+    return GAMES[name]
+
+
+def _of_run(arguments: dict[str, Any]) -> Opened:
     """As ``marl exploit`` reads a checkpoint: its env, and who plays whom."""
-    run = SavedRun.open(place, arguments.get("allow", ()), remedy="")
+    run = SavedRun.open(arguments["run"], arguments.get("allow", ()), remedy="")
     setup = run.resolve()
     scenario = setup.scenario
     with run.trusted():
@@ -158,23 +183,41 @@ def _of_run(place: Path, arguments: dict[str, Any]) -> Opened:
         _check_size(scenario.env, scenario.env_config, copy)
         examiner = Examiner(setup, ExploitabilityConfig(method="exact", max_nodes=MOST_NODES))
     assert examiner.tree is not None  # exact: else it refuses
-    title = str(arguments.get("title") or place.name)
-    return Opened(examiner.tree, copy, title, run.policies(setup), examiner.seating, run.folder.name)
+    return Opened(
+        tree=examiner.tree,
+        env=copy,
+        title=arguments["title"],
+        policies=run.policies(setup),
+        seating=examiner.seating,
+        where=run.folder.name,
+    )
 
 
-def _check_size(env: Any, env_config: dict[str, Any], copy: BatchedEnv) -> None:
+def _check_size(env: Any, env_config: Mapping[str, Any], copy: BatchedEnv) -> None:
     """Refuse before anything is built: a tree that is too large takes minutes to find out."""
     walks = walks_in(env, env_config)
-    starts = 1
-    if isinstance(copy, DealtEnv):
-        starts = int(np.count_nonzero(copy.deal_probabilities))
-    nodes = walks.nodes * starts if walks.discrete else inf
-    if nodes > MOST_NODES:
-        size = "infinitely many" if nodes == inf else f"about {float(f'{nodes:.2g}'):,.0f}"
-        if inf > nodes >= 1e9:
-            size = "billions of"
-        raise ConfigError(
-            f"the tree of {copy.name!r} has {size} nodes (estimated from random play, before building it), more than the "
-            f"{MOST_NODES:,} that this page draws and solves. Take a smaller version of the game by its env_config; `marl "
-            "exploit` measures policies in larger games."
-        )
+    nodes = walks.nodes * _starts(copy)
+    if walks.discrete and nodes <= MOST_NODES:
+        return
+    size = "infinitely many"
+    if walks.discrete:
+        size = _about(nodes)
+    raise ConfigError(
+        f"the tree of {copy.name!r} has {size} nodes (estimated from random play, before building it), more than the "
+        f"{MOST_NODES:,} that this page draws and solves. Take a smaller version of the game by its env_config; `marl "
+        "exploit` measures policies in larger games."
+    )
+
+
+def _starts(copy: BatchedEnv) -> int:
+    """What chance may deal: random walks estimate the tree below one of these."""
+    if not isinstance(copy, DealtEnv):
+        return 1
+    return int(np.count_nonzero(copy.deal_probabilities))
+
+
+def _about(nodes: float) -> str:
+    if nodes >= 1e9:
+        return "billions of"
+    rounded = float(f"{nodes:.2g}")
+    return f"about {rounded:,.0f}"

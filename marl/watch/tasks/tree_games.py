@@ -31,30 +31,40 @@ NETWORKS = {
 }
 
 
-def _title(name: str) -> str:
-    return name.replace("_", " ").capitalize()
-
-
-def _matrix_games() -> dict[str, Game]:
-    """The classics, as games in which the second player does not see what the first one does."""
-    found = {}
-    for name in NAMES:
-        config: dict[str, Any] = {"game": name}
-        if name in EXTRA:  # the env does not know these by name
-            game = classic_game(name)
-            config = {"payoffs": game.payoffs.tolist(), "actions": [list(names) for names in game.actions]}
-        found[name] = Game(_title(name), "matrix_game", config)
-    return found
-
-
-GAMES: dict[str, Game] = {**CARDS, **NETWORKS, **_matrix_games()}
-
-
 def matrix_games() -> list[dict[str, Any]]:
     """The classics as tables, for phase portraits."""
     found = []
     for name in NAMES:
         game = classic_game(name)
-        actions = [list(names) for names in game.actions]
-        found.append({"name": name, "title": _title(name), "actions": actions, "payoffs": game.payoffs.tolist()})
+        told = {
+            "name": name,
+            "title": _title(name),
+            "actions": game.actions,
+            "payoffs": game.payoffs.tolist(),
+        }
+        found.append(told)
     return found
+
+
+def _as_envs() -> dict[str, Game]:
+    """The classics as games in which the second player does not see what the first one does."""
+    found = {}
+    for table in matrix_games():
+        name = table["name"]
+        # Two of them the env does not know by name.
+        config = {"game": name}
+        if name in EXTRA:
+            config = {
+                "payoffs": table["payoffs"],
+                "actions": table["actions"],
+            }
+        found[name] = Game(table["title"], "matrix_game", config)
+    return found
+
+
+def _title(name: str) -> str:
+    words = name.replace("_", " ")
+    return words.capitalize()
+
+
+GAMES: dict[str, Game] = {**CARDS, **NETWORKS, **_as_envs()}

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from marl.data.task import Array
+from marl.data.task import Array, Ints
 from marl.envs.batched import BatchedEnv
 from marl.envs.branching import action_names
 from marl.envs.games.cards.betting import RANKS, BettingGames
+from marl.envs.games.cards.dealt import DealtEnv
 from marl.envs.games.cards.leduc import LeducGames
 from marl.envs.games.cards.liars_dice import LiarsDiceGames
 from marl.gametheory.tree.tree import CHANCE, Tree
@@ -40,7 +41,7 @@ def json_of(tree: Tree, env: BatchedEnv, title: str) -> dict[str, Any]:
         "infoset": tree.infoset.tolist(),
         "num_children": tree.num_children.tolist(),
         "chance_probability": tree.probability[by_chance].tolist(),  # of nodes below chance moves, in their order
-        "chance_label": [_chance_label(tree, env, node) for node in by_chance.tolist()],
+        "chance_label": _chance_labels(tree, env, by_chance),
         "payoffs": tree.payoffs[tree.terminal].tolist(),  # of terminal nodes, in their order
         "sets": {
             "player": sets.player.tolist(),
@@ -56,64 +57,76 @@ def json_of(tree: Tree, env: BatchedEnv, title: str) -> dict[str, Any]:
 def _choice_labels(tree: Tree, env: BatchedEnv) -> list[str]:
     """Names of the actions as the env has them, or their numbers."""
     named = [_action_names(env, agent) for agent in tree.players]
+    players = tree.sets.player[tree.sets.owner]
     found = []
-    for player, action in zip(tree.sets.player[tree.sets.owner].tolist(), tree.sets.action.tolist(), strict=True):
-        names = named[player]
-        found.append(names[action] if action < len(names) else str(action))
+    for player, action in zip(players.tolist(), tree.sets.action.tolist(), strict=True):
+        label = str(action)
+        if action < len(named[player]):
+            label = named[player][action]
+        found.append(label)
     return found
 
 
 def _action_names(env: BatchedEnv, agent: str) -> tuple[str, ...]:
-    if isinstance(env, LiarsDiceGames):
-        bids = [f"{bid // env.sides + 1}×{bid % env.sides + 1}" for bid in range(env.num_bids)]
-        return (*bids, "liar")
-    return action_names(env, agent)
+    if not isinstance(env, LiarsDiceGames):
+        return action_names(env, agent)
+    names = []
+    for bid in range(env.num_bids):
+        quantity, face = divmod(bid, env.sides)
+        names.append(f"{quantity + 1}×{face + 1}")
+    return (*names, "liar")
 
 
 def _histories(tree: Tree, labels: list[str]) -> list[list[str]]:
     """For each information set: the moves on the way that all of its nodes share, without chance."""
-    came = _moves_to(tree)
-    found: list[list[str] | None] = [None] * len(tree.sets)
-    for node in np.flatnonzero(tree.infoset >= 0).tolist():
-        number = int(tree.infoset[node])
-        before = found[number]
-        if before is None:
-            found[number] = [labels[choice] for choice in came[node]]
-        elif before != [labels[choice] for choice in came[node]]:
+    came = _moves_to(tree, labels)
+    nodes = np.flatnonzero(tree.infoset >= 0)
+    found: dict[int, list[str]] = {}
+    for node, number in zip(nodes.tolist(), tree.infoset[nodes].tolist(), strict=True):
+        moves = found.setdefault(number, came[node])
+        if moves != came[node]:
+            # Some moves were hidden from the player; its own it always remembers.
             found[number] = _own_moves(tree, labels, number)
-    return [moves or [] for moves in found]
+    return [found[number] for number in range(len(tree.sets))]
 
 
-def _moves_to(tree: Tree) -> list[tuple[int, ...]]:
-    """The choices on the way to each node."""
-    came: list[tuple[int, ...]] = [()]
+def _moves_to(tree: Tree, labels: list[str]) -> list[list[str]]:
+    """The moves on the way to each node; parents stand before their children."""
+    came: list[list[str]] = [[]]
     for node in range(1, len(tree)):
         above = int(tree.parent[node])
+        moves = came[above]
         number = int(tree.infoset[above])
-        step: tuple[int, ...] = ()
         if number >= 0:
-            step = (int(tree.sets.first_choice[number] + tree.branch[node]),)
-        came.append((*came[above], *step))
+            choice = tree.sets.first_choice[number] + tree.branch[node]
+            moves = [*moves, labels[choice]]
+        came.append(moves)
     return came
 
 
 def _own_moves(tree: Tree, labels: list[str], number: int) -> list[str]:
-    """What the player itself did before, which it always remembers."""
+    """What the player of an information set did before, first move first."""
     moves: list[str] = []
     choice = int(tree.sets.parent_choice[number])
     while choice >= 0:
         moves.insert(0, labels[choice])
-        choice = int(tree.sets.parent_choice[tree.sets.owner[choice]])
+        owner = tree.sets.owner[choice]
+        choice = int(tree.sets.parent_choice[owner])
     return moves
 
 
-def _chance_label(tree: Tree, env: BatchedEnv, node: int) -> str:
-    """What chance did; only a deal at the root has words of its own."""
-    number = int(tree.branch[node])
-    if int(tree.parent[node]) == 0 and isinstance(env, BettingGames | LiarsDiceGames):
+def _chance_labels(tree: Tree, env: BatchedEnv, nodes: Ints) -> list[str]:
+    """What chance did on the way into these nodes; deals at the root have words of their own."""
+    deals = np.zeros(0, np.int64)
+    if isinstance(env, DealtEnv):
         deals = np.flatnonzero(env.deal_probabilities > 0)
-        return deal_of(env, int(deals[number]))
-    return f"start {number}"
+    found = []
+    for parent, branch in zip(tree.parent[nodes].tolist(), tree.branch[nodes].tolist(), strict=True):
+        label = f"start {branch}"
+        if parent == 0 and deals.size:
+            label = deal_of(env, int(deals[branch]))
+        found.append(label)
+    return found
 
 
 # -- cards and dice ----------------------------------------------------------------------------------------------------
@@ -125,27 +138,32 @@ def hand_of(env: BatchedEnv, obs: Array) -> str:
     del env
     if np.unique(obs).size <= 1:  # it tells nothing
         return ""
-    text = " ".join(f"{number:g}" for number in np.ravel(obs).tolist())
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+    numbers = np.ravel(obs).tolist()
+    text = " ".join(f"{number:g}" for number in numbers)
+    if len(text) > LONGEST:
+        text = f"{text[:LONGEST]} …"
+    return text
 
 
 @hand_of.register
 def _(env: BettingGames, obs: Array) -> str:
-    names, count = _card_names(env), env.rules.num_cards
-    own = names[int(obs[env.players : env.players + count].argmax())]
-    at = env.players + count
-    for _ in range(env.rules.board.shape[1]):
-        turned_up = obs[at : at + count]
-        if turned_up.any():
-            own = f"{own}, table {names[int(turned_up.argmax())]}"
-        at += count
-    return own
+    names = _card_names(env)
+    # Behind the player's number come its card and the cards on the table, each as a one-hot row.
+    cards = 1 + env.rules.board.shape[1]
+    first = env.players
+    rows = obs[first : first + cards * len(names)].reshape(cards, len(names))
+    known = names[int(rows[0].argmax())]
+    for row in rows[1:]:
+        if row.any():
+            known = f"{known}, table {names[int(row.argmax())]}"
+    return known
 
 
 @hand_of.register
 def _(env: LiarsDiceGames, obs: Array) -> str:
-    counts = np.rint(obs[2 : 2 + env.sides] * env.config.dice).astype(int)
-    return _faces(counts.tolist())
+    shares = obs[2 : 2 + env.sides]
+    counts = np.rint(shares * env.config.dice)
+    return _faces(counts.astype(np.int64))
 
 
 @singledispatch
@@ -157,23 +175,27 @@ def deal_of(env: BatchedEnv, deal: int) -> str:
 
 @deal_of.register
 def _(env: BettingGames, deal: int) -> str:
-    names = _card_names(env)
-    held = " ".join(names[card] for card in env.rules.cards[deal].tolist())
-    board = " ".join(names[card] for card in env.rules.board[deal].tolist())
-    return f"{held} / {board}" if board else held
+    names = np.array(_card_names(env))
+    held = " ".join(names[env.rules.cards[deal]])
+    board = " ".join(names[env.rules.board[deal]])
+    if board:
+        held = f"{held} / {board}"
+    return held
 
 
 @deal_of.register
 def _(env: LiarsDiceGames, deal: int) -> str:
-    hands = divmod(deal, len(env.hands))
-    return " | ".join(_faces(env.hands[hand].tolist()) for hand in hands)
+    first, second = divmod(deal, len(env.hands))
+    own = _faces(env.hands[first])
+    other = _faces(env.hands[second])
+    return f"{own} | {other}"
 
 
-def _faces(counts: list[int]) -> str:
-    faces: list[str] = []
-    for face, count in enumerate(counts):
-        faces += [str(face + 1)] * count
-    return " ".join(faces)
+def _faces(counts: Ints) -> str:
+    """Dice by how many show each face, as the faces that they show."""
+    faces = np.arange(1, len(counts) + 1)
+    shown = np.repeat(faces, counts)
+    return " ".join(map(str, shown.tolist()))
 
 
 def _card_names(env: BettingGames) -> list[str]:
@@ -182,5 +204,6 @@ def _card_names(env: BettingGames) -> list[str]:
         return list(RANKS[-env.rules.num_cards :])
     names: list[str] = []
     for rank in RANKS[-env.config.ranks :]:
-        names += [f"{rank}{suit}" for suit in SUITS]
+        for suit in SUITS:
+            names.append(f"{rank}{suit}")
     return names

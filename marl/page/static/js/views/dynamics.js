@@ -29,9 +29,17 @@ function symmetric(name, title, actions, A) {
   return { name, title, actions: [actions, actions], payoffs: [A, transposed(A)] };
 }
 
+let shown = null; // the view on the page, for tests
+
+/** The trajectories that are shown, for tests: [{points, times, payoffs, isOver}]. */
+export function pathsShown() {
+  return shown.paths.map(({ points, times, payoffs, isOver }) => ({ points, times, payoffs, isOver: isOver === true }));
+}
+
 export async function show({ root, query, signal, setTitle }) {
   const games = [...(await get("/api/dynamics/games", { signal })), ...MORE];
   const view = new PhaseView(games, setTitle, signal);
+  shown = view;
   add(root, view.element);
   view.open(query);
 }

@@ -42,7 +42,8 @@ function askedFor(query) {
   for (const key of ["run", "env", "name"]) {
     if (!query.get(key)) continue;
     const asked = { [key]: query.get(key) };
-    if (key === "env" && query.get("env_config")) asked.env_config = query.get("env_config");
+    const more = { env: "env_config", run: "checkpoint" }[key];
+    if (query.get(more)) asked[more] = query.get(more);
     return asked;
   }
   return { name: FIRST_GAME };
@@ -110,6 +111,10 @@ function strategyButtons(model, signal) {
     if (base === "policies" && !model.game.has_policies) return null;
     return h("button", { "data-base": base, onclick: () => reset(base) }, name);
   });
+  const { checkpoints, checkpoint } = model.game;
+  const which = h("select", { "aria-label": "Checkpoint", onchange: () => {
+    location.hash = address("tree", [], { run: model.asked.run, checkpoint: which.value });
+  } }, checkpoints.map((name) => h("option", { value: name, selected: name === checkpoint }, name)));
   const reset = async (base) => {
     stop();
     try {
@@ -141,7 +146,7 @@ function strategyButtons(model, signal) {
     if (model.solving) put(told, `${model.cfr.iterations.toLocaleString("en")} iterations of CFR+`);
     else if (what === "settled") put(told, noteOf(model));
   });
-  return h("div", { class: "row strategies", role: "group", "aria-label": "Strategy" }, h("span", { class: "quiet" }, "Begin with"), buttons, solve, told);
+  return h("div", { class: "row strategies", role: "group", "aria-label": "Strategy" }, h("span", { class: "quiet" }, "Begin with"), buttons, checkpoints.length && savedPage() === null ? which : null, solve, told);
 }
 
 function noteOf(model) {
@@ -176,6 +181,11 @@ function mostLost(model) {
   let best = 0;
   for (let set = 1; set < model.tree.I; set++) if (model.lossAt(set) > model.lossAt(best) + 1e-12) best = set;
   return model.tree.I ? best : -1;
+}
+
+/** The probabilities that are shown, for tests. */
+export function strategyShown() {
+  return shown.strategy;
 }
 
 /** Drags a probability of the selected information set up and down as fast as frames come, for `seconds`.
