@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-from pydantic import ValidationError
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from marl.config import Config, explain
 from marl.errors import ConfigError, printable
 from marl.serve.config import ServerConfig
 from marl.serve.limits import Limits
@@ -27,9 +22,9 @@ from marl.serve.metrics import LATENCIES, Histogram
 from marl.serve.play_server import PlayServer
 from marl.serve.served import Served, load_served
 from marl.serve.server import ServerError
+from marl.serve.starting import checked_keys, stop_wanted
 
 SHOWN_EVERY_S = 1.0
-Keys = TypeVar("Keys", bound=Config)
 
 
 @dataclass(frozen=True)
@@ -53,14 +48,6 @@ class ServeOptions:
 
     def checked_limits(self) -> Limits:
         return checked_keys(Limits, self.limits, "marl serve")
-
-
-def checked_keys(keys: type[Keys], given: Mapping[str, Any], command: str) -> Keys:
-    """The config class with these keys; what is wrong is told in the words of the command line."""
-    try:
-        return keys(**given)
-    except ValidationError as error:
-        raise explain(error, command, list(keys.model_fields)) from None
 
 
 class Running(Protocol):
@@ -146,23 +133,6 @@ def _running(options: ServeOptions, served: Served, config: ServerConfig, limits
     return InThisProcess(
         PlayServer(served, config, limits, explore=options.explore, seed=options.seed, journal=options.journal)
     )
-
-
-@contextmanager
-def stop_wanted() -> Iterator[threading.Event]:
-    """Set by Ctrl-C or SIGTERM, which do nothing else meanwhile: the server decides how it ends."""
-    wanted = threading.Event()
-
-    def note(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        wanted.set()
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield wanted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # -- what it says ------------------------------------------------------------------------------------------------------

@@ -177,11 +177,6 @@ def is_in_use(error: ServerError) -> bool:
     return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
 
 
-def is_in_use(error: ServerError) -> bool:
-    """Whether another program has the port."""
-    return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
-
-
 def _cannot_listen(config: ServerConfig, error: OSError) -> ServerError:
     where = f"{config.host}, port {config.port}"
     if error.errno == errno.EADDRINUSE:

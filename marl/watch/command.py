@@ -12,12 +12,11 @@ from rich.console import Console
 from rich.text import Text
 
 from marl.errors import printable
-from marl.serve.command import checked_keys, stop_wanted
 from marl.serve.config import ServerConfig
 from marl.serve.http_server import ServerError, is_in_use
+from marl.serve.starting import checked_keys, stop_wanted
 from marl.serve.tokens import token_of_file
 from marl.watch.desk import Desk, new_secret, results_folder
-from marl.watch.opening import Opening
 from marl.watch.opening import Opening
 from marl.watch.server import WatchServer
 
@@ -45,7 +44,8 @@ def watch(options: WatchOptions, console: Console | None = None) -> None:
         try:
             console.print(Text(printable(f"watching {desk.root}")))
             console.print(Text(f"open {server.page}"))
-            console.print("Ctrl-C ends the page; runs that were started from it go on.")
+            demo = " The demo ends with it." if options.demo else ""
+            console.print(f"Ctrl-C ends the page; runs that were started from it go on.{demo}")
             if opening is not None:
                 opening.begin()
             _wait(server, stop, opening)
@@ -67,7 +67,7 @@ def _desk(options: WatchOptions) -> Desk:
     secret = new_secret()
     if config.token_file is not None:
         secret = token_of_file(config.token_file)
-    return Desk(results_folder(options.results), config, secret, options.allow, options.demo)
+    return Desk(results_folder(options.results, options.demo), config, secret, options.allow, options.demo)
 
 
 def _started(desk: Desk, options: WatchOptions, console: Console) -> WatchServer:

@@ -163,3 +163,10 @@ def test_without_its_packages_it_says_what_to_install(tmp_path: Path, monkeypatc
     assert done.code == 2
     assert 'pip install "marl[serve]"' in done.err
     assert len(done.errors) == 1
+
+
+def test_the_server_itself_imports_no_networks() -> None:
+    """Processes that play do, when they are needed: the page is there seconds earlier, and its server is small."""
+    code = "import sys, marl.cli.watch, marl.watch.command, marl.watch.app; print([m for m in ('torch', 'ray') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.stdout == "[]\n", done.stdout + done.stderr

@@ -416,5 +416,7 @@ def test_members_of_a_population_and_policies_of_other_runs_sit_down(server: Wat
         assert owner.move(0)["turn"] == 1
         assert str(server.desk.root) not in json.dumps(owner.see())
         owner.closes()
-    error = owner.refused("/api/play/games", {"run": "league", "seats": {"player_0": "human", "player_1": "member:x/9"}})
+    error = owner.refused(
+        "/api/play/games", {"run": "league", "seats": {"player_0": "human", "player_1": "member:x/9"}}
+    )
     assert mixture in error["message"]
