@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from marl.runs.progress import progress_of
 from marl.scenario.config import Scenario
 from marl.training.display import PlainDisplay
-from marl.training.loop import progress_of
 from marl.training.trainer import Trainer
 
 

@@ -68,7 +68,7 @@ def result(iteration: int, seed: int, algo: str = "qmix", last: bool = False) ->
     losses = {f"loss_{i}": rng.random() / iteration for i in range(40)}
     found: dict[str, Any] = {
         "episode_reward_mean": reward,
-        "policy_reward_mean": {"team": reward},
+        "policy_reward_mean": {"team": reward, "scripted": 0.5},
         "agent_reward_mean": {"agent_0": reward / 2, "agent_1": reward / 2},
         "hist_stats": {"episode_reward": [reward] * HISTOGRAM},
         "training_iteration": iteration,

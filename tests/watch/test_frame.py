@@ -11,7 +11,7 @@ import pytest
 
 from marl.page.assets import files, served_page
 from marl.page.standalone import inside_of_a_script, standalone
-from tests.watch.browser import complaints, show, text_of, wait_for, watched
+from tests.watch.browser import complaints, show, text_of, wait_for, wait_until, watched
 
 LARGEST = 400_000
 
@@ -59,7 +59,9 @@ def test_it_opens(browser: Any, tmp_path: Path) -> None:
 def test_without_the_token_it_says_so(browser: Any, tmp_path: Path) -> None:
     with watched(tmp_path) as server:
         browser.get(f"{server.url}/#/runs")
-        wait_for(browser, "#bar a")
+        wait_until(browser, "document.body.innerText.includes('The token is missing')", "what to do")
+        browser.get("about:blank")
+        assert any("401" in text for text in complaints(browser))  # and the next test finds none
 
 
 @pytest.mark.slow

@@ -102,7 +102,7 @@ def test_details_tell_keys_notes_warnings_and_checkpoints(client: httpx.Client, 
     assert values["training_iteration"] == 20
     assert values["hist_stats.episode_reward"].startswith("20 values")
     assert answer["params"]["algo"] == {"name": "qmix", "lr": 0.001}
-    assert answer["policies"] == ["team"]
+    assert answer["policies"] == ["team", "scripted"]
     assert "no run" in refusal(client.get("/api/runs/detail", params={"run": "x"}), 404)
 
 

@@ -88,13 +88,23 @@ def test_runs_are_filtered_sorted_compared_and_followed(browser: Any, tmp_path: 
         picture = (downloads / "runs.svg").read_text()
         assert "<polygon" in picture
         assert "experiment_000 · qmix" in picture
-        assert complaints(browser) == []
+        leave(browser)
+
+
+def leave(browser: Any) -> None:
+    """Nothing was wrong; and the page does not ask a server that has ended."""
+    assert complaints_but_refusals(browser) == []
+    browser.get("about:blank")
 
 
 def wait_for_file(file: Path) -> None:
+    wait_until_saved(file.parent, 1, file.name)
+
+
+def wait_until_saved(folder: Path, count: int, pattern: str = "*.html") -> None:
     deadline = time.monotonic() + 30
-    while not file.exists():
-        assert time.monotonic() < deadline, f"{file} was not saved"
+    while len(list(folder.glob(pattern))) < count:
+        assert time.monotonic() < deadline, f"{pattern} was not saved"
         time.sleep(0.05)
 
 
@@ -141,7 +151,7 @@ def test_a_run_is_started_stopped_resumed_and_watched_to_its_end(browser: Any, t
         assert holder_of(run) is None
         click(browser, "#newest-result summary")
         wait_until(browser, "document.body.innerText.includes('episode_len_mean')", "all fields")
-        assert complaints_but_refusals(browser) == []
+        leave(browser)
 
 
 def notes(browser: Any) -> list[dict[str, str]]:
@@ -170,11 +180,19 @@ def test_a_saved_view_shows_the_same_without_a_server(browser: Any, tmp_path: Pa
         wait_for_file(downloads / "Runs.html")
         run = next(tmp_path.glob("*/*/params.json")).parent
         show(browser, server, f"/run/{run.parent.name}%2F{run.name}")
-        legend(browser, 1)
+        names = legend(browser, 3)  # of the field, and of each policy
+        assert [name[1:].strip() for name in names[1:]] == ["team", "scripted"]
+        click(browser, "#save-view")
+        wait_until_saved(downloads, 2)
+        leave(browser)
     browser.get((downloads / "Runs.html").as_uri())
     rows(browser, 10)
     legend(browser, 2)
     assert browser.execute_script("return document.querySelector('#start-run')") is None
     change(browser, "#runs-filter", "vdn", "input")
     rows(browser, 5)
+    [saved] = [file for file in downloads.glob("*.html") if file.name != "Runs.html"]
+    browser.get(saved.as_uri())
+    legend(browser, 3)
+    assert browser.execute_script("return document.querySelector('#resume-run')") is None
     assert complaints(browser) == []

@@ -23,6 +23,7 @@ MOST_CURVES = 200  # runs times fields in one chart
 LONGEST = 1_000  # letters of a scenario's path, of a change, ...
 MOST_CHANGES = 50
 FIRST_FIELD = "episode_reward_mean"
+NUMBERS = {"seed": 0, "stop_iters": 1, "stop_timesteps": 1}  # options of marl run, and the least that each takes
 
 
 class RunsDesk:
@@ -163,19 +164,31 @@ def _changes(body: Mapping[str, Any]) -> dict[str, Any]:
     sets = body.get("sets", [])
     if not isinstance(sets, list) or len(sets) > MOST_CHANGES:
         raise Refused("bad_message", f"sets: expected at most {MOST_CHANGES} texts such as algo.lr=0.001.", 400)
-    found: dict[str, Any] = {"sets": [_text({"sets": one}, "sets") for one in sets]}
-    for key, least in (("seed", 0), ("stop_iters", 1), ("stop_timesteps", 1)):
-        value = body.get(key)
-        if value is not None and (type(value) is not int or value < least):
-            raise Refused("bad_message", f"{key}: expected a whole number from {least}, got {shortly(value)}.", 400)
-        found[key] = value
+    found: dict[str, Any] = {"sets": []}
+    for one in sets:
+        text = _text({"sets": one}, "sets")
+        found["sets"].append(text)
+    for key, least in NUMBERS.items():
+        found[key] = _whole(body, key, least)
     return found
+
+
+def _whole(body: Mapping[str, Any], key: str, least: int) -> int | None:
+    """A whole number that may be missing."""
+    value = body.get(key)
+    if value is None:
+        return None
+    # A bool is an int to Python, but no number to people.
+    is_whole = type(value) is int
+    if not is_whole or value < least:
+        raise Refused("bad_message", f"{key}: expected a whole number from {least}, got {shortly(value)}.", 400)
+    return int(value)
 
 
 def _options(changes: Mapping[str, Any]) -> list[str]:
     """The same as words of the command line. With "=", so that a value that begins with a dash stays a value."""
     options = [f"--set={text}" for text in changes["sets"]]
-    for key in ("seed", "stop_iters", "stop_timesteps"):
+    for key in NUMBERS:
         if changes[key] is not None:
             options.append(f"--{key.replace('_', '-')}={changes[key]}")
     return options

@@ -39,7 +39,7 @@ export function startForm({ signal, onStarted }) {
       labelled("Scenario: a shipped one, or a YAML file", scenario),
       labelled("Seed", seed),
       labelled("Iterations", iterations),
-      labelled("Other keys, one key=value per line (as --set)", sets),
+      labelled("Other keys: key=value, one per line", sets),
     ),
     names,
     about,
@@ -83,15 +83,19 @@ export async function startRun(body, { button, trouble, signal, onStarted, path 
   }
 }
 
-/** What the processes that were started from the page print, until each has its run. `watch(number)` looks at them from now on. */
+/** What the processes that were started from the page print, until each has its run. `look()` looks at
+ *  them, `watch(number)` also waits for the run of one. */
 export function startedCards({ signal, onRun = () => {} }) {
   const element = h("div", { "aria-live": "polite" });
   const closed = new Set();
   const waiting = new Set();
+  let told = "";
   async function look() {
     const { started } = await get("/api/runs/started", { signal, keep: false });
     const shown = started.filter((one) => !closed.has(one.number) && isOfInterest(one));
-    put(element, shown.map((one) => startedCard(one, () => close(one))));
+    const content = JSON.stringify(shown);
+    if (content !== told) put(element, shown.map((one) => startedCard(one, () => close(one))));
+    told = content;
     for (const one of started) {
       if (one.run !== null && waiting.delete(one.number)) onRun(one.run);
     }
@@ -104,8 +108,7 @@ export function startedCards({ signal, onRun = () => {} }) {
     closed.add(one.number);
     again();
   }
-  again();
-  return { element, watch: (number) => (waiting.add(number), again()) };
+  return { element, look: again, watch: (number) => (waiting.add(number), again()) };
 }
 
 /** Before a process has a run, and where it ended without one. */

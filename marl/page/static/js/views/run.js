@@ -14,11 +14,13 @@ const MOST_POLICIES = 16;
 
 export async function show({ root, parts, query, signal, setTitle, whenShown }) {
   const run = parts[0] ?? "";
-  const view = { root, run, query, signal, setTitle, answer: null, seen: "", error: null };
+  const view = { root, run, query, signal, setTitle, answer: null, seen: "", error: null, made: new Map() };
   build(view);
+  const gaveUp = new AbortController();
   await new Promise((resolve) => {
     const take = async (answer) => {
       await news(view, answer);
+      if (!root.isConnected) view.started.look();
       whenShown();
       resolve();
     };
@@ -30,9 +32,12 @@ export async function show({ root, parts, query, signal, setTitle, whenShown }) 
       if (view.answer === null) resolve();
     };
     const path = `/api/runs/detail?${new URLSearchParams({ run })}`;
-    follow(path, take, { every: EVERY, signal, onTrouble });
+    follow(path, take, { every: EVERY, signal: AbortSignal.any([signal, gaveUp.signal]), onTrouble });
   });
-  if (view.answer === null) throw view.error;
+  if (view.answer === null) {
+    gaveUp.abort(); // the page says what is wrong; nothing more is asked
+    throw view.error;
+  }
 }
 
 function build(view) {
@@ -41,18 +46,19 @@ function build(view) {
   view.gone = h("p", { class: "message warning", hidden: true });
   view.failed = h("p", { class: "message error", role: "alert", hidden: true });
   view.acts = h("div", { class: "row runs-acts" });
-  view.started = inFile ? { element: null } : startedCards({ signal: view.signal });
+  view.started = inFile ? { element: null, look() {} } : startedCards({ signal: view.signal });
   view.chart = fieldChart({ query: view.query, signal: view.signal, name: "run" });
   view.policies = h("div");
   view.notes = h("div");
   view.checkpoints = h("div");
   view.result = valuesPart("The newest result", "newest-result", "Every field of the last line of result.json, with the sentence of marl explain.");
   view.keys = valuesPart("Keys of the scenario", "keys", "All keys, also those that have their defaults: params.json.");
-  view.files = h("div");
+  view.files = h("ul", { class: "runs-files" });
+  const files = h("details", {}, h("summary", {}, h("h2", {}, "Files")), view.files);
   view.log = h("div");
   put(
     view.root, view.head, view.gone, view.acts, view.failed, view.started.element, view.notes, view.chart.element,
-    view.policies, view.checkpoints, view.log, view.result.element, view.keys.element, view.files,
+    view.policies, view.checkpoints, view.log, view.result.element, view.keys.element, files,
   );
 }
 
@@ -64,16 +70,25 @@ async function news(view, answer) {
   const { summary } = answer;
   showHead(view, answer);
   showActs(view, summary);
-  put(view.notes, notesPart(answer.notes, answer.traceback));
-  put(view.checkpoints, checkpointsPart(view.run, answer.checkpoints, savedPage() !== null));
-  showLog(view, answer.log);
+  renew(view, view.notes, [answer.notes, answer.traceback], () => notesPart(answer.notes, answer.traceback));
+  renew(view, view.checkpoints, answer.checkpoints, () => checkpointsPart(view.run, answer.checkpoints, savedPage() !== null));
+  renew(view, view.log, answer.log, () => showLog(answer.log));
   view.result.update(answer.result);
   if (isFirst) view.keys.update(keyRows(answer.params));
-  const list = answer.files.map((file) => h("li", {}, h("code", {}, file.name), ` ${bytes(file.bytes)}`));
-  put(view.files, h("details", {}, h("summary", {}, h("h2", {}, "Files")), h("ul", { class: "runs-files" }, list)));
+  put(view.files, answer.files.map((file) => h("li", {}, h("code", {}, file.name), ` ${bytes(file.bytes)}`)));
   const mark = `${summary.iterations} ${summary.timesteps}`;
   await view.chart.update({ runs: [view.run], fields: answer.fields, goal: summary.goal, mark });
   await showPolicies(view, answer, mark);
+}
+
+/** Parts that have not changed stay as they are: with the focus, and scrolled to where the reader is. */
+function renew(view, place, content, make) {
+  const text = JSON.stringify(content);
+  if (view.made.get(place) === text) return;
+  view.made.set(place, text);
+  put(place, make());
+  const log = place.querySelector(".runs-log-text");
+  if (place === view.log && log !== null) log.scrollTop = log.scrollHeight;
 }
 
 function showHead(view, { summary }) {
@@ -136,14 +151,8 @@ function resumeButton(view) {
   return h("span", { class: "row runs-resume" }, button, h("label", { for: more.id }, "until iteration "), more);
 }
 
-function showLog(view, text) {
-  if (text === "") {
-    put(view.log);
-    return;
-  }
-  const part = logPart(text);
-  put(view.log, h("section", {}, h("h2", {}, "What it prints"), part));
-  part.scrollTop = part.scrollHeight;
+function showLog(text) {
+  return text === "" ? null : h("section", {}, h("h2", {}, "What it prints"), logPart(text));
 }
 
 // -- one curve for each policy ------------------------------------------------------------------------------------------------

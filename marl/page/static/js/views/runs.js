@@ -25,18 +25,25 @@ export async function show({ root, query, signal, setTitle, whenShown }) {
   };
   build(view);
   let isFirst = true;
+  const gaveUp = new AbortController();
   const shown = new Promise((resolve) => {
     const take = async (answer) => {
       await news(view, answer);
-      if (isFirst) whenShown();
+      if (isFirst) {
+        whenShown();
+        view.started.look();
+      }
       isFirst = false;
       resolve();
     };
     const onTrouble = (error) => trouble(view, error, resolve);
-    follow("/api/runs", take, { every: EVERY, signal, onTrouble });
+    follow("/api/runs", take, { every: EVERY, signal: AbortSignal.any([signal, gaveUp.signal]), onTrouble });
   });
   await shown;
-  if (view.runs === null) throw view.error;
+  if (view.runs === null) {
+    gaveUp.abort(); // the page says what is wrong; nothing more is asked
+    throw view.error;
+  }
 }
 
 function readList(text) {
@@ -69,7 +76,7 @@ function build(view) {
   view.chart = fieldChart({ query: view.query, signal: view.signal, name: "runs", canGroup: true, height: 250 });
   view.filters = h("div", { class: "row runs-filters", role: "search" });
   view.table = runsTable({ onSort: (key) => sort(view, key), onChoose: (run, on) => choose(view, run, on), canChoose: !inFile });
-  view.started = inFile ? { element: null } : startedCards({ signal: view.signal, onRun: (run) => choose(view, run, true, true) });
+  view.started = inFile ? { element: null, look() {} } : startedCards({ signal: view.signal, onRun: (run) => choose(view, run, true, true) });
   view.full = h("div", { hidden: true }, view.chart.element, view.filters, view.table.element);
   const start = inFile ? null : h("button", { id: "start-run", "aria-expanded": "false", onclick: (event) => toggleForm(view, event.currentTarget) }, "Start a run …");
   const head = h("div", { class: "runs-head" }, view.heading, start);
