@@ -150,6 +150,23 @@ def test_nothing_that_is_drawn_lies_outside_of_its_sheet(gallery: Any) -> None:
     assert gallery.execute_script(script) == []
 
 
+def test_no_word_lies_on_another_one(gallery: Any) -> None:
+    script = """
+    const wrong = [];
+    for (const svg of document.querySelectorAll(".scene svg")) {
+      const words = [...svg.querySelectorAll("text")].map((one) => [one.textContent, one.getBoundingClientRect()]);
+      words.forEach(([text, a], i) => {
+        for (const [other, b] of words.slice(i + 1)) {
+          const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+          const tall = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+          if (wide > 2 && tall > 4) wrong.push(`${svg.getAttribute("class")}: ${text} / ${other}`);
+        }
+      });
+    }
+    return wrong;"""
+    assert gallery.execute_script(script) == []
+
+
 def test_a_click_on_the_board_takes_the_action_of_that_cell(gallery: Any, scenes: dict[str, Scene]) -> None:
     click(gallery, "#board [aria-label='place X at row 1, column 3']")
     assert taken(gallery) == [6]  # squares count down the columns

@@ -101,7 +101,7 @@ export function payoffTable({ players, moves, payoffs, played = null, title = ""
   const [rows, columns] = [moves[0], moves[1] ?? [""]];
   const named = [...rows, players[0]];
   const wide = Math.max(44, ...named.map((name) => 7.4 * Math.min(name.length, 14) + 16));
-  const cell = Math.max(payoffs.length > 1 ? 58 : 46, ...columns.map((name) => 7.2 * Math.min(name.length, 12) + 14), 13 + 17 * payoffs.length);
+  const cell = Math.max(46, cellWidth(payoffs), ...columns.map((name) => 7.2 * Math.min(name.length, 12) + 14));
   const left = x + wide;
   const top = y + (title ? 22 : 0) + 42;
   const width = wide + cell * columns.length + 2;
@@ -122,6 +122,13 @@ export function payoffTable({ players, moves, payoffs, played = null, title = ""
   return { parts, width, height: top - y + rows.length * ROW + 2 };
 }
 
+/** Room for what all players get: one beside the other, of two players one above the other. */
+function cellWidth(payoffs) {
+  const digits = Math.max(...payoffs.flat(2).map((value) => number(value, 3).length));
+  if (payoffs.length === 2) return Math.max(58, 7.6 * digits + 40);
+  return payoffs.length * (7.6 * digits + 9) + 16;
+}
+
 function cellParts(payoffs, i, j, x, y, cell, played) {
   const known = played !== null;
   const isPlayed = known && played[0] === i && (played[1] === undefined || played[1] === j);
@@ -129,11 +136,11 @@ function cellParts(payoffs, i, j, x, y, cell, played) {
   const name = isPlayed ? "matrix-cell played" : inLine ? "matrix-cell in-line" : "matrix-cell";
   const parts = [box(x + 1.5, y + 1.5, cell - 3, ROW - 3, name, 5)];
   if (payoffs.length === 1) return [...parts, word(x + cell / 2, y + ROW / 2, number(payoffs[0][i][j], 3), { name: "payoff" })];
-  const step = cell / (payoffs.length + 1);
+  const step = cell / payoffs.length;
   payoffs.forEach((table, player) => {
     // Two players: the row's payoff lower left, the column's upper right, as in textbooks.
     const two = payoffs.length === 2;
-    const [px, py] = two ? [x + cell * (player ? 0.72 : 0.28), y + ROW * (player ? 0.32 : 0.7)] : [x + step * (player + 1), y + ROW / 2];
+    const [px, py] = two ? [x + cell * (player ? 0.72 : 0.28), y + ROW * (player ? 0.32 : 0.7)] : [x + step * (player + 0.5), y + ROW / 2];
     parts.push(word(px, py, number(table[i][j], 3), { name: `payoff player-${player % 8}` }));
   });
   return parts;

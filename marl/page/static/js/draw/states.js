@@ -4,7 +4,7 @@ import { arrowHead, box, fillPaper, paper, path, word } from "marl/draw/paper.js
 import { payoffTable } from "marl/draw/matrix.js";
 
 const GAP = 50; // between two rows of states
-const BESIDE = 34;
+const BESIDE = 56; // room for what stands at two arrows
 
 /** The first states on top, those to which ways lead below them. */
 export function statesDrawing() {
