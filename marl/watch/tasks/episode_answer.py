@@ -38,6 +38,8 @@ def first_answer(asked: EpisodeRequest, trace: Trace, root: Path) -> dict[str, A
     # A saved page goes to others, who need not know the folders of this machine.
     told["checkpoint"] = os.path.relpath(told["checkpoint"], root.resolve())
     told["most_wrong"] = told["most_wrong"][:MOST_WRONG]
+    if asked.seed is None:
+        told["seed"] = None
     scenes: Sequence[Any] = trace.tape.scenes
     if _bytes_of(scenes) > MOST_SCENE_BYTES:
         left_out.append("scenes")

@@ -7,6 +7,7 @@ from typing import Any
 
 from marl.errors import EnvError
 from marl.offline.view import open_recording
+from marl.play.as_recorded import recorded_tape
 from marl.play.episode import Tape, Which, play_episode
 from marl.play.playable import Playable
 from marl.play.trace import Trace, traced
@@ -53,7 +54,11 @@ def traced_request(arguments: dict[str, Any], tell: Tell) -> Trace:
         if asked.other is not None:
             other = source_in(asked.other, root, playable.setup.policies)
         tell(1, 3, "playing the episode")
-        return traced(playable, _played(playable, which(request, root)), other)
+        if asked.recording is not None and asked.seed is None:
+            tape = recorded_tape(playable, inside(root, asked.recording), asked.episode)
+        else:
+            tape = _played(playable, which(request, root))
+        return traced(playable, tape, other)
 
     return _traces.get(key, make)
 

@@ -6,6 +6,7 @@ import { address } from "marl/routes.js";
 
 const NEWEST = "";
 const OWN = "";
+const UNKNOWN = "unknown"; // the seed of a recording that does not say it
 const MOST_AGENTS = 12; // that can be given away one by one
 
 /** What an address asks for, as the server takes it; null where it names no run. */
@@ -16,7 +17,7 @@ export function requestOf(query) {
     run,
     checkpoint: query.get("checkpoint") || null,
     episode: whole(query.get("episode")),
-    seed: whole(query.get("seed")),
+    seed: query.get("seed") === UNKNOWN ? null : whole(query.get("seed")),
     explore: query.get("explore") === "1",
     policies: policiesOf(query.get("policies")),
     other: query.get("other") || null,
@@ -45,7 +46,7 @@ export function episodeAddress(request, more = {}) {
   const policies = Object.keys(request.policies).length > 0 ? JSON.stringify(request.policies) : null;
   return address("episodes", [], {
     run: request.run, checkpoint: request.checkpoint || null, recording: request.recording || null,
-    episode: request.episode, seed: request.seed, explore: request.explore ? 1 : null, other: request.other || null, policies, ...more,
+    episode: request.episode, seed: request.seed ?? UNKNOWN, explore: request.explore ? 1 : null, other: request.other || null, policies, ...more,
   });
 }
 
@@ -90,7 +91,7 @@ async function fill(form, state) {
       field("Checkpoint", choice(checkpointOptions(checkpoints), request.checkpoint ?? NEWEST, again("checkpoint"))),
       recordingField(state, again),
       field("Episode", whole_input(request.episode, change("episode", Number))),
-      field("Seed of episode 0", whole_input(request.seed, change("seed", Number))),
+      seedField(request),
       field("Decisions", choice([["", "greedy"], ["1", "exploring"]], request.explore ? "1" : "", change("explore", (text) => text === "1"))),
       field("Ask in the same states", choice(otherOptions(state, checkpoints), request.other ?? OWN, change("other", (text) => text || null)), "wide"),
     ),
@@ -158,10 +159,19 @@ function recordingField({ things, request }, again) {
   return field("Recording", choice(options, request.recording ?? "", again("recording")), "wide");
 }
 
+function seedField(request) {
+  const isKnown = request.seed !== null;
+  const change = (event) => (request.seed = event.target.value === "" && request.recording ? null : Number(event.target.value));
+  const input = whole_input(isKnown ? request.seed : "", change);
+  if (request.recording) input.setAttribute("placeholder", "as recorded, no pictures");
+  return field("Seed of episode 0", input);
+}
+
 /** What a recording says of itself; those of rollouts say neither their run nor their seed. */
 function saidBy({ recordings }, name) {
   const { run, checkpoint, seed } = recordings.find(({ recording }) => recording === name) ?? {};
-  return run ? { run, checkpoint: checkpoint ?? null, seed: seed ?? 0, episode: 0 } : {};
+  if (run) return { run, checkpoint: checkpoint ?? null, seed: seed ?? 0, episode: 0 };
+  return { seed: name === null ? 0 : null };
 }
 
 function envOf({ runs }, run) {

@@ -121,7 +121,7 @@ class Stage {
     this.ask = h("button", { class: "what-if-button", onclick: () => this.openWhatIf(this.step, this.agent) }, "What if it had done something else?");
     this.ask.addEventListener("click", () => this.whatIf.scrollIntoView({ block: "nearest", behavior: "smooth" }));
     const label = h("label", { class: "follow" }, this.follow, " Show whoever decides");
-    return h("div", { class: "row card-foot" }, savedPage() === null ? this.ask : null, label);
+    return h("div", { class: "row card-foot" }, savedPage() === null && this.episode.trace.seed !== null ? this.ask : null, label);
   }
 
   marks() {
