@@ -48,11 +48,18 @@ def recorded_tape(playable: Playable, path: Path, number: int) -> Tape:
     lots = episode_uniform(np.array([0]), runner.teams)[0]
     drawn = {name: policy.draw(lots) for name, policy in playable.cast.policies.items() if policy.draws_lots}
     tape = Tape(
-        Which(number), runner.env.name, batch, names, names, late=[],
+        Which(number),
+        runner.env.name,
+        batch,
+        asked=names,
+        paid=names,
+        late=[],
         returns={seats[seat]: float(paid[seat]) for seat in there},
         policies={seats[seat]: policy_ids[playing[seat]] for seat in there},
-        lots=lots, drawn=drawn, action_names=called,
-    )  # fmt: skip
+        lots=lots,
+        drawn=drawn,
+        action_names=called,
+    )
     _remember(playable, tape)
     return tape
 

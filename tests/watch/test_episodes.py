@@ -163,7 +163,7 @@ def test_who_is_in_a_run_is_told(root: Path) -> None:
         {"policy": "agent_0", "agents": ["agent_0"]},
         {"policy": "agent_1", "agents": ["agent_1"]},
     ]
-    assert told["spaces"]["agent_0"]["n"] == 2
+    assert (told["env"], told["checkpoint"]) == ("two_step_game", "checkpoint_000001")
 
 
 def test_what_is_too_large_is_left_out_and_can_be_asked_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

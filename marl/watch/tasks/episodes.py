@@ -14,7 +14,7 @@ from marl.play.trace import Trace, traced
 from marl.scenario.routing import candidates, example_agent
 from marl.watch.episode_request import EpisodeRequest, inside
 from marl.watch.replies import as_json
-from marl.watch.tasks.episode_answer import first_answer, part_of, spaces_as_json
+from marl.watch.tasks.episode_answer import first_answer, part_of
 from marl.watch.tasks.opened import Cache, open_request, place_of, source_in, stamp, which
 from marl.watch.workers import Tell
 
@@ -72,7 +72,7 @@ def _played(playable: Playable, episode: Which) -> Tape:
 
 
 def about(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
-    """Who is in a run: its policies, the agents that each may play, and their spaces."""
+    """Who is in a run: its policies, and the agents that each may play."""
     del tell
     playable = open_request(arguments["request"], Path(arguments["root"]), arguments["allow"])
     setup = playable.setup
@@ -86,7 +86,6 @@ def about(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
         "critics": playable.keeps_learners,
         "agents": list(setup.task.seat_names),
         "policies": [{"policy": name, "agents": there} for name, there in agents.items()],
-        **spaces_as_json(setup.task),
     }
 
 

@@ -7,6 +7,7 @@ import { address } from "marl/routes.js";
 const NEWEST = "";
 const OWN = "";
 const UNKNOWN = "unknown"; // the seed of a recording that does not say it
+const WAYS = [["", "greedy"], ["1", "exploring"]];
 const MOST_AGENTS = 12; // that can be given away one by one
 
 /** What an address asks for, as the server takes it; null where it names no run. */
@@ -45,8 +46,15 @@ function policiesOf(text) {
 export function episodeAddress(request, more = {}) {
   const policies = Object.keys(request.policies).length > 0 ? JSON.stringify(request.policies) : null;
   return address("episodes", [], {
-    run: request.run, checkpoint: request.checkpoint || null, recording: request.recording || null,
-    episode: request.episode, seed: request.seed ?? UNKNOWN, explore: request.explore ? 1 : null, other: request.other || null, policies, ...more,
+    run: request.run,
+    checkpoint: request.checkpoint || null,
+    recording: request.recording || null,
+    episode: request.episode,
+    seed: request.seed ?? UNKNOWN,
+    explore: request.explore ? 1 : null,
+    other: request.other || null,
+    policies,
+    ...more,
   });
 }
 
@@ -66,8 +74,8 @@ export async function episodeChooser(things, request, signal) {
 
 function nothingYet() {
   return h(
-    "p", { class: "message" }, "No run here has a checkpoint yet. Train something first: ", h("code", {}, "marl run two_step_game"),
-    ", and keep checkpoints by ", h("code", {}, "--checkpoint-freq 10"), ".",
+    "p", { class: "message" }, "No run here has a checkpoint yet. Train something first: ",
+    h("code", {}, "marl run two_step_game"), ", and keep checkpoints by ", h("code", {}, "--checkpoint-freq 10"), ".",
   );
 }
 
@@ -82,6 +90,8 @@ async function fill(form, state) {
     await fill(form, state);
   };
   const checkpoints = await checkpointsOf(state);
+  const others = [[OWN, "nobody else"], ...sources(state, checkpoints)];
+  const orNull = (text) => text || null;
   const place = h("div", { class: "grow" });
   put(
     form,
@@ -90,10 +100,10 @@ async function fill(form, state) {
       field("Run", choice(runOptions(state), request.run, again("run")), "wide"),
       field("Checkpoint", choice(checkpointOptions(checkpoints), request.checkpoint ?? NEWEST, again("checkpoint"))),
       recordingField(state, again),
-      field("Episode", whole_input(request.episode, change("episode", Number))),
+      field("Episode", wholeInput(request.episode, change("episode", Number))),
       seedField(request),
-      field("Decisions", choice([["", "greedy"], ["1", "exploring"]], request.explore ? "1" : "", change("explore", (text) => text === "1"))),
-      field("Ask in the same states", choice(otherOptions(state, checkpoints), request.other ?? OWN, change("other", (text) => text || null)), "wide"),
+      field("Decisions", choice(WAYS, request.explore ? "1" : "", change("explore", (text) => text === "1"))),
+      field("Ask in the same states", choice(others, request.other ?? OWN, change("other", orNull)), "wide"),
     ),
     h("div", { class: "row" }, place, h("button", { class: "primary", type: "submit" }, "Show the episode")),
   );
@@ -125,7 +135,7 @@ function choice(options, value, onchange) {
   return element;
 }
 
-function whole_input(value, onchange) {
+function wholeInput(value, onchange) {
   return h("input", { type: "number", min: 0, step: 1, value, onchange });
 }
 
@@ -161,9 +171,9 @@ function recordingField({ things, request }, again) {
 
 function seedField(request) {
   const isKnown = request.seed !== null;
-  const change = (event) => (request.seed = event.target.value === "" && request.recording ? null : Number(event.target.value));
-  const input = whole_input(isKnown ? request.seed : "", change);
-  if (request.recording) input.setAttribute("placeholder", "as recorded, no pictures");
+  const change = ({ target: { value } }) => (request.seed = value === "" && request.recording ? null : Number(value));
+  const input = wholeInput(isKnown ? request.seed : "", change);
+  if (request.recording) input.setAttribute("placeholder", "not known");
   return field("Seed of episode 0", input);
 }
 
@@ -188,10 +198,6 @@ function sources({ things, request }, checkpoints) {
   return found;
 }
 
-function otherOptions(state, checkpoints) {
-  return [[OWN, "nobody else"], ...sources(state, checkpoints)];
-}
-
 async function whoPlays(state, checkpoints) {
   const { request, signal } = state;
   const words = { run: request.run, ...(request.checkpoint ? { checkpoint: request.checkpoint } : {}) };
@@ -205,7 +211,8 @@ async function whoPlays(state, checkpoints) {
     return field(text, pick, "wide");
   };
   const names = new Set(about.policies.map(({ policy }) => policy));
-  const rows = about.policies.filter(({ agents }) => agents.length > 0).map(({ policy, agents }) => row(policy, told(policy, agents)));
+  const playing = about.policies.filter(({ agents }) => agents.length > 0);
+  const rows = playing.map(({ policy, agents }) => row(policy, told(policy, agents)));
   const alone = about.agents.filter((agent) => !names.has(agent) && !agent.includes("*"));
   if (alone.length <= MOST_AGENTS) rows.push(...alone.map((agent) => row(agent, `agent ${agent}`)));
   const isChanged = Object.keys(request.policies).length > 0;
