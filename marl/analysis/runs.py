@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.table import Table
 from rich.text import Text
@@ -18,8 +18,8 @@ from rich.text import Text
 from marl.errors import ConfigError, printable
 from marl.inputs import open_input, read_json, real_path
 from marl.runs.directories import State, default_results, find_runs, numbered_id, state_of, trial_id
+from marl.runs.progress import progress_of
 from marl.runs.result import reached
-from marl.training.loop import progress_of
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,36 @@ def _summary(run: Path, params: Mapping[str, Any]) -> RunSummary:
     state, error = state_of(run, table[-1] if table else {})
     rows = [_numbers(row) for row in table]
     last = rows[-1] if rows else {}
-    best_of, best = _best(rows, f"evaluation.{params['evaluation']['metric']}")
+    best_of, best = _best(rows, metric_of(params))
     known: dict[str, float] = {}
     for row in rows:
         known |= row  # fields such as evaluations stand in some rows only: the newest of each counts
-    goal = {str(field): float(value) for field, value in (params.get("goal") or {}).items()}
-    goal_met = reached(known, goal) if goal and rows else None
+    return summary_of(run, params, state, error, Measured(known, last.get("episode_reward_mean"), best_of, best))
+
+
+class Measured(NamedTuple):
+    """What a summary says of a run's results. ``known``: the newest number of each field, empty before the first result."""
+
+    known: Mapping[str, float]
+    reward: float | None
+    best_of: str
+    best: float | None
+
+
+def metric_of(params: Mapping[str, Any]) -> str:
+    """The field that evaluations are judged by."""
+    return f"evaluation.{params['evaluation']['metric']}"
+
+
+def goal_of(params: Mapping[str, Any]) -> dict[str, float]:
+    return {str(field): float(value) for field, value in (params.get("goal") or {}).items()}
+
+
+def summary_of(run: Path, params: Mapping[str, Any], state: State, error: str, measured: Measured) -> RunSummary:
+    """The summary of what was read already; ``id`` is the run's own name, whatever other runs there are."""
+    known = measured.known
+    goal = goal_of(params)
+    goal_met = reached(known, goal) if goal and known else None
     way = progress_of(params.get("stop") or {}, known)
     return RunSummary(
         name=run.name,
@@ -129,9 +153,9 @@ def _summary(run: Path, params: Mapping[str, Any]) -> RunSummary:
         timesteps=int(known.get("timesteps_total", 0)),
         progress=1.0 if state == "finished" else way.fraction,
         progress_label=way.label,
-        reward=last.get("episode_reward_mean"),
-        best=best,
-        best_of=best_of,
+        reward=measured.reward,
+        best=measured.best,
+        best_of=measured.best_of,
         goal=goal,
         goal_met=goal_met,
         seconds=known.get("time_total_s", 0.0),

@@ -83,7 +83,8 @@ class MultiAgentEnv(ABC):
     strings and numpy arrays), with which a run resumes in the middle of an episode; without them the episode's actions are
     replayed from its reset seed. ``chance_outcomes()`` lists everything that chance can do in an episode, as pairs ``(outcome,
     probability)``, and ``reset(options={"chance": outcome})`` plays one of them: then game trees, and NashConv, are exact.
-    ``reseed(seed)`` draws what chance has not shown yet anew, for `marl why`; ``action_names(agent)`` names Discrete actions.
+    ``reseed(seed)`` draws what chance has not shown yet anew, for `marl why`; ``action_names(agent)`` names Discrete actions;
+    ``scene(viewer=None)`` says how a page draws the env (``marl.envs.scenes``).
     """
 
     config_class: ClassVar[type[Config] | None] = None

@@ -179,7 +179,10 @@ def _acts_alike(outside: Any, inside: Any, viewer: AgentID) -> bool:
     if outside is inside:
         return True
     try:
-        return bool(outside.action_space(viewer) == inside.action_space(viewer))
+        theirs = inside.action_space
+        if callable(theirs):  # that of a Gymnasium env is an attribute
+            theirs = theirs(viewer)
+        return bool(outside.action_space(viewer) == theirs)
     except Exception:  # the env inside may not know this agent
         return False
 

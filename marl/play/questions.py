@@ -26,6 +26,7 @@ def question_of(
     playable: Playable, tape: Tape, agent: AgentID, step: int, instead: str | None, policy: str | None
 ) -> Instead | None:
     """What is asked about, checked; None: only the situation. ``instead`` is an action as one types it."""
+    # Before anything long begins: whatever can be refused is refused here.
     kind = check_question(tape, agent, step)
     action = None
     if instead is not None:

@@ -60,6 +60,7 @@ class Takeover:
         for episode in runner.episodes:
             episode.policies[self.question.agent] = OTHER
         column = self.seat - runner.env.kinds[self.k].first_seat
+        # Columns are as wide as the policy that remembers most: what is left of another's memory must not stay.
         runner.carry[self.k][:, column] = 0.0
         runner.carry[self.k][:, column, : self.policy.carry_size] = self.memory
         if self.policy.draws_lots:

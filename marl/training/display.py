@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from threading import Timer
 from typing import Any, Protocol, TextIO, TypeAlias
 
@@ -18,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from marl.runs.files import to_plain
+from marl.runs.progress import Progress as Progress
 from marl.runs.result import look_up
 
 Result: TypeAlias = Mapping[str, Any]
@@ -29,14 +29,6 @@ LEADING_COLUMNS = ("iter", "env steps", "stage", "episodes", "reward mean")
 TRAILING_COLUMNS = ("eval reward", "nash conv", "len mean", "steps/s", "time")
 OPTIONAL_COLUMNS = ("stage", "nash conv")  # of runs with a curriculum, or that measure how far equilibrium is
 POLICIES_FIRST_SHOWN = 4  # the columns of further policies leave a narrow table before the times do
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far the run is on its way to its stop condition."""
-
-    fraction: float  # 0 at the start, 1 at the end
-    label: str  # for instance "timesteps_total 12000/50000"
 
 
 class Display(Protocol):

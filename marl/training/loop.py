@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from marl.errors import StoppedWaitingError
 from marl.runs.directories import told_state
 from marl.runs.manifest import numbered
-from marl.runs.result import Result, look_up
-from marl.training.display import Display, Progress, Quiet
+from marl.runs.progress import progress_of
+from marl.runs.result import Result
+from marl.training.display import Display, Quiet
 from marl.training.extensions.evaluation import EvaluationBrokenOff
+from marl.training.noting import noted_in
 from marl.training.trainer import Trainer
 
 
@@ -35,7 +36,13 @@ def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outco
     The trainer's run directory must be open. Ctrl-C ends the run after the current iteration, or at once while it is being
     evaluated; a second one ends it at once in any case.
     """
-    display = display or Quiet()
+    directory = trainer.store.directory
+    assert directory is not None
+    with noted_in(directory, display or Quiet(), lambda: trainer.iteration) as noting:
+        return _run(trainer, noting)
+
+
+def _run(trainer: Trainer, display: Display) -> Outcome:
     store = trainer.store
     assert store.directory is not None
     assert store.files is not None
@@ -122,26 +129,3 @@ def interruptible(on_first: Callable[[], None]) -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-# Of a reward that goes up and down nobody can say how far it is.
-GROWING = ("timesteps_total", "training_iteration", "time_total_s", "episodes_total")
-
-
-def progress_of(stop: Mapping[str, float | bool], result: Mapping[str, Any]) -> Progress:
-    """How far the run is towards the nearest stop condition that only grows."""
-    nearest = Progress(0.0, "until the goal is met")
-    if not stop:
-        nearest = Progress(0.0, "no limit: stop it with Ctrl-C")
-    for field, limit in stop.items():
-        if field not in GROWING or isinstance(limit, bool):
-            continue
-        value = look_up(result, field)
-        if value is None:
-            continue
-        fraction = 1.0
-        if limit:  # `stop: {timesteps_total: 0}` is met at once
-            fraction = min(1.0, value / limit)
-        if fraction >= nearest.fraction:
-            nearest = Progress(fraction, f"{field} {value:.0f}/{limit:.0f}")
-    return nearest

@@ -67,7 +67,7 @@ def _desk(options: WatchOptions) -> Desk:
     secret = new_secret()
     if config.token_file is not None:
         secret = token_of_file(config.token_file)
-    return Desk(results_folder(options.results), config, secret, options.allow, options.demo)
+    return Desk(results_folder(options.results, options.demo), config, secret, options.allow, options.demo)
 
 
 def _open(address: str) -> None:

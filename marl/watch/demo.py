@@ -1,4 +1,4 @@
-"""The demo: QMIX, VDN and independent DQN train on the two-step game, each in a process of its own, while the page looks on."""
+"""The demo: QMIX, VDN and independent DQN train on the two-step game, each in its own process, while the page looks on."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from marl.serve.refused import Refused
-from marl.watch.demo_runs import ALGOS, FOLDER, STEPS, read_notes
+from marl.watch.demo_notes import ALGOS, FOLDER, STEPS, read_notes
+from marl.watch.two_step_truth import best_return, true_values
 from marl.watch.workers import Worker
 
 TASK = "marl.watch.tasks.explain:train"
+GAMMA = 0.99  # of the shipped scenario
 PATIENCE_S = 3.0  # for a run to end by itself when the page closes
 
 
@@ -53,6 +55,7 @@ class Demo:
 
     def start(self, seed: int, steps: int) -> None:
         """Train anew; nothing is done while it runs already."""
+        # Two tabs, or a page that was loaded again, must not start six processes.
         if self.running:
             return
         self._end_processes()
@@ -106,6 +109,10 @@ class Demo:
             "seed": self.seed,
             "steps": self.steps,
             "folder": FOLDER,
+            # Of the game as it comes, so that there is something to look at before anything is learned.
+            "gamma": GAMMA,
+            "truth": true_values({}, GAMMA),
+            "best": best_return({}),
             "runs": list(self._runs()),
         }
 
@@ -118,9 +125,15 @@ class Demo:
 
     def _runs(self) -> Iterator[dict[str, Any]]:
         for training in self.trainings:
-            told = {"algo": training.algo, "state": training.state, "error": training.error, "points": []}
-            noted = read_notes(self.root / training.run) if training.run else None
-            if noted is not None:
+            told: dict[str, Any] = {
+                "algo": training.algo,
+                "state": training.state,
+                "error": training.error,
+                "points": [],
+            }
+            # Through files and not through the pipe: a run can be looked at again after the server has ended.
+            noted = read_notes(self.root / training.run)
+            if training.run and noted is not None:
                 about, points = noted
                 told |= {**about, "points": points}
             yield told

@@ -1,30 +1,24 @@
-"""The runs of the demo: what is trained, and the file in which each notes what it believes after every iteration."""
+"""The runs of the demo: what is trained, and how."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from marl.inputs import parse_json
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import load_scenario
+from marl.watch.demo_notes import STEPS
 
-FOLDER = "demo"  # of the results
-NOTES = "joint_values.jsonl"
-"""In a run directory: one line about the run, then one per iteration."""
-ALGOS = ("qmix", "vdn", "dqn")
 BASIS = "two_step_uniform"
-STEPS, STEPS_PER_ITERATION = 16_384, 256
+STEPS_PER_ITERATION = 256
 KEYS = (
     "env", "env_config", "algo.name", "algo.lr", "algo.lr_schedule", "algo.gamma", "algo.train_batch_size",
     "algo.updates_per_step", "algo.target_update_every", "algo.learning_starts", "algo.dueling", "model.fcnet_hiddens",
     "exploration_config", "num_envs_per_worker", "stop", "seed",
 )  # fmt: skip
 """Shown on the page under "How it is trained"."""
-LONGEST_NOTE = 1024 * 1024  # characters of a file of notes; those of the demo have 60,000
 
 
 def changes(algo: str, seed: int, steps: int = STEPS) -> dict[str, Any]:
@@ -65,36 +59,17 @@ def shown_keys(scenario: Scenario) -> dict[str, Any]:
     told = describe(scenario)
     found = {}
     for key in KEYS:
-        section, _, name = key.partition(".")
-        place = told.get(section)
-        if name:
-            place = place.get(name) if isinstance(place, Mapping) else None
-        if isinstance(place, Mapping):  # of keys that do not count here nothing is said
-            place = {name: value for name, value in place.items() if value is not None} or None
-        if place is not None:
-            found[key] = place
+        value = _told(told, key)
+        if value not in (None, {}):
+            found[key] = value
     return found
 
 
-# -- notes -------------------------------------------------------------------------------------------------------------
-
-
-def note(directory: Path, content: Mapping[str, Any]) -> None:
-    """Add a line, whole: it is written at once, and readers take whole lines only."""
-    with (directory / NOTES).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(content, separators=(",", ":")) + "\n")
-
-
-def read_notes(directory: Path) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
-    """What stands there about the run, and its points; None where nothing was noted (yet)."""
-    try:
-        with (directory / NOTES).open(encoding="utf-8") as file:
-            text = file.read(LONGEST_NOTE)
-    except OSError:
-        return None
-    found = []
-    for line in text.split("\n")[:-1]:  # behind the last break stands what is being written
-        found.append(parse_json(line))
-    if not found:
-        return None
-    return found[0], found[1:]
+def _told(told: Mapping[str, Any], key: str) -> Any:
+    section, _, name = key.partition(".")
+    value = told.get(section)
+    if name:
+        return (value or {}).get(name)
+    if isinstance(value, Mapping):  # of keys that do not count here nothing is said
+        return {inner: content for inner, content in value.items() if content is not None}
+    return value

@@ -11,6 +11,7 @@ from marl.errors import ConfigError
 from marl.serve.config import ServerConfig
 from marl.serve.refused import Refused, internal
 from marl.serve.tokens import Token
+from marl.storage import make_folder
 from marl.watch.episode_request import inside
 from marl.watch.jobs import Jobs
 from marl.watch.workers import Worker
@@ -60,9 +61,11 @@ class Desk:
         self.slow.close()
 
 
-def results_folder(given: Path) -> Path:
-    """The folder to watch; it may be empty, but has to be there."""
+def results_folder(given: Path, demo: bool = False) -> Path:
+    """The folder to watch; it may be empty, but has to be there. The demo, which trains something itself, makes it."""
     root = given.expanduser()
+    if demo:
+        make_folder(root)
     if not root.is_dir():
         raise ConfigError(
             f"there is no folder {root}. Give one with runs in it, or train something first: marl run two_step_game."

@@ -1,4 +1,4 @@
-"""What learners of action values believe about the two-step game, beside what is true.
+"""What learners of action values believe about the two-step game.
 
     Q(s)[a_0][a_1] = mixer(Q_0(o_0, a_0), Q_1(o_1, a_1), s)
 
@@ -8,104 +8,25 @@ value, only the values of each agent by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from marl.algos.learner import Learner
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.learner import QmixLearner
-from marl.data.task import Array, Floats, PolicyID
-from marl.envs.batched import StepOutput
+from marl.data.task import PolicyID
 from marl.envs.games.two_step import AGENTS, TwoStepGames
 from marl.errors import ConfigError
 from marl.policies.policy import Policy
 from marl.policies.value import ValuePolicy
 from marl.scenario.resolve import Setup
 from marl.scenario.routing import candidates
-
-Table: TypeAlias = list[list[float]]
-"""By the action of the first agent and that of the second."""
-STATES = ("first", "safe", "risky")
-OPTIONS = 2
-
-
-@dataclass(frozen=True)
-class Situation:
-    """What both agents see in a state ``[2, width]``, and the state itself."""
-
-    obs: Array
-    state: Floats
-
-
-def situations(env_config: Mapping[str, Any]) -> dict[str, Situation]:
-    """The three states, seen by playing into either branch."""
-    games = TwoStepGames(2, env_config)
-    first = games.reset(np.arange(2), np.zeros(2, np.int64))
-    seen = {"first": Situation(first.obs[0][0].copy(), first.state[0].copy())}
-    branches = games.step([np.array([[0, 0], [1, 0]])])  # the first agent picks the branch
-    for env_id, name in enumerate(STATES[1:]):
-        seen[name] = Situation(branches.obs[0][env_id].copy(), branches.state[env_id].copy())
-    return seen
-
-
-# -- what is true ------------------------------------------------------------------------------------------------------
-
-
-def true_values(env_config: Mapping[str, Any], gamma: float) -> dict[str, Table]:
-    """What every pair of actions is worth to a team that plays its best afterwards: backward induction.
-
-    The env itself is asked: all 16 courses of the game are played, and their last steps come first.
-    """
-    firsts, seconds = np.indices((4, 4)).reshape(2, -1)
-    games = TwoStepGames(16, env_config)
-    games.reset(np.arange(16), np.zeros(16, np.int64))
-    after_first = games.step([_pairs(firsts)])
-    paid, reached = _team(after_first), after_first.state.argmax(axis=1)
-    last = _team(games.step([_pairs(seconds)]))
-    values = {}
-    for number, name in enumerate(STATES[1:], start=1):
-        # Every branch is reached by several first moves, after which its pairs pay the same.
-        course = int(firsts[reached == number][0])
-        values[name] = last[firsts == course].reshape(OPTIONS, OPTIONS)
-    first = np.zeros(4)
-    for move in range(4):
-        course = 4 * move  # the first of the courses that begin with this move
-        following = values[STATES[reached[course]]]
-        first[move] = paid[course] + gamma * following.max()
-    values["first"] = first.reshape(OPTIONS, OPTIONS)
-    return {name: values[name].tolist() for name in STATES}
-
-
-def _team(output: StepOutput) -> NDArray[np.float64]:
-    """What the two earn together in every copy."""
-    rewards: NDArray[np.float64] = output.rewards.astype(np.float64)
-    return rewards.sum(axis=1)
-
-
-def _pairs(numbers: Array) -> Array:
-    """Pairs of actions by their numbers, 0 to 3."""
-    return np.stack([numbers // OPTIONS, numbers % OPTIONS], axis=1)
-
-
-def greedy_return(env_config: Mapping[str, Any], greedy: Mapping[str, list[int]]) -> float:
-    """What the team earns by these pairs, without discount."""
-    game = TwoStepGames(1, env_config)
-    view = game.reset(np.arange(1), np.zeros(1, np.int64))
-    total = 0.0
-    for _ in range(2):
-        here = STATES[int(view.state[0].argmax())]
-        view = game.step([np.array([greedy[here]])])
-        total += float(_team(view)[0])
-    return total
-
-
-# -- what is believed --------------------------------------------------------------------------------------------------
+from marl.watch.two_step_truth import OPTIONS, Table, situations
 
 
 @dataclass(frozen=True)
@@ -134,23 +55,25 @@ def beliefs(setup: Setup, policies: Mapping[PolicyID, Policy], mixer: nn.Module 
             obs = torch.from_numpy(seen.obs)
             rows = []
             for seat, player in enumerate(players):
+                # A shared policy is told whom it plays: its values may differ between the two.
                 rows.append(player.values(obs[[seat]], torch.tensor([seat]))[0])
             members[name] = [row.tolist() for row in rows]
             if mixer is not None:
-                pairs = torch.cartesian_prod(*rows)
+                pairs = torch.cartesian_prod(*rows)  # (A, A), (A, B), (B, A), (B, B)
                 state = torch.from_numpy(seen.state).expand(len(pairs), -1)
                 joint[name] = mixer(pairs, state).view(OPTIONS, OPTIONS).tolist()
     return Beliefs(members, joint)
 
 
 def _player(setup: Setup, policies: Mapping[PolicyID, Policy], agent: str) -> ValuePolicy:
+    # A mapping function may choose anew in every episode; then one of its choices stands for all.
     name = candidates(setup.rollout.mapper, agent)[0]
     policy = policies[name]
     assert isinstance(policy, ValuePolicy), "check_readable comes first"
     return policy
 
 
-def mixers(learners: list[Learner]) -> Iterator[nn.Module]:
+def mixers(learners: Sequence[Learner]) -> Iterator[nn.Module]:
     """The mixers of teams; none of learners of single agents."""
     for learner in learners:
         if isinstance(learner, QmixLearner):
@@ -174,5 +97,7 @@ def check_readable(setup: Setup, policies: Mapping[PolicyID, Policy]) -> QmixCon
     if remembers or scenario.env_config.get("hide_branch"):
         raise ConfigError("the policies of this run remember, so that a state has no values of its own.")
     if config.reward_scale != 1.0 or config.reward_shift:
-        raise ConfigError("this run learns from scaled or shifted rewards, which cannot be held against the game's own.")
+        raise ConfigError(
+            "this run learns from scaled or shifted rewards, which cannot be held against the game's own."
+        )
     return config

@@ -27,7 +27,8 @@ class WatchServer(HttpServer):
     @property
     def page(self) -> str:
         """The address to open. The token stands behind the #, which browsers keep to themselves."""
-        return f"{self.url}/#token={self.desk.secret}"
+        view = "/explain" if self.desk.demo else ""
+        return f"{self.url}/#token={self.desk.secret}{view}"
 
     async def drain(self, reason: str, grace_s: float) -> None:
         self.closing = reason

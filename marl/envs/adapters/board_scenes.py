@@ -10,9 +10,8 @@ Cells: TypeAlias = list[list[str | None]]
 MARKS = (None, "X", "O")
 
 
-def board_scene(env: Any) -> Mapping[str, Any] | None:
-    """The scene of a classic board game behind a PettingZoo env; None where it is another game."""
-    bare = getattr(env, "unwrapped", env)
+def board_scene(bare: Any) -> Mapping[str, Any] | None:
+    """The scene of a classic board game of PettingZoo; None where it is another game. Everybody sees the whole board."""
     draw = GAMES.get(type(bare).__module__)
     return None if draw is None else draw(bare)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.adapters.board_scenes import board_scene
+from marl.envs.adapters.card_scenes import card_scene
 from marl.envs.adapters.envelopes import has_mask
 from marl.envs.adapters.masks import beside_mask, with_mask
 from marl.envs.adapters.pettingzoo_episode import STALE
@@ -120,9 +121,9 @@ class PettingZooEnv(MultiAgentEnv):
         return self._state
 
     def scene(self, viewer: AgentID | None = None) -> Mapping[str, Any] | None:
-        """The board of a classic game; None: as ``render`` shows it. Everybody sees the whole board."""
-        del viewer
-        return board_scene(self.env)
+        """Boards and cards of classic games; None: as ``render`` shows it."""
+        bare = self.env.unwrapped
+        return board_scene(bare) or card_scene(bare, viewer)
 
     def render(self) -> Array | str | None:
         picture: Array | str | None = self.env.render()

@@ -21,7 +21,7 @@ def commanded_scene(base: object, posts: Sequence[Post], viewer: AgentID | None)
     scene = dict(found)
     is_commander = post is not None and not post.is_worker
     if is_commander:
-        scene.pop("actions", None)  # it sets goals: the places of the base env are not its actions
+        scene["actions"] = {}  # it sets goals: the places of the base env are not its actions
     told: list[str] = []
     for commanded in posts:
         if commanded.life is not None and commanded.commander is not None:

@@ -12,7 +12,7 @@ from marl.inputs import read_json
 from marl.runs.directories import find_runs
 from marl.serve.refused import bad_message, shortly
 from marl.watch.demo import Demo
-from marl.watch.demo_runs import STEPS
+from marl.watch.demo_notes import STEPS
 from marl.watch.desk import Desk
 from marl.watch.replies import Answer, body_of
 
@@ -65,6 +65,7 @@ def _add_runs(api: APIRouter, desk: Desk) -> None:
 def readable_runs(root: Path) -> list[dict[str, Any]]:
     """Runs of the two-step game by learners of action values, the newest first."""
     found = []
+    # The newest first: in a folder with thousands of runs the search ends early.
     for run in reversed(find_runs(root)):
         algo = _algo_of(run)
         if algo in LEARNERS:
@@ -76,6 +77,7 @@ def readable_runs(root: Path) -> list[dict[str, Any]]:
 
 def _algo_of(run: Path) -> str | None:
     """Of a run of the two-step game; None for others, and where nobody can tell."""
+    # A folder of results may hold anything: what cannot be read is no run of this game.
     try:
         keys = read_json(run / "params.json")
         if keys["env"] != GAME:

@@ -53,14 +53,20 @@ def _instead(given: object) -> dict[str, str | None]:
     """``{"action": ...}`` as the env takes it or by its name, ``{"policy": "source"}``, or both."""
     if not isinstance(given, dict) or not given or set(given) - {"action", "policy"}:
         raise bad_message(f"'instead' is {{action}} or {{policy}}, got {shortly(given)}.")
-    action, policy = given.get("action"), given.get("policy")
-    if policy is not None and (not isinstance(policy, str) or "\0" in policy):
+    policy = given.get("policy")
+    if not isinstance(policy, str | None) or "\0" in (policy or ""):
         raise bad_message(f"'policy' is a text, got {shortly(policy)}.")
-    if action is not None and not isinstance(action, str):
-        action = json.dumps(action)  # as it would be typed behind --instead
-    if action is not None and len(action) > LONGEST_ACTION:
+    return {"action": _as_typed(given.get("action")), "policy": policy}
+
+
+def _as_typed(action: object) -> str | None:
+    """An action as it would be typed behind --instead."""
+    if action is None:
+        return None
+    typed = action if isinstance(action, str) else json.dumps(action)
+    if len(typed) > LONGEST_ACTION:
         raise bad_message(f"'action' has more than {LONGEST_ACTION} characters.")
-    return {"action": action, "policy": policy}
+    return typed
 
 
 def _whole(value: object, key: str, least: int, most: int) -> int:

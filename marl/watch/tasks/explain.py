@@ -19,9 +19,11 @@ from marl.runs.manifest import BEST, numbered
 from marl.runs.restoring import put_to_use
 from marl.scenario.resolve import Setup
 from marl.training.trainer import Trainer
-from marl.watch.demo_runs import FOLDER, command, demo_scenario, note, read_notes, shown_keys
-from marl.watch.joint_values import Beliefs, beliefs, check_readable, greedy_return, mixers, true_values
+from marl.watch.demo_notes import FOLDER, note, read_notes
+from marl.watch.demo_runs import command, demo_scenario, shown_keys
+from marl.watch.joint_values import Beliefs, beliefs, check_readable, mixers
 from marl.watch.tasks.episode_answer import shorter
+from marl.watch.two_step_truth import best_return, greedy_return, true_values
 from marl.watch.workers import Tell
 
 
@@ -32,8 +34,16 @@ def train(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
     with Trainer(scenario=demo_scenario(algo, seed, steps)) as trainer:
         directory = trainer.store.create(root / FOLDER)
         name = directory.relative_to(root).as_posix()
-        note(directory, {**_about(trainer.setup, trainer.policies), "run": name, "command": command(algo, seed, steps), "steps": steps})
-        note(directory, _point(trainer))
+        note(
+            directory,
+            {
+                **_about(trainer.setup, trainer.policies),
+                "run": name,
+                "command": command(algo, seed, steps),
+                "steps": steps,
+            },
+        )
+        note(directory, _point(trainer))  # what random weights say, to see where it comes from
         tell(0, steps, name)
         with told_state(directory) as ended:
             done = False
@@ -54,6 +64,7 @@ def _about(setup: Setup, policies: Mapping[PolicyID, Policy]) -> dict[str, Any]:
         "mixer": config.mixer,
         "gamma": config.gamma,
         "truth": true_values(scenario.env_config, config.gamma),
+        "best": best_return(scenario.env_config),
         "keys": shown_keys(scenario),
     }
 

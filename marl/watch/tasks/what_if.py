@@ -42,8 +42,11 @@ def effect(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
 
     told = ask_about(playable, trace, question, arguments["continuations"], progress).to_json()
     # A saved page goes to others, who need not know the folders of this machine.
-    told["checkpoint"] = os.path.relpath(told["checkpoint"], Path(arguments["root"]).resolve())
-    told["answer"]["sentence"] = told["answer"]["sentence"].replace(f"{Path(arguments['root']).resolve()}{os.sep}", "")
+    root = Path(arguments["root"]).resolve()
+    told["checkpoint"] = os.path.relpath(told["checkpoint"], root)
+    for key in ("instead", "policy", "sentence"):
+        if told["answer"][key] is not None:
+            told["answer"][key] = told["answer"][key].replace(f"{root}{os.sep}", "")
     found: dict[str, Any] = shorter(told)
     return found
 
@@ -53,6 +56,7 @@ def _asked(arguments: dict[str, Any], tell: Tell) -> tuple[Playable, Trace, Inst
     root = Path(arguments["root"])
     playable = open_request(arguments["request"], root, frozenset(arguments["allow"]))
     policy = arguments["policy"]
+    # The page knows runs by their names in the results; nothing outside of them can be named.
     if policy is not None:
         policy = source_in(policy, root, playable.setup.policies)
     trace = traced_request(arguments, tell)

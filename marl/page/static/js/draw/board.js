@@ -50,7 +50,9 @@ export function boardDrawing(options) {
   function singlePlace(scene, row, column) {
     const action = actionAt(scene, row, column);
     const free = isLegal(action, options.legal);
-    const label = free ? `place ${scene.piece ?? "a piece"} at ${where(row, column)}` : standing(scene, row, column);
+    const taken = scene.cells[row][column] !== null && scene.style !== "holes";
+    const verb = taken ? `choose ${standing(scene, row, column)}` : `place ${scene.piece ?? "a piece"} at ${where(row, column)}`;
+    const label = free ? verb : standing(scene, row, column);
     return { label, disabled: !free, onClick: () => options.onAction(action) };
   }
 

@@ -88,7 +88,7 @@ export function payoffTable({ players, moves, payoffs, played = null, title = ""
   const [rows, columns] = [moves[0], moves[1] ?? [""]];
   const named = [...rows, players[0]];
   const wide = Math.max(44, ...named.map((name) => 7.4 * Math.min(name.length, 14) + 16));
-  const cell = Math.max(58, ...columns.map((name) => 7.2 * Math.min(name.length, 12) + 14), 13 + 17 * payoffs.length);
+  const cell = Math.max(payoffs.length > 1 ? 58 : 46, ...columns.map((name) => 7.2 * Math.min(name.length, 12) + 14), 13 + 17 * payoffs.length);
   const left = x + wide;
   const top = y + (title ? 22 : 0) + 42;
   const width = wide + cell * columns.length + 2;

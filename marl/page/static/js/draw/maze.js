@@ -9,7 +9,7 @@ const WAYS = { up: [0, -1], right: [1, 0], down: [0, 1], left: [-1, 0] };
 
 /** A maze; walkers move by arrow keys where they can be played. */
 export function mazeDrawing(options) {
-  const sheet = paper("maze");
+  const sheet = paper("maze", 340);
   const element = h("div", { class: "scene-frame" }, sheet);
   const pad = arrowPad(element, options);
   if (options.onAction !== null) element.append(pad.element);

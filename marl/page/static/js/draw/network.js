@@ -42,7 +42,8 @@ function drawNetwork(sheet, scene) {
   const few = scene.nodes.length <= 14;
   const edges = scene.edges.map((edge, i) => edgeParts(scene, edge, i, at, twins, few));
   const nodes = scene.nodes.map((node) => nodeParts(node, at, few));
-  fillPaper(sheet, WIDTH, tall, scene.text, edges.map((one) => one.way), nodes, edges.map((one) => one.label));
+  const ground = box(0.5, 0.5, WIDTH - 1, tall - 1, "plane", 10);
+  fillPaper(sheet, WIDTH, tall, scene.text, ground, edges.map((one) => one.way), nodes, edges.map((one) => one.label));
 }
 
 /** How many nodes stand above each other at different heights. */
@@ -98,7 +99,9 @@ function nodeParts(node, at, few) {
   const radius = few ? 17 : 11;
   const label = word(x, y, node.name, { name: colour === null ? "node-word" : "on-colour", most: few ? 5 : 4, size: few ? 12 : 9 });
   const [played, earned] = (node.text ?? "").split(", ");
-  const below = few && played ? word(x, y + radius + 10, cut(earned ? `${played}, ${earned}` : played, 24), { name: "node-told" }) : null;
+  const told = [played, earned].filter(Boolean).join(", ");
+  const ground = box(x - 3 * told.length - 2, y + radius + 3, 6 * told.length + 4, 14, "edge-ground", 4);
+  const below = few && told ? [ground, word(x, y + radius + 10, told, { name: "node-told" })] : null;
   const ring = node.marked ? disc(x, y, radius + 4, "node-mark") : null;
   const title = s("title", {}, node.text ? `${node.name}: ${node.text}` : node.name);
   return s("g", {}, ring, disc(x, y, radius, name), label, below, title);

@@ -19,7 +19,7 @@ export function trafficDrawing({ seat }) {
       roads = now;
       const lights = (scene.lights ?? []).map((light) => lightParts(light, light.name === seat));
       const cars = (scene.cars ?? []).map((car) => carParts(car, car.name === seat));
-      fillPaper(sheet, scene.columns * CELL, scene.rows * CELL, scene.text, ground, cars, lights);
+      fillPaper(sheet, scene.columns * CELL, scene.rows * CELL, scene.text, ground, lights, cars);
     },
   };
 }

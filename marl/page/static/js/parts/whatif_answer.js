@@ -5,8 +5,6 @@ import { number } from "marl/format.js";
 import { pictureButtons } from "marl/save.js";
 
 const MOST_ROWS = 12;
-const WIDTH = 640;
-const LABELS = 150; // room for names
 const ROW = 26;
 
 /** Everything about a measured effect; `told` is the answer of POST /api/whatif/effect. */
@@ -19,8 +17,12 @@ export function effectAnswer(told, command) {
     "div",
     { class: "what-if-answer" },
     h("p", { class: "message" }, answer.sentence),
-    h("figure", {}, plot, h("figcaption", { class: "row" }, caption(answer), pictureButtons(() => plot, name))),
-    effectTable(rows, answer),
+    h(
+      "div",
+      { class: "what-if-both" },
+      h("figure", {}, plot, h("figcaption", { class: "row" }, caption(answer), pictureButtons(() => plot, name))),
+      effectTable(rows, answer),
+    ),
     commandLine(command),
   );
 }
@@ -42,7 +44,7 @@ function caption(answer) {
 }
 
 function effectTable(rows, answer) {
-  const head = h("tr", {}, ["Return of the episode", "As it was", "Instead", "Difference"].map((text) => h("th", { scope: "col" }, text)));
+  const head = h("tr", {}, ["Return", "As it was", "Instead", "Difference"].map((text) => h("th", { scope: "col" }, text)));
   const body = rows.map(({ label, as_it_was: was, instead, difference }) =>
     h("tr", {}, h("th", { scope: "row" }, label), [was, instead].map((one) => cell(one, false)), cell(difference, !answer.exact, true)),
   );
@@ -64,39 +66,50 @@ function cell(estimate, withInterval, signed = false) {
 // -- the plot ----------------------------------------------------------------------------------------------------------
 
 /** Differences as dots with their intervals as bars, and a line at zero. */
-export function intervalPlot(rows, exact) {
+export function intervalPlot(rows, exact, width = plotWidth()) {
+  const labels = Math.min(150, width * 0.3); // room for names
   const ends = rows.flatMap(({ difference: d }) => [d.low ?? d.mean, d.high ?? d.mean]);
-  const most = Math.max(...ends.map(Math.abs)) || 1;
-  const x = (value) => LABELS + (WIDTH - LABELS - 20) * (0.5 + (0.46 * value) / most);
+  const low = Math.min(0, ...ends);
+  const high = Math.max(0, ...ends);
+  const span = high - low || 1;
+  const x = (value) => labels + 24 + ((width - labels - 64) * (value - low)) / span;
   const height = ROW * rows.length + 34;
-  const drawn = rows.map((row, i) => intervalRow(row, x, 18 + ROW * i + ROW / 2));
+  const drawn = rows.map((row, i) => intervalRow(row, x, 18 + ROW * i + ROW / 2, labels));
   const spoken = rows.map(({ label, difference: d }) => `${label}: ${number(d.mean)}, from ${number(d.low ?? d.mean)} to ${number(d.high ?? d.mean)}`);
   const label = `Difference that it makes${exact ? " (exact)" : ", with 95 % intervals"}. ${spoken.join("; ")}.`;
   return s(
     "svg",
-    { class: "interval-plot", viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": label },
-    s("line", { class: "zero", x1: x(0), x2: x(0), y1: 8, y2: height - 18 }),
-    ticks(most, x, height),
+    { class: "interval-plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, style: { "max-width": `${width}px` } },
+    s("line", { class: "interval-zero", x1: x(0), x2: x(0), y1: 8, y2: height - 18 }),
+    ticks(low, high, x, height),
     drawn,
   );
 }
 
-function ticks(most, x, height) {
-  return [-most, 0, most].map((value) =>
-    s("text", { class: "tick", x: x(value), y: height - 4, "text-anchor": "middle" }, `${value > 0 ? "+" : ""}${number(value, 3)}`),
+/** Letters stay as large as those around the plot: it is drawn for the width that there is. */
+function plotWidth() {
+  return Math.max(280, Math.min(560, window.innerWidth - 90));
+}
+
+/** Zero and the ends, but none so near to zero that the numbers would touch. */
+function ticks(low, high, x, height) {
+  const far = [low, high].filter((value) => Math.abs(x(value) - x(0)) > 48);
+  return [...far, 0].map((value) =>
+    s("text", { class: "interval-tick", x: x(value), y: height - 4, "text-anchor": "middle" }, `${value > 0 ? "+" : ""}${number(value, 3)}`),
   );
 }
 
-function intervalRow({ label, difference: d }, x, y) {
+function intervalRow({ label, difference: d }, x, y, labels) {
   const low = d.low ?? d.mean;
   const high = d.high ?? d.mean;
-  const side = low > 0 ? "more" : high < 0 ? "less" : "open";
-  const name = label.length > 20 ? `${label.slice(0, 19)}…` : label;
-  const bar = s("line", { class: "bar", x1: x(low), x2: x(high), y1: y, y2: y });
-  const caps = [low, high].map((end) => s("line", { class: "bar", x1: x(end), x2: x(end), y1: y - 5, y2: y + 5 }));
+  const side = low > 0 ? "effect-more" : high < 0 ? "effect-less" : "effect-none";
+  const most = Math.floor(labels / 7.5);
+  const name = label.length > most ? `${label.slice(0, most - 1)}…` : label;
+  const bar = s("line", { class: "interval-bar", x1: x(low), x2: x(high), y1: y, y2: y });
+  const caps = [low, high].map((end) => s("line", { class: "interval-bar", x1: x(end), x2: x(end), y1: y - 5, y2: y + 5 }));
   const dot = s("circle", { cx: x(d.mean), cy: y, r: 4.5 });
-  const text = s("text", { x: LABELS - 14, y: y + 4, "text-anchor": "end" }, name, s("title", {}, label));
-  return s("g", { class: `interval ${side}` }, text, bar, caps, dot);
+  const text = s("text", { x: labels, y: y + 4, "text-anchor": "end" }, name, s("title", {}, label));
+  return s("g", { class: side }, text, bar, low < high ? caps : null, dot);
 }
 
 // -- the command -------------------------------------------------------------------------------------------------------
