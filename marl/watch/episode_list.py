@@ -16,8 +16,15 @@ from marl.runs.directories import DEEPEST
 from marl.runs.manifest import BEST, MANIFEST, numbered
 
 PARAMS, EXPORT, PLAYED = "params.json", "policy.json", "play.json"
+SIGNS = {
+    "recording": {RECORDING},
+    "run": {PARAMS},
+    "checkpoint": {MANIFEST, "run.json"},
+    "export": {EXPORT},
+}
+"""The files by which a folder is known for what it is; the first one that fits counts."""
 MOST = 20_000  # folders that are looked into
-NEVER = frozenset({"checkpoints", "media"})  # folders that hold nothing of this sort, but may hold very much
+WHOLE = frozenset({MANIFEST, RECORDING})
 UNREADABLE = (OSError, ValueError, RecursionError, UserError)
 
 
@@ -38,14 +45,12 @@ def shown_things(root: Path) -> dict[str, Any]:
 
 def _kind_of(place: Path, files: set[str]) -> str:
     """What a folder is; empty: nothing that can be shown."""
-    if RECORDING in files:
-        return "recording"
-    if PARAMS in files:
-        # Nobody can play a run before its first checkpoint.
-        return "run" if checkpoints_of(place) else ""
-    if {MANIFEST, "run.json"} <= files:
-        return "checkpoint"
-    return "export" if EXPORT in files else ""
+    fitting = [kind for kind, needed in SIGNS.items() if needed <= files]
+    kind = next(iter(fitting), "")
+    # Nobody can play a run before its first checkpoint.
+    if kind == "run" and not checkpoints_of(place):
+        return ""
+    return kind
 
 
 def _folders(root: Path) -> Iterator[tuple[Path, list[str]]]:
@@ -53,13 +58,16 @@ def _folders(root: Path) -> Iterator[tuple[Path, list[str]]]:
     for folder, below, files in os.walk(root):
         place = Path(folder)
         yield place, files
-        deep = len(place.relative_to(root).parts) > DEEPEST
-        whole = not {MANIFEST, RECORDING}.isdisjoint(files)
         # `below` is changed in place: os.walk goes into what is left of it.
-        if deep or whole:
+        below[:] = filter(_may_hold_more, below)
+        deep = len(place.relative_to(root).parts) > DEEPEST
+        if deep or not WHOLE.isdisjoint(files):
             below.clear()
-        hidden = {name for name in below if name.startswith(".")}
-        below[:] = sorted(set(below) - hidden - NEVER)
+
+
+def _may_hold_more(folder: str) -> bool:
+    # Checkpoints and media of a run hold nothing of this sort, but may hold very much.
+    return folder not in ("checkpoints", "media") and not folder.startswith(".")
 
 
 def checkpoints_of(run: Path) -> list[str]:

@@ -24,7 +24,7 @@ class EpisodeRequest(BaseModel):
     run: Word
     checkpoint: Word | None = None  # None: the newest
     episode: Annotated[int, Field(ge=0, le=LATEST)] = 0
-    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] = 0
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] | None = 0  # None: of a recording that does not say it
     explore: bool = False
     policies: Annotated[dict[str, Word], Field(max_length=MOST_POLICIES)] = {}  # policy or agent to its source
     other: Word | None = None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -115,6 +117,21 @@ def test_what_only_the_run_knows_is_told_by_the_job(root: Path) -> None:
             assert why in told["error"]["message"]
 
 
+@pytest.mark.slow
+def test_a_measurement_is_broken_off(root: Path) -> None:
+    trained(root / "dice", "tests.play.runs:Dice")
+    long = {"request": {"run": "dice", "explore": True}, "agent": "gambler", "step": 0, "instead": {"action": 1}}
+    with watched(root, allow=frozenset({"tests"})) as server, client_of(server) as client:
+        job = client.post("/api/whatif/effect", json={**long, "continuations": 100_000}).json()["job"]
+        deadline = time.monotonic() + 60
+        while client.get(f"/api/jobs/{job}").json().get("text") != "continuations" and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert client.delete(f"/api/jobs/{job}").status_code == 200
+        assert client.get(f"/api/jobs/{job}").status_code == 404
+        # The next one begins at once, and not after the 100,000.
+        assert done(client, "/api/whatif/effect", {**long, "continuations": 10})["state"] == "done"
+
+
 # -- in a browser ------------------------------------------------------------------------------------------------------
 
 
@@ -141,9 +158,44 @@ def test_what_if_is_asked_and_answered_on_the_page(browser: Any, root: Path) -> 
             ["agent_1", "3.5", "0.5", "−3"],
             ["all together", "7", "1", "−6"],
         ]
+        take_another_policy(browser, "bold")
+        wait_until(browser, "document.body.innerText.includes('been played by bold')", "the other policy is measured")
+        assert "all together\t7\t8\t+1" in text_of(browser)
         browser.find_element("css selector", ".what-if-show").click()
         wait_until(browser, "document.body.innerText.includes('The branch is shown.')", "the branch is shown")
         assert complaints(browser) == []
+
+
+@pytest.mark.slow
+def test_a_saved_file_holds_what_was_measured(browser: Any, root: Path, downloads: Path) -> None:
+    with watched(root) as server:
+        asks = '{"step":0,"agent":"agent_0","instead":{"action":1},"continuations":100,"shown":"effect"}'
+        show(browser, server, f"/episodes?run=careful&step=0&agent=agent_0&whatif={quote(asks)}")
+        open_panel(browser)
+        browser.find_element("css selector", ".what-if-measure").click()
+        wait_for(browser, ".what-if-answer")
+        browser.find_element("id", "save-view").click()
+        file = saved_in(downloads)
+    browser.get(file.as_uri())
+    wait_for(browser, ".what-if-answer .interval-plot")
+    assert "it would have earned exactly 3 less" in text_of(browser)
+    assert not browser.find_elements("css selector", ".what-if-measure")  # nobody could answer
+    assert complaints(browser) == []
+
+
+def saved_in(downloads: Path) -> Path:
+    deadline = time.monotonic() + 30
+    while not list(downloads.glob("*.html")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return next(downloads.glob("*.html"))
+
+
+def take_another_policy(browser: Any, source: str) -> None:
+    browser.find_element("css selector", ".what-if input[value=policy]").click()
+    wait_until(browser, f"document.querySelector('.what-if-choice option[value={source}]')", "other runs are offered")
+    choose = f"const l = document.querySelector('.what-if-choice select'); l.value = '{source}'; l.dispatchEvent(new Event('change'))"
+    browser.execute_script(choose)
+    browser.find_element("css selector", ".what-if-measure").click()
 
 
 def open_panel(browser: Any) -> None:

@@ -38,8 +38,10 @@ def first_answer(asked: EpisodeRequest, trace: Trace, root: Path) -> dict[str, A
     # A saved page goes to others, who need not know the folders of this machine.
     told["checkpoint"] = os.path.relpath(told["checkpoint"], root.resolve())
     told["most_wrong"] = told["most_wrong"][:MOST_WRONG]
+    if asked.seed is None:
+        told["seed"] = None
     scenes: Sequence[Any] = trace.tape.scenes
-    if _bytes_of(scenes) > MOST_SCENE_BYTES:
+    if len(as_json(scenes)) > MOST_SCENE_BYTES:
         left_out.append("scenes")
         scenes = []
     task = trace.tape.batch.task
@@ -58,20 +60,19 @@ def part_of(trace: Trace, first: int, last: int) -> dict[str, Any]:
     scenes: list[Any] = []
     size = 0
     for step in range(first, min(last, len(trace) - 1) + 1):
-        seen = {agent: shorter(plain(one.observation)) for agent, one in trace.steps[step].items() if one.asked}
+        seen = {}
+        for agent, one in trace.steps[step].items():
+            if one.asked:
+                seen[agent] = shorter(plain(one.observation))
         # The scene before the step and the one after it are both looked at.
         shown = trace.tape.scenes[step : step + 2]
-        size += _bytes_of(seen) + _bytes_of(shown)
+        size += len(as_json(seen)) + len(as_json(shown))
         # One step is always sent, however large it is: else nobody could ever look at it.
         if steps and size > MOST_PART_BYTES:
             break
         steps.append({"step": step, "observations": seen})
         scenes.append(shown)
     return {"steps": steps, "scenes": scenes}
-
-
-def _bytes_of(content: Any) -> int:
-    return len(as_json(content))
 
 
 def _without_observations(trace: Trace) -> Trace:
@@ -106,18 +107,8 @@ def shorter(value: Any) -> Any:
 # -- spaces ------------------------------------------------------------------------------------------------------------
 
 
-def spaces_as_json(task: Task) -> dict[str, Any]:
-    """The spaces of the seats."""
-    acting, seeing = {}, {}
-    for kind in task.kinds:
-        action, observation = space_as_json(kind.action_space), space_as_json(kind.observation_space)
-        for seat in kind.agents:
-            acting[seat], seeing[seat] = action, observation
-    return {"spaces": acting, "observation_spaces": seeing}
-
-
 def _spaces_of_agents(trace: Trace, task: Task) -> dict[str, Any]:
-    """The same by agents: those that come and go sit on seats of other names."""
+    """By agents: those that come and go sit on seats of other names."""
     told = [(space_as_json(kind.action_space), space_as_json(kind.observation_space)) for kind in task.kinds]
     acting: dict[str, Any] = {}
     seeing: dict[str, Any] = {}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from marl.errors import ConfigError
 from marl.play.changes import Changes
 from marl.play.episode import Which
 from marl.play.exported_run import open_playable
@@ -68,6 +69,11 @@ def place_of(asked: EpisodeRequest, root: Path) -> Path:
 def which(request: Mapping[str, Any], root: Path) -> Which:
     """The episode of a request: one to play, or one that was recorded."""
     asked = EpisodeRequest.read(request)
+    if asked.seed is None:
+        raise ConfigError(
+            "the seed of this episode is not known, so it cannot be played again. Give the seed of the rollout that recorded "
+            "it; episodes of training do not say theirs."
+        )
     if asked.recording is None:
         return Which(asked.episode, asked.seed, asked.explore)
     return recorded_episode(inside(root, asked.recording), asked.episode, asked.seed, asked.explore)

@@ -95,7 +95,7 @@ async function showRun(view) {
   try {
     const run = await job("/api/explain/values", { run: view.chosen }, { signal: view.signal });
     take(view, [run]);
-    controls(view, false, `${run.points.length} moments of ${run.run}`);
+    controls(view, false, `${run.points.length} moments of this run`);
   } catch (error) {
     if (error.name !== "AbortError") put(view.panels, h("p", { class: "message error", role: "alert" }, error.message));
   }
@@ -160,7 +160,8 @@ function demoWords({ state, runs, seed, folder }) {
 function controls(view, running, text) {
   view.stop.hidden = !running;
   view.start.hidden = running;
-  view.start.textContent = view.runs.length > 0 ? "Again" : "Start";
+  const again = view.runs.length > 0 ? "Again" : "Start";
+  view.start.textContent = view.chosen === "" ? again : "Train the demo";
   view.bar.hidden = !running;
   view.told.textContent = text;
   view.root.dataset.state = running ? "running" : "ready";
@@ -205,7 +206,9 @@ function draw(view) {
   put(view.game, gameDrawing(known.truth));
   const nothing = h("p", { class: "quiet explain-empty" }, "Press Start: what each learner believes appears here, beside what is true.");
   put(view.panels, trueCard(known, most), empty ? nothing : runs.map((run) => learnerCard(view, run, most)));
-  put(view.words, runs.map((run) => wordsCard(view, run)));
+  // Of one run alone there is room beside its tables.
+  put(view.words);
+  put(runs.length === 1 ? view.panels.appendChild(h("div", { class: "explain-aside" })) : view.words, runs.map((run) => wordsCard(view, run)));
 }
 
 function card(title, chip, under, svg, name) {
