@@ -46,7 +46,8 @@ def watch(options: WatchOptions, console: Console | None = None) -> None:
         try:
             console.print(Text(printable(f"watching {server.desk.root}")))
             console.print(Text(f"open {server.page}"))
-            console.print("Ctrl-C ends the page; runs that were started from it go on.")
+            demo = " The demo ends with it." if options.demo else ""
+            console.print(f"Ctrl-C ends the page; runs that were started from it go on.{demo}")
             if options.browser:
                 _open(server.page)
             while not stop.wait(0.5) and not server.failed.is_set():
