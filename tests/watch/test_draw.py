@@ -181,6 +181,8 @@ def test_a_board_is_played_by_keys(gallery: Any) -> None:
     assert gallery.execute_script(focused) == "X at row 2, column 3"
     gallery.switch_to.active_element.send_keys(Keys.ENTER)
     assert taken(gallery) == []
+    # The new piece is marked, though the scene alone does not know which one it is.
+    assert gallery.execute_script("return document.querySelectorAll('#board .board-last').length") == 1
 
 
 def test_illegal_places_take_no_action(gallery: Any, scenes: dict[str, Scene]) -> None:

@@ -20,13 +20,14 @@ export function boardDrawing(options) {
   const element = h("div", { class: "scene-frame" }, sheet, options.onAction === null ? null : grid.element);
   let from = null; // the piece that was picked up, as "row,column"
   let shown = null;
+  let last = [];
 
   function show(scene) {
-    if (scene !== shown) from = null;
+    if (scene !== shown) [from, last] = [null, lastMove(scene, shown)];
     shown = scene;
     const edge = margin(scene);
     const [width, height] = [scene.columns * CELL + 2 * edge, scene.rows * CELL + 2 * edge];
-    fillPaper(sheet, width, height, scene.text, ground(scene, edge), marks(scene, edge), pieces(scene, edge));
+    fillPaper(sheet, width, height, scene.text, ground(scene, edge), marks(scene, last, edge), pieces(scene, edge));
     // The buttons lie over the drawing: their frame is as wide as it may become.
     element.style.setProperty("max-width", sheet.style.getPropertyValue("max-width"));
     if (options.onAction !== null) grid.show(places(scene, edge, width, height));
@@ -71,6 +72,20 @@ export function boardDrawing(options) {
   }
 
   return { element, show };
+}
+
+/** The cells of the last move: as the scene says, or else what is new since the scene that was shown before. */
+function lastMove(scene, before) {
+  if ((scene.last ?? []).length > 0 || before === null) return scene.last ?? [];
+  if (before.rows !== scene.rows || before.columns !== scene.columns) return [];
+  const changed = [];
+  scene.cells.forEach((cells, row) => {
+    cells.forEach((piece, column) => {
+      if (piece !== null && piece !== before.cells[row][column]) changed.push([row, column]);
+    });
+  });
+  // More than that is another game, or a way through it that left moves out.
+  return changed.length === 1 ? changed : [];
 }
 
 /** In a board of holes a click anywhere in a column drops a disc there. */
@@ -157,16 +172,17 @@ function crossings(rows, columns, edge) {
 }
 
 /** The last move, and the line that has won. */
-function marks(scene, edge) {
+function marks(scene, last, edge) {
   const parts = [];
   const frame = (places, name) => {
     for (const [row, column] of places ?? []) {
       const [x, y] = [edge + column * CELL, edge + row * CELL];
-      if (scene.style === "holes") parts.push(disc(x + CELL / 2, y + CELL / 2, CELL * 0.45, name));
+      const round = scene.style === "holes" || scene.style === "points";
+      if (round) parts.push(disc(x + CELL / 2, y + CELL / 2, CELL * 0.46, name));
       else parts.push(box(x + 3, y + 3, CELL - 6, CELL - 6, name));
     }
   };
-  frame(scene.last, "board-last");
+  frame(last, "board-last");
   frame(scene.line, "board-won");
   return parts;
 }

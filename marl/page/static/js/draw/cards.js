@@ -5,7 +5,8 @@ import { box, cut, disc, fillPaper, paper, word } from "marl/draw/paper.js";
 import { number } from "marl/format.js";
 
 const [WIDE, TALL] = [46, 64]; // of a card
-const DIE = 34;
+const DIE = 34; // where there is room
+const ROOM = 140; // of a hand
 const PIPS = {
   1: [[0, 0]], 2: [[-1, -1], [1, 1]], 3: [[-1, -1], [0, 0], [1, 1]], 4: [[-1, -1], [1, -1], [-1, 1], [1, 1]],
   5: [[-1, -1], [1, -1], [0, 0], [-1, 1], [1, 1]], 6: [[-1, -1], [1, -1], [-1, 0], [1, 0], [-1, 1], [1, 1]],
@@ -68,11 +69,11 @@ function bubble(said, x, y) {
 function handParts(player, y, parts) {
   const cards = player.cards ?? [];
   const dice = player.dice ?? [];
-  const room = 150;
-  const step = Math.min(WIDE + 6, cards.length > 1 ? (room - WIDE) / (cards.length - 1) : room);
-  cards.forEach((card, i) => parts.push(drawCard(card, 160 + i * step, y)));
-  const gap = Math.min(DIE + 6, dice.length > 1 ? (room - DIE) / (dice.length - 1) : room);
-  dice.forEach((die, i) => parts.push(drawDie(die, 146 + i * gap, y + 2)));
+  const step = Math.min(WIDE + 6, (ROOM - WIDE) / Math.max(1, cards.length - 1));
+  cards.forEach((card, i) => parts.push(drawCard(card, 146 + i * step, y)));
+  // Cards may lie over each other, dice become smaller.
+  const size = Math.min(DIE, (ROOM + 4) / Math.max(1, dice.length) - 4);
+  dice.forEach((die, i) => parts.push(drawDie(die, 140 + i * (size + 4), y + (DIE + 4 - size) / 2, size)));
 }
 
 /** A card face up, or its back where it is hidden. */
@@ -93,13 +94,13 @@ function drawCard(card, x, y) {
   return s("g", {}, parts, s("title", {}, card));
 }
 
-function drawDie(face, x, y) {
+function drawDie(face, x, y, size) {
   const hidden = face === null;
-  const parts = [box(x, y, DIE, DIE, hidden ? "card-back" : "card-face", 7)];
-  const [cx, cy] = [x + DIE / 2, y + DIE / 2];
-  if (hidden) parts.push(word(cx, cy, "?", { name: "card-hidden", size: 18 }));
-  else if (face in PIPS) parts.push(PIPS[face].map(([dx, dy]) => disc(cx + dx * 9, cy + dy * 9, 3.1, "pip")));
-  else parts.push(word(cx, cy, String(face), { name: "card-ink", size: 18 }));
+  const parts = [box(x, y, size, size, hidden ? "card-back" : "card-face", size / 5)];
+  const [cx, cy, away] = [x + size / 2, y + size / 2, size * 0.26];
+  if (hidden) parts.push(word(cx, cy, "?", { name: "card-hidden", size: size / 2 }));
+  else if (face in PIPS) parts.push(PIPS[face].map(([dx, dy]) => disc(cx + dx * away, cy + dy * away, size * 0.09, "pip")));
+  else parts.push(word(cx, cy, String(face), { name: "card-ink", size: size / 2 }));
   return s("g", {}, parts.flat(), s("title", {}, hidden ? "a hidden die" : `a die that shows ${face}`));
 }
 
@@ -112,11 +113,11 @@ function commonParts(scene, y, parts) {
     parts.push(potParts(pot, WIDTH / 2, y + 16));
     return 40;
   }
-  const step = Math.min(WIDE + 6, table.length > 1 ? 240 / (table.length - 1) : 240);
-  const first = WIDTH / 2 - ((table.length - 1) * step + WIDE) / 2;
+  const step = Math.min(WIDE + 6, 190 / Math.max(1, table.length - 1));
+  const first = table.length < 4 ? 146 : 70;
   table.forEach((card, i) => parts.push(drawCard(card, first + i * step, y + 2)));
-  parts.push(word(32, y + TALL / 2, "table", { name: "quiet-word", anchor: "start" }));
-  if (pot !== null) parts.push(potParts(pot, 330, y + TALL / 2));
+  parts.push(word(20, y + TALL / 2, "table", { name: "quiet-word", anchor: "start" }));
+  if (pot !== null) parts.push(potParts(pot, 348, y + TALL / 2));
   return TALL + 14;
 }
 

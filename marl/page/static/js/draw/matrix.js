@@ -13,12 +13,25 @@ export function matrixDrawing(options) {
   const sheet = paper("matrix");
   const row = choiceRow("Your move");
   const element = h("div", { class: "scene-frame" }, sheet, options.onAction === null ? null : row.element);
+  const memory = roundsSeen();
   return {
     element,
     show(scene) {
-      drawMatrix(sheet, scene);
+      drawMatrix(sheet, { ...scene, history: memory(scene) });
       if (options.onAction !== null) row.show(choices(scene, options));
     },
+  };
+}
+
+/** The rounds so far: as the scene says, or else those that were shown here one after another. */
+function roundsSeen() {
+  let seen = [];
+  return (scene) => {
+    if ((scene.history ?? []).length > 0) return scene.history;
+    if (scene.round <= seen.length) seen = seen.slice(0, scene.round);
+    else if (scene.round === seen.length + 1 && scene.played) seen = [...seen, scene.played];
+    else seen = [];
+    return seen;
   };
 }
 
@@ -133,6 +146,7 @@ function historyStrip(scene, y, width) {
   if (!several) return { parts: [], height: 0 };
   const parts = [word(2, y + 12, `Round ${scene.round} of ${scene.rounds}`, { name: "strong-word", anchor: "start", most: 40 })];
   let top = y + 28;
+  if (history.length === 0) return { parts, height: 24 };
   const step = Math.min(18, (width - 96) / Math.max(history.length, 1));
   scene.players.slice(0, 6).forEach((player, p) => {
     const names = scene.moves[p];
