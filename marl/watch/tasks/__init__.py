@@ -1,1 +1,1 @@
-"""What the processes of ``marl watch`` do: one module for each view that needs them."""
+"""What the processes of ``marl watch`` do: functions that get arguments and a way to tell how far they are."""
