@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from marl.watch.play.scores import Scores
 from marl.watch.server import WatchServer
 from tests.play.runs import trained
 from tests.watch.browser import watched
@@ -111,6 +112,38 @@ def test_all_people_choose_before_a_simultaneous_step(owner: Player) -> None:
     assert seen["turn"] >= 1
     rewards = [first["views"][agent]["return"] for first, agent in ((owner.see(), "player_0"), (seen, "player_1"))]
     assert rewards == [1.0, -1.0]  # scissors cut paper
+
+
+def test_who_has_won_is_only_said_where_one_gains_what_others_lose() -> None:
+    two = {"a": "you", "b": "random"}
+    games: list[tuple[list[dict[str, float]], bool]] = [
+        ([{"a": 1.0, "b": -1.0}], True),
+        ([{"a": 0.0, "b": 0.0}], True),  # a draw
+        ([{"a": 3.0, "b": 3.0}], False),
+        ([{"a": 5.0, "b": 0.0}], False),  # perhaps: one game does not tell
+        ([{"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0}], True),
+        ([{"a": 3.0, "b": 3.0}, {"a": 3.0, "b": 3.0}], False),  # a team
+        ([{"a": 5.0, "b": 0.0}, {"a": 1.0, "b": 1.0}], False),
+        ([{"a": 1.0}], False),
+    ]
+    for returns, expected in games:
+        scores = Scores()
+        for one in returns:
+            scores.add(two, one)
+        assert scores.competitive == expected, returns
+    scores.add(two, {"a": 1.0, "car_7": 2.0})
+    assert {row["agent"] for row in scores.to_json()["rows"]} == {"a"}
+
+
+def test_agents_that_come_and_go_are_those_that_really_come(owner: Player) -> None:
+    found = owner.post("/api/play/look", {"env": "traffic"})
+    agents = [seat["agent"] for seat in found["seats"]]
+    assert not [agent for agent in agents if "*" in agent]
+    begins = [seat["agent"] for seat in found["seats"] if seat["begins"]]
+    owner.opens(env="traffic", seats={begins[0]: "human"}, seed=4)
+    seen = owner.see()
+    assert seen["views"][begins[0]]["asked"]
+    assert owner.move(1)["turn"] > seen["turn"]
 
 
 # -- undo --------------------------------------------------------------------------------------------------------------

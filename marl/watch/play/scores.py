@@ -40,7 +40,9 @@ class Scores:
         self.sums.append(sum(returns.values()))
         self.alike = self.alike and len(winners) == len(returns)
         for agent, earned in returns.items():
-            row = self.rows.setdefault((agent, who.get(agent, "")), Score())
+            if agent not in who:
+                continue  # came by itself, as cars do: nobody gave it a seat at this table
+            row = self.rows.setdefault((agent, who[agent]), Score())
             row.games += 1
             row.total += earned
             if agent not in winners:
@@ -53,13 +55,14 @@ class Scores:
     @property
     def competitive(self) -> bool:
         """Whether winning means anything: what one gains others lose, in all games so far."""
-        if not self.sums:
-            return False
         agents = dict(self.rows.keys())
-        constant = max(self.sums) - min(self.sums) < EVEN
-        # A team that earns the same together in every game has no winner; a draw in a game of zero sum is one.
-        team = self.alike and abs(self.sums[0]) > EVEN
-        return len(agents) > 1 and constant and not team
+        if len(agents) < 2:
+            return False
+        highest, lowest = max(self.sums), min(self.sums)
+        zero_sum = max(highest, -lowest) < EVEN
+        # One game alone does not tell whether its sum is that of all games.
+        constant = len(self.sums) > 1 and highest - lowest < EVEN
+        return zero_sum or (constant and not self.alike)
 
     def to_json(self, you: str = "") -> dict[str, Any]:
         """``you`` is what whoever asks is called in here."""

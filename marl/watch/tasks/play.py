@@ -16,6 +16,7 @@ from marl.envs.branching import action_names
 from marl.errors import ConfigError, StorageError, UserError
 from marl.inputs import real_path
 from marl.play.playable import Playable
+from marl.rollout.env_runner import EnvRunner
 from marl.serve.refused import Refused
 from marl.watch.play.hints import hint as hint_for
 from marl.watch.play.keeping import keep
@@ -26,6 +27,7 @@ from marl.watch.workers import Tell
 
 MOST_TABLES, MOST_OPEN = 16, 4
 MOST_SEATS = 64  # that a page can list
+STEPS_LOOKED_AT = 100  # of an env whose agents come and go
 _tables: OrderedDict[str, Table] = OrderedDict()
 _playables: OrderedDict[tuple[Any, ...], Playable] = OrderedDict()
 
@@ -37,18 +39,17 @@ def look(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
     """The seats of a run or an env: what is done there, who plays there, who may, and who begins."""
     del tell
     playable = _opened(arguments)
-    return {"env": str(playable.setup.rollout.env), **_seats(playable, _agents_of(playable))}
+    return {"env": str(playable.setup.rollout.env), **_seats(playable)}
 
 
-def _seats(playable: Playable, agents: list[str]) -> dict[str, Any]:
+def _seats(playable: Playable) -> dict[str, Any]:
     alone = playable.folder == Path()
     runner = Seating(playable, playable.cast, frozenset(), alone).runner()
     env = runner.env
     try:
-        runner.begin(np.array([0]), np.array([0]))
-        begins = {env.agent_at(0, seat) for seat in np.flatnonzero(runner.view.present[0]).tolist()}
+        begins = _who_begins(runner)
         found = []
-        for agent in agents:
+        for agent in _agents_of(runner):
             mine = policy_of(playable, agent)
             kind = playable.setup.task.kinds[playable.cast.kinds[mine]]
             found.append(
@@ -67,6 +68,16 @@ def _seats(playable: Playable, agents: list[str]) -> dict[str, Any]:
     return {"seats": found, "policies": policies, "populations": populations_of(playable), "alone": alone}
 
 
+def _who_begins(runner: EnvRunner) -> set[str]:
+    """Agents that are asked first, whatever the seed: of those that come by luck nobody can say it."""
+    found: list[set[str]] = []
+    for seed in range(3):
+        runner.begin(np.array([0]), np.array([seed]))
+        seats = np.flatnonzero(runner.view.present[0]).tolist()
+        found.append({runner.env.agent_at(0, seat) for seat in seats})
+    return set.intersection(*found)
+
+
 def _trouble(agent: str, kind: Any) -> str:
     """Why a person cannot sit there; empty where one can."""
     try:
@@ -76,12 +87,20 @@ def _trouble(agent: str, kind: Any) -> str:
     return ""
 
 
-def _agents_of(playable: Playable) -> list[str]:
-    """The agents by name; of those that come and go the first ones that a seat may see."""
+def _agents_of(runner: EnvRunner) -> list[str]:
+    """The agents by name; where they come and go, those that come in the first steps of an episode."""
+    env = runner.env
+    if env.fixed_seats:
+        return list(env.seat_names)[:MOST_SEATS]
     found: dict[str, None] = {}
-    for number, name in enumerate(playable.setup.task.seat_names):
-        stem = name.split("[")[0]
-        found[stem.replace("*", str(number)) if "*" in stem else name] = None
+    rng = np.random.default_rng(0)
+    for _ in range(STEPS_LOOKED_AT):
+        for seat in np.flatnonzero(runner.view.present[0]).tolist():
+            found[env.agent_at(0, seat)] = None
+        output = runner.advance(runner.decide(rng, explore=False))
+        over = runner.settle(output)
+        if over.size or len(found) >= MOST_SEATS:
+            break
     return list(found)[:MOST_SEATS]
 
 

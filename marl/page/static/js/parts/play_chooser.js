@@ -140,10 +140,10 @@ function asked({ run, env, checkpoint, env_config }) {
 function showSeats(state, place, signal) {
   const { seats } = state.looked;
   const turns = seats.some((seat) => !seat.begins) && seats.some((seat) => seat.begins);
-  const free = seats.findIndex((seat) => !seat.trouble);
-  seats.forEach((seat, i) => {
-    state.seats[seat.agent] ??= i === free ? "human" : state.looked.alone ? "random" : "policy";
-  });
+  const free = seats.find((seat) => !seat.trouble && seat.begins) ?? seats.find((seat) => !seat.trouble);
+  for (const seat of seats) {
+    state.seats[seat.agent] ??= seat === free ? "human" : state.looked.alone ? "random" : "policy";
+  }
   const picks = new Map();
   const rows = seats.map((seat) => {
     const id = `seat-${seat.agent}`;

@@ -7,6 +7,7 @@ import { optionName } from "marl/parts/play_names.js";
 import { address } from "marl/routes.js";
 
 const EVEN = 1e-6; // returns that differ by less are equal
+const MOST_RETURNS = 4; // in the sentence about the end
 const MOST_ROWS = 10; // of the table of a hint
 
 /** One sentence: whose turn it is, or how it ended. */
@@ -33,7 +34,11 @@ function verdict(shown) {
 }
 
 function returnsText(shown) {
-  return Object.entries(shown.revealed.returns).map(([agent, paid]) => `${agent} ${number(paid)}`).join(", ");
+  const { returns } = shown.revealed;
+  const told = shown.seats.filter((seat) => seat.agent in returns);
+  const own = told.length > MOST_RETURNS ? told.filter((seat) => shown.mine.includes(seat.agent)) : told;
+  if (!own.length) return "nobody at this table took part in it";
+  return own.map((seat) => `${seat.agent} ${number(returns[seat.agent])}`).join(", ");
 }
 
 /** Who sits where, with a mark at those who are asked. */
