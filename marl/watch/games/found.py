@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -27,12 +28,13 @@ def games_in(root: Path) -> list[dict[str, Any]]:
     """All games, the newest first."""
     found: list[dict[str, Any]] = []
     for folder, names in _folders(root):
+        path = folder.relative_to(root).as_posix()
+        title = root.resolve().name if path == "." else path
         for kind in _kinds_of(folder, names):
-            changed = (folder / FILES[kind]).stat().st_mtime
-            path = folder.relative_to(root).as_posix()
-            found.append(
-                {"kind": kind, "path": path, "title": root.resolve().name if path == "." else path, "changed": changed}
-            )
+            # It may be gone by now: whoever made it may be making it anew.
+            with suppress(OSError):
+                changed = (folder / FILES[kind]).stat().st_mtime
+                found.append({"kind": kind, "path": path, "title": title, "changed": changed})
         if len(found) >= MOST:
             break
     # What somebody has just made is what they want to look at.
