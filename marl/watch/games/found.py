@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 from marl.inputs import read_json
 from marl.serve.refused import Refused, shortly
 
 Kind: TypeAlias = Literal["population", "report", "crossplay", "run"]
-KINDS = get_args(Kind)
 FILES: dict[Kind, str] = {
     "population": "population.json",
     "report": "report.json",
@@ -28,12 +28,16 @@ def games_in(root: Path) -> list[dict[str, Any]]:
     """All games, the newest first."""
     found: list[dict[str, Any]] = []
     for folder, names in _folders(root):
+        path = folder.relative_to(root).as_posix()
+        title = root.resolve().name if path == "." else path
         for kind in _kinds_of(folder, names):
-            changed = (folder / FILES[kind]).stat().st_mtime
-            path = folder.relative_to(root).as_posix()
-            found.append({"kind": kind, "path": path, "title": _title(folder, root), "changed": changed})
+            # It may be gone by now: whoever made it may be making it anew.
+            with suppress(OSError):
+                changed = (folder / FILES[kind]).stat().st_mtime
+                found.append({"kind": kind, "path": path, "title": title, "changed": changed})
         if len(found) >= MOST:
             break
+    # What somebody has just made is what they want to look at.
     found.sort(key=lambda game: -game["changed"])
     return found
 
@@ -43,14 +47,13 @@ def _folders(root: Path) -> Iterator[tuple[Path, set[str]]]:
     for place, inner, names in os.walk(root):
         folder = Path(place)
         depth = len(folder.relative_to(root).parts)
+        # Changed in place: that is how os.walk is told where not to go.
         inner[:] = sorted(name for name in inner if _is_worth_a_look(name, depth))
         yield folder, set(names)
 
 
 def _is_worth_a_look(name: str, depth: int) -> bool:
-    if name in NOT_INSIDE or name.startswith("."):
-        return False
-    return depth < DEEPEST
+    return depth < DEEPEST and name not in NOT_INSIDE and not name.startswith(".")
 
 
 def _kinds_of(folder: Path, names: set[str]) -> list[Kind]:
@@ -76,17 +79,9 @@ def _measures_nash_conv(run: Path) -> bool:
         return False  # no run of ours, or one that is just being written
 
 
-def _title(folder: Path, root: Path) -> str:
-    """The folder as a person calls it."""
-    if folder == root:
-        return folder.resolve().name
-    return folder.relative_to(root).as_posix()
-
-
 def kind_of(given: object) -> Kind:
     """The kind that a request names."""
-    for kind in KINDS:
-        if given == kind:
-            found: Kind = kind
-            return found
-    raise Refused("bad_message", f"kind is {shortly(given)}; expected one of {', '.join(KINDS)}.", 400)
+    kinds: dict[object, Kind] = {kind: kind for kind in FILES}
+    if not isinstance(given, str) or given not in kinds:
+        raise Refused("bad_message", f"kind is {shortly(given)}; expected one of {', '.join(FILES)}.", 400)
+    return kinds[given]

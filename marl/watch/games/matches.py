@@ -19,7 +19,7 @@ from marl.scenario.population import players_of
 from marl.scenario.resolve import Setup
 from marl.scenario.routing import candidates, example_agent
 from marl.watch.games.found import Kind
-from marl.watch.games.reading import file_of, lineage_of
+from marl.watch.games.reading import file_of, lineage_of, objects_in
 
 Seats: TypeAlias = Mapping[str, Sequence[AgentID]]
 """The agents (or patterns of agents) of each player."""
@@ -73,12 +73,15 @@ def key_of(agent: AgentID, setup: Setup) -> str:
     if agent not in setup.policies:
         return agent
     mapper = setup.proposed_mapper
-    playing = candidates(mapper, example_agent(agent))
-    others = [seat for seat in setup.task.seat_names if seat.split("[")[0] != agent]
-    shared = any(set(playing) & set(candidates(mapper, example_agent(seat))) for seat in others)
-    if len(playing) == 1 and not shared:
-        return playing[0]
-    return f"[{agent[0]}]{agent[1:]}"  # a pattern that means this agent, and is the name of no policy
+    playing = set(candidates(mapper, example_agent(agent)))
+    elsewhere: set[str] = set()
+    for seat in setup.task.seat_names:
+        if seat.split("[")[0] != agent:
+            elsewhere.update(candidates(mapper, example_agent(seat)))
+    if len(playing) == 1 and not playing & elsewhere:
+        return playing.pop()
+    # A pattern that means this agent, and is the name of no policy.
+    return f"[{agent[0]}]{agent[1:]}"
 
 
 def _draws(runs: Iterable[SavedRun]) -> bool:
@@ -95,7 +98,7 @@ def _draws(runs: Iterable[SavedRun]) -> bool:
 
 def _of_report(root: Path, folder: Path, allow: frozenset[str]) -> dict[str, Any]:
     report = file_of(folder, "report")
-    entrants = [one for one in _objects(report.get("entrants")) if _is_entrant(one)]
+    entrants = list(filter(_is_entrant, objects_in(report.get("entrants"))))
     runs: dict[str, SavedRun] = {}
     for one in entrants:
         place = _checkpoint_of(one, root, folder)
@@ -103,13 +106,11 @@ def _of_report(root: Path, folder: Path, allow: frozenset[str]) -> dict[str, Any
             runs[one["name"]] = SavedRun(place, allow)
     if not runs:
         return _nobody("Matches cannot be shown: no checkpoint of this report lies in the results folder (any more).")
+    # All entrants played the same env, so any of their runs has it.
+    first = next(iter(runs.values()))
     try:
-        first = next(iter(runs.values()))
         sources = _entrants_sources(root, entrants, runs, _seats(report, first))
-        for player, by_name in sources.items():
-            # As the run whose env is played calls them.
-            sources[player] = {name: _keyed(policies, first.setup) for name, policies in by_name.items()}
-        told = {"sources": sources, "explore": _draws(runs.values()), "why": ""}
+        told = {"sources": _keyed(sources, first.setup), "explore": _draws(runs.values()), "why": ""}
     except UserError as error:
         return _nobody(f"Matches cannot be shown: {error}")
     directory = directory_of(first.folder)
@@ -118,8 +119,14 @@ def _of_report(root: Path, folder: Path, allow: frozenset[str]) -> dict[str, Any
     return {"run": _inside(root, directory), "checkpoint": first.folder.name, **told}
 
 
-def _keyed(policies: Mapping[AgentID, str], setup: Setup) -> dict[str, str]:
-    return {key_of(agent, setup): source for agent, source in policies.items()}
+def _keyed(sources: Sources, setup: Setup) -> Sources:
+    """Policies by the names by which the run whose env is played takes them."""
+    keyed: Sources = {}
+    for player, by_name in sources.items():
+        keyed[player] = {}
+        for name, policies in by_name.items():
+            keyed[player][name] = {key_of(agent, setup): source for agent, source in policies.items()}
+    return keyed
 
 
 def _entrants_sources(
@@ -191,12 +198,6 @@ def _inside(root: Path, place: Path) -> str | None:
     if not there.is_relative_to(here):
         return None
     return there.relative_to(here).as_posix()
-
-
-def _objects(told: Any) -> list[dict[str, Any]]:
-    if not isinstance(told, list):
-        return []
-    return [one for one in told if isinstance(one, dict)]
 
 
 def _is_entrant(one: Mapping[str, Any]) -> bool:

@@ -6,6 +6,7 @@ by name, or left out where the rest makes sense without it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -21,6 +22,7 @@ from marl.serve.refused import Refused
 from marl.watch.games.found import FILES, Kind
 
 BLOCKS = ("exploitability", "population")  # of a result: what this view shows
+WANTED = re.compile(r'"(exploitability|population)": \{')
 KEPT_RESULTS = 16  # runs whose results stay in memory
 
 
@@ -83,22 +85,25 @@ def lineage_of(population: Mapping[str, Any]) -> dict[str, Any]:
     told = population.get("lineage")
     if not isinstance(told, Mapping):
         return {"nodes": [], "edges": []}
-    nodes = [node for node in _objects(told.get("nodes")) if _is_member(node)]
+    nodes = list(filter(_is_member, objects_in(told.get("nodes"))))
     known = {node["id"] for node in nodes}
     edges = []
-    for edge in _objects(told.get("edges")):
-        if edge.get("source") in known and edge.get("target") in known:
+    for edge in objects_in(told.get("edges")):
+        # An edge to nobody would be drawn to nowhere.
+        if {edge.get("source"), edge.get("target")} <= known:
             edges.append(edge)
     return {"nodes": nodes, "edges": edges}
 
 
-def _objects(told: Any) -> list[dict[str, Any]]:
+def objects_in(told: Any) -> list[dict[str, Any]]:
+    """The JSON objects of a list; nothing where it is none."""
     if not isinstance(told, list):
         return []
     return [one for one in told if isinstance(one, dict)]
 
 
 def _is_member(node: Mapping[str, Any]) -> bool:
+    # The page sorts by round and finds by name, so it needs both.
     return isinstance(node.get("id"), str) and isinstance(node.get("round"), int)
 
 
@@ -127,16 +132,23 @@ def _results(file: Path, changed: int, size: int) -> list[dict[str, Any]]:
 
 def _short_results(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
     for line in lines:
-        # Most lines have neither, and reading all histograms of a long run would take seconds.
-        if not any(f'"{block}": {{' in line for block in BLOCKS):
-            continue
-        try:
-            result = parse_json(line)
-        except ValueError:
-            continue  # the run may be writing it right now
-        if isinstance(result, dict) and isinstance(result.get("timesteps_total"), int | float):
-            kept = {block: result.get(block) for block in BLOCKS}
-            yield {"steps": result["timesteps_total"], "iteration": result.get("training_iteration"), **kept}
+        # Most lines have neither block, and reading all histograms of a long run would take seconds.
+        if WANTED.search(line):
+            result = _read_line(line)
+            if result is not None:
+                yield result
+
+
+def _read_line(line: str) -> dict[str, Any] | None:
+    """What this view shows of a result; None for a line that the run is just writing, or that is no result."""
+    try:
+        result = parse_json(line)
+    except ValueError:
+        return None
+    if not isinstance(result, dict) or not _is_number(result.get("timesteps_total")):
+        return None
+    kept = {block: result.get(block) for block in BLOCKS}
+    return {"steps": result["timesteps_total"], "iteration": result.get("training_iteration"), **kept}
 
 
 def nash_conv_over_time(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -196,5 +208,5 @@ def game_of(folder: Path, kind: Kind) -> dict[str, Any]:
 
 
 def _told_by_report(report: Mapping[str, Any]) -> dict[str, Any]:
-    bounds = [bound for bound in _objects(report.get("exploitability")) if _is_number(bound.get("nash_conv"))]
+    bounds = [bound for bound in objects_in(report.get("exploitability")) if _is_number(bound.get("nash_conv"))]
     return {"heading": report.get("title"), "about": report.get("about"), "bounds": bounds}
