@@ -100,6 +100,32 @@ def test_fictitious_play_and_regret_matching_are_those_of_python(run_js: RunJs) 
             np.testing.assert_allclose(found, truth[player], atol=1e-6)
 
 
+ARROWS = """
+  const { direction, startAt, advance } = await import("marl/solve/flow.js");
+  return data.map(({ A, B, kind, start }) => {
+    const state = startAt({ A, B }, kind, start, { dt: 1e-5 });
+    const [from, time] = [state.point, state.time];
+    advance(state);
+    // Fictitious play moves by 1 / (t + 1) of the way to the best reply.
+    const size = kind === "fictitious" ? 1 / (time + 1) : state.size;
+    const moved = state.point.map((part, k) => part.map((share, i) => (share - from[k][i]) / size));
+    return { moved: moved.flat(), arrow: direction({ A, B }, kind, start).flat() };
+  });
+"""
+
+
+def test_arrows_point_where_play_goes(run_js: RunJs) -> None:
+    asked = []
+    for seed, size in enumerate((2, 3, 2, 3)):
+        game = random_game((size, size), seed)
+        for kind in ("replicator", "logit", "fictitious"):
+            start = [part.tolist() for part in mixed(game, seed)]
+            asked.append({**tables(game), "kind": kind, "start": start})
+    for found in run_js(ARROWS, asked):
+        assert max(map(abs, found["arrow"])) > 1e-3
+        assert found["arrow"] == pytest.approx(found["moved"], abs=1e-4)
+
+
 def test_logit_dynamics_rest_in_a_quantal_response_equilibrium(run_js: RunJs) -> None:
     game = bimatrix([[2.0, 0.0], [0.0, 1.0]], [[-1.0, 0.5], [1.0, 0.0]])
     truth = logit_qre(game, rationality=2.0).profile

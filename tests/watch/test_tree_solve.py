@@ -150,6 +150,15 @@ def test_cfr_plus_in_the_page_falls_as_in_the_literature(run_js: RunJs) -> None:
         assert curve == pytest.approx(expected, abs=1e-7)
 
 
+def test_rounding_does_not_decide_between_actions_that_tie(run_js: RunJs) -> None:
+    # Against equal shares every action earns 0.2, but sums of 0.1, 0.2 and 0.3 in another order differ by some 1e-17.
+    table = [[0.1, 0.2, 0.3], [0.3, 0.1, 0.2], [0.2, 0.3, 0.1]]
+    tree, game = opened("matrix_game", payoffs=[table, [list(row) for row in zip(*table, strict=True)]])
+    (curve,) = run_js(CFR_PLUS, [{"game": game, "marks": [1, 5, 50]}])
+    assert curve == pytest.approx([0.0] * 3, abs=1e-15)
+    assert CFR(tree).run(50).solved().nash_conv == pytest.approx(0.0, abs=1e-15)
+
+
 SLIDE = """
   const { compileTree, setProbability, uniform } = await import("marl/solve/tree.js");
   const tree = compileTree(data.game);

@@ -156,7 +156,7 @@ function edge(model, item, child, k) {
   let place = { x: item.x + share * (child.x - item.x), y: item.y + share * (child.y - item.y) + 3 };
   // Chance has many outcomes, whose lines are close to each other at the root: above the nodes is more room.
   if (player < 0) place = { x: child.x, y: child.y - (odd ? 17 : 31) };
-  const text = s("text", { class: "move", ...place }, moveLabel(tree, game, child.node));
+  const text = s("text", { class: "move", "paint-order": "stroke", ...place }, moveLabel(tree, game, child.node));
   child.refresh = () => {
     const reach = model.nodes.reach[child.node];
     line.style.setProperty("stroke-width", 0.8 + 8 * Math.sqrt(reach));
