@@ -16,13 +16,13 @@ from rich.live import Live
 from rich.text import Text
 
 from marl.errors import ConfigError, printable
+from marl.serve.command_parts import checked_keys, stop_wanted
 from marl.serve.config import ServerConfig
 from marl.serve.limits import Limits
 from marl.serve.metrics import LATENCIES, Histogram
 from marl.serve.play_server import PlayServer
 from marl.serve.served import Served, load_served
 from marl.serve.server import ServerError
-from marl.serve.starting import checked_keys, stop_wanted
 
 SHOWN_EVERY_S = 1.0
 

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.text import Text
 
 from marl.errors import printable
+from marl.serve.command_parts import checked_keys, stop_wanted
 from marl.serve.config import ServerConfig
 from marl.serve.http_server import ServerError, is_in_use
-from marl.serve.starting import checked_keys, stop_wanted
 from marl.serve.tokens import token_of_file
 from marl.watch.desk import Desk, new_secret, results_folder
 from marl.watch.opening import Opening
