@@ -135,7 +135,7 @@ def _short(numbers: Array) -> str:
 
 def open_recording(path: Path) -> Recording:
     """The episodes of a file, or of all files of a directory."""
-    files = _files_of(path)
+    files = files_of(path)
     manifest = read_manifest(files[0].parent)
     agents: list[AgentID] = []
     kinds: list[int] = []
@@ -155,7 +155,8 @@ def open_recording(path: Path) -> Recording:
     return Recording(manifest["env"], agents, kinds, manifest["policies"], episodes)
 
 
-def _files_of(path: Path) -> list[Path]:
+def files_of(path: Path) -> list[Path]:
+    """The files of a recording: the one that is named, or all of a directory."""
     place = path.expanduser()
     if not place.exists():
         raise DataError(f"there is no recording {path}. `output: DIR` and `marl rollout --save DIR` make them.")

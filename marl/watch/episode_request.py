@@ -3,87 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from marl.serve.refused import Refused, bad_message, shortly
 
 MOST_POLICIES = 256
-LARGEST = 2**31 - 1  # of episode numbers and seeds
+LARGEST_SEED = 2**31 - 1
 LATEST = 10_000  # the largest number of an episode: those before it may have to be played as well
+Word = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00]*$")]
 
 
-@dataclass(frozen=True)
-class EpisodeRequest:
+class EpisodeRequest(BaseModel):
     """An episode of a run or of a recording, who plays in it, and who else is asked in the same states."""
 
-    run: str
-    checkpoint: str | None = None  # None: the newest
-    episode: int = 0
-    seed: int = 0
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    run: Word
+    checkpoint: Word | None = None  # None: the newest
+    episode: Annotated[int, Field(ge=0, le=LATEST)] = 0
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] | None = 0  # None: of a recording that does not say it
     explore: bool = False
-    policies: Mapping[str, str] = field(default_factory=dict)  # policy or agent to its source, as behind --policy
-    other: str | None = None
-    recording: str | None = None
+    policies: Annotated[dict[str, Word], Field(max_length=MOST_POLICIES)] = {}  # policy or agent to its source
+    other: Word | None = None
+    recording: Word | None = None
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> EpisodeRequest:
         """Checked; keys that are missing have their defaults."""
-        unknown = sorted(set(body) - set(cls.__dataclass_fields__))
-        if unknown:
-            raise bad_message(f"unknown keys of an episode: {shortly(unknown[0])}.")
-        return cls(
-            run=_text(body, "run") or _missing("run"),
-            checkpoint=_text(body, "checkpoint"),
-            episode=_whole(body, "episode", LATEST),
-            seed=_whole(body, "seed", LARGEST),
-            explore=body.get("explore") is True,
-            policies=_sources(body.get("policies") or {}),
-            other=_text(body, "other"),
-            recording=_text(body, "recording"),
-        )
+        try:
+            return cls.model_validate(dict(body))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            key = ".".join(map(str, first["loc"]))
+            raise bad_message(f"{key}: {first['msg']}; got {shortly(first['input'])}.") from None
 
     def to_json(self) -> dict[str, Any]:
-        return {**vars(self), "policies": dict(self.policies)}
-
-
-def _missing(key: str) -> str:
-    raise bad_message(f"{key!r} is missing: name a run of the results folder.")
-
-
-def _text(body: Mapping[str, Any], key: str) -> str | None:
-    value = body.get(key)
-    if value is None or value == "":
-        return None
-    if not isinstance(value, str) or "\0" in value:
-        raise bad_message(f"{key!r} is a text, got {shortly(value)}.")
-    return value
-
-
-def _whole(body: Mapping[str, Any], key: str, most: int) -> int:
-    value = body.get(key)
-    if value is None:
-        return 0
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise bad_message(f"{key!r} is a whole number from 0 to {most}, got {shortly(value)}.")
-    return value
-
-
-def _sources(given: object) -> dict[str, str]:
-    if not isinstance(given, dict) or len(given) > MOST_POLICIES:
-        raise bad_message(f"'policies' says for policies or agents who plays them, got {shortly(given)}.")
-    found = {}
-    for name, source in given.items():
-        if not isinstance(source, str) or not source or "\0" in source:
-            raise bad_message(f"who plays {shortly(name)} is a text, got {shortly(source)}.")
-        found[str(name)] = source
-    return found
+        return self.model_dump()
 
 
 def inside(root: Path, name: str) -> Path:
     """A folder or file of the results by its name in them; nothing outside of them can be named."""
     place = (root / name).resolve()
+    # Links are followed first: one inside of the results may lead elsewhere.
     if not place.is_relative_to(root.resolve()):
         raise Refused("not_found", f"{name!r} is not in the results folder.", 404)
     if not place.exists():

@@ -21,7 +21,7 @@ from marl.watch.episode_request import EpisodeRequest
 from marl.watch.replies import as_json
 from marl.watch.tasks import episode_answer, opened
 from marl.watch.tasks.episodes import about, part, recorded, trace
-from tests.play.runs import trained
+from tests.play.runs import LSTM, trained
 from tests.watch.episode_runs import described, long_run, two_step_run
 
 
@@ -106,19 +106,54 @@ def test_a_recorded_episode_is_done_again_and_another_seed_is_refused(root: Path
         answer(root, "long", recording="kept", episode=1, seed=7, explore=True)
 
 
+@pytest.mark.parametrize("model", [{}, {"model": LSTM}])
+def test_without_its_seed_a_recording_is_shown_as_it_is(tmp_path: Path, model: dict[str, Any]) -> None:
+    env = "two_step_game"
+    described(tmp_path / "run", env, "ppo")
+    trained(tmp_path / "run/checkpoints/checkpoint_000001", env, loud=True, **model)
+    play(tmp_path / "run", RolloutOptions(episodes=3, explore=(True,), save=tmp_path / "kept"), say=lambda _: None)
+    known = answer(tmp_path, "run", recording="kept", episode=2, seed=0)["trace"]
+    told = answer(tmp_path, "run", recording="kept", episode=2, seed=None)
+    # No env was played, yet everything is there that the env or the policies said: memories are built up again.
+    assert told["scenes"] == []
+    assert told["trace"].pop("seed") is None
+    assert known.pop("seed") == 2
+    _close(told["trace"], known)
+    with pytest.raises(DataError, match="has no episode 3"):
+        answer(tmp_path, "run", recording="kept", episode=3, seed=None)
+    with pytest.raises(ConfigError, match="the seed of this episode is not known"):
+        opened.which({"run": "run", "recording": "kept", "seed": None}, tmp_path)
+
+
+def test_agents_that_come_and_go_are_shown_by_their_seats_without_a_seed(root: Path) -> None:
+    play(root / "long", RolloutOptions(episodes=1, save=root / "seats"), say=lambda _: None)
+    told = answer(root, "long", recording="seats", seed=None)
+    known = answer(root, "long", recording="seats")
+    assert told["trace"]["length"] == known["trace"]["length"]
+    assert "car_*[0]" in told["trace"]["returns"]
+    assert told["trace"]["action_names"]["car_*[0]"] == ["wait", "go"]
+    paid = [sum(one["reward"] for one in step["agents"]) for step in told["trace"]["steps"]]
+    assert paid == pytest.approx([sum(one["reward"] for one in step["agents"]) for step in known["trace"]["steps"]])
+
+
 def test_what_can_be_shown_is_listed_with_its_env(root: Path, tmp_path: Path) -> None:
     two_step_run(tmp_path, "experiment/a<b>")
     described(tmp_path / "no_checkpoint", "traffic", "ppo")
     trained(tmp_path / "alone", "two_step_game")
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged/trajectories.json").write_text("{")
+    (tmp_path / "plays/people").mkdir(parents=True)
+    for folder in (tmp_path / "plays", tmp_path / "plays/people"):
+        (folder / "trajectories.json").write_text('{"env": "kuhn"}')
+    (tmp_path / "plays/play.json").write_text('{"run": "alone", "seed": 7}')
     things = shown_things(tmp_path)
     found = {one["run"]: (one["kind"], one["env"], one["algo"]) for one in things["runs"]}
     assert found == {
         "experiment/a<b>": ("run", "two_step_game", "dqn"),
         "alone": ("checkpoint", None, None),
     }
-    assert [(one["recording"], one["env"]) for one in things["recordings"]] == [("damaged", None)]
+    recordings = {one["recording"]: (one["env"], one["run"], one["seed"]) for one in things["recordings"]}
+    assert recordings == {"damaged": (None, None, None), "plays": ("kuhn", "alone", 7)}
     assert checkpoints_of(tmp_path / "experiment/a<b>") == ["checkpoint_000001", "checkpoint_000002"]
 
 
@@ -128,7 +163,7 @@ def test_who_is_in_a_run_is_told(root: Path) -> None:
         {"policy": "agent_0", "agents": ["agent_0"]},
         {"policy": "agent_1", "agents": ["agent_1"]},
     ]
-    assert told["spaces"]["agent_0"]["n"] == 2
+    assert (told["env"], told["checkpoint"]) == ("two_step_game", "checkpoint_000001")
 
 
 def test_what_is_too_large_is_left_out_and_can_be_asked_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,17 +203,19 @@ def test_a_new_checkpoint_is_seen_and_few_runs_stay_open(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("keys", "told"),
     [
-        ({"run": ""}, "'run' is missing"),
+        ({"run": ""}, "run: String should have at least 1"),
         ({"run": "../elsewhere"}, "is not in the results folder"),
         ({"run": "two_step", "checkpoint": "../../../x"}, "is not in the results folder"),
         ({"run": "gone"}, "there is no 'gone' in the results folder"),
         ({"run": "two_step", "policies": {"agent_0": "/etc"}}, "is not in the results folder"),
         ({"run": "two_step", "other": "../.."}, "is not in the results folder"),
         ({"run": "two_step", "recording": "/etc"}, "is not in the results folder"),
-        ({"run": "two_step", "episode": -1}, "'episode' is a whole number from 0"),
-        ({"run": "two_step", "seed": True}, "'seed' is a whole number from 0"),
-        ({"run": "two_step", "policies": {"agent_0": 3}}, "is a text, got 3"),
-        ({"run": "two_step", "steps": 3}, "unknown keys of an episode: 'steps'"),
+        ({"run": "two_step", "episode": -1}, "episode: Input should be greater than or equal to 0; got -1"),
+        ({"run": "two_step", "seed": True}, "seed: Input should be a valid integer; got True"),
+        ({"run": "two_step", "policies": {"agent_0": 3}}, "policies.agent_0: Input should be a valid string; got 3"),
+        ({"episode": 1}, "run: Field required"),
+        ({"run": "a\0b"}, "run: String should match"),
+        ({"run": "two_step", "steps": 3}, "steps: Extra inputs"),
     ],
 )
 def test_requests_that_make_no_sense_are_refused(root: Path, keys: dict[str, Any], told: str) -> None:

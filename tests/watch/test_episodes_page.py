@@ -144,6 +144,77 @@ def test_another_checkpoint_is_asked_in_the_same_states(browser: Any, server: Wa
     assert "6" in told
 
 
+def test_a_branch_stands_beside_the_episode_also_in_a_saved_view(
+    browser: Any, server: WatchServer, downloads: Path
+) -> None:
+    opened(browser, server, run="two_step", checkpoint="checkpoint_000001", agent="agent_0", step=0)
+    click(browser, ".what-if-button")
+    # Known: 1 leads into the risky branch, in which both play 0 and earn nothing; it was 3.5 for each.
+    browser.execute_script(
+        "[...document.querySelectorAll('.episode-what-if button')].find((b) => b.innerText.startsWith('1')).click()"
+    )
+    click(browser, ".what-if-show:not([disabled])")
+    wait_until(browser, "document.querySelectorAll('.episode-figure').length === 2", "two pictures")
+    assert "agent_0\t3.5\t0\t−3.5" in text_of(browser)
+    assert browser.execute_script("return document.querySelectorAll('.mark-branch').length") == 1
+    click(browser, "#save-view")
+    browser.get(_downloaded(browser, downloads, "two_step").as_uri())
+    wait_until(browser, "document.querySelectorAll('.episode-figure').length === 2", "two pictures from the disk")
+    assert complaints(browser) == []
+
+
+MANY = """
+const done = arguments[0];
+const opinion = { policy: "p", member: 2, probabilities: [[0.25, 0.75], [0.1, 0.2, 0.7]], mean: null, std: null,
+  q_values: null, value: 1.5 };
+const blank = { policy: "p", asked: true, action_mask: null, action_name: null, reward: -0.5, terminated: true,
+  truncated: false, expected: null, came: null, error: null, other: null, other_action: null };
+const pixels = Array.from({ length: 16 }, () => Array.from({ length: 16 }, () => [0, 128, 255]));
+const agents = [
+  { ...blank, agent: "multi", opinion, action: [1, 2], action_mask: [true, true, false, true, true], observation: pixels },
+  { ...blank, agent: "box", opinion: { ...opinion, probabilities: null, mean: [0.5, -1], std: [0.1, 0.2] },
+    action: [0.6, -0.9], observation: [0, 0, 1, 0] },
+  { ...blank, agent: "idle", asked: false, opinion: null, action: null, observation: null },
+];
+const trace = { env: "e", episode: 0, seed: 0, length: 1, returns: {}, action_names: {}, most_wrong: [],
+  missing_values: "", steps: [{ step: 0, agents }] };
+const spaces = { multi: { type: "MultiDiscrete", shape: [2], nvec: [2, 3] }, box: { type: "Box", shape: [2], low: -2, high: 2 } };
+const observation_spaces = { multi: { type: "Box", shape: [16, 16, 3], low: 0, high: 255 },
+  box: { type: "Box", shape: [4], low: 0, high: 1 } };
+(async () => {
+  const { Episode } = await import("marl/parts/episode.js");
+  const { agentCard } = await import("marl/parts/agent_card.js");
+  const episode = new Episode({ request: {}, trace, scenes: [], spaces, observation_spaces, left_out: [] });
+  const found = {};
+  for (const { agent } of agents) {
+    const card = agentCard();
+    document.body.append(card.element);
+    card.show(episode, 0, agent);
+    const canvas = card.element.querySelector("canvas");
+    found[agent] = { text: card.element.innerText, rows: card.element.querySelectorAll(".options tbody tr").length,
+      color: canvas && [...canvas.getContext("2d").getImageData(3, 3, 1, 1).data] };
+    card.element.remove();
+  }
+  return found;
+})().then(done, (error) => done(String(error)));
+"""
+
+
+def test_all_kinds_of_actions_and_observations_have_a_form(browser: Any, server: WatchServer) -> None:
+    show(browser, server, "/episodes")
+    found = browser.execute_async_script(MANY)
+    multi, box, idle = found["multi"], found["box"], found["idle"]
+    assert multi["rows"] == 5
+    assert multi["color"] == [0, 128, 255, 255]
+    for text in ("Choice 0", "Choice 1", "75 %", "not legal", "member 2", "terminated", "−0.5"):
+        assert text in multi["text"]
+    assert box["rows"] == 2
+    for text in ("0.5 ± 0.1", "−1 ± 0.2", "0.6", "−0.9", "one-hot: 2 of 0 to 3"):
+        assert text in box["text"]
+    assert "It is not asked in this step." in idle["text"]
+    assert complaints(browser) == []
+
+
 def test_a_mistake_is_told_and_the_form_stays(browser: Any, server: WatchServer) -> None:
     show(browser, server, f"/episodes?{urlencode({'run': 'two_step', 'other': 'long'})}")
     told = wait_for(browser, ".message.error[role=alert]").text
@@ -161,14 +232,12 @@ def test_strange_names_are_text(browser: Any, server: WatchServer) -> None:
     assert complaints(browser) == []
 
 
-def test_a_saved_view_is_scrubbed_without_a_server(
-    browser: Any, server: WatchServer, downloads: Path, tmp_path: Path
-) -> None:
+def test_a_saved_view_is_scrubbed_without_a_server(browser: Any, server: WatchServer, downloads: Path) -> None:
     from selenium.webdriver.common.keys import Keys
 
     opened(browser, server, run="long", step=5)
     click(browser, "#save-view")
-    file = _downloaded(browser, downloads)
+    file = _downloaded(browser, downloads, "traffic")
     browser.get(file.as_uri())
     wait_for(browser, ".episode-stage")
     assert step_of(browser) == 5
@@ -179,11 +248,11 @@ def test_a_saved_view_is_scrubbed_without_a_server(
     assert complaints(browser) == []
 
 
-def _downloaded(browser: Any, folder: Path) -> Path:
+def _downloaded(browser: Any, folder: Path, name: str) -> Path:
     import time
 
     for _ in range(600):
-        found = [file for file in folder.glob("*.html") if "episode" in file.name]
+        found = list(folder.glob(f"{name}*.html"))
         if found:
             return found[0]
         time.sleep(0.1)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
 
-from marl.serve.refused import Refused
+from marl.serve.refused import Refused, shortly
 from marl.watch.desk import Desk
 from marl.watch.episode_list import checkpoints_of, shown_things
 from marl.watch.episode_request import EpisodeRequest, inside
 from marl.watch.replies import Answer, body_of
 
 TASKS = "marl.watch.tasks.episodes"
-MOST_STEPS = 10_000
 
 
 def add(api: APIRouter, desk: Desk) -> None:
@@ -52,11 +52,16 @@ def _add_episodes(api: APIRouter, desk: Desk) -> None:
     async def part(request: Request) -> Any:
         body = await body_of(request)
         asked = EpisodeRequest.read(body.get("request") or {})
-        first, last = body.get("first"), body.get("last")
-        if not (isinstance(first, int) and isinstance(last, int) and 0 <= first <= last < first + MOST_STEPS):
-            raise Refused("bad_message", "expected the steps 'first' to 'last', as whole numbers.", 400)
-        arguments = {**_arguments(desk, asked), "first": first, "last": last}
+        arguments = {**_arguments(desk, asked), "first": _step(body, "first"), "last": _step(body, "last")}
         return Answer({"job": desk.jobs.start(desk.quick, f"{TASKS}:part", arguments)})
+
+
+def _step(body: Mapping[str, Any], key: str) -> int:
+    value = body.get(key)
+    # A bool is an int in Python, but no step.
+    if type(value) is not int or value < 0:
+        raise Refused("bad_message", f"{key}: expected the number of a step; got {shortly(value)}.", 400)
+    return value
 
 
 def _arguments(desk: Desk, asked: EpisodeRequest) -> dict[str, Any]:

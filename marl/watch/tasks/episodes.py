@@ -7,13 +7,14 @@ from typing import Any
 
 from marl.errors import EnvError
 from marl.offline.view import open_recording
+from marl.play.as_recorded import recorded_tape
 from marl.play.episode import Tape, Which, play_episode
 from marl.play.playable import Playable
 from marl.play.trace import Trace, traced
 from marl.scenario.routing import candidates, example_agent
 from marl.watch.episode_request import EpisodeRequest, inside
 from marl.watch.replies import as_json
-from marl.watch.tasks.episode_answer import first_answer, part_of, spaces_as_json
+from marl.watch.tasks.episode_answer import first_answer, part_of
 from marl.watch.tasks.opened import Cache, open_request, place_of, source_in, stamp, which
 from marl.watch.workers import Tell
 
@@ -53,7 +54,11 @@ def traced_request(arguments: dict[str, Any], tell: Tell) -> Trace:
         if asked.other is not None:
             other = source_in(asked.other, root, playable.setup.policies)
         tell(1, 3, "playing the episode")
-        return traced(playable, _played(playable, which(request, root)), other)
+        if asked.recording is not None and asked.seed is None:
+            tape = recorded_tape(playable, inside(root, asked.recording), asked.episode)
+        else:
+            tape = _played(playable, which(request, root))
+        return traced(playable, tape, other)
 
     return _traces.get(key, make)
 
@@ -67,7 +72,7 @@ def _played(playable: Playable, episode: Which) -> Tape:
 
 
 def about(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
-    """Who is in a run: its policies, the agents that each may play, and their spaces."""
+    """Who is in a run: its policies, and the agents that each may play."""
     del tell
     playable = open_request(arguments["request"], Path(arguments["root"]), arguments["allow"])
     setup = playable.setup
@@ -81,7 +86,6 @@ def about(arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
         "critics": playable.keeps_learners,
         "agents": list(setup.task.seat_names),
         "policies": [{"policy": name, "agents": there} for name, there in agents.items()],
-        **spaces_as_json(setup.task),
     }
 
 

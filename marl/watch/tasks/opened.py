@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from marl.errors import ConfigError
 from marl.play.changes import Changes
 from marl.play.episode import Which
 from marl.play.exported_run import open_playable
@@ -32,9 +33,10 @@ class Cache(Generic[T]):
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """What was made for the key, or is made now."""
         if key not in self._kept:
+            # Made first: what fails is not kept, and pushes nothing else out.
             self._kept[key] = make()
         self._kept.move_to_end(key)
-        while len(self._kept) > self.most:
+        if len(self._kept) > self.most:
             self._kept.popitem(last=False)
         return self._kept[key]
 
@@ -67,6 +69,11 @@ def place_of(asked: EpisodeRequest, root: Path) -> Path:
 def which(request: Mapping[str, Any], root: Path) -> Which:
     """The episode of a request: one to play, or one that was recorded."""
     asked = EpisodeRequest.read(request)
+    if asked.seed is None:
+        raise ConfigError(
+            "the seed of this episode is not known, so it cannot be played again. Give the seed of the rollout that recorded "
+            "it; episodes of training do not say theirs."
+        )
     if asked.recording is None:
         return Which(asked.episode, asked.seed, asked.explore)
     return recorded_episode(inside(root, asked.recording), asked.episode, asked.seed, asked.explore)

@@ -3,6 +3,7 @@
 import { h, put } from "marl/dom.js";
 import { number, percent } from "marl/format.js";
 import { actionText, optionColor } from "marl/parts/episode.js";
+import { headOf } from "marl/parts/episode_lists.js";
 import { observationView } from "marl/parts/observation.js";
 
 const MOST_OPTIONS = 24; // of a choice that are shown; the likeliest ones
@@ -19,7 +20,7 @@ export function agentCard() {
 
   function show(episode, step, agent) {
     const one = episode.at(step, agent);
-    put(head, ...headOf(episode, step, agent, one));
+    put(head, ...titleOf(episode, step, agent, one));
     seen.hidden = one === null || !one.asked;
     if (one === null) {
       put(facts, h("p", { class: "quiet" }, absence(episode, step, agent)));
@@ -27,7 +28,8 @@ export function agentCard() {
       return;
     }
     put(facts, ...factsOf(episode, agent, one));
-    put(thoughts, one.asked ? thoughtsOf(episode, agent, one) : h("p", { class: "quiet" }, "It is not asked in this step."));
+    const waits = h("p", { class: "quiet" }, "It is not asked in this step.");
+    put(thoughts, one.asked ? thoughtsOf(episode, agent, one) : waits);
     if (one.asked) showSight(episode, step, agent, one);
   }
 
@@ -45,12 +47,13 @@ export function agentCard() {
 
 function absence(episode, step, agent) {
   if (step >= episode.length) {
-    return `The episode is over. It earned ${number(episode.trace.returns[agent] ?? episode.returnBefore(step, agent))} in all.`;
+    const earned = episode.trace.returns[agent] ?? episode.returnBefore(step, agent);
+    return `The episode is over. It earned ${number(earned)} in all.`;
   }
   return "It is not there in this step.";
 }
 
-function headOf(episode, step, agent, one) {
+function titleOf(episode, step, agent, one) {
   const chips = [];
   if (one?.policy && one.policy !== agent) chips.push(h("span", { class: "chip" }, one.policy));
   if ((one?.opinion?.member ?? null) !== null) chips.push(h("span", { class: "chip" }, `member ${one.opinion.member}`));
@@ -75,7 +78,7 @@ function factsOf(episode, agent, one) {
   return [h("dl", { class: "facts" }, facts)];
 }
 
-// -- what policies thought ----------------------------------------------------------------------------------------------
+// -- what policies thought ------------------------------------------------------------------------------------------
 
 function thoughtsOf(episode, agent, one) {
   const parts = [];
@@ -143,7 +146,7 @@ function optionTable(title, choice, one, nameOf) {
   return h(
     "table", { class: "options" },
     h("caption", {}, title, left > 0 ? `, ${left} unlikely ones left out` : ""),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "action"), columns.map(([name]) => h("th", { scope: "col" }, name)))),
+    headOf(["action", ...columns.map(([name]) => name)], Infinity),
     h("tbody", {}, rows),
   );
 }
@@ -170,7 +173,10 @@ function optionRow(option, { taken, otherTaken, legal }, columns, name) {
   return h(
     "tr", { class: option === taken ? "is-taken" : isLegal ? null : "is-illegal" },
     h("th", { scope: "row" }, dot, h("span", { class: "option-name" }, name), " ", marks),
-    columns.map(([, values, scale, told, kind]) => h("td", {}, bar(values[option], scale, kind), h("span", { class: "number" }, told(values[option])))),
+    columns.map(([, values, scale, told, kind]) => {
+      const text = h("span", { class: "number" }, told(values[option]));
+      return h("td", {}, bar(values[option], scale, kind), text);
+    }),
   );
 }
 
@@ -180,7 +186,8 @@ function bar(value, scale, kind) {
   const from = (Math.min(0, value) - low) / width;
   const size = Math.abs(value) / width;
   const style = { left: `${100 * from}%`, width: `${100 * size}%` };
-  return h("span", { class: "option-bar" }, h("i", { class: `option-fill ${kind}`, style }));
+  const sign = value < 0 ? "negative" : "";
+  return h("span", { class: "option-bar" }, h("i", { class: `option-fill ${kind} ${sign}`, style }));
 }
 
 /** Box actions: the mean with its deviation on the way from the lowest to the highest, and what was done. */
@@ -192,24 +199,22 @@ function coordinateTable(one, space) {
     const low = finite([space?.low].flat(Infinity)[i] ?? space?.low, Math.min(mean, done[i]) - 2 * (std ?? 1));
     const high = finite([space?.high].flat(Infinity)[i] ?? space?.high, Math.max(mean, done[i]) + 2 * (std ?? 1));
     const place = (value) => `${Math.max(0, Math.min(100, (100 * (value - low)) / (high - low || 1)))}%`;
-    const spread = std === null ? null : h("i", { class: "line-spread", style: spreadStyle(place(mean - std), place(mean + std)) });
-    const other = one.other === null ? null : h("i", { class: "line-other", style: { left: place(theirs[i]) }, title: "the other" });
+    const dot = (kind, value, title) => h("i", { class: kind, style: { left: place(value) }, title });
+    const [left, right] = [place(mean - (std ?? 0)), place(mean + (std ?? 0))];
+    const spread = h("i", { class: "line-spread", style: { left, width: `calc(${right} - ${left})` } });
+    const here = dot("line-done", done[i], "done");
+    const other = one.other === null ? null : dot("line-other", theirs[i], "the other");
     return h(
       "tr", {}, h("th", { scope: "row" }, i),
-      h("td", {}, h("span", { class: "line-track" }, spread, h("i", { class: "line-mean", style: { left: place(mean) } }),
-        other, h("i", { class: "line-done", style: { left: place(done[i]) }, title: "done" }))),
+      h("td", {}, h("span", { class: "line-track" }, spread, dot("line-mean", mean, "mean"), other, here)),
       h("td", { class: "number" }, number(mean, 3), std === null ? "" : ` ± ${number(std, 2)}`),
       h("td", { class: "number" }, number(done[i], 3)),
     );
   });
-  const titles = ["", "", "mean", "done"].map((title) => h("th", { scope: "col" }, title));
-  return h("table", { class: "options coordinates" }, h("caption", {}, "Coordinates"), h("thead", {}, h("tr", {}, titles)), h("tbody", {}, rows));
+  const head = headOf(["", "", "mean", "done"], 2);
+  return h("table", { class: "options coordinates" }, h("caption", {}, "Coordinates"), head, h("tbody", {}, rows));
 }
 
 function finite(value, otherwise) {
   return typeof value === "number" && Math.abs(value) < 1e6 ? value : otherwise;
-}
-
-function spreadStyle(left, right) {
-  return { left, width: `calc(${right} - ${left})` };
 }

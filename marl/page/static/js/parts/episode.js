@@ -3,6 +3,7 @@
 import { job } from "marl/api.js";
 
 const CHUNK = 20; // steps whose observations and pictures are fetched together
+const NO_PICTURE = { kind: "text", text: "Without its seed a recording has no pictures: no env is played." };
 const PALETTE = 8; // colours --c0 to --c7
 
 /** The episode of an answer of /api/episodes/trace. */
@@ -37,6 +38,7 @@ export class Episode {
 
   /** What the env looked like before a step (or at the end); null: it draws nothing; undefined: not fetched yet. */
   scene(step) {
+    if (this.trace.seed === null) return NO_PICTURE;
     if (this.leftOut.has("scenes")) return this.scenes[step];
     return this.scenes[step] ?? null;
   }
@@ -100,7 +102,8 @@ function runningReturns(episode) {
 
 function numbersOf(episode, agent) {
   const series = {};
-  for (const name of ["reward", "expected", "came", "action"]) series[name] = new Float64Array(episode.length).fill(NaN);
+  const names = ["reward", "expected", "came", "action"];
+  for (const name of names) series[name] = new Float64Array(episode.length).fill(NaN);
   const space = episode.spaces[agent];
   for (let t = 0; t < episode.length; t += 1) {
     const one = episode.at(t, agent);
@@ -141,7 +144,7 @@ function peaksOf(wrong, length) {
   return found;
 }
 
-/** Whether two actions are the same; coordinates of a Box to a thousandth, as networks never agree to the last digit. */
+/** Whether two actions are the same; coordinates to a thousandth, as networks never agree to the last digit. */
 export function sameAction(one, other) {
   if (typeof one === "number" && typeof other === "number") return Math.abs(one - other) <= 1e-3;
   if (one === null || other === null || typeof one !== "object" || typeof other !== "object") return one === other;

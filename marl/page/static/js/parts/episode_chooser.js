@@ -6,6 +6,8 @@ import { address } from "marl/routes.js";
 
 const NEWEST = "";
 const OWN = "";
+const UNKNOWN = "unknown"; // the seed of a recording that does not say it
+const WAYS = [["", "greedy"], ["1", "exploring"]];
 const MOST_AGENTS = 12; // that can be given away one by one
 
 /** What an address asks for, as the server takes it; null where it names no run. */
@@ -16,7 +18,7 @@ export function requestOf(query) {
     run,
     checkpoint: query.get("checkpoint") || null,
     episode: whole(query.get("episode")),
-    seed: whole(query.get("seed")),
+    seed: query.get("seed") === UNKNOWN ? null : whole(query.get("seed")),
     explore: query.get("explore") === "1",
     policies: policiesOf(query.get("policies")),
     other: query.get("other") || null,
@@ -44,8 +46,15 @@ function policiesOf(text) {
 export function episodeAddress(request, more = {}) {
   const policies = Object.keys(request.policies).length > 0 ? JSON.stringify(request.policies) : null;
   return address("episodes", [], {
-    run: request.run, checkpoint: request.checkpoint || null, recording: request.recording || null,
-    episode: request.episode, seed: request.seed, explore: request.explore ? 1 : null, other: request.other || null, policies, ...more,
+    run: request.run,
+    checkpoint: request.checkpoint || null,
+    recording: request.recording || null,
+    episode: request.episode,
+    seed: request.seed ?? UNKNOWN,
+    explore: request.explore ? 1 : null,
+    other: request.other || null,
+    policies,
+    ...more,
   });
 }
 
@@ -65,8 +74,8 @@ export async function episodeChooser(things, request, signal) {
 
 function nothingYet() {
   return h(
-    "p", { class: "message" }, "No run here has a checkpoint yet. Train something first: ", h("code", {}, "marl run two_step_game"),
-    ", and keep checkpoints by ", h("code", {}, "--checkpoint-freq 10"), ".",
+    "p", { class: "message" }, "No run here has a checkpoint yet. Train something first: ",
+    h("code", {}, "marl run two_step_game"), ", and keep checkpoints by ", h("code", {}, "--checkpoint-freq 10"), ".",
   );
 }
 
@@ -77,9 +86,12 @@ async function fill(form, state) {
     request[key] = event.target.value || null;
     // What belongs to another run makes no sense any more.
     if (key === "run") Object.assign(request, { checkpoint: null, policies: {}, other: null, recording: null });
+    if (key === "recording") Object.assign(request, saidBy(state.things, request.recording));
     await fill(form, state);
   };
   const checkpoints = await checkpointsOf(state);
+  const others = [[OWN, "nobody else"], ...sources(state, checkpoints)];
+  const orNull = (text) => text || null;
   const place = h("div", { class: "grow" });
   put(
     form,
@@ -88,10 +100,10 @@ async function fill(form, state) {
       field("Run", choice(runOptions(state), request.run, again("run")), "wide"),
       field("Checkpoint", choice(checkpointOptions(checkpoints), request.checkpoint ?? NEWEST, again("checkpoint"))),
       recordingField(state, again),
-      field("Episode", whole_input(request.episode, change("episode", Number))),
-      field("Seed of episode 0", whole_input(request.seed, change("seed", Number))),
-      field("Decisions", choice([["", "greedy"], ["1", "exploring"]], request.explore ? "1" : "", change("explore", (text) => text === "1"))),
-      field("Ask in the same states", choice(otherOptions(state, checkpoints), request.other ?? OWN, change("other", (text) => text || null)), "wide"),
+      field("Episode", wholeInput(request.episode, change("episode", Number))),
+      seedField(request),
+      field("Decisions", choice(WAYS, request.explore ? "1" : "", change("explore", (text) => text === "1"))),
+      field("Ask in the same states", choice(others, request.other ?? OWN, change("other", orNull)), "wide"),
     ),
     h("div", { class: "row" }, place, h("button", { class: "primary", type: "submit" }, "Show the episode")),
   );
@@ -123,7 +135,7 @@ function choice(options, value, onchange) {
   return element;
 }
 
-function whole_input(value, onchange) {
+function wholeInput(value, onchange) {
   return h("input", { type: "number", min: 0, step: 1, value, onchange });
 }
 
@@ -157,6 +169,21 @@ function recordingField({ things, request }, again) {
   return field("Recording", choice(options, request.recording ?? "", again("recording")), "wide");
 }
 
+function seedField(request) {
+  const isKnown = request.seed !== null;
+  const change = ({ target: { value } }) => (request.seed = value === "" && request.recording ? null : Number(value));
+  const input = wholeInput(isKnown ? request.seed : "", change);
+  if (request.recording) input.setAttribute("placeholder", "not known");
+  return field("Seed of episode 0", input);
+}
+
+/** What a recording says of itself; those of rollouts say neither their run nor their seed. */
+function saidBy({ recordings }, name) {
+  const { run, checkpoint, seed } = recordings.find(({ recording }) => recording === name) ?? {};
+  if (run) return { run, checkpoint: checkpoint ?? null, seed: seed ?? 0, episode: 0 };
+  return { seed: name === null ? 0 : null };
+}
+
 function envOf({ runs }, run) {
   return runs.find((one) => one.run === run)?.env ?? null;
 }
@@ -169,10 +196,6 @@ function sources({ things, request }, checkpoints) {
     if (one.run !== request.run && one.env === env) found.push([one.run, one.run, `runs of ${env ?? "unknown envs"}`]);
   }
   return found;
-}
-
-function otherOptions(state, checkpoints) {
-  return [[OWN, "nobody else"], ...sources(state, checkpoints)];
 }
 
 async function whoPlays(state, checkpoints) {
@@ -188,7 +211,8 @@ async function whoPlays(state, checkpoints) {
     return field(text, pick, "wide");
   };
   const names = new Set(about.policies.map(({ policy }) => policy));
-  const rows = about.policies.filter(({ agents }) => agents.length > 0).map(({ policy, agents }) => row(policy, told(policy, agents)));
+  const playing = about.policies.filter(({ agents }) => agents.length > 0);
+  const rows = playing.map(({ policy, agents }) => row(policy, told(policy, agents)));
   const alone = about.agents.filter((agent) => !names.has(agent) && !agent.includes("*"));
   if (alone.length <= MOST_AGENTS) rows.push(...alone.map((agent) => row(agent, `agent ${agent}`)));
   const isChanged = Object.keys(request.policies).length > 0;

@@ -7,11 +7,17 @@ import { actionText } from "marl/parts/episode.js";
 const FEW = 8; // entries before "more"
 const COLUMNS = ["agent", "did", "probability", "reward", "value", "return so far"];
 
-/** All agents of a step as a table: {element, show(episode, step, agent)}; a row that is clicked is told to `onPick(agent)`. */
+/** The head of a table; from column `numbers` on there are numbers, which stand at the right. */
+export function headOf(names, numbers) {
+  const cells = names.map((name, i) => h("th", { scope: "col", class: i >= numbers ? "number" : null }, name));
+  return h("thead", {}, h("tr", {}, cells));
+}
+
+/** All agents of a step as a table: {element, show(episode, step, agent)}; `onPick(agent)` is told who was clicked. */
 export function everybody(onPick) {
   const body = h("tbody", {});
-  const heads = COLUMNS.map((name, i) => h("th", { scope: "col", class: i > 1 ? "number" : null }, name));
-  const table = h("table", { class: "everybody" }, h("caption", {}, "Everybody in this step"), h("thead", {}, h("tr", {}, heads)), body);
+  const caption = h("caption", {}, "Everybody in this step");
+  const table = h("table", { class: "everybody" }, caption, headOf(COLUMNS, 2), body);
   const element = h("div", { class: "scroll everybody-scroll" }, table);
   const rows = new Map();
   let shown = null;
@@ -48,7 +54,8 @@ function textsOf(episode, step, agent, one) {
   const soFar = number(episode.returnBefore(step, agent));
   if (one === null) return ["–", "–", "–", "–", soFar];
   const did = one.asked ? actionText(episode, agent, one.action, one.action_name) : "waits";
-  return [did, chanceOf(one, episode.spaces[agent]), number(one.reward || 0), number(one.expected ?? one.opinion?.value ?? null), soFar];
+  const value = one.expected ?? one.opinion?.value ?? null;
+  return [did, chanceOf(one, episode.spaces[agent]), number(one.reward || 0), number(value), soFar];
 }
 
 function chanceOf(one, space) {
@@ -72,19 +79,19 @@ export function wrongList(episode, goTo) {
   const { wrong, trace: { missing_values: missing } } = episode;
   const section = h("section", { class: "card" }, h("h2", {}, "Where the value was most wrong"));
   if (wrong.length === 0) {
-    const why = missing ? `Nobody expected anything: ${missing}.` : "No value of this episode can be held against a return.";
-    section.append(h("p", { class: "quiet" }, why));
+    const none = "No value of this episode can be held against a return.";
+    section.append(h("p", { class: "quiet" }, missing ? `Nobody expected anything: ${missing}.` : none));
     return section;
   }
-  const rows = wrong.map(({ step, agent, expected, came, error }) => h(
-    "tr", {},
-    h("td", {}, h("button", { class: "small", onclick: () => goTo(step, agent) }, `step ${step}`)),
-    h("td", { class: "agent-name" }, agent), h("td", { class: "number" }, number(expected)), h("td", { class: "number" }, number(came)),
-    h("td", { class: "number" }, `${error > 0 ? "+" : ""}${number(error)}`),
-  ));
-  const heads = ["", "agent", "expected", "came", "error"].map((name, i) => h("th", { scope: "col", class: i > 1 ? "number" : null }, name));
+  const rows = wrong.map(({ step, agent, expected, came, error }) => {
+    const texts = [number(expected), number(came), `${error > 0 ? "+" : ""}${number(error)}`];
+    const jump = h("button", { class: "small", onclick: () => goTo(step, agent) }, `step ${step}`);
+    const numbers = texts.map((text) => h("td", { class: "number" }, text));
+    return h("tr", {}, h("td", {}, jump), h("td", { class: "agent-name" }, agent), numbers);
+  });
   const body = h("tbody", {});
-  section.append(h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, heads)), body)));
+  const head = headOf(["", "agent", "expected", "came", "error"], 2);
+  section.append(h("div", { class: "scroll" }, h("table", {}, head, body)));
   limited(body, rows, section);
   return section;
 }
@@ -110,6 +117,10 @@ export function disagreementList(episode, goTo) {
 function limited(place, entries, section) {
   put(place, entries.slice(0, FEW));
   if (entries.length <= FEW) return;
-  const more = h("button", { class: "small", onclick: () => { put(place, entries); more.remove(); } }, `All ${entries.length}`);
+  const all = () => {
+    put(place, entries);
+    more.remove();
+  };
+  const more = h("button", { class: "small", onclick: all }, `All ${entries.length}`);
   section.append(more);
 }

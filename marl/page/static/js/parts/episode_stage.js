@@ -6,7 +6,7 @@ import { scenePicture } from "marl/draw/scene.js";
 import { number } from "marl/format.js";
 import { agentCard } from "marl/parts/agent_card.js";
 import { Episode } from "marl/parts/episode.js";
-import { disagreementList, everybody, wrongList } from "marl/parts/episode_lists.js";
+import { disagreementList, everybody, headOf, wrongList } from "marl/parts/episode_lists.js";
 import { laneLegend, lanes } from "marl/parts/lanes.js";
 import { scrubber } from "marl/parts/scrubber.js";
 import { whatIfPanel } from "marl/parts/whatif.js";
@@ -14,6 +14,7 @@ import { setQuery } from "marl/routes.js";
 import { pictureButtons } from "marl/save.js";
 
 const MOST_MARKS = 40;
+const TABLE_MS = 100;
 
 /** The whole of it as an element. `step` and `agent` come from the address, and go there when they change. */
 export function episodeStage({ answer, step, agent, whatIf = null, signal }) {
@@ -51,14 +52,13 @@ class Stage {
       "div", { class: "episode-stage" },
       this.top = h("div", { class: "episode-top" }, this.pictures, this.cards, this.everybody.element),
       h("section", { class: "card episode-scrub", "aria-label": "Time" }, this.scrubber.element),
-      h("section", { class: "card episode-lanes", "aria-label": "Lanes" }, laneLegend(this.hasValues()), this.ways, this.lanes.element),
+      h(
+        "section", { class: "card episode-lanes", "aria-label": "Lanes" },
+        laneLegend(episode.wrong.length > 0), this.ways, this.lanes.element,
+      ),
       this.whatIf, this.beside,
     );
     this.arrange();
-  }
-
-  hasValues() {
-    return this.episode.trace.most_wrong.length > 0;
   }
 
   firstAgent() {
@@ -88,9 +88,10 @@ class Stage {
   /** Lanes of one of the two ways, and buttons for the other. */
   useLanes(episode, longest) {
     this.lanes.use(episode, longest);
-    const button = (one) => h(
-      "button", { class: "small", "aria-pressed": String(one.episode === episode), onclick: () => this.useLanes(one.episode, longest) }, one.title,
-    );
+    const button = (one) => {
+      const onclick = () => this.useLanes(one.episode, longest);
+      return h("button", { class: "small", "aria-pressed": String(one.episode === episode), onclick }, one.title);
+    };
     put(this.ways, this.shown.length > 1 ? ["Lanes: ", this.shown.map(button)] : null);
   }
 
@@ -99,14 +100,17 @@ class Stage {
     const buttons = h("span", {});
     // The drawing comes with the first scene.
     queueMicrotask(() => {
-      if (drawn() !== null) put(buttons, pictureButtons(drawn, `episode_${this.episode.trace.episode}${i ? "_instead" : ""}`));
+      const name = `episode_${this.episode.trace.episode}${i ? "_instead" : ""}`;
+      if (drawn() !== null) put(buttons, pictureButtons(drawn, name));
     });
-    return h("figure", { class: "episode-figure" }, picture.element, h("div", { class: "figure-foot" }, caption, buttons));
+    const foot = h("div", { class: "figure-foot" }, caption, buttons);
+    return h("figure", { class: "episode-figure" }, picture.element, foot);
   }
 
   others() {
     if (this.branch !== null) return branchReturns(this.episode, this.branch, () => this.leaveBranch());
-    return this.episode.request.other === null ? null : disagreementList(this.episode, (step, agent) => this.goTo(step, agent));
+    if (this.episode.request.other === null) return null;
+    return disagreementList(this.episode, (step, agent) => this.goTo(step, agent));
   }
 
   /** What belongs to the chosen agent: go on to whoever decides, or ask what else could have been. */
@@ -117,21 +121,29 @@ class Stage {
       this.settle();
     };
     this.follow = h("input", { type: "checkbox", checked: this.follows, onchange: change });
-    this.ask = h("button", { class: "what-if-button", onclick: () => this.openWhatIf(this.step, this.agent) }, "What if it had done something else?");
-    this.ask.addEventListener("click", () => this.whatIf.scrollIntoView({ block: "nearest", behavior: "smooth" }));
+    const ask = () => {
+      this.openWhatIf(this.step, this.agent);
+      this.whatIf.scrollIntoView({ block: "nearest", behavior: "smooth" });
+    };
+    this.ask = h("button", { class: "what-if-button", onclick: ask }, "What if it had done something else?");
     const label = h("label", { class: "follow" }, this.follow, " Show whoever decides");
-    return h("div", { class: "row card-foot" }, savedPage() === null ? this.ask : null, label);
+    const canAsk = savedPage() === null && this.episode.trace.seed !== null;
+    return h("div", { class: "row card-foot" }, canAsk ? this.ask : null, label);
   }
 
   marks() {
     const { wrong } = this.episode;
     const largest = Math.abs(wrong[0]?.error ?? 0) || 1;
-    const found = wrong.slice(0, MOST_MARKS).map(({ step, agent, error }) => ({
-      step, kind: "wrong", height: Math.abs(error) / largest, text: `step ${step}: ${agent} expected ${number(Math.abs(error))} too ${error > 0 ? "much" : "little"}`,
-    }));
+    const found = wrong.slice(0, MOST_MARKS).map(({ step, agent, error }) => {
+      const text = `step ${step}: ${agent} expected ${number(Math.abs(error))} too ${error > 0 ? "much" : "little"}`;
+      return { step, kind: "wrong", height: Math.abs(error) / largest, text };
+    });
     const differing = new Set(this.episode.disagreements.map(({ step }) => step));
-    for (const step of differing) found.push({ step, kind: "differs", text: `step ${step}: the other would do something else` });
-    if (this.branch !== null) found.push({ step: this.branchStep, kind: "branch", text: `step ${this.branchStep}: the branch begins` });
+    for (const step of differing) {
+      found.push({ step, kind: "differs", text: `step ${step}: the other would do something else` });
+    }
+    const begins = this.branchStep;
+    if (this.branch !== null) found.push({ step: begins, kind: "branch", text: `step ${begins}: the branch begins` });
     return found;
   }
 
@@ -140,10 +152,23 @@ class Stage {
     this.step = step;
     if (this.follows) this.agent = this.deciding(step);
     for (const one of this.shown) this.showOne(one, step);
-    this.everybody.show(this.episode, step, this.agent);
+    this.showEverybody();
     this.lanes.set(step, this.agent);
     const asked = this.episode.at(step, this.agent)?.asked === true;
     if (this.ask.disabled === asked) this.ask.disabled = !asked;
+  }
+
+  /** The table of all agents, at most ten times a second: nobody reads faster, and it may have hundreds of cells. */
+  showEverybody() {
+    if (this.tableTimer) return;
+    const past = performance.now() - (this.tableShown ?? -TABLE_MS);
+    const write = () => {
+      this.tableTimer = 0;
+      this.tableShown = performance.now();
+      this.everybody.show(this.episode, this.step, this.agent);
+    };
+    if (past >= TABLE_MS) write();
+    else this.tableTimer = setTimeout(write, TABLE_MS - past);
   }
 
   /** The chosen agent, or whoever decides where that one does not: in a game of turns the next one. */
@@ -242,10 +267,10 @@ function branchReturns(episode, branch, close) {
     const numbers = [before, after, after - before].map((value) => h("td", { class: "number" }, number(value)));
     return h("tr", {}, h("th", { scope: "row", class: "agent-name" }, agent), numbers);
   });
-  const heads = ["agent", "as it was", "instead", "difference"].map((name, i) => h("th", { scope: "col", class: i ? "number" : null }, name));
+  const head = headOf(["agent", "as it was", "instead", "difference"], 1);
   return h(
     "section", { class: "card" }, h("h2", {}, "Returns of both"),
-    h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows))),
+    h("div", { class: "scroll" }, h("table", {}, head, h("tbody", {}, rows))),
     h("button", { class: "small", onclick: close }, "Back to the episode alone"),
   );
 }

@@ -9,7 +9,7 @@ const REWARDS = { top: 3, height: 16 };
 const VALUES = { top: 22, height: 23 };
 const ACTIONS = { top: 48, height: 7 };
 
-/** The lanes of an episode: {element, set(step, agent), use(episode, length)}. `onPick(step, agent)` is told what was clicked. */
+/** The lanes of an episode: {element, set(step, agent), use(episode, length)}; `onPick(step, agent)`: a click. */
 export function lanes({ episode, onPick, signal }) {
   const cursor = h("div", { class: "lane-cursor" });
   const inner = h("div", { class: "lanes-inner" }, cursor);
@@ -109,14 +109,16 @@ function labelWidth(element) {
 
 function reveal(element, i) {
   if (i < 0) return;
-  if (i * ROW < element.scrollTop) element.scrollTop = i * ROW;
-  if ((i + 1) * ROW > element.scrollTop + element.clientHeight) element.scrollTop = (i + 1) * ROW - element.clientHeight;
+  const [top, bottom] = [i * ROW, (i + 1) * ROW];
+  if (top < element.scrollTop) element.scrollTop = top;
+  if (bottom > element.scrollTop + element.clientHeight) element.scrollTop = bottom - element.clientHeight;
 }
 
 function laneText(episode, agent) {
   const { reward } = episode.numbersOf(agent);
   const steps = reward.filter((one) => !Number.isNaN(one)).length;
-  return `${agent}: there in ${steps} of ${episode.length} steps, return ${number(episode.trace.returns[agent] ?? null)}`;
+  const earned = number(episode.trace.returns[agent] ?? null);
+  return `${agent}: there in ${steps} of ${episode.length} steps, return ${earned}`;
 }
 
 /** The largest reward, and the range of values, of all agents: so lanes can be compared. */
@@ -136,7 +138,7 @@ function scalesOf(episode) {
   return { reward: reward || 1, low, high: high > low ? high : low + 1 };
 }
 
-// -- painting -----------------------------------------------------------------------------------------------------------
+// -- painting -------------------------------------------------------------------------------------------------------
 
 /** The page's colours, for canvases, which know no style sheets. */
 function paints(element) {
@@ -224,6 +226,7 @@ export function laneLegend(hasValues) {
   const values = hasValues ? [entry("expected", "value expected"), entry("came", "return that came (discounted)")] : [];
   return put(
     h("p", { class: "lane-legend quiet" }),
-    entry("paid", "reward above zero"), entry("fined", "below zero"), values, entry("action", "action, one colour each"),
+    entry("paid", "reward above zero"), entry("fined", "below zero"), values,
+    entry("action", "action, one colour each"),
   );
 }

@@ -42,7 +42,7 @@ function composite({ type, spaces }) {
   };
 }
 
-// -- vectors ------------------------------------------------------------------------------------------------------------
+// -- vectors --------------------------------------------------------------------------------------------------------
 
 /** Where the only 1 of zeros is; -1 if it is no such vector. */
 export function oneHot(values) {
@@ -102,7 +102,7 @@ function paintCell(cell, value, largest) {
   cell.fill.style.setProperty("transform", `scaleX(${Math.abs(part)})`);
 }
 
-// -- arrays -------------------------------------------------------------------------------------------------------------
+// -- arrays ---------------------------------------------------------------------------------------------------------
 
 function isPicture(space) {
   const shape = space?.shape ?? [];
@@ -114,7 +114,8 @@ function isPicture(space) {
 function sidesOf(shape) {
   if (shape.length === 2) return { sides: shape, channels: 1, first: false };
   const first = shape[0] <= 4 && shape[2] > 4; // channels may come before the rows
-  return first ? { sides: shape.slice(1), channels: shape[0], first } : { sides: shape.slice(0, 2), channels: shape[2], first };
+  if (first) return { sides: shape.slice(1), channels: shape[0], first };
+  return { sides: shape.slice(0, 2), channels: shape[2], first };
 }
 
 function picture(shape) {

@@ -6,8 +6,9 @@ const SPEEDS = [1, 2, 5, 10, 30, 60];
 const LARGE_STEPS = 10; // steps of Page Up and Page Down
 let shown = null; // the scrubber on the page, for `scrubberRate`
 
-/** A scrubber over the positions 0 to `last`: {element, set(step), setMarks(marks, last), stop()}. `onStep(step)` shows a step.
- *  Marks are {step, kind, height, text} with a height of 0 to 1; kinds: wrong, differs, branch. */
+/** A scrubber over the positions 0 to `last`: {element, set(step), setMarks(marks, last), stop()}. `onStep(step)` shows
+ *  a step, `onSettle(step)` is told once it stays there. Marks are {step, kind, height, text}, heights from 0 to 1; kinds:
+ *  wrong, differs, branch. */
 export function scrubber({ last, step = 0, onStep, onSettle = () => {}, signal }) {
   const state = { last, step, playing: false, speed: 5, owed: 0, before: 0, settle: 0 };
   const thumb = h("div", { class: "scrub-thumb" });
@@ -20,7 +21,9 @@ export function scrubber({ last, step = 0, onStep, onSettle = () => {}, signal }
   );
   const playButton = h("button", { class: "scrub-play primary", onclick: toggle });
   const counter = h("output", { class: "scrub-count number", "aria-live": "off" });
-  const speeds = SPEEDS.map((speed) => h("option", { value: speed, selected: speed === state.speed }, `${speed} steps/s`));
+  const speeds = SPEEDS.map((speed) => {
+    return h("option", { value: speed, selected: speed === state.speed }, `${speed} steps/s`);
+  });
   const select = h(
     "select", { "aria-label": "Speed of playing", onchange: (event) => (state.speed = Number(event.target.value)) },
     speeds, h("option", { value: Infinity }, "fastest"),
@@ -53,9 +56,10 @@ export function scrubber({ last, step = 0, onStep, onSettle = () => {}, signal }
     done.style.setProperty("transform", `scaleX(${part})`);
     track.setAttribute("aria-valuemax", state.last);
     track.setAttribute("aria-valuenow", state.step);
-    const text = state.step === state.last ? `the end, after ${state.last} steps` : `step ${state.step} of ${state.last}`;
+    const ended = state.step === state.last;
+    const text = ended ? `the end, after ${state.last} steps` : `step ${state.step} of ${state.last}`;
     track.setAttribute("aria-valuetext", text);
-    counter.textContent = state.step === state.last ? `end / ${state.last}` : `${state.step} / ${state.last}`;
+    counter.textContent = `${ended ? "end" : state.step} / ${state.last}`;
   }
 
   function settleSoon() {
@@ -166,8 +170,8 @@ function keys(track, { jump, toggle, state }, signal) {
   }, { signal });
 }
 
-/** Frames per second of the scrubber that is on the page while it plays, every frame another step: {rate, frames, seconds,
- *  work}; `work` is the milliseconds that showing one step takes. For measurements. */
+/** Frames per second of the scrubber on the page, with another step in every frame: {rate, frames, seconds, work};
+ *  `work` is the milliseconds that showing one step takes. For measurements. */
 export function scrubberRate(seconds = 2) {
   const { state, move } = shown;
   return new Promise((resolve) => {

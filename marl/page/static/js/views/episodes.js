@@ -3,6 +3,7 @@
 import { get, job, savedPage } from "marl/api.js";
 import { h, put } from "marl/dom.js";
 import { episodeAddress, episodeChooser, requestOf } from "marl/parts/episode_chooser.js";
+import { headOf } from "marl/parts/episode_lists.js";
 import { episodeStage } from "marl/parts/episode_stage.js";
 
 const MOST_LISTED = 25;
@@ -63,14 +64,20 @@ function whatIfOf(query) {
 }
 
 function aboutOf(request, trace) {
-  const parts = [trace.checkpoint, `seed ${trace.seed}`, trace.explore ? "exploring" : "greedy", `${trace.length} steps`];
+  const parts = [trace.checkpoint, trace.seed === null ? "seed not known" : `seed ${trace.seed}`];
+  if (!request.recording) parts.push(trace.explore ? "exploring" : "greedy");
+  parts.push(`${trace.length} steps`);
   for (const [who, source] of Object.entries(request.policies)) parts.push(`${who} played by ${source}`);
   if (request.recording) parts.push(`as recorded in ${request.recording}`);
   if (request.other) parts.push(`beside ${request.other.replace(`${request.run}/checkpoints/`, "")}`);
   const words = h("span", {}, parts.join(" · "));
   if (savedPage() !== null) return [words];
-  const link = (by, text) => h("a", { class: "button small", href: episodeAddress({ ...request, episode: request.episode + by }) }, text);
-  return [words, h("span", { class: "episode-links" }, request.episode > 0 ? link(-1, "Episode before") : null, link(1, "Next episode"))];
+  const link = (by, text) => {
+    const href = episodeAddress({ ...request, episode: request.episode + by });
+    return h("a", { class: "button small", href }, text);
+  };
+  const before = request.episode > 0 ? link(-1, "Episode before") : null;
+  return [words, h("span", { class: "episode-links" }, before, link(1, "Next episode"))];
 }
 
 /** The newest runs, each with a way to its first episode. */
@@ -82,7 +89,7 @@ function runTable({ runs }) {
     h("td", { class: "number" }, new Date(1000 * time).toLocaleString()),
   ));
   if (rows.length === 0) return null;
-  const heads = ["run", "env", "algorithm", "kind", "last change"].map((name, i) => h("th", { scope: "col", class: i === 4 ? "number" : null }, name));
   const caption = h("caption", {}, "The first episode of the newest checkpoint of …");
-  return h("div", { class: "scroll" }, h("table", {}, caption, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)));
+  const head = headOf(["run", "env", "algorithm", "kind", "last change"], 4);
+  return h("div", { class: "scroll" }, h("table", {}, caption, head, h("tbody", {}, rows)));
 }
