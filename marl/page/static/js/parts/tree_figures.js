@@ -34,7 +34,9 @@ export function figures(model) {
   };
   model.listen(refresh);
   refresh();
-  const head = ["Player", "Earns", "Best reply", "Could gain"].map((name, k) => h("th", { scope: "col", class: k ? "number" : null }, name));
+  const head = ["Player", "Earns", "Best reply", "Could gain"].map(
+    (name, k) => h("th", { scope: "col", class: k ? "number" : null }, name),
+  );
   return {
     svg: () => chart.element,
     element: h(
@@ -51,7 +53,9 @@ export function figures(model) {
 /** What NashConv says, in a sentence. */
 function words(model) {
   const { solver, game, tree } = model;
-  if (solver.nashConv < 1e-9 * (tree.scale || 1)) return "Nobody gains by playing differently: this is a Nash equilibrium.";
+  if (
+    solver.nashConv < 1e-9 * (tree.scale || 1)
+  ) return "Nobody gains by playing differently: this is a Nash equilibrium.";
   const half = game.zero_sum && tree.P === 2 ? ` Exploitability, half of it: ${number(solver.nashConv / 2)}.` : "";
   return `All players together could gain ${number(solver.nashConv)} by best replies.${half}`;
 }
@@ -64,9 +68,20 @@ function round(value) {
 function curve() {
   const line = s("polyline", { class: "curve" });
   const dot = s("circle", { class: "dot", r: 3.5 });
-  const [high, low] = [s("text", { x: LEFT - 6, y: TOP + 8, class: "tick" }), s("text", { x: LEFT - 6, y: HEIGHT - BOTTOM + 3, class: "tick" })];
+  const [high, low] = [
+    s("text", { x: LEFT - 6, y: TOP + 8, class: "tick" }),
+    s("text", { x: LEFT - 6, y: HEIGHT - BOTTOM + 3, class: "tick" }),
+  ];
   const axis = s("path", { class: "axis", d: `M ${LEFT} ${TOP} V ${HEIGHT - BOTTOM} H ${WIDTH}` });
-  const element = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "history", role: "img" }, axis, line, dot, high, low);
+  const element = s(
+    "svg",
+    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "history", role: "img" },
+    axis,
+    line,
+    dot,
+    high,
+    low,
+  );
   const update = (history) => {
     const most = Math.max(...history, FLOOR);
     const least = Math.max(FLOOR, Math.min(...history));
@@ -83,7 +98,10 @@ function curve() {
     high.textContent = most > FLOOR ? number(most, 3) : "";
     low.textContent = logs ? number(least, 2) : "0";
     const scale = logs ? ", logarithmic" : "";
-    element.setAttribute("aria-label", `NashConv over the last ${history.length} changes${scale}, now ${number(history.at(-1))}`);
+    element.setAttribute(
+      "aria-label",
+      `NashConv over the last ${history.length} changes${scale}, now ${number(history.at(-1))}`,
+    );
   };
   return { element, update };
 }
