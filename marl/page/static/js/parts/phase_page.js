@@ -25,7 +25,7 @@ export function buildPage(view) {
   view.lambdaText = h("output", {});
   view.lambdaRow = h(
     "span",
-    { class: "row", hidden: true },
+    { class: "row lambda", hidden: true },
     h("label", { for: "phase-lambda" }, "λ"),
     view.lambda,
     view.lambdaText,

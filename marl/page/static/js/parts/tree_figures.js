@@ -29,7 +29,7 @@ export function figures(model) {
     conv.textContent = number(round(Math.max(0, solver.nashConv)), 6);
     conv.dataset.value = solver.nashConv; // in full, for those who compare
     for (const row of rows) row.refresh(solver);
-    chart.update(model.history);
+    chart.update(model.history, model.falls);
     put(note, words(model));
   };
   model.listen(refresh);
@@ -64,7 +64,7 @@ function round(value) {
   return Math.abs(value) < 1e-12 ? 0 : value;
 }
 
-/** A small curve of the last values. Its axis is logarithmic where they differ by orders of magnitude. */
+/** A small curve of the last values. Its axis is logarithmic while CFR+ solves the game. */
 function curve() {
   const line = s("polyline", { class: "curve" });
   const dot = s("circle", { class: "dot", r: 3.5 });
@@ -82,10 +82,9 @@ function curve() {
     high,
     low,
   );
-  const update = (history) => {
+  const update = (history, logs) => {
     const most = Math.max(...history, FLOOR);
     const least = Math.max(FLOOR, Math.min(...history));
-    const logs = most / least > 200;
     const [bottom, top] = logs ? [Math.log(least), Math.log(most)] : [0, most];
     const x = (k) => LEFT + 4 + (k * (WIDTH - LEFT - 12)) / Math.max(1, history.length - 1);
     const y = (value) => {
