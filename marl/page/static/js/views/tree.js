@@ -218,7 +218,6 @@ export async function dragBenchmark(seconds = 3) {
   const before = model.updates;
   const began = performance.now();
   let busy = 0;
-  model.listen(() => {});
   while (performance.now() - began < 1000 * seconds) {
     slider.value = 0.5 + 0.5 * Math.sin(performance.now() / 300);
     slider.dispatchEvent(new Event("input"));
