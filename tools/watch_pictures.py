@@ -37,7 +37,6 @@ TRAINED: dict[str, list[list[str]]] = {
     "tictactoe": [["--stop-timesteps", "120000"]],
     "traffic": [["--stop-timesteps", "60000"]],
     "rps_psro": [["--stop-timesteps", "12000"]],
-    "kuhn_psro": [["--stop-timesteps", "30000"]],
 }
 Act = Callable[[Any], None]
 
@@ -100,6 +99,9 @@ def play(driver: Any) -> None:
 
 
 def tick_all(driver: Any) -> None:
+    """QMIX beside PPO, over three seeds each."""
+    driver.find_element("css selector", "#main input[type=search], #main input[placeholder]").send_keys("two_step")
+    time.sleep(1.0)
     press(driver, "button", "Compare those shown")
     time.sleep(2.0)
 
@@ -110,10 +112,12 @@ def train_the_demo(driver: Any) -> None:
 
 
 def what_if(driver: Any) -> None:
-    """The panel below the step, measured."""
+    """The other action, measured."""
+    press(driver, "button", "What if")
+    wait_for(driver, ".what-if-measure")
     press(driver, "button", "Measure")
-    time.sleep(8.0)
-    driver.execute_script("document.querySelector('.what-if')?.scrollIntoView({block: 'center'})")
+    wait_for(driver, ".what-if-answer")
+    driver.execute_script("document.querySelector('.what-if').scrollIntoView({block: 'start'}); scrollBy(0, -70)")
 
 
 def press(driver: Any, selector: str, text: str) -> None:
@@ -129,7 +133,7 @@ VIEWS = {
     "episodes": View("/episodes?run={traffic}&step=12"),
     "what_if": View("/episodes?run={two_step_game}&step=1", what_if),
     "play": View("/play?run={tictactoe}", play),
-    "games": View("/games/population/{kuhn_psro}"),
+    "games": View("/games/population/{rps_psro}"),
     "tree": View("/tree?name=kuhn_poker"),
     "dynamics": View("/dynamics"),
     "explain": View("/explain", train_the_demo),

@@ -31,8 +31,10 @@ class EpisodeRequest(BaseModel):
     recording: Word | None = None
 
     @classmethod
-    def read(cls, body: Mapping[str, Any]) -> EpisodeRequest:
+    def read(cls, body: object) -> EpisodeRequest:
         """Checked; keys that are missing have their defaults."""
+        if not isinstance(body, Mapping):
+            raise bad_message(f"an episode is asked for by an object, got {shortly(body)}.")
         try:
             return cls.model_validate(dict(body))
         except ValidationError as error:
